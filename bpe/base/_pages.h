@@ -36,6 +36,12 @@ static inline int bpe_drop_pages(void *data, size_t from, size_t size) {
     return from >= size || madvise((char *)data + from, size - from, MADV_DONTNEED) == 0;
 }
 
+/* Let the pages of a file that is mapped for reading go; they are read again when they are used. */
+static inline void bpe_forget_mapped(const void *start, size_t size) {
+    size_t page = 4096, first = ((size_t)start + page - 1) & ~(page - 1), end = ((size_t)start + size) & ~(page - 1);
+    if (first < end) (void)madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
 static inline void *bpe_zeroed(size_t size) {
     void *data;
     if (size < BPE_HUGE) return calloc(size, 1);
@@ -58,6 +64,7 @@ static inline void bpe_ask_for_huge_pages(void *start, size_t size) {
 #else
 
 static inline int bpe_drop_pages(void *data, size_t from, size_t size) { (void)data; return from >= size; }
+static inline void bpe_forget_mapped(const void *start, size_t size) { (void)start; (void)size; }
 static inline void *bpe_zeroed(size_t size) { return calloc(size, 1); }
 static inline void bpe_release(void *data, size_t size) { (void)size; free(data); }
 static inline void bpe_ask_for_huge_pages(void *start, size_t size) { (void)start; (void)size; }

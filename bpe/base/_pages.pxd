@@ -10,3 +10,4 @@ cdef extern from "bpe/base/_pages.h" nogil:
     void release "bpe_release"(void* data, size_t size)         # this, with the same size
     void ask_for_huge_pages "bpe_ask_for_huge_pages"(void* start, size_t size)
     bint drop_pages "bpe_drop_pages"(void* data, size_t begin, size_t size)  # let those from there on go; if they went
+    void forget_mapped "bpe_forget_mapped"(const void* start, size_t size)   # pages of a file, mapped for reading

@@ -5,7 +5,7 @@ Not here: pairs of symbols and merging.
 
 from bpe.base._bounds cimport check_offsets
 from bpe.base._memory cimport add_overflows, grown, mul_overflows
-from bpe.base._pages cimport ask_for_huge_pages
+from bpe.base._pages cimport ask_for_huge_pages, forget_mapped
 from bpe.base._team cimport MOST_PARTS, Team
 from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t
 from bpe.text._unicode cimport decode_char
@@ -63,11 +63,15 @@ def symbol_counts(
 
 # Writing --------------------------------------------------------------------------------------------------------------
 
+cdef enum:
+    FORGET_EVERY = 1 << 16    # cells between two times that the pages of a mapped file are let go
+
 cdef struct WordInput:        # word i is blob[offsets[i]:offsets[i + 1]]
     const SymbolAlphabet* alphabet
     const byte_t* blob
     const int64_t* offsets
     const int64_t* counts
+    size_t mapped             # the bytes of the blob if it is a file that is mapped for reading, else 0
 
 
 cdef size_t cells_of(const WordInput* words, size_t i) noexcept nogil:
@@ -132,13 +136,16 @@ cdef size_t write_word(id_t* cells, size_t at, const WordInput* words, size_t i,
 
 
 cdef void write_words(id_t* cells, const WordInput* words, const int64_t[::1] order) noexcept nogil:
-    cdef size_t need, at = 1
+    cdef size_t need, at = 1, forgotten = 1
     cdef Py_ssize_t i
     cells[0] = <id_t>NO_TOKEN
     for i in range(order.shape[0]):
         need = cells_of(words, order[i])
         if need:
             at = write_word(cells, at, words, order[i], need)
+        if words.mapped and at - forgotten > FORGET_EVERY:
+            forget_mapped(words.blob, words.mapped)
+            forgotten = at
 
 
 cdef int add_class(Symbols* symbols, size_t start, count_t count) except -1 nogil:
@@ -170,7 +177,7 @@ cdef int open_cells(Symbols* symbols, size_t n) except -1 nogil:
 
 cdef int lay_out(
     Symbols* symbols, const SymbolAlphabet* alphabet, const byte_t[::1] blob, const int64_t[::1] offsets,
-    const int64_t[::1] counts, const int64_t[::1] order,
+    const int64_t[::1] counts, const int64_t[::1] order, bint mapped,
 ) except -1 nogil:
     """Write the words of at least two symbols in this order, where neighbours of equal counts share a class."""
     cdef WordInput words
@@ -178,6 +185,7 @@ cdef int lay_out(
     cdef Py_ssize_t i
     words.alphabet, words.offsets = alphabet, &offsets[0]
     words.blob = &blob[0] if blob.shape[0] > 0 else NULL
+    words.mapped = <size_t>blob.shape[0] if mapped else 0
     words.counts = &counts[0] if counts.shape[0] > 0 else NULL
     for i in range(order.shape[0]):
         if not 0 <= order[i] < counts.shape[0]:
@@ -207,7 +215,7 @@ cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, start, bint by_c
     cdef const uint32_t[::1] inner = start.inner, last = start.last
     cdef int spelling = start.spelling
     cdef SymbolAlphabet alphabet
-    cdef bint encoded = spelling == TOKENS
+    cdef bint encoded = spelling == TOKENS, mapped = words.mapped
     cdef size_t i
     if not 0 <= spelling <= TOKENS or (inner is None) != encoded or (last is None) != encoded:
         raise ValueError(f"spelling is {spelling}; bytes and characters need tables of symbols, tokens have none")
@@ -224,7 +232,7 @@ cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, start, bint by_c
         raise MemoryError(f"no memory for {tokens.n} tokens")
     try:
         with nogil:
-            lay_out(symbols, &alphabet, blob, offsets, counts, order)
+            lay_out(symbols, &alphabet, blob, offsets, counts, order, mapped)
             for i in range(tokens.n):
                 tokens.items[i].length = max(tokens.items[i].length, <uint32_t>alphabet.occurs[i])
     finally:

@@ -178,7 +178,7 @@ def _start_trainer(
         NO_TOKEN,
     )
     most = execution.max_memory
-    memory = None if most is None else memory_for_pairs(runs, most, len(vocabulary) + merges)
+    memory = None if most is None else memory_for_pairs(runs, most, len(vocabulary), len(vocabulary) + merges)
     return make_trainer(runs, options, start, merges, memory, execution.threads), len(runs.counts)
 
 

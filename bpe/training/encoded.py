@@ -1,12 +1,14 @@
-"""Words as ids of a tokenizer, to go on training from.
+"""Words as ids of a tokenizer, to go on training from; in a temporary file, if they are too many for the memory.
 
 Not here: the training (`extend.py`, `superwords.py`).
 """
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,3 +75,48 @@ def _byte_pairs(spec: TokenizerSpec) -> NDArray[np.bool_]:
     found = np.zeros(1 << 16, dtype=np.bool_)
     found[pairs[inside]] = True
     return found
+
+
+class TokenNumbers:
+    """Arrays of uint32, one after the other: in memory, or all in a temporary file once they exceed `most` bytes.
+
+    The file has no name, and vanishes when the last array that it is mapped to does.
+    """
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._parts: list[NDArray[np.uint32]] = []
+        self._size = 0
+        self._file: Any = None
+
+    def append(self, part: NDArray[np.uint32]) -> None:
+        """Append an array.
+
+        Raises:
+            OSError: naming the folder of temporary files, where the disk is full.
+
+        """
+        self._parts.append(part)
+        self._size += part.nbytes
+        if self._most is None or (self._file is None and self._size <= self._most):
+            return
+        import tempfile  # here, because most processes never need it
+
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="bpe-tokens-")  # noqa: SIM115 (the mapping outlives it)
+        try:
+            for each in self._parts:
+                self._file.write(each)
+            self._file.flush()
+        except OSError as error:
+            rule = f"{error.strerror} for a temporary file of encoded words; set TMPDIR to use another folder"
+            raise OSError(error.errno, rule, tempfile.gettempdir()) from None
+        self._parts.clear()
+
+    def whole(self) -> tuple[NDArray[np.uint8], bool]:
+        """(All arrays as bytes, whether they are a file that is mapped for reading)."""
+        if self._file is None:
+            return np.concatenate(self._parts).view(np.uint8), False
+        with self._file as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(mapped, dtype=np.uint8), True

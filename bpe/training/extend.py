@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.memory_limits import resident
 from bpe.base.offsets import offsets_of
 from bpe.base.progress import ProgressLike, check_progress, progress_note
 from bpe.count.word_counts import WordCounts
@@ -19,7 +20,7 @@ from bpe.errors import counted, typed
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
 from bpe.training.alphabet import digit_codes
-from bpe.training.encoded import encoded_groups
+from bpe.training.encoded import TokenNumbers, encoded_groups
 from bpe.training.kernel_input import ENCODED, Start
 from bpe.training.merge_rules import MergeRules
 from bpe.training.options import OnMerge, TieBreak, TrainOptions
@@ -217,10 +218,10 @@ def start_trainer(
     if of_bytes is not None:
         apart += of_bytes[of_bytes != NO_TOKEN].tolist()
     n_bytes = words.extent(options).bytes
-    words = _encoded(words, spec, ids, apart, execution.threads)
+    words = _encoded(words, spec, ids, apart, execution)
     extent = Extent(n_bytes, int(np.dot(np.diff(words.offsets) // 4, words.counts)))
     most = execution.max_memory
-    memory = None if most is None else memory_for_pairs(words, most, len(ids) + more)
+    memory = None if most is None else memory_for_pairs(words, most, len(ids), len(ids) + more)
     ends = spec.ends_word if spec.ends_word is not None else np.zeros(vocabulary.limit, dtype=np.bool_)
     lengths = _lengths(spec)
     reserved = (vocabulary.kinds == SPECIAL) | _parts_only(spec, lengths)
@@ -238,27 +239,32 @@ def start_trainer(
     return trainer, ids, len(words.counts), extent  # frees the arrays of `words`
 
 
-def _encoded(words: Words, spec: TokenizerSpec, ids: NDArray[np.int64], apart: list[int], threads: int) -> Words:
+def _encoded(
+    words: Words, spec: TokenizerSpec, ids: NDArray[np.int64], apart: list[int], execution: Execution
+) -> Words:
     """The words as the tokenizer encodes them, as uint32 token numbers.
 
-    NO_TOKEN stands for an unknown symbol, and for the tokens in `apart`, which take part in no merge.
+    NO_TOKEN stands for an unknown symbol, and for the tokens in `apart`, which take part in no merge. Numbers that take
+    much of `max_memory` are written to a temporary file, since the words, and then the symbols, are in memory too.
     """
     vocabulary = spec.vocabulary
     numbers = np.full(vocabulary.limit + 1, NO_TOKEN, dtype=np.uint32)  # the last entry is for unknown symbols
     numbers[ids] = np.arange(len(ids), dtype=np.uint32)
     numbers[:-1][vocabulary.kinds == SPECIAL] = NO_TOKEN
     numbers[apart] = NO_TOKEN
-    parts, lengths = [], [np.zeros(1, dtype=np.int64)]
-    for found, bounds in encoded_groups(spec, words.blob, words.offsets, threads):
-        parts.append(numbers[np.minimum(found, np.uint32(vocabulary.limit))])
+    most = execution.max_memory
+    tokens = TokenNumbers(None if most is None else max(most - resident(), 0) // 4)
+    lengths = [np.zeros(1, dtype=np.int64)]
+    for found, bounds in encoded_groups(spec, words.blob, words.offsets, execution.threads):
+        tokens.append(numbers[np.minimum(found, np.uint32(vocabulary.limit))])
         lengths.append(np.diff(bounds))
     offsets = np.cumsum(np.concatenate(lengths))
     if offsets[-1] + len(offsets) > SYMBOL_LIMIT:
         raise ValueError(
             f"the distinct words have {offsets[-1]} tokens; at most {SYMBOL_LIMIT} fit: extend with fewer words"
         )
-    tokens = np.concatenate(parts)
-    return replace(words, blob=tokens.view(np.uint8), offsets=offsets * tokens.itemsize, symbols=len(tokens))
+    blob, mapped = tokens.whole()
+    return replace(words, blob=blob, offsets=4 * offsets, symbols=len(blob) // 4, mapped=mapped)
 
 
 def _lengths(spec: TokenizerSpec) -> NDArray[np.int64]:

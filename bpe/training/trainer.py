@@ -164,7 +164,7 @@ def _start_trainer(counts: WordCounts, options: TrainOptions, execution: Executi
     if options.num_merges is not None:
         merges = min(merges, options.num_merges)
     most = execution.max_memory
-    memory = None if most is None else memory_for_pairs(words, most, len(start.tokens) + merges)
+    memory = None if most is None else memory_for_pairs(words, most, len(start.tokens), len(start.tokens) + merges)
     trainer = make_trainer(words, options, start, merges, memory, execution.threads)
     return trainer, target, len(words.counts), words.extent(options)
 
@@ -239,17 +239,24 @@ def _target(options: TrainOptions, alphabet: Alphabet) -> int:
 tuning = Tuning()
 
 
-def memory_for_pairs(words: Words, max_memory: int, tokens: int) -> int:
+def memory_for_pairs(words: Words, max_memory: int, first: int, tokens: int) -> int:
     """The memory in bytes that is left for lists and tables of pairs.
+
+    Args:
+        words: the words.
+        max_memory: the most bytes that the process may have.
+        first: the number of tokens that training starts from.
+        tokens: the most tokens of the result.
 
     Raises:
         ValueError: if the symbols do not fit in `max_memory`.
 
     """
     held = resident()
-    arrays = words.blob.nbytes + words.offsets.nbytes + words.counts.nbytes
+    arrays = words.memory
     length = words.symbols + 2 * len(words.counts) + 1
-    symbols = length * (2 if tokens < NARROW else 6)  # while symbols are widened, both arrays exist: 2 + 4 bytes each
+    # While symbols are widened, both arrays exist: 2 + 4 bytes each.
+    symbols = length * (2 if tokens < NARROW else 4 if first >= NARROW else 6)
     n_words = len(words.counts)
     layout = max(symbols + 8 * n_words, 18 * n_words)  # with the order of the words, and while they are sorted
     needed = max(held + layout, held - arrays + 2 * LEAST_FOR_PAIRS + symbols)

@@ -42,6 +42,7 @@ class Words:
         inner: int64: how often each byte or code point occurs before the last position of a word.
         last: int64: how often it is a word's last symbol.
         symbols: the number of symbols of all distinct words together.
+        mapped: whether the blob is a temporary file, mapped for reading, instead of memory.
 
     """
 
@@ -51,6 +52,12 @@ class Words:
     inner: NDArray[np.int64]
     last: NDArray[np.int64]
     symbols: int
+    mapped: bool = False
+
+    @property
+    def memory(self) -> int:
+        """The bytes of the arrays that are in memory."""
+        return self.offsets.nbytes + self.counts.nbytes + (0 if self.mapped else self.blob.nbytes)
 
     def extent(self, options: TrainOptions) -> Extent:
         """How long the corpus is when each symbol is a token."""

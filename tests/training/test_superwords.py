@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import reference
 import regex
@@ -15,7 +18,7 @@ from hypothesis import strategies as st
 import bpe
 from bpe.base.offsets import offsets_of
 from bpe.pretokenize.patterns import UNITS
-from bpe.training import encoded
+from bpe.training import encoded, extend
 from bpe.training.superwords import SuperWords
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -312,3 +315,48 @@ def test_units_encoded_in_parts_have_the_same_ids(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(encoded, "GROUP", group)
         made += [bpe.train(**options, threads=threads) for threads in (1, 2)]
     assert all(tok == made[0] for tok in made)
+
+
+# Encoded words that do not fit in memory ------------------------------------------------------------------------------
+
+
+def test_encoded_words_go_to_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where memory is limited, stage 2 maps its tokens from a temporary file; the tokenizer is the same."""
+    chosen, mapped = random.Random(5), []
+    texts = ["".join(chosen.choices("abcdefgh ", k=60)) + "\n" for _ in range(4000)] * 2
+    options: dict[str, Any] = {"texts": texts, "vocab_size": 290, "superwords": SuperWords(270), "threads": 2}
+    wanted = bpe.train(**options)
+    whole = encoded.TokenNumbers.whole
+
+    def spied(numbers: encoded.TokenNumbers) -> Any:
+        found = whole(numbers)
+        mapped.append((found[1], len(found[0])))
+        return found
+
+    monkeypatch.setattr(encoded.TokenNumbers, "whole", spied)
+    assert bpe.train(**options, max_memory="8G") == wanted
+    monkeypatch.setattr(extend, "resident", lambda: 1 << 40)
+    assert bpe.train(**options, max_memory="8G") == wanted
+    assert [each for each, _ in mapped] == [False, True]
+    assert mapped[0][1] == mapped[1][1] > 4 << 17  # so much that pages are let go meanwhile
+
+
+@pytest.mark.parametrize("most", [None, 0, 20, 1000])
+def test_token_numbers_are_joined(most: int | None) -> None:
+    parts = [np.arange(n, dtype=np.uint32) for n in (3, 0, 5, 1)]
+    numbers = encoded.TokenNumbers(most)
+    for part in parts:
+        numbers.append(part)
+    blob, mapped = numbers.whole()
+    assert blob.tobytes() == b"".join(part.tobytes() for part in parts)
+    assert mapped == (most is not None and most < 36)
+
+
+def test_a_full_disk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.BytesIO):
+        def flush(self) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: Full())
+    with pytest.raises(OSError, match="for a temporary file of encoded words; set TMPDIR to use another folder"):
+        encoded.TokenNumbers(0).append(np.zeros(1, dtype=np.uint32))
