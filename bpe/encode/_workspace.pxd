@@ -21,6 +21,7 @@ cdef class Workspace:
     cdef Feed* feed
     cdef Ids out
     cdef Ids low              # of a superword vocabulary: tokens of its first stage, of the last unit
+    cdef size_t known         # of these, tokens at the start that are in one segment
     cdef ResultPool pool      # lends memory for a large output, or None
     cdef Block block          # that memory
     cdef Workspace next       # in the chain of idle ones

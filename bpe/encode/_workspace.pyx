@@ -59,7 +59,7 @@ cdef class Workspace:
 
     cdef int reset(self) noexcept nogil:
         """Prepare for the next call; the recent words stay."""
-        self.out.n = self.low.n = 0
+        self.out.n = self.low.n = self.known = 0
         self.unknown = False
         self.unknown_at = -1
         if self.block.data != NULL:

@@ -1,11 +1,14 @@
 /* Merging rows of low tokens by the high merges (_high_merges.pyx), a block of them at a time.
  *
- * One table answers for two neighbouring tokens: whether their pair may be joined, and into which token. Its slots have 64
- * bits, so that the table of 100,000 merges stays near the second-level cache; a Bloom filter with two bits per pair comes
- * first. Tokens of high merges rise with their ranks: the least result is the best merge.
+ * One table answers for two neighbouring tokens: whether their pair may be joined, and into which token. It is a
+ * perfect hash table: every pair in it has a slot of its own. Pairs fall into small buckets. The pilot of a bucket, a
+ * number that is chosen when the table is built, sends all its pairs to free slots. Beside the pilot is a Bloom filter,
+ * where most pairs end that are not in the table. Tokens of high merges rise with their ranks: the least result is the
+ * best merge.
  *
- * Branches on what the text is are mispredicted, and waiting for one look-up after the other takes long. So every step is
- * taken for all pairs or segments of a block before the next one, mostly without branches.
+ * Branches on what the text is are mispredicted, and waiting for one look-up after the other takes long. So every step
+ * is taken for all pairs or segments of a block before the next one; with AVX-512, for sixteen at a time without
+ * branches (_high_merges_avx512.h).
  */
 #ifndef BPE_HIGH_MERGES_H
 #define BPE_HIGH_MERGES_H
@@ -19,30 +22,50 @@
 enum {
     BPE_TOKEN_BITS = 21,  /* of a token in a slot: left << 43 | right << 22 | result */
     BPE_RESULT_BITS = 22,
-    BPE_NEVER = 0x3FFFFF, /* result: the pair is joined, but its two tokens have no merge; or nothing joins it */
-    BPE_LINE = 8,         /* slots of a cache line; they are filled in order */
+    BPE_NEVER = 0x3FFFFF, /* result: the pair is joined, but its two tokens have no merge */
+    BPE_PILOTS = 256,
     BPE_FEW = 24,         /* tokens of a segment that is merged here, at most */
-    BPE_BLOCK = 256,      /* low tokens of a block */
+    BPE_BLOCK = 1024,     /* low tokens of a block */
+    BPE_LANES = 16,       /* of a vector; segments of a group */
+    BPE_SHORT = BPE_BLOCK / 3 + 1, /* segments of three tokens or more, at most */
+    BPE_GROUPS = BPE_SHORT / BPE_LANES + 1,
+    BPE_ROWS = BPE_BLOCK / BPE_LANES + BPE_FEW + BPE_GROUPS, /* of all groups, which are sorted by size */
 };
-#define BPE_HOLE 0xFFFFFFFEu /* in place of a token that was merged with the one before it */
+#define BPE_HOLE 0xFFFFFFFEu  /* in place of a token that was merged with the one before it, or of none */
+#define BPE_APART 0xFFFFFFFFu /* result: nothing joins the pair */
 
 typedef struct {
-    const uint64_t *slots; /* a pair's first line is given by its hash; UINT64_MAX is free */
-    uint32_t last_line;    /* there are a power of two of them */
-    int shift;             /* of a hash, that leaves the line */
-    const uint32_t *filter;
-    uint32_t filter_mask; /* of its words, at most 2**22 - 1 */
+    uint64_t *slots;   /* UINT64_MAX is free */
+    uint32_t *buckets; /* a bucket's pilot | its filter << 8, with two bits per pair */
+    int slot_shift, bucket_shift; /* of a hash, that leave the slot and the bucket */
 } bpe_high_table;
 
 typedef struct {
-    uint32_t tokens[BPE_BLOCK + 16]; /* with holes */
-    uint32_t results[BPE_BLOCK];     /* at the place of the left token of a joined pair: what it merges to */
-    uint16_t pairs[BPE_BLOCK + 16];  /* the places of pairs to look up, or of joined ones */
-    uint32_t lines[BPE_BLOCK + 16];  /* of the pairs to look up */
-    uint16_t starts[BPE_BLOCK / 2], sizes[BPE_BLOCK / 2]; /* of segments of some tokens that are not done */
+    uint32_t lefts[BPE_BLOCK + BPE_LANES], rights[BPE_BLOCK + BPE_LANES], results[BPE_BLOCK + BPE_LANES];
+    uint32_t slots[BPE_BLOCK + BPE_LANES];
+    uint16_t places[BPE_BLOCK + BPE_LANES]; /* with AVX-512, of those kept: a mask of each sixteen */
+} bpe_high_pairs;
+
+/* Segments of about one size, each in a lane. Row k of their tokens and results has the k-th ones of each. */
+typedef struct {
+    size_t row, size;                           /* the first row and the most tokens */
+    uint32_t at[BPE_LANES];                     /* where the last round merged two tokens */
+    uint32_t left[BPE_LANES], right[BPE_LANES]; /* the tokens beside their result, or HOLE */
+} bpe_high_group;
+
+typedef struct {
+    bpe_high_pairs pairs, kept;                 /* those of a round, and those that the filter lets pass */
+    uint32_t tokens[BPE_BLOCK + BPE_LANES + 1]; /* with holes */
+    uint32_t results[BPE_BLOCK + 64];           /* at the place of the left token of a pair: what it merges to */
+    uint64_t joined[BPE_BLOCK / 64 + 2];        /* bit i % 64 of word i / 64 + 1: token i is joined with the next */
+    uint16_t starts[BPE_SHORT], sizes[BPE_SHORT]; /* of segments of a few tokens */
     uint16_t long_starts[BPE_BLOCK / BPE_FEW + 1], long_sizes[BPE_BLOCK / BPE_FEW + 1]; /* of those not merged here */
     size_t n_long;
     size_t last; /* the start of the last segment, which may go on after the block */
+    uint16_t sorted[BPE_SHORT]; /* numbers of segments, by size */
+    uint32_t row_tokens[BPE_ROWS][BPE_LANES] __attribute__((aligned(64)));
+    uint32_t row_results[BPE_ROWS][BPE_LANES] __attribute__((aligned(64)));
+    bpe_high_group groups[BPE_GROUPS];
 } bpe_high_block;
 
 static inline uint64_t bpe_high_key(uint32_t left, uint32_t right) {
@@ -52,51 +75,87 @@ static inline uint32_t bpe_high_hash(uint32_t left, uint32_t right) {
     uint32_t mixed = left * 0x9E3779B1u + right * 0x85EBCA6Bu;
     return (mixed ^ mixed >> 15) * 0x2C1B3C6Du;
 }
-static inline uint32_t bpe_high_line(const bpe_high_table *table, uint32_t hash) {
-    return hash * 0x9E3779B1u >> table->shift;
+static inline uint32_t bpe_high_bits(uint32_t hash) { return 1u << (8 + (hash & 15)) | 1u << (24 + (hash >> 4 & 7)); }
+static inline uint32_t bpe_high_slot(const bpe_high_table *table, uint32_t left, uint32_t right, uint32_t pilot) {
+    uint32_t mixed = (left * 0xC2B2AE3Du + right) * 0x27D4EB2Fu ^ pilot * 0x165667B1u;
+    return (mixed ^ mixed >> 15) * 0x9E3779B1u >> table->slot_shift;
 }
-static inline uint32_t bpe_filter_two_bits(uint32_t hash) { return (uint32_t)1 << (hash & 31) | (uint32_t)1 << (hash >> 5 & 31); }
-static inline int bpe_may_be_joined(const bpe_high_table *table, uint32_t hash) {
-    uint32_t bits = bpe_filter_two_bits(hash);
-    return (table->filter[hash >> 10 & table->filter_mask] & bits) == bits;
+static inline uint32_t bpe_high_bucket(const bpe_high_table *table, uint32_t hash) {
+    return table->buckets[hash >> table->bucket_shift];
 }
-
-/* Enter a pair, for which there is room; of two results the lesser counts. */
-static inline void bpe_high_insert(bpe_high_table *table, uint32_t left, uint32_t right, uint32_t result) {
-    uint64_t key = bpe_high_key(left, right), *slots = (uint64_t *)table->slots;
-    uint32_t hash = bpe_high_hash(left, right);
-    size_t at = (size_t)bpe_high_line(table, hash) * BPE_LINE, last = (size_t)table->last_line * BPE_LINE + BPE_LINE - 1;
-    ((uint32_t *)table->filter)[hash >> 10 & table->filter_mask] |= bpe_filter_two_bits(hash);
-    while (slots[at] != UINT64_MAX && slots[at] >> BPE_RESULT_BITS != key >> BPE_RESULT_BITS) at = (at + 1) & last;
-    if ((key | result) < slots[at]) slots[at] = key | result;
+static inline int bpe_may_be_joined(uint32_t bucket, uint32_t hash) {
+    uint32_t bits = bpe_high_bits(hash);
+    return (bucket & bits) == bits;
 }
-
-/* Whether a pair is in the table, and what it merges to, or BPE_NEVER. A line is compared whole, without a branch. */
-static inline int bpe_high_find(const bpe_high_table *table, uint64_t key, uint32_t line, uint32_t *result) {
-    for (;;) {
-        const uint64_t *slots = table->slots + (size_t)line * BPE_LINE;
-        uint64_t least = UINT64_MAX;
-        for (int i = 0; i < BPE_LINE; i++) least = (slots[i] ^ key) < least ? slots[i] ^ key : least;
-        int found = least < (uint64_t)1 << BPE_RESULT_BITS;
-        *result = found ? (uint32_t)least : BPE_NEVER;
-        if (found | (slots[BPE_LINE - 1] == UINT64_MAX)) return found;
-        line = (line + 1) & table->last_line;
-    }
+/* What a pair merges to, or NEVER, or APART, given where it would be. */
+static inline uint32_t bpe_high_result(const bpe_high_table *table, uint32_t left, uint32_t right, uint32_t slot) {
+    uint64_t rest = table->slots[slot] ^ bpe_high_key(left, right);
+    return (uint32_t)rest | ((uint32_t)(rest >> BPE_RESULT_BITS == 0) - 1);
 }
 static inline int bpe_is_joined(const bpe_high_table *table, uint32_t left, uint32_t right) {
-    uint32_t unused, hash = bpe_high_hash(left, right);
-    return bpe_high_find(table, bpe_high_key(left, right), bpe_high_line(table, hash), &unused);
+    uint32_t pilot = bpe_high_bucket(table, bpe_high_hash(left, right)) % BPE_PILOTS;
+    return bpe_high_result(table, left, right, bpe_high_slot(table, left, right, pilot)) != BPE_APART;
 }
 
-/* List the pairs of n low tokens that the filter lets pass; their number. */
-static inline size_t bpe_list_pairs(const bpe_high_table *table, const uint32_t *low, size_t n, bpe_high_block *block) {
-    size_t found = 0;
-    for (size_t i = 0; i + 1 < n; i++) {
-        uint32_t hash = bpe_high_hash(low[i], low[i + 1]);
-        block->pairs[found] = (uint16_t)i;
-        block->lines[found] = bpe_high_line(table, hash);
-        found += (size_t)bpe_may_be_joined(table, hash);
+/* The results of n pairs. */
+static inline void bpe_find_pairs(
+    const bpe_high_table *table, const uint32_t *left, const uint32_t *right, size_t n, bpe_high_pairs *kept,
+    uint32_t *results) {
+    size_t n_kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t hash = bpe_high_hash(left[i], right[i]), bucket = bpe_high_bucket(table, hash);
+        results[i] = BPE_APART;
+        kept->places[n_kept] = (uint16_t)i;
+        kept->slots[n_kept] = bucket % BPE_PILOTS;
+        n_kept += (size_t)bpe_may_be_joined(bucket, hash);
     }
+    for (size_t i = 0; i < n_kept; i++) {
+        size_t at = kept->places[i];
+        kept->slots[i] = bpe_high_slot(table, left[at], right[at], kept->slots[i]);
+        __builtin_prefetch(&table->slots[kept->slots[i]]);
+    }
+    for (size_t i = 0; i < n_kept; i++) {
+        size_t at = kept->places[i];
+        results[at] = bpe_high_result(table, left[at], right[at], kept->slots[i]);
+    }
+}
+
+/* The number of tokens from one on that are joined with the next. */
+static inline size_t bpe_n_joined(const uint64_t *joined, size_t at) {
+    for (size_t n = 0;;) {
+        const uint64_t *word = joined + 1 + (at + n) / 64;
+        size_t bit = (at + n) % 64;
+        uint64_t apart = ~(word[0] >> bit | word[1] << 1 << (63 - bit));
+        if (apart) return n + (size_t)__builtin_ctzll(apart);
+        n += 64;
+    }
+}
+
+/* Merge segments of two tokens, and list the longer ones of n tokens; the number of the short ones. */
+static inline size_t bpe_find_segments(bpe_high_block *block, size_t n) {
+    size_t found = 0;
+    block->n_long = 0;
+    for (size_t i = 0; i < n; i += 64) {
+        const uint64_t *word = block->joined + i / 64 + 1;
+        uint64_t before = word[0] << 1 | word[-1] >> 63, after = word[0] >> 1 | word[1] << 63;
+        for (uint64_t bits = word[0] & ~before & ~after; bits; bits &= bits - 1) {
+            size_t at = i + (size_t)__builtin_ctzll(bits);
+            uint32_t result = block->results[at], merged = (uint32_t)(result == BPE_NEVER) - 1;
+            block->tokens[at] = (result & merged) | (block->tokens[at] & ~merged);
+            block->tokens[at + 1] = (BPE_HOLE & merged) | (block->tokens[at + 1] & ~merged);
+        }
+        for (uint64_t bits = word[0] & ~before & after; bits; bits &= bits - 1) {
+            size_t at = i + (size_t)__builtin_ctzll(bits), size = bpe_n_joined(block->joined, at) + 1;
+            if (size > BPE_FEW) {
+                block->long_starts[block->n_long] = (uint16_t)at;
+                block->long_sizes[block->n_long++] = (uint16_t)size;
+                continue;
+            }
+            block->starts[found] = (uint16_t)at;
+            block->sizes[found++] = (uint16_t)size;
+        }
+    }
+    for (block->last = n - 1; block->last > 0 && block->results[block->last - 1] != BPE_APART;) block->last--;
     return found;
 }
 
@@ -104,7 +163,8 @@ static inline size_t bpe_list_pairs(const bpe_high_table *table, const uint32_t 
 #define BPE_AS_WRITTEN __asm__ volatile("")
 
 /* Merge the best pair of each of n segments, and list the new pairs; the number of segments that go on. */
-BPE_INLINE static inline size_t bpe_merge_best(const bpe_high_table *table, bpe_high_block *block, size_t n, size_t *n_pairs) {
+static inline size_t bpe_merge_best(bpe_high_block *block, size_t n, size_t *n_pairs) {
+    bpe_high_pairs *pairs = &block->pairs;
     size_t going_on = 0, listed = 0;
     for (size_t k = 0; k < n; k++) {
         size_t start = block->starts[k], size = block->sizes[k] - (size_t)1, at = 0;
@@ -113,7 +173,7 @@ BPE_INLINE static inline size_t bpe_merge_best(const bpe_high_table *table, bpe_
             BPE_AS_WRITTEN;
             at = results[i] < results[at] ? i : at;
         }
-        if (results[at] == BPE_NEVER) continue;
+        if (results[at] >= BPE_NEVER) continue;
         tokens[at] = results[at];
         for (size_t i = at + 1; i < size; i++) {
             BPE_AS_WRITTEN;
@@ -125,11 +185,9 @@ BPE_INLINE static inline size_t bpe_merge_best(const bpe_high_table *table, bpe_
         }
         tokens[size] = BPE_HOLE;
         for (size_t i = at - (at > 0); i <= at && i + 1 < size; i++) {
-            uint32_t hash = bpe_high_hash(tokens[i], tokens[i + 1]);
-            results[i] = BPE_NEVER;
-            block->pairs[listed] = (uint16_t)(start + i);
-            block->lines[listed] = bpe_high_line(table, hash);
-            listed += (size_t)bpe_may_be_joined(table, hash);
+            pairs->lefts[listed] = tokens[i];
+            pairs->rights[listed] = tokens[i + 1];
+            pairs->places[listed++] = (uint16_t)(start + i);
         }
         block->starts[going_on] = (uint16_t)start;
         block->sizes[going_on] = (uint16_t)size;
@@ -139,114 +197,21 @@ BPE_INLINE static inline size_t bpe_merge_best(const bpe_high_table *table, bpe_
     return going_on;
 }
 
-#ifdef BPE_X86
-#define BPE_FOR_PAIRS __attribute__((target("avx512f,avx512bw,avx512vl,bmi,bmi2,popcnt")))
-
-BPE_FOR_PAIRS static inline int bpe_high_find_avx512(
-    const bpe_high_table *table, uint64_t key, uint32_t line, uint32_t *result) {
-    for (;;) {
-        const uint64_t *slots = table->slots + (size_t)line * BPE_LINE;
-        __m512i rest = _mm512_xor_si512(_mm512_loadu_si512((const void *)slots), _mm512_set1_epi64((long long)key));
-        __mmask8 same = _mm512_cmplt_epu64_mask(rest, _mm512_set1_epi64((long long)1 << BPE_RESULT_BITS));
-        uint32_t value = (uint32_t)_mm512_cvtsi512_si32(_mm512_maskz_compress_epi64(same, rest));
-        *result = same ? value : BPE_NEVER;
-        if ((same != 0) | (slots[BPE_LINE - 1] == UINT64_MAX)) return same != 0;
-        line = (line + 1) & table->last_line;
-    }
-}
-
-/* Sixteen pairs at a time. */
-BPE_FOR_PAIRS static inline size_t bpe_list_pairs_avx512(
-    const bpe_high_table *table, const uint32_t *low, size_t n, bpe_high_block *block) {
-    const __m512i one = _mm512_set1_epi32(1), low_bits = _mm512_set1_epi32(31);
-    const __m128i shift = _mm_cvtsi32_si128(table->shift);
-    __m512i numbers = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    size_t found = 0;
-    for (size_t i = 0; i + 1 < n; i += 16) {
-        __mmask16 any = n - 1 - i < 16 ? (__mmask16)((1u << (n - 1 - i)) - 1) : 0xFFFF;
-        __m512i left = _mm512_maskz_loadu_epi32(any, low + i);
-        __m512i right = _mm512_maskz_loadu_epi32(any, low + i + 1), hash, words, bits;
-        hash = _mm512_add_epi32(_mm512_mullo_epi32(left, _mm512_set1_epi32((int)0x9E3779B1u)),
-                                _mm512_mullo_epi32(right, _mm512_set1_epi32((int)0x85EBCA6Bu)));
-        hash = _mm512_xor_si512(hash, _mm512_srli_epi32(hash, 15));
-        hash = _mm512_mullo_epi32(hash, _mm512_set1_epi32((int)0x2C1B3C6Du));
-        words = _mm512_and_si512(_mm512_srli_epi32(hash, 10), _mm512_set1_epi32((int)table->filter_mask));
-        words = _mm512_i32gather_epi32(words, (const void *)table->filter, 4);
-        bits = _mm512_or_si512(_mm512_sllv_epi32(one, _mm512_and_si512(hash, low_bits)),
-                               _mm512_sllv_epi32(one, _mm512_and_si512(_mm512_srli_epi32(hash, 5), low_bits)));
-        any = _mm512_mask_cmpeq_epi32_mask(any, _mm512_and_si512(words, bits), bits);
-        hash = _mm512_srl_epi32(_mm512_mullo_epi32(hash, _mm512_set1_epi32((int)0x9E3779B1u)), shift);
-        _mm256_storeu_si256((__m256i *)(block->pairs + found),
-                            _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(any, numbers)));
-        _mm512_storeu_si512((void *)(block->lines + found), _mm512_maskz_compress_epi32(any, hash));
-        found += (size_t)__builtin_popcount(any);
-        numbers = _mm512_add_epi32(numbers, _mm512_set1_epi32(16));
-    }
-    return found;
-}
-
-#endif
-
-/* Look up the first n pairs listed; the number of those that are joined, which are the first ones then. */
-BPE_INLINE static inline size_t bpe_look_up_pairs(const bpe_high_table *table, int level, bpe_high_block *block, size_t n) {
-    size_t joined = 0;
-    for (size_t i = 0; i < n; i++) __builtin_prefetch(&table->slots[(size_t)block->lines[i] * BPE_LINE]);
-    for (size_t i = 0; i < n; i++) {
-        uint16_t at = block->pairs[i];
-        uint64_t key = bpe_high_key(block->tokens[at], block->tokens[at + 1]);
-        block->pairs[joined] = at;
-#ifdef BPE_X86
-        if (level == 3) joined += (size_t)bpe_high_find_avx512(table, key, block->lines[i], &block->results[at]);
-        else
-#endif
-            joined += (size_t)bpe_high_find(table, key, block->lines[i], &block->results[at]);
-    }
-    (void)level;
-    return joined;
-}
-
-/* Merge segments of two tokens, given n joined pairs of `size` low tokens, and list the others; the number of the short. */
-BPE_INLINE static inline size_t bpe_find_segments(bpe_high_block *block, const uint32_t *low, size_t size, size_t n) {
-    size_t found = 0, n_long = 0, start = 0, before = 0;
-    block->pairs[n] = BPE_BLOCK; /* which is next to no pair */
-    for (size_t i = 0; i < n; i++) {
-        size_t at = block->pairs[i], after = block->pairs[i + 1] == at + 1, is_long;
-        uint32_t result = block->results[at], merged = (uint32_t)((before | after) | (result == BPE_NEVER)) - 1;
-        block->tokens[at] = (result & merged) | (low[at] & ~merged);
-        block->tokens[at + 1] = (BPE_HOLE & merged) | (low[at + 1] & ~merged);
-        start ^= (start ^ at) & (before - 1);
-        is_long = at + 2 - start > BPE_FEW;
-        block->starts[found] = block->long_starts[n_long] = (uint16_t)start;
-        block->sizes[found] = block->long_sizes[n_long] = (uint16_t)(at + 2 - start);
-        found += (before > after) & !is_long;
-        n_long += (before > after) & is_long;
-        before = after;
-    }
-    block->n_long = n_long;
-    block->last = n && block->pairs[n - 1] + (size_t)2 == size ? start : size - 1;
-    return found;
-}
-
 /* Merge n <= BPE_BLOCK low tokens, but for long segments. */
-BPE_INLINE static inline void bpe_merge_block_at(
-    const bpe_high_table *table, int level, const uint32_t *low, size_t n, bpe_high_block *block) {
-    size_t n_pairs, n_segments;
-    memcpy(block->tokens, low, n * sizeof *low);
-#ifdef BPE_X86
-    n_pairs = level == 3 ? bpe_list_pairs_avx512(table, low, n, block) : bpe_list_pairs(table, low, n, block);
-#else
-    n_pairs = bpe_list_pairs(table, low, n, block);
-#endif
-    n_pairs = bpe_look_up_pairs(table, level, block, n_pairs);
-    n_segments = bpe_find_segments(block, low, n, n_pairs);
-    while (n_segments) {
-        n_segments = bpe_merge_best(table, block, n_segments, &n_pairs);
-        bpe_look_up_pairs(table, level, block, n_pairs);
-    }
-}
-
 static void bpe_merge_block_plain(const bpe_high_table *table, const uint32_t *low, size_t n, bpe_high_block *block) {
-    bpe_merge_block_at(table, 0, low, n, block);
+    bpe_high_pairs *pairs = &block->pairs;
+    size_t n_segments, n_pairs;
+    memcpy(block->tokens, low, n * sizeof *low);
+    bpe_find_pairs(table, low, low + 1, n - 1, &block->kept, block->results);
+    memset(block->results + n - 1, 0xFF, 64 * sizeof *low); /* the last token has no next one */
+    memset(block->joined, 0, ((n + 63) / 64 + 2) * sizeof *block->joined);
+    for (size_t i = 0; i < n; i++) block->joined[i / 64 + 1] |= (uint64_t)(block->results[i] != BPE_APART) << i % 64;
+    n_segments = bpe_find_segments(block, n);
+    while (n_segments) {
+        n_segments = bpe_merge_best(block, n_segments, &n_pairs);
+        bpe_find_pairs(table, pairs->lefts, pairs->rights, n_pairs, &block->kept, pairs->results);
+        for (size_t i = 0; i < n_pairs; i++) block->results[pairs->places[i]] = pairs->results[i];
+    }
 }
 
 /* Write n tokens without the holes; their number. Up to 16 more elements of `out` are written. */
@@ -259,27 +224,12 @@ static size_t bpe_without_holes_plain(const uint32_t *tokens, size_t n, uint32_t
     return written;
 }
 
-static void (*bpe_merge_block)(const bpe_high_table *, const uint32_t *, size_t, bpe_high_block *) = bpe_merge_block_plain;
+static void (*bpe_merge_block)(const bpe_high_table *, const uint32_t *, size_t, bpe_high_block *) =
+    bpe_merge_block_plain;
 static size_t (*bpe_without_holes)(const uint32_t *, size_t, uint32_t *) = bpe_without_holes_plain;
 
 #ifdef BPE_X86
-BPE_FOR_PAIRS static void bpe_merge_block_avx512(
-    const bpe_high_table *table, const uint32_t *low, size_t n, bpe_high_block *block) {
-    bpe_merge_block_at(table, 3, low, n, block);
-}
-
-BPE_FOR_PAIRS static size_t bpe_without_holes_avx512(const uint32_t *tokens, size_t n, uint32_t *out) {
-    const __m512i hole = _mm512_set1_epi32((int)BPE_HOLE);
-    size_t written = 0;
-    for (size_t i = 0; i < n; i += 16) {
-        __mmask16 any = n - i < 16 ? (__mmask16)((1u << (n - i)) - 1) : 0xFFFF;
-        __m512i some = _mm512_maskz_loadu_epi32(any, tokens + i);
-        any = _mm512_mask_cmpneq_epi32_mask(any, some, hole);
-        _mm512_storeu_si512((void *)(out + written), _mm512_maskz_compress_epi32(any, some));
-        written += (size_t)__builtin_popcount(any);
-    }
-    return written;
-}
+#include "bpe/merge/_high_merges_avx512.h"
 #endif
 
 /* Use the versions of a vector level (base/_cpu.pxd). */

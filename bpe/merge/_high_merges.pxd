@@ -9,11 +9,10 @@ from libc.stdint cimport uint32_t, uint64_t
 
 cdef extern from "bpe/merge/_high_merges.h" nogil:
     ctypedef struct HighTable "bpe_high_table":
-        const uint64_t* slots
-        uint32_t last_line
-        int shift
-        const uint32_t* filter
-        uint32_t filter_mask
+        uint64_t* slots
+        uint32_t* buckets
+        int slot_shift
+        int bucket_shift
 
 
 cdef class HighMerges:
@@ -25,7 +24,9 @@ cdef class HighMerges:
     cdef MergeTable merges    # the same merges, for rows of any length
     cdef Origins origins      # of tokens, with low tokens as symbols
 
-    cdef fill(self, const int[:, ::1] pairs, const int[::1] results, Py_ssize_t limit)
+    cdef int fill(self, uint64_t[::1] entries) except -1
+    cdef bint place(self, const uint64_t[::1] entries) noexcept nogil
+    cdef uint32_t pilot_of(self, const uint64_t[::1] entries, Py_ssize_t start, Py_ssize_t end) noexcept nogil
     cdef size_t merge(
         self,
         const token_t* low,    # IN (n,)

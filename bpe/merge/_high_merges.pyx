@@ -11,8 +11,9 @@ neighbouring low tokens that no high merge joins in this way stay apart, so the 
 A segment is one or two tokens long on average and seldom more than ten. Exact if every token has one merge and no high
 merge makes a low token, which `ordered` says.
 
-Cost: one look-up in a Bloom filter for each pair of low tokens, one in a table for each that is joined, and as many
-again for what merging makes new neighbours. They take most of the time, so a block of tokens takes each step together.
+Cost: one look-up in a bucket's Bloom filter for each pair of low tokens, one in a slot for each that is joined, and as
+many again for what merging makes new neighbours. So a block of tokens takes each step together, and sixteen segments
+are merged at once.
 """
 
 import numpy as np
@@ -43,17 +44,19 @@ from libc.string cimport memcpy, memset
 cdef extern from "bpe/merge/_high_merges.h" nogil:
     enum:
         NEVER "BPE_NEVER"
-        LINE "BPE_LINE"
-        FEW "BPE_FEW"
         BLOCK "BPE_BLOCK"
         TOKEN_BITS "BPE_TOKEN_BITS"
+        RESULT_BITS "BPE_RESULT_BITS"
     ctypedef struct Block "bpe_high_block":
         token_t* tokens
         uint16_t* long_starts
         uint16_t* long_sizes
         size_t n_long
         size_t last
-    void insert "bpe_high_insert"(HighTable* table, token_t left, token_t right, token_t result)
+    uint64_t key_of "bpe_high_key"(token_t left, token_t right)
+    uint32_t hash_of "bpe_high_hash"(token_t left, token_t right)
+    uint32_t filter_bits "bpe_high_bits"(uint32_t hash)
+    uint32_t slot_of "bpe_high_slot"(const HighTable* table, token_t left, token_t right, uint32_t pilot)
     bint is_joined "bpe_is_joined"(const HighTable* table, token_t left, token_t right)
     void merge_block "bpe_merge_block"(const HighTable* table, const token_t* low, size_t n, Block* block)
     size_t without_holes "bpe_without_holes"(const token_t* tokens, size_t n, token_t* out)
@@ -62,8 +65,36 @@ cdef extern from "bpe/merge/_high_merges.h" nogil:
 follow_vector_level(bpe_use_level_pairs)
 
 cdef enum:
-    FILTER_BITS = 8           # bits of the filter per pair, at least
-    MAX_FILTER = 1 << 27      # bits of the filter, at most
+    BUCKET = 4                # pairs of a bucket on average, at most
+    SPACE = 16                # slots per pair, at most
+
+cdef uint64_t FREE = ~<uint64_t>0
+cdef uint32_t PILOTS = 256    # that a bucket may have; a pilot has 8 bits
+
+
+cdef inline token_t left_of(uint64_t entry) noexcept nogil:
+    return <token_t>(entry >> (TOKEN_BITS + RESULT_BITS))
+
+
+cdef inline token_t right_of(uint64_t entry) noexcept nogil:
+    return <token_t>(entry >> RESULT_BITS) & ((1 << TOKEN_BITS) - 1)
+
+
+cdef inline uint32_t bucket_of(const HighTable* table, uint64_t entry) noexcept nogil:
+    return hash_of(left_of(entry), right_of(entry)) >> table.bucket_shift
+
+
+cdef uint64_t[::1] entries_of(const int[:, ::1] pairs, const int[::1] results, Py_ssize_t limit):
+    """The entries of the table: every pair that has a merge, and every pair of leaves that a merge joins."""
+    cdef Py_ssize_t i, n = results.shape[0]
+    cdef int[::1] first = np.arange(limit, dtype=np.int32), last = np.arange(limit, dtype=np.int32)
+    cdef uint64_t[::1] entries = np.empty(2 * n, dtype=np.uint64)
+    for i in range(n):
+        first[results[i]], last[results[i]] = first[pairs[i, 0]], last[pairs[i, 1]]
+        entries[2 * i] = key_of(pairs[i, 0], pairs[i, 1]) | <uint32_t>results[i]
+        entries[2 * i + 1] = key_of(last[pairs[i, 0]], first[pairs[i, 1]]) | <uint32_t>NEVER
+    found = np.sort(entries)                               # of two results of a pair, NEVER is the greater
+    return found[np.diff(found >> np.uint64(RESULT_BITS), prepend=FREE) != 0]
 
 
 cdef class HighMerges:
@@ -81,33 +112,69 @@ cdef class HighMerges:
         if not self.origins.ordered:
             raise ValueError("a token has two merges, or one that ranks better than one of its parts")
         self.n = len(high.ranks)
-        self.fill(high.pairs, high.results, high.limit)
+        self.fill(entries_of(high.pairs, high.results, high.limit))
 
-    cdef fill(self, const int[:, ::1] pairs, const int[::1] results, Py_ssize_t limit):
-        """Fill the table: every pair that has a merge, and every pair of leaves that a merge joins."""
-        cdef size_t size = 2 * LINE, bits = 1024
-        cdef Py_ssize_t i, n = results.shape[0]
+    cdef int fill(self, uint64_t[::1] entries) except -1:
+        """Build the table of some entries; ValueError if two pairs have the same hashes."""
+        cdef Py_ssize_t n = entries.shape[0], i
+        cdef size_t n_buckets = 64, n_slots = 64
         cdef uint64_t[::1] slots
-        cdef uint32_t[::1] words
-        cdef int[::1] first, last
-        while size < <size_t>n * 2:
-            size *= 2
-        while bits < <size_t>n * FILTER_BITS and bits < MAX_FILTER:
-            bits *= 2
-        spacious = np.full(size + LINE, ~np.uint64(0), dtype=np.uint64)
-        slots = spacious[-(spacious.ctypes.data // 8) % LINE :]  # at a cache line
-        words = np.zeros(bits // 32, dtype=np.uint32)
-        self.arrays = slots, words
-        self.table.slots, self.table.last_line = &slots[0], <uint32_t>(size // LINE - 1)
-        self.table.shift = 32 - (size // LINE - 1).bit_length()
-        self.table.filter, self.table.filter_mask = &words[0], <uint32_t>(bits // 32 - 1)
-        first = np.arange(limit, dtype=np.int32)
-        last = np.arange(limit, dtype=np.int32)
-        with nogil:
-            for i in range(n):
-                first[results[i]], last[results[i]] = first[pairs[i, 0]], last[pairs[i, 1]]
-                insert(&self.table, pairs[i, 0], pairs[i, 1], results[i])
-                insert(&self.table, last[pairs[i, 0]], first[pairs[i, 1]], NEVER)
+        cdef uint32_t[::1] buckets
+        cdef bint placed = False
+        while n_buckets * BUCKET < <size_t>n:
+            n_buckets *= 2
+        while n_slots * 4 < <size_t>n * 5:
+            n_slots *= 2
+        self.table.bucket_shift = 33 - n_buckets.bit_length()
+        buckets = np.empty(n, dtype=np.uint32)
+        for i in range(n):
+            buckets[i] = bucket_of(&self.table, entries[i])
+        sizes = np.bincount(buckets, minlength=n_buckets)
+        entries = np.asarray(entries)[np.lexsort((buckets, -sizes[buckets]))]
+        buckets = np.zeros(n_buckets, dtype=np.uint32)
+        self.table.buckets = &buckets[0]
+        while not placed:
+            if n_slots > <size_t>n * SPACE + 64:
+                raise ValueError("two pairs of tokens have the same hashes")
+            slots = np.full(n_slots, FREE, dtype=np.uint64)
+            self.table.slots, self.table.slot_shift = &slots[0], 33 - n_slots.bit_length()
+            placed = self.place(entries)
+            n_slots *= 2
+        self.arrays = slots, buckets
+        return 0
+
+    cdef bint place(self, const uint64_t[::1] entries) noexcept nogil:
+        """Give every entry a slot; False if this fails. Those of large buckets come first."""
+        cdef Py_ssize_t start = 0, end, i, n = entries.shape[0]
+        cdef uint32_t bucket, word
+        while start < n:
+            bucket, end = bucket_of(&self.table, entries[start]), start + 1
+            while end < n and bucket_of(&self.table, entries[end]) == bucket:
+                end += 1
+            word = self.pilot_of(entries, start, end)
+            if word == PILOTS:
+                return False
+            for i in range(start, end):
+                word |= filter_bits(hash_of(left_of(entries[i]), right_of(entries[i])))
+            self.table.buckets[bucket] = word
+            start = end
+        return True
+
+    cdef uint32_t pilot_of(self, const uint64_t[::1] entries, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
+        """Enter the pairs of a bucket; the pilot that sends all to free slots, or PILOTS if there is none."""
+        cdef Py_ssize_t i
+        cdef uint32_t pilot, at
+        for pilot in range(PILOTS):
+            for i in range(start, end):
+                at = slot_of(&self.table, left_of(entries[i]), right_of(entries[i]), pilot)
+                if self.table.slots[at] != FREE:
+                    break
+                self.table.slots[at] = entries[i]
+            else:
+                return pilot
+            for i in range(start, i):
+                self.table.slots[slot_of(&self.table, left_of(entries[i]), right_of(entries[i]), pilot)] = FREE
+        return PILOTS
 
     def merged(self, const token_t[::1] low):
         """The ids of a unit of these low tokens: a uint32 array."""
