@@ -7,7 +7,7 @@ from typing import Any
 from bpe.errors import FormatError, shown
 from bpe.formats.huggingface.normalizers import MAX_DEPTH
 from bpe.formats.huggingface.patterns import read_common_pattern
-from bpe.formats.huggingface.spelling import mark_text
+from bpe.formats.huggingface.spelling import mark_text, odd_ends
 from bpe.formats.json_fields import LATER, as_object, get, make_at, refuse, type_of
 from bpe.text.matching import compiled
 from bpe.vocab import decoding as d
@@ -42,7 +42,9 @@ def _has_inner_marks(spec: TokenizerSpec) -> bool:
     """Whether a token spells the end-of-word mark elsewhere than where it ends a word: BPEDecoder replaces it, too."""
     if spec.end_of_word is None or spec.ends_word is None or spec.model == "byte":
         return False
-    mark = spec.end_of_word.encode()
+    mark, blob, n_ends = spec.end_of_word.encode(), spec.vocabulary.blob, int(spec.ends_word.sum())
+    if mark.find(mark[:1], 1) < 0 and blob.count(mark) == n_ends and odd_ends(spec) is None:
+        return False  # each is at the end of a token; the mark does not overlap itself, so that all of them are counted
     return any(token.count(mark) != spec.ends_word[number] for number, token in spec.vocabulary.items())
 
 

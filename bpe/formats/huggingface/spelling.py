@@ -44,9 +44,12 @@ def ending(vocabulary: Vocabulary, mark: str, glued: bool) -> NDArray[np.bool_]:
     A mark that is glued to symbols is never a token by itself, so a token that is spelled like the mark is text.
     """
     tail = mark.encode()
+    blob = np.frombuffer(vocabulary.blob, dtype=np.uint8)
+    numbers = np.flatnonzero((vocabulary.kinds == ORDINARY) & (vocabulary.lengths >= len(tail) + glued))
+    for i, byte in enumerate(reversed(tail), 1):
+        numbers = numbers[blob[vocabulary.offsets[numbers + 1] - i] == byte]
     found = np.zeros(vocabulary.limit, dtype=np.bool_)
-    tokens = vocabulary.items(ORDINARY)
-    found[[number for number, token in tokens if token.endswith(tail) and not (glued and token == tail)]] = True
+    found[numbers] = True
     return found
 
 
