@@ -82,7 +82,7 @@ class Tokenizer:
     All but the first take `cache_memory`, the limit of the word cache, which all threads share, in bytes or as "64M";
     None is 32 MB. A smaller cache makes large texts slower and never changes an id. In addition to its input and its
     output, a thread needs about 1 MB. On Linux, the memory of a freed large result is kept for the next one: at most
-    1.5 times `cache_memory`.
+    4 times `cache_memory`.
 
     >>> import bpe
     >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)

@@ -1,6 +1,6 @@
 """Reuse the memory of a large result that has been freed for the next one.
 
-The system clears each new page of memory, which takes 5 to 9% of the time of encoding a text whose words are in the
+The system clears each new page of memory, which takes 5 to 15% of the time of encoding a text whose words are in the
 cache. The pool avoids it: it keeps one block, the largest that has been freed. A new result is written to that block if
 it fits and is not more than `MUCH` times smaller; otherwise it gets new pages. A block has room for one id per byte of
 text, of which only the pages that are written take memory. A kept block has at most `most` bytes of such pages.

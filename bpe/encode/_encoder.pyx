@@ -60,6 +60,7 @@ cdef extern from "Python.h":
 CACHE_MEMORY = 32 << 20
 
 cdef enum:
+    KEPT = 4                  # the memory of a freed result that is kept for the next one, as a multiple of the table's
     FEW_UNITS = 256           # that are encoded at once
     FEW_LOW = 1024            # low tokens that wait for others of their unit
     NEAR = 256                # bytes or characters in which the split filter looks for a split point
@@ -80,7 +81,7 @@ cdef class Encoder:
         if tokens.ends_word is not None and len(tokens.ends_word) != limit:
             raise ValueError(f"ends_word has {len(tokens.ends_word)} elements; it must have {limit}")
         self.scanner, self.memory = scanner, memory
-        self.pool = ResultPool(memory + memory // 2)
+        self.pool = ResultPool(KEPT * memory)
         self.merger = merger
         if superwords is not None:
             merger, self.high, self.rules = superwords

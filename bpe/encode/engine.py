@@ -70,7 +70,7 @@ class Engine:
         spec: the tokenizer.
         whole_words: (bytes, id) of pretokens that are encoded as that id without merging.
         cache_memory: the limit of the word cache, which all threads share, in bytes. The memory of one freed result of
-            up to 1.5 times this size is kept for the next result.
+            up to 4 times this size is kept for the next result.
 
     """
 
