@@ -30,8 +30,10 @@ Compression = Literal["gzip", "bz2", "xz", "zstd"]
 
 log = logging.getLogger("bpe")
 
-#: The largest and the smallest number of bytes to read at once. Several threads start and end with small reads.
-READ, LEAST = 1 << 20, 1 << 16
+#: The largest number of bytes to read at once: for one thread, and for several, which buffer the ids of what they read.
+READ, SHARED_READ = 1 << 21, 1 << 20
+#: The smallest number of bytes: several threads start and end with small reads.
+LEAST = 1 << 18
 
 #: Called as cut(buffer, low, end): the position greater than `low` where the text `buffer[:end]` may be cut, and the
 #: position where the rest begins, after a separator that is dropped; None if there is no such position.
@@ -188,19 +190,22 @@ class Schedule:
     Args:
         total: the number of bytes to read in all, or None if unknown.
         threads: the number of threads that take the blocks.
-        times: how many times READ the largest are.
+        times: how many times SHARED_READ the largest are; for one thread they are at least READ.
 
     """
 
     def __init__(self, total: int | None, threads: int, times: int = 1) -> None:
-        self._left, self._threads, self._most = total, threads, times * READ
+        self._left, self._threads = total, threads
+        self._most = times * min(READ, SHARED_READ)
+        if threads == 1:
+            self._most = max(self._most, READ)
         self._next = self._most if threads == 1 else LEAST
 
     def size(self) -> int:
         """The number of bytes to read next."""
         size, self._next = self._next, min(2 * self._next, self._most)
         if self._threads > 1 and self._left is not None:
-            size = max(min(size, self._left // (4 * self._threads)), min(LEAST, self._most))
+            size = max(min(size, self._left // (2 * self._threads)), min(LEAST, self._most))
         return size
 
     def read(self, count: int) -> None:

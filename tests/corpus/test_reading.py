@@ -498,7 +498,8 @@ def test_prepend_and_append_on_the_command_line(
             assert bpe.TokenBatch(np.load(ids), np.load(tmp_path / "ids.offsets.npy")) == expected
         notes = capsys.readouterr().err.splitlines()
         assert bool(notes) != bool(cut)  # of the name in the text; blocks of 16 bytes may cut it
-        assert all("'<|end|>' occurs at least 2 times as ordinary text" in note for note in notes)
+        found = re.compile(r"'<\|end\|>' occurs at least (1 time|2 times) as ordinary text")
+        assert all(found.search(note) for note in notes)
     assert main(["count", str(path), "-t", str(saved), *tokens]) == 0
     assert int(capsys.readouterr().out.split("\n")[1].split()[0]) == len(tok.encode(text)) + 2
 
