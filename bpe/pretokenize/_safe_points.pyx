@@ -52,7 +52,7 @@ cdef Py_ssize_t last_split_point(int scanner, const byte_t* text, Py_ssize_t low
         return low
     while pos > low:
         pos -= 1
-        if pos > low and pos > 0 and (
+        if pos > low and pos > 0 and not is_surely_inside(text, pos) and (
             is_metaspace_split(text, pos, end) if is_of_metaspaces(scanner) else is_split_point(text, pos, end)
         ):
             break
