@@ -573,3 +573,19 @@ def test_pipes_are_read_by_the_callers_thread(tmp_path: Path, monkeypatch: pytes
         assert call(pipe)
         writer.join()
     assert readers == {threading.get_ident()}
+
+
+def test_sizes_of_reads() -> None:
+    """One thread reads the same size each time; several start and end with less, and never read as much at once."""
+    alone = reading.Schedule(None, 1)
+    assert [alone.size() for _ in range(3)] == [reading.READ] * 3
+    schedule, left, sizes = reading.Schedule(20 << 20, 2), 20 << 20, []
+    while left > 0:
+        sizes.append(schedule.size())
+        schedule.read(sizes[-1])
+        left -= sizes[-1]
+    top = sizes.index(reading.SHARED_READ)
+    assert sizes[0] == sizes[-1] == reading.LEAST
+    assert max(sizes) == reading.SHARED_READ
+    assert sizes == sorted(sizes[:top]) + sorted(sizes[top:], reverse=True)
+    assert reading.Schedule(None, 1, 8).size() == 8 * reading.SHARED_READ
