@@ -320,6 +320,7 @@ cdef struct Tokens:           # of one text
     const uint32_t* ids
     const uint32_t* sizes     # in bytes; NULL to look them up
     Py_ssize_t n
+    Py_ssize_t given          # ids from `ids` on; those after this text's are prefetched for the next one
     Py_ssize_t size           # of the text in bytes
 
 
@@ -338,21 +339,34 @@ cdef Py_ssize_t set_boundaries(
     cdef const uint32_t* ids = tokens.ids                  # copies: a write to `table` might change the struct's
     cdef const uint32_t* sizes = tokens.sizes
     cdef uint64_t n = tokens.n, size = tokens.size, base = 0, stop, entry, at = 0, i = 0
+    cdef uint64_t n_ahead = 0                              # tokens before which others are prefetched
     cdef uint32_t token
+    cdef bint last
+    if sizes == NULL and tokens.given > AHEAD:
+        n_ahead = min(n, <uint64_t>(tokens.given - AHEAD))
     while True:
-        stop = ~<uint64_t>0 if size - base <= WINDOW else base + WINDOW
-        while i < n and at < stop:
+        last = size - base <= WINDOW
+        stop = size if last else base + WINDOW
+        while i < n_ahead and at < stop:
+            token = ids[i]
+            if token >= limit:
+                return -1
+            begins[at - base] = 0x80
+            prefetch(table + ids[i + AHEAD])               # a large table is not in the L1 cache
+            entry = table[token]
+            table[token] = entry + 1
+            at += entry >> SHIFT
+            i += 1
+        while i < n and (at < stop or last):               # the last tokens, and those beyond the text
             token = ids[i]
             if token >= limit:
                 return -1
             begins[min(at, size) - base] = 0x80
-            if i + AHEAD < n:                              # a large table is not in the L1 cache
-                prefetch(table + ids[i + AHEAD])
             entry = table[token]
             table[token] = entry + 1
             at += entry >> SHIFT if sizes == NULL else sizes[i]
             i += 1
-        if stop > size:
+        if last:
             break
         take_bits(begins, cuts + (base >> 6), WINDOW >> 6)
         base = stop
@@ -477,6 +491,7 @@ def tally(
             number_f1[i] = 0
             tokens.n, tokens.size = offsets[i + 1] - offsets[i], texts[i, 0]
             tokens.ids = &ids[offsets[i]] if tokens.n else NULL
+            tokens.given = ids.shape[0] - offsets[i]
             tokens.sizes = &sizes[offsets[i]] if sizes.shape[0] and tokens.n else NULL
             n_blocks = (tokens.size + 63) >> 6
             if not (0 <= tokens.size and 0 <= blocks[i] <= masks.shape[1] - n_blocks and n_blocks < cuts.shape[0]):
