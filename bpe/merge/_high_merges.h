@@ -29,7 +29,9 @@ enum {
     BPE_LANES = 16,       /* of a vector; segments of a group */
     BPE_SHORT = BPE_BLOCK / 3 + 1, /* segments of three tokens or more, at most */
     BPE_GROUPS = BPE_SHORT / BPE_LANES + 1,
-    BPE_ROWS = BPE_BLOCK / BPE_LANES + BPE_FEW + BPE_GROUPS, /* of all groups, which are sorted by size */
+    /* Rows of all groups. They are sorted by size: the longest segment of a group is not longer than any of the next one,
+     * which has sixteen unless it is the last. So but for the last two, they have a sixteenth of the tokens at most. */
+    BPE_ROWS = BPE_BLOCK / BPE_LANES + 2 * BPE_FEW + BPE_GROUPS,
 };
 #define BPE_HOLE 0xFFFFFFFEu  /* in place of a token that was merged with the one before it, or of none */
 #define BPE_APART 0xFFFFFFFFu /* result: nothing joins the pair */

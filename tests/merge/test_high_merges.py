@@ -79,6 +79,17 @@ def test_ids_are_those_of_merging_by_rank(n_low: int, n: int, level: int) -> Non
         assert high.merged(np.array(low, dtype=np.uint32)).tolist() == merged(merges, low)
 
 
+@pytest.mark.parametrize("sizes", [(191 * [3], 18 * [24]), (15 * [24], 207 * [3]), (341 * [3],), (42 * [24],)])
+def test_groups_of_segments_have_room(sizes: tuple[list[int], ...], level: int) -> None:
+    """Groups take the most rows if one has a segment that is much longer than its others."""
+    merges = {(0, 1): 4, (2, 3): 5, (1, 0): 6, (3, 2): 7, (4, 4): 8, (5, 5): 9}
+    low: list[int] = []
+    for i, size in enumerate(size for some in sizes for size in some):
+        low += [2 * (i % 2) + k % 2 for k in range(size)]  # 0 and 1 are apart from 2 and 3
+    assert len(low) <= 1024
+    assert high_merges(merges, 10).merged(np.array(low, dtype=np.uint32)).tolist() == merged(merges, low)
+
+
 def test_every_pair_has_a_slot_of_its_own() -> None:
     """A row of the two parts of any merge becomes its result, whatever number of merges fills the table."""
     for n in (1, 2, 51, 52, 1_000, 13_107, 13_108):  # 64 slots are filled by 51 pairs, 16,384 by 13,107
