@@ -15,10 +15,13 @@ from typing import Any
 from bpe.compat.document import FLAGS, Added, Model, compact, parse
 from bpe.compat.processing import PaddingRule, Plan, Rules, Truncation
 from bpe.compat.sequences import Core
-from bpe.errors import FormatError
+from bpe.errors import FormatError, shown
 from bpe.formats.huggingface.lengths import PADDING, TRUNCATION, read_padding, read_truncation
 from bpe.tokenizer import Tokenizer as NativeTokenizer
 
+#: The fields of an added token, and their types.
+_FIELDS = ("id", "content", *FLAGS)
+_KINDS: tuple[type, ...] = (int, str, *[bool] * len(FLAGS))
 _STRATEGY_NAMES = {"longest_first": "LongestFirst", "only_first": "OnlyFirst", "only_second": "OnlySecond"}
 
 
@@ -191,11 +194,22 @@ def parsed(data: bytes, native: NativeTokenizer | None = None) -> State:
 
 def _added_tokens(listed: Any) -> list[Added]:
     """The added tokens of a tokenizer.json. Fields that are not known are ignored, as in `tokenizers`."""
-    names = ("id", "content", *FLAGS)
     try:
-        return list(starmap(Added, map(itemgetter(*names), listed)))
+        added = list(starmap(Added, map(itemgetter(*_FIELDS), listed)))
     except KeyError:  # a flag is missing
-        return [Added(**{key: value for key, value in each.items() if key in names}) for each in listed]
+        added = [Added(**{key: value for key, value in each.items() if key in _FIELDS}) for each in listed]
+    for index, each in enumerate(added):
+        if tuple(map(type, each)) != _KINDS or each.id < 0:
+            raise FormatError(_fault_of(each), where=f"added_tokens[{index}]")
+    return added
+
+
+def _fault_of(token: Added) -> str:
+    """What is wrong with an added token."""
+    for name, value, kind in zip(_FIELDS, token, _KINDS, strict=True):
+        if type(value) is not kind and kind is not int:
+            return f"{name} is {shown(value)}; it must be a {kind.__name__}"
+    return f"id is {shown(token.id)}; it must be a whole number from 0"
 
 
 def _truncation_json(rule: Truncation | None) -> dict[str, Any] | None:

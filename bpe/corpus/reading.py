@@ -196,7 +196,7 @@ class Schedule:
 
     def __init__(self, total: int | None, threads: int, times: int = 1) -> None:
         self._left, self._threads = total, threads
-        self._most = times * min(READ, SHARED_READ)
+        self._most = times * min(READ, SHARED_READ)  # READ is less in tests
         if threads == 1:
             self._most = max(self._most, READ)
         self._next = self._most if threads == 1 else LEAST

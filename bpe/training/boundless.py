@@ -1,4 +1,4 @@
-r"""BoundlessBPE and its SuperBPE variant: merges of whole words, learned after merges within words.
+"""BoundlessBPE and its SuperBPE variant: merges of whole words, learned after merges within words.
 
 1. Word phase: plain training, with pairs counted without overlap and ties by the smallest pair of byte strings.
 2. A pretoken is eligible if it is one token and the token's text has a match of the pattern `eligible`. A run is a
@@ -13,8 +13,8 @@ So both phases are learned one after the other, and step 4 is a merge of two lis
 supermerge needs it: no supermerge counts more than the word merge that made a part of it, and that one goes first.
 
 Sources: Schmidt et al., "Boundless Byte Pair Encoding" (2025, arXiv 2504.00178) and "Faster Superword Tokenization"
-(2026, arXiv 2604.05192). Not here: encoding (`bpe/encode/models/boundless.py`), the
-runs (`runs.py`), the loop (`_trainer.pyx`).
+(2026, arXiv 2604.05192). Not here: encoding (`bpe/encode/models/boundless.py`), the runs (`runs.py`), the loop
+(`_trainer.pyx`).
 """
 
 from __future__ import annotations

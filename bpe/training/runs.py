@@ -1,4 +1,4 @@
-r"""Runs of words, which BoundlessBPE learns merges of words from.
+"""Runs of words, which BoundlessBPE learns merges of words from.
 
 A pretoken is eligible if it is one token and the token's text has a match of a pattern. A run is a longest sequence of
 two or more eligible pretokens of a document. Runs are counted as byte strings of four bytes a token, and spilled to

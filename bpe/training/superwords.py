@@ -177,18 +177,9 @@ class SuperWords:
             return counts
         if words is not None:
             raise ValueError('words is given; it is for stage 2 of the kind "boundless": leave it out')
-        counts, lines = WordCounts(self.of_stage(stage), normalizer, special_tokens), self.lines
-        count_corpus(
-            counts,
-            files,
-            texts,
-            separator,
-            False,
-            encoding_errors,
-            threads,
-            progress,
-            lines=lines and self.kind != "boundless",
-        )
+        counts = WordCounts(self.of_stage(stage), normalizer, special_tokens)
+        lines = self.lines and self.kind != "boundless"
+        count_corpus(counts, files, texts, separator, False, encoding_errors, threads, progress, lines=lines)
         return counts
 
     def _words_of(self, words: object, normalizer: object, special_tokens: Iterable[str]) -> TokenizerSpec:

@@ -86,6 +86,22 @@ def test_ids_of_new_tokens(lib: SimpleNamespace) -> None:
     assert tok.token_to_id("last") == 8
 
 
+@pytest.mark.parametrize(
+    ("token", "what"),
+    [
+        ({"id": "1", "content": "x"}, "id is '1'; it must be a whole number from 0"),
+        ({"id": -1, "content": "x"}, "id is -1"),
+        ({"id": 1, "content": 7}, "content is 7; it must be a str"),
+        ({"id": 1, "content": "x", "special": 1}, "special is 1; it must be a bool"),
+    ],
+)
+def test_added_tokens_of_other_types_are_refused(token: dict[str, Any], what: str) -> None:
+    """When the file is read, not when the tokenizer is first used."""
+    document = {"added_tokens": [{"id": 0, "content": "a"}, token], "model": {"type": "BPE", "vocab": {}, "merges": []}}
+    with pytest.raises(ValueError, match=r"added_tokens\[1\].*" + what):
+        ours.Tokenizer.from_str(json.dumps(document))
+
+
 def test_many_added_tokens() -> None:
     tok = of_words(SimpleNamespace(Tokenizer=ours.Tokenizer))
     assert tok.add_tokens([f"<{number}>" for number in range(100_000)]) == 100_000  # minutes if each looks at all
