@@ -124,7 +124,9 @@ def of_words(name: str) -> str:
 
 def shapes() -> dict[str, Any]:
     """Name → a function that returns the tokenizer.json."""
-    found: dict[str, Any] = {name: lambda name=name: of_steps(name) for name in steps.SHAPES if name != "llama2"}
+    found: dict[str, Any] = {}
+    for name in steps.SHAPES:
+        found[f"{name}, steps" if name in SENTENCEPIECE else name] = lambda name=name: of_steps(name)
     for name in SENTENCEPIECE:
         found[name] = lambda name=name: llama.shape(name, byte_fallback_vocabulary()).decode()
     return found | {name: lambda name=name: of_words(name) for name in ("clip", "prefix")}
