@@ -9,13 +9,13 @@ tokenizer.json. Memory is limited to 2 GB over what the process has, and each fi
 
 from __future__ import annotations
 
+import argparse
 import base64
 import importlib.util
 import json
 import random
 import resource
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -186,6 +186,9 @@ if __name__ == "__main__":
     import logging
 
     logging.getLogger("bpe").setLevel(logging.ERROR)
-    total = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
-    read = check(total, int(sys.argv[2]) if len(sys.argv) > 2 else 0)
-    print(f"{total} damaged files of each format; loaded: {read}; the others were refused")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("count", type=int, nargs="?", default=2000)
+    parser.add_argument("seed", type=int, nargs="?", default=0)
+    options = parser.parse_args()
+    read = check(options.count, options.seed)
+    print(f"{options.count} damaged files of each format; loaded: {read}; the others were refused")

@@ -7,10 +7,10 @@ Makes COUNT mutations (default 20,000) of a small file of each kind. A naive rea
 
 from __future__ import annotations
 
+import argparse
 import base64
 import io
 import random
-import sys
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -167,6 +167,9 @@ def check(count: int, seed: int) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    total = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
-    read = check(total, int(sys.argv[2]) if len(sys.argv) > 2 else 0)
-    print(f"{total} mutations of each kind; read correctly: {read}; the others were refused")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("count", type=int, nargs="?", default=20_000)
+    parser.add_argument("seed", type=int, nargs="?", default=0)
+    options = parser.parse_args()
+    read = check(options.count, options.seed)
+    print(f"{options.count} mutations of each kind; read correctly: {read}; the others were refused")
