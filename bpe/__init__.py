@@ -18,7 +18,7 @@ except (ImportError, TypeError, ValueError) as error:  # the last two: compiled 
 
     raise ImportError(explanation(error, Path(__file__).resolve().parent)) from None
 
-from bpe import data, normalizers
+from bpe import data, normalizers, pretokenizers
 from bpe._version import __version__
 from bpe.base.progress import Progress
 from bpe.batch import TokenBatch
@@ -76,6 +76,7 @@ __all__ = [
     "get_encoding",
     "list_encoding_names",
     "normalizers",
+    "pretokenizers",
     "prune",
     "sanity_check",
     "train",

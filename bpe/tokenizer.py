@@ -37,6 +37,7 @@ from bpe.formats.loading import load_spec
 from bpe.formats.saving import save_spec
 from bpe.merge.splitting import Splits
 from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
+from bpe.text.matching import check_timeout
 from bpe.text.normalizers import Normalizer, as_normalizer
 from bpe.vocab import pruning, reachability
 from bpe.vocab.added_tokens import with_tokens, without_tokens
@@ -1172,6 +1173,34 @@ class Tokenizer:
 
         """
         spec = with_tokens(self._spec, special, added)
+        return Tokenizer(spec, self._spec.training, cache_memory=self.cache_memory)
+
+    def with_timeout(self, timeout: float | None) -> Tokenizer:
+        """The same tokenizer with another time limit for the regular expressions of its pretokenizer and normalizer.
+
+        A pattern from a file may take exponential time on some texts; beyond the limit, encoding raises TimeoutError.
+        The limit changes no id, and is neither saved nor compared. Published patterns have kernels and no limit.
+
+        Args:
+            timeout: seconds for one text; `math.inf` for no limit; None for the default, 10 s and more for long texts.
+
+        Raises:
+            TypeError: if `timeout` is not a number.
+            ValueError: if it is not more than 0.
+
+        >>> import bpe
+        >>> tok = bpe.train(texts=["low"], vocab_size=258, pretokenizer=bpe.Pretokenizer.from_regex(r"[a-z]+|[^a-z]+"))
+        >>> tok.with_timeout(60).pretokenizer.timeout, tok.with_timeout(60) == tok
+        (60.0, True)
+
+        """
+        check_timeout(timeout)
+        cutting, normalizer = self._spec.pretokenizer, self._spec.normalizer
+        spec = replace(
+            self._spec,
+            pretokenizer=None if cutting is None else cutting.with_timeout(timeout),
+            normalizer=None if normalizer is None else normalizer.with_timeout(timeout),
+        )
         return Tokenizer(spec, self._spec.training, cache_memory=self.cache_memory)
 
     def without_tokens(self, names: Iterable[str]) -> Tokenizer:

@@ -265,6 +265,9 @@ def test_every_public_name_is_in_the_reference() -> None:
         assert re.search(rf"^\.\. (?:auto\w+|data):: (?:bpe\.)?{name}$", text, re.MULTILINE), (
             f"docs/api.md lacks {name}"
         )
+    for module in (bpe.normalizers, bpe.pretokenizers):
+        section = text.partition(f".. currentmodule:: {module.__name__}\n")[2].partition("```")[0]
+        assert sorted(re.findall(r"^\.\. auto\w+:: (\w+)$", section, re.MULTILINE)) == sorted(module.__all__)
 
 
 def test_every_public_name_has_a_docstring() -> None:

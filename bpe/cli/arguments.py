@@ -29,6 +29,7 @@ from bpe.cli.shared_arguments import (
     add_part,
     add_special,
     add_threads,
+    add_timeout,
     add_tokenizer,
 )
 from bpe.cli.training_arguments import add_choosing, add_count_words, add_merge_counts, add_train
@@ -61,6 +62,7 @@ def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
 def _add_encode(command: Parser) -> None:
     add_files(command, "+")
     add_tokenizer(command)
+    add_timeout(command)
     command.add_argument(
         "-o",
         "--output",
@@ -163,6 +165,7 @@ def _add_decode(command: Parser) -> None:
 def _add_count(command: Parser) -> None:
     add_files(command, "+")
     add_tokenizer(command)
+    add_timeout(command)
     add_encoding_errors(command)
     add_around(command)
     add_threads(command)

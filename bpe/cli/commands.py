@@ -41,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         silence_stdout()
         return 0
+    except TimeoutError as error:
+        return _fail(f"error: {in_flags(str(error), args.parser)}")
     except OSError as error:
         named = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
         return _fail(f"error: {named}{error.strerror or error}")

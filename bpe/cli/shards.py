@@ -36,7 +36,7 @@ def encode(args: argparse.Namespace) -> None:
         args.parser.error(f"--format {args.format} needs -o OUT/: the folder for the shards")
     check_inputs(args, [args.tokenizer])
     sources = sources_of(argparse.Namespace(**{**vars(args), "part": None}))
-    tokenizer = bpe.Tokenizer.load(args.tokenizer)
+    tokenizer = bpe.Tokenizer.load(args.tokenizer).with_timeout(args.timeout)
     manifest = encode_shards(
         sources,
         tokenizer,

@@ -19,6 +19,7 @@ from bpe.cli.parsing import (
 from bpe.corpus.sources import FORMAT_NAMES
 from bpe.pretokenize.pretokenizer import NAMES, as_pretokenizer
 from bpe.text import normalizers
+from bpe.text.matching import check_timeout
 
 
 def pretokenizer_named(name: str) -> bpe.Pretokenizer | None:
@@ -51,6 +52,7 @@ def add_words(parser: Parser, remarks: Mapping[str, str]) -> None:
         default=None,
         help="text that --pattern does not match: a pretoken of its own, dropped (default), or an error",
     )
+    add_timeout(parser)
     parser.add_argument(
         "--special-token",
         metavar="S",
@@ -138,6 +140,25 @@ def add_documents(parser: Parser) -> None:
     )
     cut.add_argument("--per-line", action="store_true", help="each line is a document, its newline included")
     add_encoding_errors(parser)
+
+
+def add_timeout(parser: Parser) -> None:
+    """The time limit for regular expressions."""
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=checked(seconds),
+        help="the time that regular expressions may take for one text; default 10 and more for long texts, inf: any",
+    )
+
+
+def seconds(text: str) -> float | None:
+    """The value of --timeout."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of seconds") from None
+    return check_timeout(value)
 
 
 def add_encoding_errors(parser: Parser) -> None:

@@ -56,7 +56,7 @@ def train(args: argparse.Namespace) -> None:
     )
     options = {name: getattr(args, name) for name in wanted.split() if hasattr(args, name)}
     options.update(_normalizing(args))
-    _with_gaps(args, options)
+    _with_pattern_options(args, options)
     if args.corpus_alphabet:
         options["initial_alphabet"] = "corpus"
     superwords = _superwords(args)
@@ -189,15 +189,17 @@ def _saved(args: argparse.Namespace) -> str:
     return f"the checkpoint {args.checkpoint} has {what}; the same command goes on from there"
 
 
-def _with_gaps(args: argparse.Namespace, options: dict[str, Any]) -> None:
-    """Apply --gaps to the pattern given by --pattern."""
+def _with_pattern_options(args: argparse.Namespace, options: dict[str, Any]) -> None:
+    """Apply --gaps and --timeout to the pattern given by --pattern."""
+    given = options.get("pretokenizer")
+    if args.timeout is not None and isinstance(given, bpe.Pretokenizer):
+        given = options["pretokenizer"] = given.with_timeout(args.timeout)
     if args.gaps is None:
         return
-    given = options.get("pretokenizer")
     if not isinstance(given, bpe.Pretokenizer) or given.name is not None:
         args.parser.error("--gaps applies only to a --pattern that is not a named pretokenizer's")
         return
-    options["pretokenizer"] = bpe.Pretokenizer.from_regex(given.pattern, gaps=args.gaps)
+    options["pretokenizer"] = bpe.Pretokenizer.from_regex(given.pattern, gaps=args.gaps, timeout=args.timeout)
 
 
 def _normalizing(args: argparse.Namespace) -> dict[str, Any]:
@@ -228,7 +230,7 @@ def count_words(args: argparse.Namespace) -> None:
     sources = sources_of(args)
     check_output(args.output, local_names(sources))
     options = {name: getattr(args, name) for name in ("pretokenizer", "threads") if hasattr(args, name)}
-    _with_gaps(args, options)
+    _with_pattern_options(args, options)
     began = time.perf_counter()
     if (args.units is None) != (args.stage is None):
         args.parser.error("give both --units and --stage, or neither")

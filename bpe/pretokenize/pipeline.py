@@ -42,11 +42,13 @@ class Pipeline:
     Args:
         steps: the steps, in order.
         letters: whether the text is spelled in letters before the first step (by a normalizer).
+        timeout: the time limit in seconds for matching patterns on one text; None for the default.
 
     """
 
-    def __init__(self, steps: tuple[Step, ...], letters: bool = False) -> None:
+    def __init__(self, steps: tuple[Step, ...], letters: bool = False, timeout: float | None = None) -> None:
         self.steps = steps
+        self._timeout = timeout
         #: Which steps spell the text in letters. A ByteLevel at the end need not: bytes come out either way.
         last = len(steps) - 1
         self._spells = [isinstance(step, ByteLevel) and i < last for i, step in enumerate(steps)]
@@ -75,7 +77,7 @@ class Pipeline:
         if not text:
             return _joined([], self._letters)
         found: list[str] = []
-        self._run(text, 0, first, Deadline(len(text)), found)
+        self._run(text, 0, first, Deadline(len(text), self._timeout), found)
         return _joined(found, self._letters)
 
     def _run(self, text: str, level: int, first: bool, deadline: Deadline, found: list[str]) -> None:
@@ -113,7 +115,7 @@ class Pipeline:
         """As `pretokens`, with the character that each byte comes from."""
         if not text:
             return _joined([], self._letters, np.zeros(0, dtype=np.int64))
-        deadline = Deadline(len(text))
+        deadline = Deadline(len(text), self._timeout)
         pieces = [(text, np.arange(len(text), dtype=np.int64))]
         for step, spells in zip(self.steps, self._spells, strict=True):
             cut: list[tuple[str, NDArray[np.int64]]] = []

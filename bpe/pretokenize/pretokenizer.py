@@ -93,8 +93,8 @@ class Pretokenizer:
 
         Some patterns take exponential time on some texts, for example `(a|a)+b` on many `a`. If matching one text takes
         more than `timeout` seconds (None: 10 s plus 1 s for each million characters; `math.inf`: no limit), encoding or
-        counting raises TimeoutError. The limit never changes a result. `tok.pretokenizer.with_timeout(60)` returns the
-        same pretokenizer with another limit.
+        counting raises TimeoutError. The limit never changes a result. `with_timeout` sets another one, also of a
+        tokenizer that was loaded: `tok.with_timeout(60)`.
 
         Raises:
             TypeError: if the pattern is not a str.
@@ -368,10 +368,13 @@ class Steps(Pretokenizer):
             if spelled and isinstance(step, (ByteLevel, Metaspace)):
                 raise ValueError(f"{step!r} follows a ByteLevel, after which the text is spelled in letters; move it")
             spelled = spelled or isinstance(step, ByteLevel)
-        self._set(None, "", "drop", add_prefix_space=False)
+        self._set_steps(steps, bool(letters), None)
+
+    def _set_steps(self, steps: tuple[Step, ...], letters: bool, timeout: float | None) -> None:
+        self._set(None, "", "drop", add_prefix_space=False, timeout=timeout)
         object.__setattr__(self, "steps", steps)
-        object.__setattr__(self, "letters", bool(letters))
-        object.__setattr__(self, "pipeline", Pipeline(steps, bool(letters)))
+        object.__setattr__(self, "letters", letters)
+        object.__setattr__(self, "pipeline", Pipeline(steps, letters, timeout))
 
     @property
     def byte_level(self) -> bool:
@@ -425,10 +428,14 @@ class Steps(Pretokenizer):
             raise TypeError("these steps change the text, so their pretokens are no spans of it; use pretokens")
         return scan.spans(self.scanner, data)
 
-    def with_timeout(self, timeout: float | None) -> Pretokenizer:
-        """The same pretokenizer; the limit for its patterns is fixed."""
-        check_timeout(timeout)
-        return self
+    def with_timeout(self, timeout: float | None) -> Steps:
+        """The same steps with another time limit for matching all their patterns on one text.
+
+        None means 10 s plus 1 s for each 10,000 characters.
+        """
+        made = type(self).__new__(type(self))
+        made._set_steps(self.steps, self.letters, check_timeout(timeout))
+        return made
 
     def to_json(self) -> dict[str, Any]:
         """The pretokenizer as a JSON object, for `Pretokenizer.from_json`."""
@@ -438,15 +445,15 @@ class Steps(Pretokenizer):
         return self.steps, self.letters
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _steps, (self.steps, self.letters)
+        return _steps, (self.steps, self.letters, self.timeout)
 
     def __repr__(self) -> str:
         inside = ", ".join(map(repr, self.steps))
         return f"Steps({inside}{', letters=True' if self.letters else ''})"
 
 
-def _steps(steps: tuple[Step, ...], letters: bool) -> Steps:
-    return Steps(*steps, letters=letters)
+def _steps(steps: tuple[Step, ...], letters: bool, timeout: float | None = None) -> Steps:
+    return Steps(*steps, letters=letters).with_timeout(timeout)
 
 
 #: The types of an argument named `pretokenizer`, apart from None.

@@ -97,7 +97,7 @@ def check_timeout(timeout: object) -> float | None:
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
         raise TypeError(f"timeout is {typed(timeout)}; it must be a number of seconds, or None")
     if not timeout > 0:
-        raise ValueError(f"timeout is {timeout}; it must be more than 0 seconds (math.inf: no limit)")
+        raise ValueError(f"timeout is {timeout}; it must be more than 0 seconds (inf: no limit)")
     return float(timeout)
 
 
@@ -127,7 +127,7 @@ def within_time(pattern: str, text: str, timeout: float | None, match: Callable[
                 break
             processor_time *= 2
     raise TimeoutError(
-        f"pattern {shown(pattern)} took more than {limit:g} s on a text of {len(text)} characters, "
+        f"pattern {shown(pattern)} took more than {limit:.3g} s on a text of {len(text)} characters, "
         f"{shown(text[:40], 30)}; nested repeats may take exponential time: rewrite the pattern, or pass a longer "
         "timeout="
     )

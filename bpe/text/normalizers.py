@@ -57,6 +57,15 @@ class Normalizer:
         del text, low
         return 0
 
+    def with_timeout(self, timeout: float | None) -> Normalizer:
+        """The same normalizer with another time limit in seconds for matching patterns on one text, if it has any.
+
+        >>> Replace("[0-9]", "0").with_timeout(60).timeout
+        60.0
+        """
+        check_timeout(timeout)
+        return self
+
     def to_json(self) -> dict[str, Any]:
         """The normalizer as a JSON object, for `from_json`."""
         fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(self)  # type: ignore[arg-type]
@@ -273,6 +282,10 @@ class Replace(Normalizer):
         del low
         return len(text) if regex.fullmatch(_ONE_CHARACTER, self.pattern) else 0
 
+    def with_timeout(self, timeout: float | None) -> Replace:
+        """The same normalizer with another time limit."""
+        return dataclasses.replace(self, timeout=timeout)
+
     def to_json(self) -> dict[str, Any]:
         """The normalizer as a JSON object, for `from_json`. The time limit is left out: it changes no result."""
         return {"type": "Replace", "pattern": self.pattern, "replacement": self.replacement}
@@ -400,6 +413,10 @@ class Sequence(Normalizer):
         for one in self.normalizers:
             result = result.through(one._align(result.text))
         return result
+
+    def with_timeout(self, timeout: float | None) -> Sequence:
+        """The same normalizers, each with another time limit."""
+        return Sequence(*(one.with_timeout(timeout) for one in self.normalizers))
 
     def to_json(self) -> dict[str, Any]:
         """The normalizer as a JSON object, for `from_json`."""

@@ -121,7 +121,9 @@ class TokenizerSpec:
         """Convert the names of a pretokenizer and a normalizer."""
         pretokenizer = as_pretokenizer(self.pretokenizer)
         if isinstance(pretokenizer, Steps):
-            pretokenizer = simplified(pretokenizer, self.model == "byte")
+            timeout, pretokenizer = pretokenizer.timeout, simplified(pretokenizer, self.model == "byte")
+            if timeout is not None and pretokenizer is not None:
+                pretokenizer = pretokenizer.with_timeout(timeout)
         object.__setattr__(self, "pretokenizer", pretokenizer)
         object.__setattr__(self, "normalizer", as_normalizer(self.normalizer))
 

@@ -57,6 +57,8 @@ from bpe.formats import id_files as idfiles
         ("count-words a.txt -o w.counts --pattern x --pretokenizer gpt2", "not allowed with"),
         ("count-words a.txt -o w.counts --per-line --separator x", "not allowed with"),
         ("count-words a.txt -o w.counts --threads 0", "at least 1"),
+        ("count-words a.txt -o w.counts --timeout 0", "more than 0 seconds"),
+        ("encode a.txt -t t.json --timeout soon", "'soon' is not a number of seconds"),
         ("count-words a.txt -o w.counts --normalizer nfx", "normalizer 'nfx' is not known; the names"),
         ("count-words - - -o w.counts", "stdin.* only once"),
         ("merge-counts -o w.counts", "required: A"),
@@ -104,6 +106,33 @@ def test_help_and_version(capsys):
         assert command in capsys.readouterr().out
     assert main(["--help"]) == 0
     assert "demo" in capsys.readouterr().out
+
+
+def test_slow_patterns_name_the_flag(capsys, tmp_path):
+    """The time limit of a pattern, on the command line and in a file, and the flag that sets it."""
+    (tmp_path / "a.txt").write_text("a" * 60)
+    pattern = bpe.Pretokenizer.from_regex("(a|a)+b")
+    bpe.train(texts=["aab"], vocab_size=257, pretokenizer=pattern).save(tmp_path / "t.json")
+    corpus, file = str(tmp_path / "a.txt"), str(tmp_path / "t.json")
+    for line in (
+        ["count-words", corpus, "-o", str(tmp_path / "w.counts"), "--pattern", "(a|a)+b"],
+        [
+            "train",
+            corpus,
+            "-o",
+            str(tmp_path / "u.json"),
+            "--vocab-size",
+            "260",
+            "--pattern",
+            "(a|a)+b",
+            "--gaps",
+            "keep",
+        ],
+        ["encode", corpus, "-t", file],
+        ["encode", corpus, "-t", file, "--format", "npy", "-o", str(tmp_path / "shards")],
+        ["count", corpus, "-t", file],
+    ):
+        fails(capsys, [*line, "--timeout", "0.1"], 1, r"took more than 0\.1 s .*, or pass a longer --timeout")
 
 
 # Invalid input, status 1 ----------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 import bpe
 from bpe import normalizers
 from bpe.formats.huggingface import read, write
+from bpe.pretokenize.steps import Deadline, Split
 from bpe.text import matching
 
 SLOW = r"(a|a)+b"
@@ -110,6 +112,46 @@ def test_a_timeout_affects_neither_equality_nor_results():
             bpe.Pretokenizer.from_regex("a", timeout=wrong)
     with pytest.raises(TypeError, match="number of seconds"):
         bpe.Pretokenizer.from_regex("a", timeout="1")
+
+
+def test_a_loaded_tokenizer_takes_another_timeout():
+    """All patterns of a tokenizer count together: those of its steps and of its normalizer."""
+    steps = bpe.pretokenizers.Split("b"), bpe.pretokenizers.Split(SLOW)
+    replacing = normalizers.Sequence("nfc", normalizers.Replace(SLOW, "c"))
+    for option in ({"pretokenizer": steps}, {"normalizer": replacing}):
+        tok = read_again(bpe.train(texts=["aab"], vocab_size=257, **option))
+        quick = tok.with_timeout(0.1)
+        assert quick == tok
+        assert quick.fingerprint == tok.fingerprint
+        assert quick.encode("aab").tolist() == tok.encode("aab").tolist()
+        for each in (quick, pickle.loads(pickle.dumps(quick))):
+            with pytest.raises(TimeoutError, match=r"took more than 0\.\d+ s"):
+                each.encode("a" * 60)
+        assert quick.with_timeout(None).with_timeout(math.inf).encode("aab").tolist() == tok.encode("aab").tolist()
+    plain = bpe.train(texts=["aab"], vocab_size=257, pretokenizer=None)
+    assert plain.with_timeout(1) == plain
+    for each in (tok, plain):
+        with pytest.raises(ValueError, match="more than 0"):
+            each.with_timeout(0)
+
+
+def read_again(tok: bpe.Tokenizer) -> bpe.Tokenizer:
+    """The tokenizer that its tokenizer.json holds."""
+    return bpe.Tokenizer.from_spec(read(write(tok.spec)))
+
+
+def test_steps_count_the_time_of_the_thread(monkeypatch):
+    """A thread that waits for others, while the clock goes on, has its whole limit left."""
+    step = Split("a")
+    deadline = Deadline(0, 5.0)
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 1000.0)
+    assert 4.5 < deadline.left(step, "a") <= 5.0
+    used = time.thread_time()
+    monkeypatch.setattr(time, "thread_time", lambda: used + 6.0)
+    monkeypatch.setattr(time, "monotonic", lambda: now + 2000.0)
+    with pytest.raises(TimeoutError, match=r"the patterns took more than 5 s .* 'a' on 'aa'"):
+        deadline.left(step, "aa")
 
 
 def test_processor_time_of_other_threads_is_not_counted(monkeypatch):
