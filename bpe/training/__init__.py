@@ -6,7 +6,7 @@ In come a corpus or counts and the options; out comes a tokenizer. The files, in
   (words as its ids); `options.py` the validated options;
 - `superwords.py` training in two stages, `boundless.py` merges of whole words, which `runs.py` counts in sequence,
   `picky` deletions of tokens;
-- `fair.py` and `parity.py` training by language; `seeds.py` given tokens; `merge_rules.py` (`_veto.pxd`) merges that
+- `fair.py` and `parity.py` training by language; `seeds.py` given tokens; `merge_rules.py` merges that
   are never made; `adapting.py` smaller vocabularies by a corpus;
 - `words.py`, `kernel_input.py` the kernel's input; `alphabet.py` the initial tokens; `trainer.py` drives the kernel;
 - `checkpoint.py` the files that an interrupted training resumes from;

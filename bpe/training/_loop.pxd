@@ -1,10 +1,10 @@
 """What the loops of training, `_trainer.pyx` and `picky/_learner.pyx`, have in common.
 
-That is: which of two pairs with the same count goes first where their bytes decide, why a loop stops, what it records
-of a merge, and the bytes of a token.
+That is: which of two pairs with the same count goes first where their bytes decide, why a loop stops, and the bytes of
+tokens.
 """
 
-from bpe.base._types cimport count_t, token_t
+from bpe.base._types cimport token_t
 from bpe.training._pair_heap cimport Entry, Heap
 from bpe.training._pair_table cimport TrackedPair, TrackedPairs
 from bpe.training._token_table cimport Token, Tokens
@@ -20,13 +20,6 @@ cdef enum Stop:               # as in `STOPS` of trainer.py
     RUNNING = 0
     NO_PAIRS = 1
     RARE = 2                  # the best pair is below min_frequency
-
-cdef struct LearnedMerge:     # the columns of a row
-    count_t left
-    count_t right
-    count_t token
-    count_t count
-    count_t removed           # by how many tokens the corpus became shorter
 
 cdef struct Compared:         # what ties are decided by
     const Tokens* tokens
@@ -75,3 +68,11 @@ cdef inline bytes spelled_token(const Tokens* tokens, size_t token):
         raise ValueError(f"token {token} does not exist; there are {tokens.n} tokens")
     cdef const Token* found = &tokens.items[token]
     return tokens.bytes[found.offset : found.offset + found.size]
+
+
+cdef inline tuple spelled_tokens(const Tokens* tokens):
+    """The bytes of all tokens end to end, and where each begins and the last one ends, as int64 (n + 1,)."""
+    import numpy as np
+    return tokens.bytes[: tokens.n_bytes], np.array(
+        [token.offset for token in tokens.items[: tokens.n]] + [tokens.n_bytes], dtype=np.int64
+    )

@@ -5,7 +5,6 @@ from bpe.base._types cimport cell_t, count_t, token_t
 from bpe.training._pair_table cimport TrackedPairs
 from bpe.training._symbol_array cimport Symbols
 from bpe.training._token_table cimport Tokens
-from bpe.training._veto cimport RefusedPairs, Veto
 from libc.stdint cimport uint32_t
 
 cdef enum:
@@ -44,9 +43,7 @@ cdef struct TrainingState:
     TrackedPairs pairs
     Pool pool
     TrackingPolicy policy
-    Veto veto
-    size_t mark_size          # bytes of the end-of-word mark, which the veto does not see
-    RefusedPairs refused
+    TrackedPairs refused      # pairs that must not be merged; their counts are not used
     Neighbours neighbours[MOST_PARTS]    # by part; the sums of all parts are in the first
     size_t long_list                     # the least positions in a part of a list
 

@@ -109,7 +109,7 @@ cdef void free_state(TrainingState* state) noexcept nogil:
     free_tokens(&state.tokens)
     free_pairs(&state.pairs)
     free(state.pool.cells)
-    free(state.refused.keys)
+    free_pairs(&state.refused)
     for part in range(MOST_PARTS):
         for side in range(2):
             free(state.neighbours[part].slot[side])

@@ -56,6 +56,10 @@ cdef inline uint32_t find_pair(const TrackedPairs* pairs, token_t left, token_t 
     return NO_PAIR
 
 
+cdef inline bint has_pair(const TrackedPairs* pairs, token_t left, token_t right) noexcept nogil:
+    return pairs.n > 0 and find_pair(pairs, left, right, pair_hash(left, right)) != NO_PAIR
+
+
 cdef inline void enter_pair(TrackedPairs* pairs, uint64_t hashed, size_t number) noexcept nogil:
     cdef size_t mask = pairs.n_slots - 1, at = hashed & mask
     while pairs.slots[at] != 0:

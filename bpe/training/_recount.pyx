@@ -26,10 +26,9 @@ from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
 from bpe.training._pair_merge cimport SPARE, Pool, TrainingState, is_tracked
 from bpe.training._pair_table cimport (
     NO_LIST, NO_PAIR, TrackedPair, TrackedPairs, add_pair, clear_pairs, enter_pair, find_pair, free_pairs, grow_slots,
-    pair_hash, prefetch_pair,
+    has_pair, pair_hash, prefetch_pair,
 )
 from bpe.training._symbol_array cimport Symbols, class_of, id_t, part_start
-from bpe.training._veto cimport is_refused
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
@@ -80,7 +79,7 @@ cdef struct Recount:
 
 cdef inline bint may_track(const TrainingState* state, token_t left, token_t right, count_t count) noexcept nogil:
     """Whether a pair with this count is to be tracked: a refused one has had its turn."""
-    return is_tracked(state, left, right, count) and not is_refused(&state.refused, left, right)
+    return is_tracked(state, left, right, count) and not has_pair(&state.refused, left, right)
 
 
 # Choosing a threshold -------------------------------------------------------------------------------------------------

@@ -11,74 +11,29 @@ present count. That is exact for every tie rule; under `first`, a pair's first p
 Not here: counting words, alphabets, what ids and options mean (`bpe/training/trainer.py`).
 """
 
+from array import array
+
 import numpy as np
 
 from bpe.base._memory cimport grown
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._team cimport MOST_PARTS, Team, parts_worth
-from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
+from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
 from bpe.training._loop cimport (
-    BY_FIRST, NO_PAIRS, RARE, Compared, LearnedMerge, TieBreak, set_order, spelled_token,
+    BY_FIRST, NO_PAIRS, RARE, Compared, TieBreak, set_order, spelled_token, spelled_tokens,
 )
 from bpe.training._pair_heap cimport Entry, Heap, heapify, pop, push
 from bpe.training._pair_merge cimport (
     SPARE, Pool, TrainingState, first_position, free_state, merge_pair, tokens_removed,
 )
-from bpe.training._pair_table cimport NO_PAIR, TrackedPair, TrackedPairs, find_pair, pair_hash
+from bpe.training._pair_table cimport NO_PAIR, TrackedPair, TrackedPairs, add_pair, find_pair, has_pair, pair_hash
 from bpe.training._recount cimport Plan, recount
 from bpe.training._symbol_array cimport Symbols, compact, id_t, widen, write_symbols
 from bpe.training._token_table cimport Token, Tokens, add_token, joined, token_named
-from bpe.training._veto cimport is_refused, is_vetoed, refuse, set_rules
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport INT64_MAX, int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
 
-
-# Remaining pairs ------------------------------------------------------------------------------------------------------
-
-cdef token_t token_of(TrainingState* state, token_t left, token_t right) except? 0xFFFFFFFF nogil:
-    """The token of a merge result: an existing id, `tokens.n` for a new token, NO_TOKEN if the pair must not be merged.
-
-    The merge result must not be longer than `max_length` symbols, nor spell a special token, nor what another token
-    spells with a mark where this one has letters. The pair must not be vetoed.
-    """
-    cdef Tokens* tokens = &state.tokens
-    cdef Token first = tokens.items[left], second = tokens.items[right]
-    cdef uint64_t size = <uint64_t>first.size + second.size
-    cdef Token* named
-    cdef const byte_t* text
-    cdef token_t known
-    if <uint64_t>first.length + second.length > state.policy.max_length or size > <uint64_t>0xFFFFFFFF:
-        return NO_TOKEN
-    text = joined(tokens, left, right)
-    known = token_named(tokens, text, size)
-    if is_vetoed(&state.veto, text, first.size, size - (state.mark_size if second.ends_word else 0)):
-        return NO_TOKEN
-    if known == NO_TOKEN:
-        return <token_t>tokens.n
-    named = &tokens.items[known]
-    # One that occurs already (length > 0) has the same bytes but other symbols: never the same token.
-    return NO_TOKEN if named.reserved or named.length > 0 or named.ends_word != second.ends_word else known
-
-
-cdef bint any_pair(const id_t* cells, TrainingState* state) except -1 nogil:
-    """Whether any pair is left that could be merged, however rare; a veto by Python is not asked."""
-    cdef size_t p = 1, q
-    cdef bint refused
-    while p < state.symbols.n:
-        q = p + 1
-        if cells[p] != <id_t>NO_TOKEN:
-            q = p + state.tokens.width[cells[p]]
-            if cells[q] != <id_t>NO_TOKEN:
-                refused = is_refused(&state.refused, cells[p], cells[q])
-                if not refused and token_of(state, cells[p], cells[q]) != NO_TOKEN:
-                    return True
-        p = q
-    return False
-
-
-# The trainer ----------------------------------------------------------------------------------------------------------
 
 cdef class Trainer:
     """The state of one training. Built by `bpe/training/trainer.py`, which checks everything first.
@@ -92,15 +47,15 @@ cdef class Trainer:
     cdef Heap heap
     cdef Compared compared
     cdef TieBreak tie_break
-    cdef bytes forbidden              # the memory of `state.veto.strings`
-    cdef bytes scripts                # and of `state.veto.scripts`
+    cdef object rules                 # called as rules(left, right), or None
     cdef object veto                  # called as veto(left, right, count), or None
-    cdef bint asks                    # whether it is not None
+    cdef bint has_rules               # whether they are not None
+    cdef bint has_veto
+    cdef size_t mark_size             # bytes of the end-of-word mark, which the rules do not see
     cdef size_t narrow                # from so many tokens on, cells are 32 bits wide
     cdef uint64_t goal                # how many merges are to be learned in all, as far as is known
-    cdef LearnedMerge* learned
+    cdef object learned               # of each merge: left, right, token, count, by how many tokens the corpus shrank
     cdef size_t n_learned
-    cdef size_t learned_room
     cdef readonly Team team           # its helpers must be running whenever merges are made
     cdef readonly tuple teams         # (team,)
     cdef size_t least                 # cells in a part
@@ -110,7 +65,6 @@ cdef class Trainer:
     def __dealloc__(self):
         free_state(&self.state)
         free(self.heap.entries)
-        free(self.learned)
 
     def __init__(self, words, start, rule, uint64_t merges, *, size_t memory=0, bint strict=False, tuning):
         """Write the symbols; the pairs are counted by the first `run`.
@@ -134,9 +88,9 @@ cdef class Trainer:
         self.plan.growing = not strict
         self.state.policy.max_length = rule.max_length
         self.state.policy.disjoint = rule.disjoint
-        self.forbidden, self.scripts, self.veto = b"".join(rule.forbidden), rule.scripts, rule.veto
-        self.asks, self.state.mark_size = rule.veto is not None, rule.mark_size
-        set_rules(&self.state.veto, rule, self.forbidden, self.scripts)
+        self.rules, self.veto, self.mark_size = rule.rules, rule.veto, rule.mark_size
+        self.has_rules, self.has_veto = rule.rules is not None, rule.veto is not None
+        self.learned = array("q")
         self.state.long_list = max(<size_t>tuning.long_list, <size_t>1)
         self.goal = merges
         self.narrow = min(<size_t>tuning.narrow, <size_t>0xFFFF)
@@ -237,10 +191,35 @@ cdef class Trainer:
         if self.plan.floor == 1:
             return False
         if self.state.symbols.wide:
-            return any_pair(<const uint32_t*>self.state.symbols.cells, &self.state)
-        return any_pair(<const uint16_t*>self.state.symbols.cells, &self.state)
+            return any_pair(<const uint32_t*>self.state.symbols.cells, self)
+        return any_pair(<const uint16_t*>self.state.symbols.cells, self)
 
     # Merging ----------------------------------------------------------------------------------------------------------
+
+    cdef token_t token_of(self, token_t left, token_t right) except? 0xFFFFFFFF nogil:
+        """The token of a merge result: an existing id, `tokens.n` for a new token, NO_TOKEN if it must not be made.
+
+        The merge result must not be longer than `max_length` symbols, nor spell a special token, nor what another token
+        spells with a mark where this one has letters; and the rules must allow it.
+        """
+        cdef Tokens* tokens = &self.state.tokens
+        cdef Token first = tokens.items[left], second = tokens.items[right]
+        cdef uint64_t size = <uint64_t>first.size + second.size
+        cdef token_t known
+        cdef Token* named
+        if <uint64_t>first.length + second.length > self.state.policy.max_length or size > <uint64_t>0xFFFFFFFF:
+            return NO_TOKEN
+        if self.has_rules:
+            with gil:
+                unmarked = self.spelled(right)[: second.size - (self.mark_size if second.ends_word else 0)]
+                if self.rules(self.spelled(left), unmarked):
+                    return NO_TOKEN
+        known = token_named(tokens, joined(tokens, left, right), size)
+        if known == NO_TOKEN:
+            return <token_t>tokens.n
+        named = &tokens.items[known]
+        # One that occurs already (length > 0) has the same bytes but other symbols: never the same token.
+        return NO_TOKEN if named.reserved or named.length > 0 or named.ends_word != second.ends_word else known
 
     cdef token_t allowed_token(self, uint32_t number) except? 0xFFFFFFFF nogil:
         """The token of a pair as `token_of` gives it, unless the veto by Python refuses it.
@@ -248,15 +227,19 @@ cdef class Trainer:
         NO_TOKEN if the pair must not be merged; then it is not offered again, in this epoch or another.
         """
         cdef TrackedPair pair = self.state.pairs.items[number]
-        cdef token_t token = token_of(&self.state, pair.left, pair.right)
-        if token != NO_TOKEN and self.asks:
+        cdef token_t token = self.token_of(pair.left, pair.right)
+        if token != NO_TOKEN and self.has_veto:
             with gil:
                 if self.veto(self.spelled(pair.left), self.spelled(pair.right), pair.count):
                     token = NO_TOKEN
         if token == NO_TOKEN:
             self.state.pairs.items[number].count = 0
-            refuse(&self.state.refused, pair.left, pair.right)
+            self.refuse(pair.left, pair.right)
         return token
+
+    cdef int refuse(self, token_t left, token_t right) except -1 nogil:
+        add_pair(&self.state.refused, left, right, pair_hash(left, right))
+        return 0
 
     cdef int make_token(self, token_t left, token_t right, token_t token) except -1 nogil:
         """Give a merge result its length, after adding it if it is new."""
@@ -271,26 +254,23 @@ cdef class Trainer:
             tokens.items[token].length = length
         return 0
 
-    cdef int record(self, token_t left, token_t right, token_t token, count_t count, count_t removed) except -1 nogil:
-        """Record a merge, and make its token."""
-        cdef LearnedMerge* learned
-        self.make_token(left, right, token)
-        self.learned = <LearnedMerge*>grown(self.learned, &self.learned_room, self.n_learned + 1, sizeof(LearnedMerge))
-        learned = &self.learned[self.n_learned]
-        learned.left, learned.right, learned.token, learned.count, learned.removed = left, right, token, count, removed
-        self.n_learned += 1
-        return 0
-
-    cdef int merge(self, uint32_t number, token_t token) except -1 nogil:
-        """Record a merge, make it, and enter the new pairs into the queue."""
-        cdef TrackedPair* pair = &self.state.pairs.items[number]
+    cdef count_t merge(self, uint32_t number, token_t token) except? -1 nogil:
+        """Merge a pair, and enter the new pairs into the queue; returns by how many tokens the corpus gets shorter."""
+        cdef TrackedPair pair = self.state.pairs.items[number]
         cdef size_t i = self.state.pairs.n
-        self.record(pair.left, pair.right, token, pair.count, tokens_removed(&self.state, number))
+        cdef count_t removed = tokens_removed(&self.state, number)
+        self.make_token(pair.left, pair.right, token)
         merge_pair(&self.state, number, token, self.team)
         if not self.state.pool.full:
             for i in range(i, self.state.pairs.n):
                 push(&self.heap, self.entry_of(<uint32_t>i))
-        return 0
+        return removed
+
+    cdef tuple record(self, token_t left, token_t right, token_t token, count_t count, count_t removed):
+        """Record a merge; returns the row of `run`."""
+        self.learned.extend((left, right, token, count, removed))
+        self.n_learned += 1
+        return left, right, token, count
 
     def run(self, size_t most, size_t most_tokens):
         """Learn up to `most` merges while there are fewer than `most_tokens` tokens.
@@ -302,6 +282,7 @@ cdef class Trainer:
         cdef uint32_t number
         cdef token_t token
         cdef TrackedPair pair
+        cdef count_t removed = 0
         merges = []
         while <size_t>len(merges) < most and self.state.tokens.n < most_tokens and not self.stop:
             PyErr_CheckSignals()                       # with many pieces, the first merges take seconds
@@ -312,9 +293,9 @@ cdef class Trainer:
                     pair = self.state.pairs.items[number]
                     token = self.allowed_token(number)
                     if token != NO_TOKEN:
-                        self.merge(number, token)
+                        removed = self.merge(number, token)
             if token != NO_TOKEN:
-                merges.append((pair.left, pair.right, token, pair.count))
+                merges.append(self.record(pair.left, pair.right, token, pair.count, removed))
         return merges
 
     # In step with other trainers --------------------------------------------------------------------------------------
@@ -345,6 +326,7 @@ cdef class Trainer:
         """
         cdef uint32_t number
         cdef token_t token = NO_TOKEN
+        cdef count_t count = 0, removed = 0
         if not self.plan.every:
             raise ValueError("the trainer does not track every pair; it must, to merge pairs that are given")
         if left >= self.state.tokens.n or right >= self.state.tokens.n:
@@ -353,16 +335,18 @@ cdef class Trainer:
             if self.is_over():
                 self.plan.ceiling = INT64_MAX
                 self.next_epoch()
-            token = token_of(&self.state, left, right)
+            token = self.token_of(left, right)
             if token != NO_TOKEN:
                 number = find_pair(&self.state.pairs, left, right, pair_hash(left, right))
                 if number != NO_PAIR and self.state.pairs.items[number].count > 0:
-                    self.merge(number, token)
+                    count = self.state.pairs.items[number].count
+                    removed = self.merge(number, token)
                 else:
-                    self.record(left, right, token, 0, 0)
+                    self.make_token(left, right, token)
         if token == NO_TOKEN:
             raise ValueError(f"tokens {left} and {right} cannot be merged: their token exists, or must not be made")
-        return token, self.learned[self.n_learned - 1].removed
+        self.record(left, right, token, count, removed)
+        return token, removed
 
     @property
     def n_tokens(self):
@@ -389,20 +373,25 @@ cdef class Trainer:
         return self.rows()[:, 4]
 
     cdef object rows(self):
-        rows = np.empty((self.n_learned, 5), dtype=np.int64)
-        cdef int64_t[:, ::1] cells = rows
-        if self.n_learned > 0:
-            memcpy(&cells[0, 0], self.learned, self.n_learned * sizeof(LearnedMerge))
-        return rows
+        return np.array(self.learned, dtype=np.int64).reshape(-1, 5)
 
     def vocabulary(self):
         """All tokens: (their bytes end to end, int64 offsets (n + 1,), whether each ends with the mark)."""
-        cdef size_t i
-        offsets = np.zeros(self.state.tokens.n + 1, dtype=np.int64)
-        ends_word = np.zeros(self.state.tokens.n, dtype=np.bool_)
-        cdef int64_t[::1] offset = offsets
-        cdef byte_t[::1] ends = ends_word.view(np.uint8)
-        for i in range(self.state.tokens.n):
-            offset[i + 1] = self.state.tokens.items[i].offset + self.state.tokens.items[i].size
-            ends[i] = self.state.tokens.items[i].ends_word
-        return self.state.tokens.bytes[: self.state.tokens.n_bytes], offsets, ends_word
+        ends_word = [token.ends_word for token in self.state.tokens.items[: self.state.tokens.n]]
+        return *spelled_tokens(&self.state.tokens), np.array(ends_word, dtype=np.bool_)
+
+
+cdef bint any_pair(const id_t* cells, Trainer trainer) except -1 nogil:
+    """Whether any pair is left that could be merged, however rare; a veto by Python is not asked."""
+    cdef size_t p = 1, q
+    cdef TrainingState* state = &trainer.state
+    while p < state.symbols.n:
+        q = p + 1
+        if cells[p] != <id_t>NO_TOKEN:
+            q = p + state.tokens.width[cells[p]]
+            if cells[q] != <id_t>NO_TOKEN and not has_pair(&state.refused, cells[p], cells[q]):
+                if trainer.token_of(cells[p], cells[q]) != NO_TOKEN:
+                    return True
+                trainer.refuse(cells[p], cells[q])         # so that the rules are asked once
+        p = q
+    return False

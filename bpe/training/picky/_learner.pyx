@@ -18,18 +18,19 @@ docs/decisions.md says what prefetching and three positions in a node gain. Not 
 (`option.py`).
 """
 
+from array import array
+
 import numpy as np
 
 from bpe.base._memory cimport grown, prefetch
-from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
-from bpe.training._loop cimport NO_PAIRS, RARE, Compared, LearnedMerge, TieBreak, set_order, spelled_token
+from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
+from bpe.training._loop cimport NO_PAIRS, RARE, Compared, TieBreak, set_order, spelled_token, spelled_tokens
 from bpe.training._pair_heap cimport Entry, Heap, pop, push
 from bpe.training._pair_table cimport NO_PAIR, TrackedPair, TrackedPairs, add_pair, find_pair, free_pairs, pair_hash
 from bpe.training._symbol_array cimport Symbols, class_of, free_symbols, write_symbols
 from bpe.training._token_table cimport Token, Tokens, add_token, free_tokens, joined, token_named
-from bpe.training._veto cimport Veto, is_vetoed, set_rules
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcpy
 
@@ -57,10 +58,6 @@ cdef struct TokenState:       # what else is known of a token
     token_t left              # the parts of its first merge, or NO_TOKEN for a token that no merge makes
     token_t right
     bint deleted
-
-cdef struct DeletionRow:
-    count_t merge             # the number of the merge before it
-    count_t token
 
 
 cdef int compare_positions(const void* a, const void* b) noexcept nogil:
@@ -96,17 +93,13 @@ cdef class PickyLearner:
     cdef count_t least                # the least count of a pair that is merged
     cdef uint64_t max_length
     cdef double threshold
-    cdef Veto rules                   # for what tokens spell
-    cdef bytes forbidden              # the memory of `rules.strings`
-    cdef bytes scripts                # and of `rules.scripts`
+    cdef object rules                 # called as rules(left, right), or None
     cdef object veto                  # called as veto(left, right, count), or None
-    cdef bint asks                    # whether there is one
-    cdef LearnedMerge* merged
-    cdef size_t n_merged
-    cdef size_t merged_room
-    cdef DeletionRow* deleted
-    cdef size_t n_deleted
-    cdef size_t deleted_room
+    cdef bint has_rules               # whether they are not None
+    cdef bint has_veto
+    cdef object learned               # of each merge: left, right, token, count, by how many tokens the corpus shrank
+    cdef size_t n_learned
+    cdef object deleted               # of each deletion: the number of the merge before it, the token
     cdef readonly tuple teams         # of threads: none
     cdef readonly int stop
 
@@ -122,8 +115,6 @@ cdef class PickyLearner:
         free(self.found)
         free(self.parts)
         free(self.heap.entries)
-        free(self.merged)
-        free(self.deleted)
 
     def __init__(self, words, start, rule, double threshold):
         """Write the symbols, and count all pairs.
@@ -138,9 +129,9 @@ cdef class PickyLearner:
         cdef size_t i
         self.least = max(<count_t>rule.min_frequency, 1)
         self.max_length, self.threshold, self.teams, self.n_nodes = rule.max_length, threshold, (), 1
-        self.forbidden, self.scripts, self.veto = b"".join(rule.forbidden), rule.scripts, rule.veto
-        self.asks = rule.veto is not None
-        set_rules(&self.rules, rule, self.forbidden, self.scripts)
+        self.rules, self.veto = rule.rules, rule.veto
+        self.has_rules, self.has_veto = rule.rules is not None, rule.veto is not None
+        self.learned, self.deleted = array("q"), array("q")
         for token, ends_word, reserved, length in start.tokens:
             add_token(&self.tokens, token, len(token), ends_word, reserved, length)
         self.symbols.wide = True
@@ -289,18 +280,28 @@ cdef class PickyLearner:
     cdef bint is_refused(self, uint32_t number) except -1 nogil:
         """Whether the best pair must not be merged; the veto by Python is asked last, each time that a pair is best."""
         cdef TrackedPair pair = self.pairs.items[number]
-        if self.token_of(number) == NO_TOKEN:
+        if self.breaks_rules(number):
             return True
-        if not self.asks:
+        if not self.has_veto:
             return False
         with gil:
             return bool(self.veto(self.spelled(pair.left), self.spelled(pair.right), pair.count))
+
+    cdef bint breaks_rules(self, uint32_t number) except -1 nogil:
+        """Whether no token may be made of a pair, whatever the veto says."""
+        cdef TrackedPair pair = self.pairs.items[number]
+        if self.token_of(number) == NO_TOKEN:
+            return True
+        if not self.has_rules:
+            return False
+        with gil:
+            return bool(self.rules(self.spelled(pair.left), self.spelled(pair.right)))
 
     cdef bint any_left(self) except -1 nogil:
         """Whether pairs below min_frequency are left."""
         cdef uint32_t i
         for i in range(<uint32_t>self.pairs.n):
-            if self.pairs.items[i].count > 0 and not self.pair_states[i].refused and self.token_of(i) != NO_TOKEN:
+            if self.pairs.items[i].count > 0 and not self.pair_states[i].refused and not self.breaks_rules(i):
                 return True
         return False
 
@@ -315,18 +316,14 @@ cdef class PickyLearner:
         return 0
 
     cdef token_t token_of(self, uint32_t number) except? 0xFFFFFFFF nogil:
-        """The token that a pair makes: one that was made before, `tokens.n` for a new one, NO_TOKEN if none may be."""
+        """The token that a pair makes: one that was made before, `tokens.n` for a new one, NO_TOKEN if none can be."""
         cdef const TrackedPair* pair = &self.pairs.items[number]
         cdef Token first = self.tokens.items[pair.left], second = self.tokens.items[pair.right]
         cdef uint64_t size = <uint64_t>first.size + second.size
-        cdef const byte_t* text
         cdef token_t known
         if <uint64_t>first.length + second.length > self.max_length or size > <uint64_t>0xFFFFFFFF:
             return NO_TOKEN
-        text = joined(&self.tokens, pair.left, pair.right)
-        if is_vetoed(&self.rules, text, first.size, size):
-            return NO_TOKEN
-        known = token_named(&self.tokens, text, size)
+        known = token_named(&self.tokens, joined(&self.tokens, pair.left, pair.right), size)
         if known == NO_TOKEN:
             return <token_t>self.tokens.n
         return NO_TOKEN if self.states[known].left == NO_TOKEN else known
@@ -432,15 +429,12 @@ cdef class PickyLearner:
         cdef TokenState* state = &self.states[token]
         cdef size_t i, n, k = 0, n_parts
         cdef count_t count, longer
-        cdef DeletionRow* row
         if state.left == NO_TOKEN or <double>made / <double>(made + state.count) < self.threshold:
             return 0
         state.deleted = True
         self.n_live -= 1
-        self.deleted = <DeletionRow*>grown(self.deleted, &self.deleted_room, self.n_deleted + 1, sizeof(DeletionRow))
-        row = &self.deleted[self.n_deleted]
-        row.merge, row.token = <count_t>self.n_merged - 1, token
-        self.n_deleted += 1
+        with gil:
+            self.deleted.extend((self.n_learned, token))
         n = self.take(&state.positions)
         n_parts = self.find_parts(token)
         for i in range(n):
@@ -454,22 +448,17 @@ cdef class PickyLearner:
             self.states[self.parts[i]].count += count
         return longer
 
-    cdef int step(self, uint32_t number) except -1 nogil:
-        """Merge a pair, and delete what is hardly left of it."""
+    cdef count_t step(self, uint32_t number, token_t token) except? -1 nogil:
+        """Merge a pair, and delete what is hardly left of it; returns by how many tokens the corpus became shorter."""
         cdef TrackedPair pair = self.pairs.items[number]
-        cdef token_t token = self.token_of(number)
-        cdef count_t made
-        cdef LearnedMerge* row
+        cdef count_t made, removed
         self.make_token(pair.left, pair.right, token)
-        self.merged = <LearnedMerge*>grown(self.merged, &self.merged_room, self.n_merged + 1, sizeof(LearnedMerge))
-        row = &self.merged[self.n_merged]
-        row.left, row.right, row.token, row.count = pair.left, pair.right, token, pair.count
-        self.n_merged += 1
         made = self.merge(number, token)
-        row.removed = made - self.delete(pair.left, made)
+        removed = made - self.delete(pair.left, made)
         if pair.right != pair.left:
-            row.removed -= self.delete(pair.right, made)
-        return self.push_risen()
+            removed -= self.delete(pair.right, made)
+        self.push_risen()
+        return removed
 
     # For Python -------------------------------------------------------------------------------------------------------
 
@@ -481,17 +470,22 @@ cdef class PickyLearner:
 
         """
         cdef uint32_t number
-        cdef LearnedMerge* row
+        cdef token_t token = NO_TOKEN
+        cdef TrackedPair pair
+        cdef count_t removed = 0
         merges = []
         while <size_t>len(merges) < most and self.n_live < most_tokens and not self.stop:
             PyErr_CheckSignals()
             with nogil:
                 number = self.best_pair()
                 if number != NO_PAIR:
-                    self.step(number)
+                    pair = self.pairs.items[number]
+                    token = self.token_of(number)
+                    removed = self.step(number, token)
             if number != NO_PAIR:
-                row = &self.merged[self.n_merged - 1]
-                merges.append((row.left, row.right, row.token, row.count))
+                self.learned.extend((pair.left, pair.right, token, pair.count, removed))
+                self.n_learned += 1
+                merges.append((pair.left, pair.right, token, pair.count))
         return merges
 
     @property
@@ -512,28 +506,13 @@ cdef class PickyLearner:
         return self.rows()[:, 4]
 
     cdef object rows(self):
-        rows = np.empty((self.n_merged, 5), dtype=np.int64)
-        cdef int64_t[:, ::1] cells = rows
-        if self.n_merged:
-            memcpy(&cells[0, 0], self.merged, self.n_merged * sizeof(LearnedMerge))
-        return rows
+        return np.array(self.learned, dtype=np.int64).reshape(-1, 5)
 
     def deletions(self):
         """All deletions in order: int64 (n, 2), each the number of the merge that it follows, and the token."""
-        rows = np.empty((self.n_deleted, 2), dtype=np.int64)
-        cdef int64_t[:, ::1] cells = rows
-        if self.n_deleted:
-            memcpy(&cells[0, 0], self.deleted, self.n_deleted * sizeof(DeletionRow))
-        return rows
+        return np.array(self.deleted, dtype=np.int64).reshape(-1, 2)
 
     def vocabulary(self):
         """All tokens, deleted ones too: (their bytes end to end, int64 offsets (n + 1,), whether each is deleted)."""
-        cdef size_t i
-        offsets = np.zeros(self.tokens.n + 1, dtype=np.int64)
-        deleted = np.zeros(self.tokens.n, dtype=np.bool_)
-        cdef int64_t[::1] offset = offsets
-        cdef uint8_t[::1] is_deleted = deleted.view(np.uint8)
-        for i in range(self.tokens.n):
-            offset[i + 1] = self.tokens.items[i].offset + self.tokens.items[i].size
-            is_deleted[i] = self.states[i].deleted
-        return self.tokens.bytes[: self.tokens.n_bytes], offsets, deleted
+        deleted = [state.deleted for state in self.states[: self.tokens.n]]
+        return *spelled_tokens(&self.tokens), np.array(deleted, dtype=np.bool_)
