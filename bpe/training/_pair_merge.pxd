@@ -35,6 +35,7 @@ cdef struct Neighbours:       # of one merge: room for every token, used again b
     size_t n[2]
     size_t room
     Neighbour chain           # the pair of two new tokens
+    count_t removed           # merges of a pair (a, a)
     count_t overlaps[3]       # with `disjoint`: pairs (a, a) and (b, b) that are not lost, (c, c) that are not gained
 
 cdef struct TrainingState:
@@ -49,6 +50,5 @@ cdef struct TrainingState:
 
 cdef void free_state(TrainingState* state) noexcept nogil
 cdef bint is_tracked(const TrainingState* state, token_t left, token_t right, count_t count) noexcept nogil
-cdef count_t tokens_removed(TrainingState* state, uint32_t number) noexcept nogil
-cdef int merge_pair(TrainingState* state, uint32_t number, token_t merged, Team team) except -1 nogil
+cdef count_t merge_pair(TrainingState* state, uint32_t number, token_t merged, Team team) except? -1 nogil
 cdef cell_t first_position(TrainingState* state, uint32_t number) noexcept nogil

@@ -76,7 +76,7 @@ cdef int begin_neighbours(Neighbours* found, size_t n_tokens) except -1 nogil:
     cdef size_t room = max(n_tokens, found.room + found.room // 2)
     cdef int side
     cdef void* moved
-    found.chain.n, found.chain.count = 0, 0
+    found.chain.n, found.chain.count, found.removed = 0, 0, 0
     found.overlaps[LEFT] = found.overlaps[RIGHT] = found.overlaps[CHAIN] = 0
     if n_tokens <= found.room:
         return 0
@@ -161,42 +161,6 @@ cdef cell_t first_position(TrainingState* state, uint32_t number) noexcept nogil
     if state.symbols.wide:
         return find_first(<const uint32_t*>state.symbols.cells, state, &state.pairs.items[number])
     return find_first(<const uint16_t*>state.symbols.cells, state, &state.pairs.items[number])
-
-
-cdef count_t removed_at(const id_t* cells, const TrainingState* state, const TrackedPair* pair) noexcept nogil:
-    """`tokens_removed` of a pair (a, a): of occurrences that overlap, as in `aaa`, every other one is merged."""
-    cdef const Symbols* symbols = &state.symbols
-    cdef size_t i, n = CHUNK, at = 1, end = 0, k = 0, width = state.tokens.width[pair.left]
-    cdef count_t removed = 0
-    cdef cell_t chunk[CHUNK]
-    cdef const cell_t* positions = &chunk[0]
-    cdef cell_t position
-    cdef bint listed = pair.list_start != NO_LIST
-    while n == CHUNK:
-        if listed:
-            positions, n = state.pool.cells + pair.list_start + pair.head, pair.n - pair.head
-        else:
-            n = read_positions(cells, state, pair.left, pair.right, &at, chunk, CHUNK)
-        for i in range(n):
-            position = positions[i]
-            if position < end or cells[position] != pair.left or cells[position + width] != pair.left:
-                continue
-            k = class_of(symbols, position, k)
-            removed += symbols.counts[k]
-            end = position + 2 * width
-        if listed:
-            break
-    return removed
-
-
-cdef count_t tokens_removed(TrainingState* state, uint32_t number) noexcept nogil:
-    """By how many tokens the corpus gets shorter when a pair is merged."""
-    cdef const TrackedPair* pair = &state.pairs.items[number]
-    if pair.left != pair.right:
-        return pair.count
-    if state.symbols.wide:
-        return removed_at(<const uint32_t*>state.symbols.cells, state, pair)
-    return removed_at(<const uint16_t*>state.symbols.cells, state, pair)
 
 
 # Walking --------------------------------------------------------------------------------------------------------------
@@ -293,6 +257,21 @@ cdef void count_overlaps(
             found.overlaps[RIGHT] += symbols.counts[class_of(symbols, <cell_t>position, 0)]
 
 
+cdef size_t merge_and_count(
+    id_t* cells, const TrainingState* state, Merge* merge, Neighbours* found, cell_t* positions, size_t n
+) noexcept nogil:
+    """As `merge_positions`; also what only pairs (a, a), of which some overlap, and counts without overlap need."""
+    cdef const Symbols* symbols = &state.symbols
+    cdef size_t i, k = 0, live = merge_positions(cells, symbols, merge, found, positions, n)
+    if merge.a == merge.b:
+        for i in range(live):
+            k = class_of(symbols, positions[i], k)
+            found.removed += symbols.counts[k]
+    if state.policy.disjoint:
+        count_overlaps(cells, state, merge, found, positions, live)
+    return live
+
+
 cdef inline void append_position(cell_t* pool, Neighbour* item, size_t position) noexcept nogil:
     if item.cursor != NO_LIST:
         pool[item.cursor] = <cell_t>position
@@ -327,16 +306,14 @@ cdef void walk_cells(id_t* cells, MergeJob* job, int part) noexcept nogil:
     cdef Merge merge = job.merge
     cdef cell_t chunk[CHUNK]
     cdef cell_t* positions
-    cdef size_t n = CHUNK, at = 1, live
+    cdef size_t n = CHUNK, at = 1
     if job.positions != NULL:
         positions = job.positions + job.begins[part]
         if job.writes_lists:
             list_positions(cells, state, &merge, found, positions, job.live[part])
         else:
             n = job.begins[part + 1] - job.begins[part]
-            job.live[part] = merge_positions(cells, &state.symbols, &merge, found, positions, n)
-            if state.policy.disjoint:
-                count_overlaps(cells, state, &merge, found, positions, job.live[part])
+            job.live[part] = merge_and_count(cells, state, &merge, found, positions, n)
         return
     while n == CHUNK:
         if job.writes_lists:
@@ -344,9 +321,7 @@ cdef void walk_cells(id_t* cells, MergeJob* job, int part) noexcept nogil:
             list_positions(cells, state, &merge, found, chunk, n)
         else:
             n = read_positions(cells, state, merge.a, merge.b, &at, chunk, CHUNK)
-            live = merge_positions(cells, &state.symbols, &merge, found, chunk, n)
-            if state.policy.disjoint:
-                count_overlaps(cells, state, &merge, found, chunk, live)
+            merge_and_count(cells, state, &merge, found, chunk, n)
             at = max(at, merge.merged_until)
 
 
@@ -450,6 +425,7 @@ cdef void add_parts(Neighbours* parts, int n_parts) noexcept nogil:
     cdef int part, side
     for part in range(1, n_parts):
         add_part(&whole.chain, &parts[part].chain)
+        whole.removed += parts[part].removed
         for side in range(3):
             whole.overlaps[side] += parts[part].overlaps[side]
         for side in range(2):
@@ -474,9 +450,10 @@ cdef void begin_lists(Neighbours* parts, int n_parts) noexcept nogil:
                 more.cursor = NO_LIST if cursor == NO_LIST else cursor + more.cursor
 
 
-cdef int merge_pair(TrainingState* state, uint32_t number, token_t merged, Team team) except -1 nogil:
+cdef count_t merge_pair(TrainingState* state, uint32_t number, token_t merged, Team team) except? -1 nogil:
     """Make every occurrence of a pair the token `merged`; the new pairs are those that are last in the table then.
 
+    Returns by how many tokens the corpus gets shorter; of overlapping occurrences, as in `aaa`, every other one counts.
     Where `pool.full` is set afterwards, counts and lists are incomplete: a recount must follow.
     """
     cdef MergeJob job
@@ -508,4 +485,4 @@ cdef int merge_pair(TrainingState* state, uint32_t number, token_t merged, Team 
     finally:
         for part in range(parts):
             clear_neighbours(&state.neighbours[part])
-    return 0
+    return state.neighbours[0].removed if pair.left == pair.right else pair.count

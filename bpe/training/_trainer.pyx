@@ -24,7 +24,7 @@ from bpe.training._loop cimport (
 )
 from bpe.training._pair_heap cimport Entry, Heap, heapify, pop, push
 from bpe.training._pair_merge cimport (
-    SPARE, Pool, TrainingState, first_position, free_state, merge_pair, tokens_removed,
+    SPARE, Pool, TrainingState, first_position, free_state, merge_pair,
 )
 from bpe.training._pair_table cimport NO_PAIR, TrackedPair, TrackedPairs, add_pair, find_pair, has_pair, pair_hash
 from bpe.training._recount cimport Plan, recount
@@ -258,9 +258,9 @@ cdef class Trainer:
         """Merge a pair, and enter the new pairs into the queue; returns by how many tokens the corpus gets shorter."""
         cdef TrackedPair pair = self.state.pairs.items[number]
         cdef size_t i = self.state.pairs.n
-        cdef count_t removed = tokens_removed(&self.state, number)
+        cdef count_t removed
         self.make_token(pair.left, pair.right, token)
-        merge_pair(&self.state, number, token, self.team)
+        removed = merge_pair(&self.state, number, token, self.team)
         if not self.state.pool.full:
             for i in range(i, self.state.pairs.n):
                 push(&self.heap, self.entry_of(<uint32_t>i))
