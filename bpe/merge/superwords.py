@@ -21,7 +21,8 @@ from bpe.merge._high_merges import HighMerges
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables
 from bpe.pretokenize._piece_scanner import PieceRules
-from bpe.pretokenize.unit_rules import UNDIVIDED, Units, is_number
+from bpe.pretokenize.character_classes import UNDIVIDED
+from bpe.pretokenize.unit_rules import Units, is_number
 from bpe.vocab.vocabulary import Vocabulary
 
 #: One merge in so many must be low at least; with fewer, segments are long, and the general way is as fast.

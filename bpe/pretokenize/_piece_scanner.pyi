@@ -1,6 +1,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base._buffers import Buffer
+
 class PieceRules:
     def __init__(
         self,
@@ -10,3 +12,7 @@ class PieceRules:
         classes: NDArray[np.uint8] | None = None,
         digits_apart: bool = False,
     ) -> None: ...
+
+def unit_spans(
+    rules: PieceRules, text: Buffer, starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...

@@ -7,15 +7,18 @@ The *pieces* are about words, and repeat as words do.
 Units are those of SuperBPE's patterns (`patterns.py`): numbers in groups of three digits from the right, or numbers of
 three characters, runs of signs, and runs of spaces; and the text between these. A table that is made with the patterns'
 own library gives the class of each character. Cost: linear. Not here: which bytes merges join
-(`bpe/merge/superwords.py`), the same units for counting (`_unit_scanner.pyx`).
+(`bpe/merge/superwords.py`).
 """
 
+import numpy as np
+
+from bpe.base._bounds cimport check_spans
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._types cimport byte_t
 from bpe.pretokenize._char_masks cimport Cursor
 from bpe.pretokenize._scanner cimport MAX_SPAN
 from bpe.text._unicode cimport decode_char
-from libc.stdint cimport uint32_t
+from libc.stdint cimport int64_t, uint32_t
 
 cdef extern from "bpe/pretokenize/_byte_cuts.h" nogil:
     Py_ssize_t bpe_cuts_in(
@@ -240,3 +243,23 @@ cdef Py_ssize_t unit_end(
         if rules.unit == SIGNS and signs_end(rules, text, at, end) > at:
             return at
     return end
+
+
+def unit_spans(PieceRules rules not None, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
+    """The units of the texts `text[starts[i]:ends[i]]`: their starts and their ends, two int64 arrays."""
+    cdef Py_ssize_t i, pos, n = 0
+    cdef UnitState state
+    check_spans(starts, ends, text.shape[0], False)
+    most = int(np.sum(ends) - np.sum(starts)) + 1          # each unit has a byte of its own
+    found_starts, found_ends = np.empty(most, np.int64), np.empty(most, np.int64)
+    cdef int64_t[::1] begins = found_starts, finishes = found_ends
+    with nogil:
+        for i in range(starts.shape[0]):
+            pos = starts[i]
+            state = UnitState(end=0, digits_at=0, digits=0)
+            while pos < ends[i]:
+                begins[n] = pos
+                pos = unit_end(&rules.units, &state, &text[0], pos, ends[i])
+                finishes[n] = pos
+                n += 1
+    return found_starts[:n].copy(), found_ends[:n].copy()

@@ -118,8 +118,8 @@ SUPERBPE_UNITS = rf"{_GROUPS}|\P{{N}}+"
 SUPERBPE_V2_WORDS = _cased("", r"\p{N}{1,3}")
 SUPERBPE_V2_UNITS = r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S)"
 
-#: The patterns of `_unit_scanner.pyx` → its numbers; the text between their matches is kept.
-UNITS: dict[str, int] = {SUPERBPE_WORDS: 0, SUPERBPE_UNITS: 1, SUPERBPE_V2_UNITS: 2, SUPERBPE_V2_WORDS: 3}
+#: The patterns of `_word_scanner.pyx` → whether it is the cased one.
+WORD_PATTERNS: dict[str, bool] = {SUPERBPE_WORDS: False, SUPERBPE_V2_WORDS: True}
 
 #: Other spellings of the same patterns, from tokenizer.json files and older releases → the name. tiktoken's cl100k
 #: before it added `\\s++$` is Llama 3's pattern.

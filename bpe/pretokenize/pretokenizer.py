@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -19,8 +19,19 @@ from numpy.typing import NDArray
 from bpe.base.utf8 import Bytes, TextLike, byte_offsets, escape, to_bytes
 from bpe.errors import check_choice, shown, typed
 from bpe.pretokenize import _scanner as scan
-from bpe.pretokenize import _unit_scanner as units
-from bpe.pretokenize.patterns import ALIASES, METASPACE, PATTERNS, SPELLINGS, UNITS, WHOLE
+from bpe.pretokenize import _word_scanner as words
+from bpe.pretokenize._piece_scanner import PieceRules, unit_spans
+from bpe.pretokenize.character_classes import NUMBERS, SIGNS, character_classes
+from bpe.pretokenize.patterns import (
+    ALIASES,
+    METASPACE,
+    PATTERNS,
+    SPELLINGS,
+    SUPERBPE_UNITS,
+    SUPERBPE_V2_UNITS,
+    WHOLE,
+    WORD_PATTERNS,
+)
 from bpe.pretokenize.pipeline import Pipeline, Pretokens
 from bpe.pretokenize.steps import ByteLevel, Metaspace, Step, step_from_json
 from bpe.text.matching import check_timeout, compiled, within_time
@@ -208,10 +219,14 @@ class Pretokenizer:
         found: list[NDArray[np.int64]] = [starts[:0]]
         found_ends: list[NDArray[np.int64]] = [ends[:0]]
         left = np.arange(len(starts))
-        if self.gaps == "keep" and self.pattern in UNITS and len(data):
-            first, last, left = units.spans(UNITS[self.pattern], data, starts, ends)
-            found.append(first)
-            found_ends.append(last)
+        if self.gaps == "keep" and len(data):
+            rules = _unit_rules(self.pattern)
+            if rules is not None:
+                return unit_spans(rules, data, starts, ends)
+            if self.pattern in WORD_PATTERNS:
+                first, last, left = words.spans(WORD_PATTERNS[self.pattern], data, starts, ends)
+                found.append(first)
+                found_ends.append(last)
         for start, end in zip(starts[left].tolist(), ends[left].tolist(), strict=True):
             first, last = self.spans_by_regex(bytes(data[start:end]))
             found.append(first + start)
@@ -514,3 +529,11 @@ def _check_intersections(pattern: str) -> None:
                 f"pattern is {shown(pattern)}; its class {shown(found[0])} has &&, which is two characters in `regex` "
                 r"and an intersection in other engines; put (?V1) in front for an intersection, or write \& for each &"
             )
+
+
+@cache
+def _unit_rules(pattern: str) -> PieceRules | None:
+    """How the kernel finds the units of a superword pattern; None for any other pattern."""
+    kind = {SUPERBPE_UNITS: NUMBERS, SUPERBPE_V2_UNITS: SIGNS}.get(pattern)
+    none = np.zeros(256, dtype=np.uint8)
+    return None if kind is None else PieceRules(none, none, kind, character_classes())

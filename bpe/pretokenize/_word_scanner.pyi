@@ -4,5 +4,5 @@ from numpy.typing import NDArray
 from bpe.base._buffers import Buffer
 
 def spans(
-    unit: int, text: Buffer, starts: NDArray[np.int64], ends: NDArray[np.int64]
+    cased: bool, text: Buffer, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...

@@ -1,0 +1,100 @@
+"""Scanners of the patterns for words of the two superword pretokenizers (`patterns.py`).
+
+The first is the paper's: words, and numbers in groups of three digits from the right; the second, `cased`, is o200k's
+pattern without contractions. Texts cannot be cut at the safe split points of other patterns, so lines are scanned
+whole. A line that has a non-ASCII number, or a character whose class depends on the Unicode version, is left to the
+`regex` package. Cost: linear. Not here: the pretokens of the second stage (`_piece_scanner.pyx`).
+"""
+
+import numpy as np
+
+from bpe.base._bounds cimport check_spans
+from bpe.base._types cimport byte_t
+from bpe.pretokenize._char_scanner cimport next_cased_word, run_of, run_of_others
+from bpe.text._unicode cimport LETTER, NEW, NUMBER, SPACE, class_at
+from libc.stdint cimport int64_t
+
+
+cdef inline bint is_doubtful(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    """Whether a text has a character that only the `regex` package can decide on."""
+    cdef Py_ssize_t length
+    cdef int bits
+    while pos < end:
+        if text[pos] < 0x80:
+            pos += 1
+            continue
+        bits = class_at(text, pos, end, &length)
+        if bits == 0 or bits & (NEW | NUMBER):
+            return True
+        pos += length
+    return False
+
+
+cdef inline Py_ssize_t digits(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    while pos < end and <byte_t>(text[pos] - c"0") < 10:
+        pos += 1
+    return pos
+
+
+cdef inline Py_ssize_t next_word(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    """Return the end of ` ?\\p{L}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?![^\\s\\p{N}])|\\s+` at `pos`, which has no number."""
+    cdef Py_ssize_t length, at = pos, last = pos
+    cdef int bits
+    if text[pos] == c" " and pos + 1 < end:
+        at = pos + 1
+    bits = class_at(text, at, end, &length)
+    if bits & LETTER:
+        return run_of(text, at, end, LETTER)
+    if not bits & (NUMBER | SPACE):
+        return run_of_others(text, at, end)
+    at = pos
+    bits = class_at(text, at, end, &length)
+    while bits & SPACE:
+        last = at
+        at += length
+        bits = class_at(text, at, end, &length)
+    return at if at == end or bits & NUMBER or last == pos else last
+
+
+cdef Py_ssize_t scan_words(
+    bint cased, const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int64_t* starts, int64_t* ends
+) noexcept nogil:
+    """Write the pretokens of a text; returns their number."""
+    cdef Py_ssize_t n = 0, after
+    while pos < end:
+        after = pos if cased else digits(text, pos, end)
+        if after == pos:
+            starts[n] = pos
+            pos = next_cased_word(text, pos, end) if cased else next_word(text, pos, end)
+            ends[n] = pos
+            n += 1
+        while pos < after:                                 # the first group has what is left over
+            starts[n] = pos
+            pos += (after - pos - 1) % 3 + 1
+            ends[n] = pos
+            n += 1
+    return n
+
+
+def spans(bint cased, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
+    """The pretokens of the texts `text[starts[i]:ends[i]]`.
+
+    Returns:
+        Their starts and their ends, and the numbers of the texts that are left to the `regex` package: int64 arrays.
+
+    """
+    cdef Py_ssize_t i, n = 0, n_doubtful = 0, most = 1
+    check_spans(starts, ends, text.shape[0], False)
+    for i in range(starts.shape[0]):
+        most += ends[i] - starts[i]                        # each pretoken has a byte of its own
+    found_starts, found_ends = np.empty(most, np.int64), np.empty(most, np.int64)
+    doubtful = np.empty(starts.shape[0], np.int64)
+    cdef int64_t[::1] begins = found_starts, finishes = found_ends, left = doubtful
+    with nogil:
+        for i in range(starts.shape[0]):
+            if is_doubtful(&text[0], starts[i], ends[i]):
+                left[n_doubtful] = i
+                n_doubtful += 1
+            else:
+                n += scan_words(cased, &text[0], starts[i], ends[i], &begins[n], &finishes[n])
+    return found_starts[:n].copy(), found_ends[:n].copy(), doubtful[:n_doubtful]
