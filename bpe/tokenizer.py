@@ -278,8 +278,8 @@ class Tokenizer:
         """The ids of many texts in one flat array, the same ids as `encode` gives for each.
 
         Args:
-            texts: an iterable of str or bytes, or an Arrow array of strings (a null is an empty text), which is read
-                without a copy, so that nothing may write to its memory during the call.
+            texts: an iterable of str or bytes, or an Arrow array of strings (a null is an empty text), whose texts
+                are copied some 100 KB at a time.
             threads: how many to use; None is one per core, or one inside a worker process. A small batch uses one.
             out: an array to write the ids to, of uint32, or of uint16 if all ids are below 65,536. The batch's `ids`
                 are then a view of its beginning. Reusing one array saves the time that new memory takes.

@@ -524,7 +524,7 @@ def test_arrow_arrays_with_wrong_offsets(tok: bpe.Tokenizer, wrong: list[int], n
 
 @pytest.mark.parametrize("kind", ["byte", "char", "glued", "ignore_merges"])
 def test_texts_that_change_while_they_are_encoded(kind: str) -> None:
-    """The ids are those of some text, and the kernels stay within bounds. A bytearray is copied first."""
+    """The ids are those of some text, and the kernels stay within bounds: every text is copied first."""
     pa = pytest.importorskip("pyarrow")
     tok = bpe.Tokenizer.from_spec(specs()[kind])
     size = 60_000
@@ -560,3 +560,38 @@ def test_texts_that_change_while_they_are_encoded(kind: str) -> None:
             done.set()
 
     assert at_once(write, read) == []
+
+
+def test_a_changing_text_gives_ids_of_the_vocabulary_and_no_wrong_cached_word() -> None:
+    """Reading a text twice gave ids outside the vocabulary, and words with the ids of others stayed in the cache."""
+    pa = pytest.importorskip("pyarrow")
+    spec = bpe.train(counts=WORDS, num_merges=12).spec
+    tok = bpe.Tokenizer.from_spec(spec)
+    size, row = 60_000, 5_000
+    texts = [np.frombuffer((text * size)[:size], np.uint8) for text in (b"low ", b"\xff", b"lowest widest ")]
+    data = texts[0].copy()
+    offsets = pa.py_buffer(np.arange(0, size + 1, row, dtype=np.int64).tobytes())
+    array = pa.Array.from_buffers(pa.large_binary(), size // row, [None, offsets, pa.py_buffer(data)])
+    done = threading.Event()
+
+    def write() -> None:
+        while not done.is_set():
+            for text in texts:
+                data[:] = text
+
+    def read() -> None:
+        try:
+            for _ in range(200):
+                assert tok.encode_batch(array, threads=1).ids.max() < tok.n_vocab
+            for pretokenizer in ("o200k", "starcoder", "clip"):
+                for _ in range(10):
+                    assert bpe.count_words(texts=array, pretokenizer=pretokenizer, threads=1).total > 0
+            for _ in range(10):
+                assert bpe.evaluate(tok, texts=array, threads=1)
+        finally:
+            done.set()
+
+    assert at_once(write, read) == []
+    fresh = bpe.Tokenizer.from_spec(spec)
+    for text in texts:
+        assert tok.encode(text.tobytes()).tolist() == fresh.encode(text.tobytes()).tolist()

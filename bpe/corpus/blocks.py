@@ -62,7 +62,7 @@ class Block:
         begins: of a file: whether the block starts with a new document rather than the rest of one.
         closes: of a file: whether the last document ends with the block.
         checked: whether the text is known to be UTF-8, or need not be.
-        buffers: of a file: the pool that the memory of `text` is returned to.
+        buffers: the pool that the memory of `text` is returned to; None if it is of no pool.
         file: of `Sources`: the index of the file.
         position, skip: of `Sources`: the offset and the documents of `resume`.
         skipped: of `Sources`: how many bad records had been left out when reading came to `position`.
@@ -119,7 +119,7 @@ class Block:
             )
 
     def release(self) -> None:
-        """Return the memory of a file's block for reuse. `text` must not be used afterwards."""
+        """Return the memory of a block of a pool for reuse. `text` must not be used afterwards."""
         if self.buffers is not None:
             assert isinstance(self.text, memoryview)
             self.buffers.give_back(self.text)

@@ -6,7 +6,7 @@ Not here: encoding (`bpe/encode/engine.py`), files (`bpe/corpus/reading.py`).
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bpe.base.utf8 import check_utf8
 from bpe.corpus.blocks import BLOCK, Block, Cut, ranges, whole_block
+from bpe.corpus.reading import Buffers
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,11 @@ def arrow_documents(array: Any) -> list[Documents] | None:
 def row_blocks(
     parts: Iterable[Documents], cut: Cut | None, *, utf8: bool, threads: int
 ) -> Generator[Block, None, None]:
-    """The rows of an Arrow array in blocks, as `text_blocks` (`blocks.py`) divides other texts."""
-    done = 0
+    """The rows of an Arrow array in blocks, as `text_blocks` (`blocks.py`) divides other texts.
+
+    The blocks are copies: another thread may write to the memory of the array.
+    """
+    done, buffers = 0, Buffers()
     for part in parts:
         for group in part.groups(BLOCK):
             if utf8:
@@ -113,8 +117,15 @@ def row_blocks(
             if len(starts):
                 first = int(starts[0])
                 data = part.data[first : int(ends[-1])]
-                yield Block(data, starts - first, ends - first, [], False, part.source, first)
+                yield _copied(Block(data, starts - first, ends - first, [], False, part.source, first), buffers)
             if cut is not None and long:
                 data = part.data[start:end]
                 for first, last in ranges(data, cut, threads):
-                    yield whole_block(data[first:last], f"text {done - 1}", first)
+                    yield _copied(whole_block(data[first:last], f"text {done - 1}", first), buffers)
+
+
+def _copied(block: Block, buffers: Buffers) -> Block:
+    """The block with a copy of its text."""
+    text = memoryview(buffers.take(len(block.text)))[: len(block.text)]
+    text[:] = block.text
+    return replace(block, text=text, buffers=buffers)

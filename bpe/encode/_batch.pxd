@@ -33,7 +33,7 @@ cdef struct Text:             # a text, a piece of one, or an id between pieces
 cdef class Worker:            # the memory of one thread
     cdef Workspace space
     cdef Fragment* fragments           # the current ones
-    cdef byte_t* utf8                  # their UTF-8, of each str and each short text
+    cdef byte_t* utf8                  # their UTF-8, of each text that is copied
     cdef size_t size                   # of that memory
 
     cdef int reserve(self, size_t size) except -1 nogil
@@ -47,7 +47,8 @@ cdef class EncodeJob:
     cdef Py_ssize_t n                  # their number
     cdef size_t room                   # texts for which there is memory
     cdef readonly Py_ssize_t n_bytes   # of UTF-8, at most
-    cdef const byte_t* buffer_end      # of the buffer with all texts, if they are in one; else NULL
+    cdef const byte_t* buffer_end      # of the buffer with all texts, if they are in one and not copied; else NULL
+    cdef bint copies                   # another thread may write to the buffer: copy texts before they are read
     cdef list held                     # objects that the texts point into
     cdef token_t prepended             # the ids before and after each text that is added, or NO_TOKEN
     cdef token_t appended

@@ -2,7 +2,8 @@
 
 Texts are divided into parts of up to a megabyte; a longer text is split where a pretoken certainly starts. The threads
 take the parts in order. `base/_delivery.pyx` concatenates the ids of the parts; with one thread they are written
-straight into the result. A str that is not ASCII is converted to UTF-8 in blocks, by the thread that encodes it.
+straight into the result. A str that is not ASCII is converted to UTF-8 in blocks, by the thread that encodes it; texts
+in memory that another thread may write to are copied in the same way.
 
 Not here: special tokens and normalization (`bpe/encode/engine.py`), starting threads (`bpe/base/threads.py`).
 """
@@ -97,9 +98,9 @@ cdef class EncodeJob:
         self.appended = NO_TOKEN if append is None else append
 
     cdef int add(self, Units text) except -1:
-        """Add a text: in pieces if it is long and several threads work, or it has to be transcoded."""
+        """Add a text: in pieces if it is long and several threads work, or it has to be copied."""
         cdef Units rest = text, piece
-        cdef Py_ssize_t size = PART // 8 if self.threads > 1 else STEP if text.width else 0
+        cdef Py_ssize_t size = PART // 8 if self.threads > 1 else STEP if text.width or self.copies else 0
         while True:
             piece = rest
             if 0 < size < rest.n // 2:
@@ -178,8 +179,12 @@ cdef class EncodeJob:
                 self.add_item(items[k])
             self.add_id(self.appended)
 
-    def add_documents(self, const byte_t[::1] buffer, const int64_t[::1] starts, const int64_t[::1] ends):
+    def add_documents(
+        self, const byte_t[::1] buffer, const int64_t[::1] starts, const int64_t[::1] ends, bint copies=False
+    ):
         """Add texts in one buffer: text i is `buffer[starts[i]:ends[i]]`.
+
+        With `copies`, a text is copied before it is read for the first time: another thread may write to the buffer.
 
         Raises:
             ValueError: for a text that is not within the buffer.
@@ -192,9 +197,10 @@ cdef class EncodeJob:
             raise ValueError(f"there are {starts.shape[0]} starts and {ends.shape[0]} ends; they must be as many")
         cdef Units utf8
         utf8.width = 0
+        self.copies = copies
         if size:
             text = &buffer[0]
-            self.buffer_end = text + size
+            self.buffer_end = NULL if copies else text + size
         self.held.append(buffer)
         for i in range(starts.shape[0]):
             start, end = starts[i], ends[i]                # read once: the arrays may be a caller's
@@ -371,7 +377,7 @@ cdef class EncodeJob:
 
     cdef bint is_copied(self, const Text* text) noexcept nogil:
         """Whether a text is copied to a buffer with others."""
-        return text.units.width != 0 or (text.units.n <= COPIED and self.buffer_end == NULL)
+        return text.units.width != 0 or self.copies or (text.units.n <= COPIED and self.buffer_end == NULL)
 
     def result(self):
         """After all threads are done: (uint32 ids; int64 number of ids of each text; the first text with a symbol that

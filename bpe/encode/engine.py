@@ -396,9 +396,9 @@ class Engine:
     ) -> TokenBatch:
         """The ids of documents in one buffer of UTF-8: document i is `buffer[starts[i]:ends[i]]`.
 
-        Nothing is copied if the pretokenizer has a scanner and the text needs no change before it. Special tokens are
-        encoded as text. A character model takes UTF-8 only. The buffer must not change while this runs: the kernels
-        stay within it, but ids and cached words may then match neither the old nor the new content.
+        If the pretokenizer has a scanner and the text needs no change before it, no object is made for a text. Special
+        tokens are encoded as text. A character model takes UTF-8 only. The buffer may be written to while this runs:
+        each text is copied before it is encoded.
 
         Raises:
             ValueError: for a document that is not within the buffer; as for `encode`.
@@ -409,7 +409,7 @@ class Engine:
             return self.encode_batch([buffer[start:end] for start, end in bounds], threads, around=around)
         job = EncodeJob(self.kernel, threads)
         job.surround(*around)
-        job.add_documents(buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
+        job.add_documents(buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends), copies=True)
         batch, bad = self._run(job, threads)
         if bad >= 0:
             self.refuse_unknown(buffer[int(starts[bad]) : int(ends[bad])])
@@ -418,7 +418,8 @@ class Engine:
     def visit_documents(self, buffer: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], visit: Visit) -> None:
         """Call visit(ids, offsets) with the result of `encode_documents`, from one thread.
 
-        The ids are valid during the call only: they are read where the kernel wrote them, which spares a copy.
+        The ids are valid during the call only: they are read where the kernel wrote them, which spares a copy. Nobody
+        may write to the buffer meanwhile: the texts are not copied either.
         """
         if not self.direct or self._chars:
             batch = self.encode_documents(buffer, starts, ends, 1)
