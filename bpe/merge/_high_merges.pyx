@@ -41,6 +41,8 @@ from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
+from bpe.merge.checks import check_merges
+
 cdef extern from "bpe/merge/_high_merges.h" nogil:
     enum:
         NEVER "BPE_NEVER"
@@ -101,6 +103,7 @@ cdef class HighMerges:
 
     def __init__(self, low, high):
         """The merges of both stages, as two `MergeList`s; ValueError if the second does not only add to the first."""
+        check_merges(high)
         is_low = np.ones(high.limit, dtype=np.bool_)
         is_low[high.results] = False
         if not is_low[low.results].all() or not is_low[low.pairs].all():
@@ -177,13 +180,15 @@ cdef class HighMerges:
         return PILOTS
 
     def merged(self, const token_t[::1] low):
-        """The ids of a unit of these low tokens: a uint32 array."""
+        """The ids of a unit of these low tokens: a uint32 array. ValueError for an id outside the vocabulary."""
         cdef Ids out
         cdef Scratch scratch
         memset(&scratch, 0, sizeof(scratch))
         end_watch(&scratch.watch)
         out = Ids(data=NULL, n=0, room=0, lent=False)
         ids = np.empty(0, dtype=np.uint32)
+        if low.shape[0] and np.max(low) >= self.origins.limit:
+            raise ValueError(f"a low token has the id {np.max(low)}; ids are below {self.origins.limit}")
         try:
             if low.shape[0]:
                 with nogil:

@@ -22,9 +22,14 @@ cdef class MergeTable:
     def __init__(self, const int[:, ::1] pairs, const int[::1] results, const int[::1] ranks):
         """Enter merge i, of the tokens `pairs[i]`, with the result `results[i]` and the rank `ranks[i]`.
 
-        If a pair is given twice, the better rank counts.
+        If a pair is given twice, the better rank counts. ValueError unless there are as many of each.
         """
         cdef Py_ssize_t n = pairs.shape[0], i, ahead
+        if n and pairs.shape[1] != 2 or results.shape[0] != n or ranks.shape[0] != n:
+            raise ValueError(
+                f"there are {n} rows of {pairs.shape[1]} tokens, {results.shape[0]} results and {ranks.shape[0]} "
+                "ranks; each merge must have two tokens, a result and a rank"
+            )
         self.allocate(n)
         with nogil:
             for i in range(n):

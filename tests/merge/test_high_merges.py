@@ -12,6 +12,7 @@ import pytest
 
 from bpe.base._cpu import set_vector_level
 from bpe.merge._high_merges import HighMerges
+from bpe.merge._supermerge import SuperMerger
 from bpe.merge.tables import MergeList
 
 #: Around the sizes of groups of segments, of words of bits and of blocks; and as many tokens as two blocks have.
@@ -113,3 +114,23 @@ def test_pairs_of_equal_hashes_are_refused() -> None:
     limit = max(left + step, over) + 3
     with pytest.raises(ValueError, match="two pairs of tokens have the same hashes"):
         high_merges({(left, 0): limit - 2, (left + step, over): limit - 1}, limit)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "results"),
+    [([[0, 1]], [-1]), ([[0, 1]], [10]), ([[0, 10]], [5]), ([[0, -5]], [5]), ([[0, 1], [1, 2]], [5]), ([[0]], [5])],
+)
+def test_merges_outside_the_vocabulary_are_refused(pairs: list[list[int]], results: list[int]) -> None:
+    merges = MergeList(np.array(pairs, np.int32), np.array(results, np.int32), np.arange(len(results)), 10)
+    with pytest.raises(ValueError, match=r"merges have ids from|have the shapes"):
+        HighMerges(merge_list({}, 10), merges)
+    with pytest.raises(ValueError, match="a low token has the id 10; ids are below 10"):
+        high_merges({(0, 1): 5}, 10).merged(np.array([0, 10], dtype=np.uint32))
+
+
+def test_supermerges_of_unequal_numbers_are_refused() -> None:
+    pairs, plain = np.array([[0, 1], [2, 3]], dtype=np.int32), np.arange(4, dtype=np.uint32)
+    with pytest.raises(ValueError, match="there are 2 rows of 2 tokens, 1 results and 2 ranks"):
+        SuperMerger(pairs, np.array([7], dtype=np.int32), 10, plain)
+    with pytest.raises(ValueError, match="there are 2 rows of 1 tokens"):
+        SuperMerger(pairs[:, :1].copy(), np.array([7, 8], dtype=np.int32), 10, plain)
