@@ -62,7 +62,6 @@ CACHE_MEMORY = 32 << 20
 cdef enum:
     KEPT = 4                  # the memory of a freed result that is kept for the next one, as a multiple of the table's
     FEW_UNITS = 256           # that are encoded at once
-    FEW_LOW = 1024            # low tokens that wait for others of their unit
     NEAR = 256                # bytes or characters in which the split filter looks for a split point
 
 
@@ -197,18 +196,15 @@ cdef class Encoder:
         return self.emit_unit(space, start, end, ends)
 
     cdef int emit_unit(self, Workspace space, Py_ssize_t start, Py_ssize_t end, bint ends) except -1 nogil:
-        """The same for pieces of one unit; unless it `ends`, its last segment, or a few tokens, stay in `low`."""
+        """The same for pieces of one unit; unless it `ends`, its last low tokens stay in `low`."""
         cdef size_t done
         space.out, space.low = space.low, space.out
         try:
             self.emit(space, start, end)
         finally:
             space.out, space.low = space.low, space.out
-        if space.low.n < FEW_LOW and not ends:
-            return 0
-        done = self.high.merge(space.low.data, space.low.n, space.known, ends, &space.scratch, &space.out)
+        done = self.high.merge(space.low.data, space.low.n, &space.known, ends, &space.scratch, &space.out)
         space.low.n -= done
-        space.known = space.low.n
         if done and space.low.n:
             memmove(space.low.data, space.low.data + done, space.low.n * sizeof(token_t))
         return 0

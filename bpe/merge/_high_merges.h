@@ -50,7 +50,7 @@ typedef struct {
 
 /* Segments of about one size, each in a lane. Row k of their tokens and results has the k-th ones of each. */
 typedef struct {
-    size_t row, size;                           /* the first row and the most tokens */
+    size_t row, size;                           /* the first row, and the most tokens of a segment that goes on */
     uint32_t at[BPE_LANES];                     /* where the last round merged two tokens */
     uint32_t left[BPE_LANES], right[BPE_LANES]; /* the tokens beside their result, or HOLE */
 } bpe_high_group;

@@ -31,7 +31,7 @@ cdef class HighMerges:
         self,
         const token_t* low,    # IN (n,)
         size_t n,
-        size_t known,          # tokens at the start that are in one segment
+        size_t* known,         # IN and OUT: tokens, at the start or of the rest, that are in one segment
         bint ends,             # whether the unit ends after them
         Scratch* scratch,
         Ids* out,              # IN and OUT: the ids are appended

@@ -175,6 +175,7 @@ BPE_FOR_LANES static inline int bpe_merge_lanes(
     bpe_store_lanes(group->at, at);
     bpe_store_lanes(group->left, left);
     bpe_store_lanes(group->right, right);
+    group->size--; /* a segment that has merged nothing is done, and needs no rows */
     return 1;
 }
 
