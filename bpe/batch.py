@@ -28,7 +28,7 @@ class TokenBatch:
         ids: uint32 (or uint16), 1-D: the ids of all texts, concatenated.
         offsets: int64, shape (n + 1,), read-only: text i is `ids[offsets[i]:offsets[i + 1]]`.
 
-    The constructor copies the offsets but not the ids.
+    The constructor copies the offsets but not the ids, unless these lie at odd addresses.
 
     >>> batch = TokenBatch.from_lists([[1, 2, 3], [], [4]])
     >>> batch[0], len(batch), batch.offsets
@@ -51,7 +51,7 @@ class TokenBatch:
             )
         _check_offsets(offsets, len(ids))
         offsets.flags.writeable = False
-        self.ids, self.offsets = ids, offsets
+        self.ids, self.offsets = aligned(ids), offsets
 
     @classmethod
     def from_lists(cls, rows: Iterable[Sequence[int] | NDArray[Any]]) -> TokenBatch:
@@ -247,4 +247,9 @@ def id_array(ids: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
     if array.dtype not in (np.uint32, np.uint16, np.uint8) and (array.min() < 0 or array.max() > 0xFFFFFFFF):
         bad = array[(array < 0) | (array > 0xFFFFFFFF)][0]
         raise ValueError(f"token id {bad} is out of range; ids are from 0 to 2**32 - 1")
-    return array
+    return aligned(array)
+
+
+def aligned(array: NDArray[Any]) -> NDArray[Any]:
+    """The array, or a copy if its numbers do not lie at addresses that kernels may read them from."""
+    return array if array.flags.aligned else array.copy()

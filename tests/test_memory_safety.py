@@ -17,9 +17,11 @@ import pytest
 
 import bpe
 from bpe.base._aho_corasick import Finder
+from bpe.batch import id_array
 from bpe.corpus import separators as documents
 from bpe.corpus._json_fields import read_fields
 from bpe.count._word_table import WordTable, scatter_words
+from bpe.data.formats.reading import mapped
 from bpe.decode import _decoder as decoder
 from bpe.encode import _offsets as tokenspans
 from bpe.encode._batch import EncodeJob
@@ -228,6 +230,30 @@ def test_ids_that_change_while_they_are_decoded(tok: bpe.Tokenizer) -> None:
         done.set()
 
     assert at_once(write, read) == []
+
+
+def odd_address(ids: Any) -> Any:
+    """The same ids at an odd address."""
+    room = np.zeros(ids.nbytes + 1, dtype=np.uint8)
+    odd = room[1:] if room.ctypes.data % 2 == 0 else room[:-1]
+    odd[:] = ids.view(np.uint8)
+    return odd.view(ids.dtype)
+
+
+def test_ids_at_odd_addresses(tok: bpe.Tokenizer, tmp_path: Any) -> None:
+    """A kernel compiled for aligned numbers may crash on others, so they are copied or read first."""
+    ids = tok.encode(TEXT)
+    odd = odd_address(ids)
+    assert not odd.flags.aligned
+    assert id_array(odd).flags.aligned
+    batch = bpe.TokenBatch(odd, int64s(0, 3, len(ids)))
+    assert batch.ids.flags.aligned
+    assert tok.decode(odd) == "".join(tok.decode_batch(batch)) == tok.decode(tok.stochastok(odd, 0.5, seed=1)) == TEXT
+    (tmp_path / "ids.bin").write_bytes(b"header!" + ids.tobytes())
+    found = mapped(tmp_path / "ids.bin", np.uint32, 7, len(ids))
+    assert found.flags.aligned
+    assert not found.flags.writeable
+    assert found.tolist() == ids.tolist()
 
 
 def test_two_threads_share_an_output_array(tok: bpe.Tokenizer) -> None:

@@ -218,7 +218,10 @@ def size_of(path: Path) -> int:
 
 
 def mapped(path: Path, dtype: Any, start: int, count: int) -> NDArray[Any]:
-    """`count` numbers from byte `start` of a file, memory-mapped, read-only; the file must hold them."""
+    """`count` numbers from byte `start` of a file, memory-mapped, read-only; the file must hold them.
+
+    If `start` is no address of such numbers, as after a header of odd length, they are read instead.
+    """
     dtype = np.dtype(dtype)
     size = size_of(path)
     if count < 0 or start + count * dtype.itemsize > size:
@@ -226,6 +229,10 @@ def mapped(path: Path, dtype: Any, start: int, count: int) -> NDArray[Any]:
         raise FormatError(f"its header needs {needed} bytes, but the file has {size}; it may be truncated", path=path)
     if not count:
         return np.empty(0, dtype=dtype)
+    if start % dtype.alignment:
+        found = np.fromfile(path, dtype, count, offset=start)
+        found.flags.writeable = False
+        return found
     with open(path, "rb") as file:
         return np.frombuffer(Mapping(file.fileno(), start, count * dtype.itemsize).view(), dtype=dtype)
 
