@@ -45,15 +45,12 @@ cdef enum:
     MOST_DEPTH = 64           # arrays and objects within each other; deeper records are left to `json`
     MOST_KEYS = 16            # nested fields that lead to the text
 
-cdef struct Key:
-    const byte_t* name
-    Py_ssize_t size
-
 cdef struct Reader:
     const byte_t* at          # the next byte
     const byte_t* end         # of the text
     byte_t* out               # where the field's text is written; needs 8 bytes more than the input has
-    Key keys[MOST_KEYS]
+    const byte_t* keys[MOST_KEYS]
+    Py_ssize_t sizes[MOST_KEYS]
     int n_keys
     bint found                # whether the field has been read
 
@@ -139,12 +136,8 @@ cdef bint skip_number(Reader* reader) noexcept nogil:
 
 cdef inline bint skip_word(Reader* reader, const char* word, Py_ssize_t size) noexcept nogil:
     """Take `true`, `false` or `null`; False if something else follows."""
-    cdef Py_ssize_t i
-    if reader.end - reader.at < size:
+    if reader.end - reader.at < size or memcmp(reader.at, word, size) != 0:
         return False
-    for i in range(size):
-        if reader.at[i] != <byte_t>word[i]:
-            return False
     reader.at += size
     return True
 
@@ -156,10 +149,8 @@ cdef bint skip_value(Reader* reader, int depth) noexcept nogil:
     if char == c'"':
         reader.at += 1
         return read_string(reader, &nothing)
-    if char == c"{":
-        return read_object(reader, -1, depth + 1)
-    if char == c"[":
-        return skip_array(reader, depth + 1)
+    if char == c"{" or char == c"[":
+        return read_items(reader, -1, depth + 1)
     if char == c"t":
         return skip_word(reader, "true", 4)
     if char == c"f":
@@ -169,32 +160,22 @@ cdef bint skip_value(Reader* reader, int depth) noexcept nogil:
     return char != 0 and skip_number(reader)
 
 
-cdef bint skip_array(Reader* reader, int depth) noexcept nogil:
-    """Take an array; False if it is invalid or too deep."""
-    reader.at += 1
-    if depth > MOST_DEPTH:
-        return False
-    if accept(reader, c"]"):
-        return True
-    while skip_value(reader, depth):
-        if not accept(reader, c","):
-            return accept(reader, c"]")
-    return False
+cdef bint read_items(Reader* reader, int level, int depth) noexcept nogil:
+    """Take an array or an object; False if it is invalid or too deep.
 
-
-cdef bint read_object(Reader* reader, int level, int depth) noexcept nogil:
-    """Take an object; False if it is invalid or too deep.
-
-    With a `level` from 0 on, the field of that key is wanted: the text, or the object with the next key.
+    With a `level` from 0 on, it is an object of which the field of that key is wanted: the text, or the object with the
+    next key.
     """
+    cdef bint is_object = reader.at[0] == c"{"
+    cdef byte_t close = c"}" if is_object else c"]"
     reader.at += 1
     if depth > MOST_DEPTH:
         return False
-    if accept(reader, c"}"):
+    if accept(reader, close):
         return True
-    while read_member(reader, level, depth):
+    while read_member(reader, level, depth) if is_object else skip_value(reader, depth):
         if not accept(reader, c","):
-            return accept(reader, c"}")
+            return accept(reader, close)
     return False
 
 
@@ -208,7 +189,8 @@ cdef bint read_member(Reader* reader, int level, int depth) noexcept nogil:
     name = reader.at
     if not read_string(reader, &nothing):
         return False
-    wanted = level >= 0 and is_key(&reader.keys[level], name, reader.at - 1 - name)
+    wanted = level >= 0 and reader.at - 1 - name == reader.sizes[level]
+    wanted = wanted and memcmp(name, reader.keys[level], reader.sizes[level]) == 0
     if not accept(reader, c":"):
         return False
     if level >= 0 and memchr(name, c"\\", reader.at - name) != NULL:
@@ -216,15 +198,11 @@ cdef bint read_member(Reader* reader, int level, int depth) noexcept nogil:
     if not wanted:
         return skip_value(reader, depth)
     if level + 1 < reader.n_keys:
-        return not reader.found and next_byte(reader) == c"{" and read_object(reader, level + 1, depth + 1)
+        return not reader.found and next_byte(reader) == c"{" and read_items(reader, level + 1, depth + 1)
     if reader.found or not accept(reader, c'"'):
         return False
     reader.found = True
     return read_string(reader, &reader.out)
-
-
-cdef inline bint is_key(const Key* key, const byte_t* name, Py_ssize_t size) noexcept nogil:
-    return size == key.size and memcmp(name, key.name, size) == 0
 
 
 # Lines ----------------------------------------------------------------------------------------------------------------
@@ -263,7 +241,7 @@ def read_fields(
         return start, written, 0
     for i in range(len(keys)):
         key = keys[i]
-        reader.keys[i] = Key(name=key, size=len(key))
+        reader.keys[i], reader.sizes[i] = key, len(key)
     reader.n_keys = len(keys)
     with nogil:
         base = &out[0]
@@ -272,7 +250,7 @@ def read_fields(
             line = reader.at
             reader.found = False
             if not (
-                next_byte(&reader) == c"{" and read_object(&reader, 0, 1) and reader.found
+                next_byte(&reader) == c"{" and read_items(&reader, 0, 1) and reader.found
                 and (accept(&reader, c"\n") or reader.at == reader.end)
             ):
                 reader.at, reader.out = line, base + written
