@@ -99,7 +99,6 @@ cdef class EventMerger(Merger):
         cdef size_t after = at + self.width[event.left]
         cdef uint64_t now = <uint64_t>number + 1
         cdef int64_t i
-        cdef token_t part
         if begins[at] != event.left:
             return 0
         if event.right != NO_TOKEN:
@@ -110,18 +109,11 @@ cdef class EventMerger(Merger):
             self.queue_token(scratch, event.result, at, now)
             self.queue_pair(scratch, begins, at, n, now)
         else:
-            after = at
-            for i in range(self.offsets[event.result], self.offsets[event.result + 1]):
-                part = <token_t>self.parts[i]
-                begins[after] = part
-                after += self.width[part]
-                ends[after - 1] = part
-            after = at
-            for i in range(self.offsets[event.result], self.offsets[event.result + 1]):
-                part = <token_t>self.parts[i]
-                self.queue_token(scratch, part, after, now)
+            for i in range(self.offsets[event.result + 1] - 1, self.offsets[event.result] - 1, -1):
+                after -= self.width[self.parts[i]]         # from the right, so that the next token is known
+                begins[after] = ends[after + self.width[self.parts[i]] - 1] = <token_t>self.parts[i]
+                self.queue_token(scratch, begins[after], after, now)
                 self.queue_pair(scratch, begins, after, n, now)
-                after += self.width[part]
         if at > 0 and ends[at - 1] != NO_TOKEN:
             self.queue_pair(scratch, begins, at - self.width[ends[at - 1]], n, now)
         return 0
