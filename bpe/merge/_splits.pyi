@@ -8,8 +8,4 @@ def split_randomly(
     first: NDArray[np.int64],
     parts: NDArray[np.uint32],
     seed: int,
-    tokens: NDArray[np.uint32],
-    after: NDArray[np.uint32],
-    out: NDArray[np.uint32],
-    out_offsets: NDArray[np.int64],
-) -> None: ...
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]: ...

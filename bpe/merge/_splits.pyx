@@ -10,6 +10,8 @@ The next random number decides which index is tried: each of the present tokens 
 order. Not here: which splits a token has (`splitting.py`).
 """
 
+import numpy as np
+
 from bpe.base._bounds cimport check_offsets
 from bpe.base._random cimport next_random
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -50,48 +52,40 @@ def split_randomly(
     const int64_t[::1] first,          # IN (n_ids + 1,)
     const uint32_t[:, ::1] parts,      # IN (first[-1], 2)
     uint64_t seed,                     # text i takes seed + i
-    uint32_t[::1] tokens,              # work space: the most tokens of a text with its draws
-    uint32_t[::1] after,               # work space of the same size
-    uint32_t[::1] out,                 # OUT: room for all ids and all draws
-    int64_t[::1] out_offsets,          # OUT (n + 1,)
 ):
-    """Split tokens of texts at random."""
-    cdef int64_t text, i, at, n, n_texts = draws.shape[0], n_ids = first.shape[0] - 1, written = 0, needed = 0
+    """Split tokens of texts at random; returns (uint32 ids, int64 offsets (n + 1,))."""
+    cdef int64_t text, i, at, n, n_texts = draws.shape[0], n_ids = first.shape[0] - 1, written = 0
+    cdef int64_t most = 0, longest = 1
     check_offsets(offsets, n_texts, ids.shape[0])
     check_offsets(first, n_ids, parts.shape[0])
-    if parts.shape[1] != 2 or out_offsets.shape[0] != n_texts + 1 or after.shape[0] != tokens.shape[0]:
-        raise ValueError(
-            f"a split has {parts.shape[1]} parts, out_offsets has {out_offsets.shape[0]} entries, and the work spaces "
-            f"have {tokens.shape[0]} and {after.shape[0]}; there must be 2 parts, {n_texts + 1} entries, and work "
-            "spaces of one size"
-        )
+    if parts.shape[1] != 2:
+        raise ValueError(f"a split has {parts.shape[1]} parts; it must have 2")
     for text in range(n_texts):
         n = offsets[text + 1] - offsets[text]
-        if not 0 <= draws[text] <= min(tokens.shape[0], 0xFFFFFFFF) - n or (draws[text] and not n):
+        if not 0 <= draws[text] <= 0xFFFFFFFF - n or (draws[text] and not n):
             raise ValueError(
-                f"text {text} has {n} tokens and {draws[text]} draws; there must be a token to draw from, and room for "
-                f"all in the {tokens.shape[0]} entries of `tokens`"
+                f"text {text} has {n} tokens and {draws[text]} draws; there must be a token to draw from, and fewer "
+                "than 2**32 tokens and draws together"
             )
-        needed += n + draws[text]
-    if needed > out.shape[0]:
-        raise ValueError(f"out has {out.shape[0]} entries; it must have {needed}")
-    out_offsets[0] = 0
-    if needed == 0:
-        out_offsets[:] = 0
-        return
+        most += n + draws[text]
+        longest = max(longest, n + draws[text])
+    found, found_offsets = np.empty(most, dtype=np.uint32), np.zeros(n_texts + 1, dtype=np.int64)
+    cdef uint32_t[::1] tokens = np.empty(longest, dtype=np.uint32), after = np.empty(longest, dtype=np.uint32)
+    cdef uint32_t[::1] out = found
+    cdef int64_t[::1] out_offsets = found_offsets
     with nogil:
         for text in range(n_texts):
             n = offsets[text + 1] - offsets[text]
             for i in range(n):
                 tokens[i] = ids[offsets[text] + i]
-            if n > 0:
-                n = split_text(
-                    &tokens[0], &after[0], n, draws[text], &first[0], &parts[0, 0] if parts.shape[0] else NULL, n_ids,
-                    seed + <uint64_t>text,
-                )
+            n = split_text(
+                &tokens[0], &after[0], n, draws[text], &first[0], &parts[0, 0] if parts.shape[0] else NULL, n_ids,
+                seed + <uint64_t>text,
+            )
             at = 0
             for i in range(n):
                 out[written + i] = tokens[at]
                 at = after[at]
             written += n
             out_offsets[text + 1] = written
+    return found[:written].copy(), found_offsets

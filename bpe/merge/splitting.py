@@ -61,22 +61,6 @@ class Splits:
 
         The result depends on the arguments alone; text i has the random numbers of `seed + i`.
         """
-        lengths = np.diff(offsets)
-        draws = np.floor(proportion * lengths).astype(np.int64)
-        longest = int((lengths + draws).max(initial=0))
-        out = np.empty(int(offsets[-1] + draws.sum()), dtype=np.uint32)
-        new_offsets = np.empty(len(offsets), dtype=np.int64)
-        work = np.empty((2, longest), dtype=np.uint32)
-        split_randomly(
-            np.ascontiguousarray(ids, dtype=np.uint32),
-            offsets,
-            draws,
-            self.first,
-            self.parts,
-            seed & (2**64 - 1),
-            work[0],
-            work[1],
-            out,
-            new_offsets,
-        )
-        return out[: new_offsets[-1]].copy(), new_offsets
+        draws = np.floor(proportion * np.diff(offsets)).astype(np.int64)
+        contiguous = np.ascontiguousarray(ids, dtype=np.uint32)
+        return split_randomly(contiguous, offsets, draws, self.first, self.parts, seed & (2**64 - 1))
