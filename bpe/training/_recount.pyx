@@ -57,6 +57,7 @@ cdef struct CellReader:
     size_t at
     size_t end                # where its part ends
     size_t k                  # its class
+    size_t counted            # the last pair of equal tokens that adds to its count
 
 cdef enum Walk:               # what a walk over all cells does
     COUNT_DENSE = 0
@@ -246,8 +247,19 @@ cdef int make_room(TrainingState* state, const Plan* plan) except -1 nogil:
 
 # All pairs in one table -----------------------------------------------------------------------------------------------
 
+cdef inline bint adds(const Recount* job, size_t at, size_t* counted) noexcept nogil:
+    """Whether a pair of equal tokens, the second of them at `at`, adds to its count: not if the pair before it did."""
+    if job.state.policy.disjoint and counted[0] + 1 == at:
+        return False
+    counted[0] = at
+    return True
+
+
 cdef void count_dense(const id_t* cells, Recount* job, int part) noexcept nogil:
-    """Count the pairs of a part in its table."""
+    """Count the pairs of a part in its table.
+
+    Where pairs are counted without overlap, a pair of equal tokens that begins in a counted one adds nothing.
+    """
     cdef const Symbols* symbols = &job.state.symbols
     cdef size_t i = part_start(symbols, part, job.parts), end = part_start(symbols, part + 1, job.parts)
     cdef size_t k = class_of(symbols, <cell_t>i, 0), n_tokens = job.state.tokens.n
@@ -255,43 +267,16 @@ cdef void count_dense(const id_t* cells, Recount* job, int part) noexcept nogil:
     cdef id_t left = <id_t>NO_TOKEN, right, none = <id_t>NO_TOKEN
     cdef Tally* table = job.tables[part]
     cdef Tally* tally
+    cdef size_t counted = 0
     while i < end:
         count = symbols.counts[k]
         for i in range(i, min(end, <size_t>symbols.starts[k + 1])):
             right = cells[i]
             if left != none and right != none:
                 tally = &table[left * n_tokens + right]
-                tally.count += count
                 tally.n += 1
-            left = right
-        i += 1
-        k += 1
-
-
-cdef void uncount_overlaps(const id_t* cells, Recount* job, int part) noexcept nogil:
-    """Where pairs are counted without overlap: subtract every other pair of a run of equal tokens from a part's counts.
-
-    In its run the first pair counts, the second overlaps it, and so on.
-    """
-    cdef const Symbols* symbols = &job.state.symbols
-    cdef size_t i = part_start(symbols, part, job.parts), end = part_start(symbols, part + 1, job.parts)
-    cdef size_t k = class_of(symbols, <cell_t>i, 0), n_tokens = job.state.tokens.n
-    cdef count_t count
-    cdef uint32_t number
-    cdef id_t left = <id_t>NO_TOKEN, right, none = <id_t>NO_TOKEN
-    cdef bint counted = False
-    while i < end:
-        count = symbols.counts[k]
-        for i in range(i, min(end, <size_t>symbols.starts[k + 1])):
-            right = cells[i]
-            counted = left == right and right != none and not counted
-            if left == right and right != none and not counted:
-                if job.tables[part] != NULL:
-                    job.tables[part][right * n_tokens + right].count -= count
-                else:
-                    number = find_pair(job.pairs[part], right, right, pair_hash(right, right))
-                    if number != NO_PAIR:
-                        job.pairs[part].items[number].count -= count
+                if left != right or adds(job, i, &counted):
+                    tally.count += count
             left = right
         i += 1
         k += 1
@@ -449,7 +434,7 @@ cdef CellReader begin_reading(const Recount* job, int part) noexcept nogil:
     cdef const Symbols* symbols = &job.state.symbols
     cdef CellReader reader
     reader.at, reader.end = part_start(symbols, part, job.parts), part_start(symbols, part + 1, job.parts)
-    reader.k = class_of(symbols, <cell_t>reader.at, 0)
+    reader.k, reader.counted = class_of(symbols, <cell_t>reader.at, 0), 0
     return reader
 
 
@@ -472,7 +457,7 @@ cdef void next_block(
                     reader.k = class_of(symbols, <cell_t>i, reader.k)
                 block.positions[n] = <cell_t>(i - 1)
                 block.hashes[n] = hashed
-                block.counts[n] = symbols.counts[reader.k]
+                block.counts[n] = symbols.counts[reader.k] if left != right or adds(job, i, &reader.counted) else 0
                 prefetch_pair(table, hashed)
                 n += 1
         left = right
@@ -594,16 +579,12 @@ cdef int recount_filtered(Recount* job, Team team) except -1 nogil:
 cdef int walk_cells(const id_t* cells, Recount* job, int part) except -1 nogil:
     if job.walk == COUNT_DENSE:
         count_dense(cells, job, part)
-        if job.state.policy.disjoint:
-            uncount_overlaps(cells, job, part)
     elif job.walk == LIST_DENSE:
         list_dense(cells, job, part)
     elif job.walk == FILTER:
         filter_cells(cells, job, part)
     elif job.walk == COUNT_FILTERED:
         count_filtered(cells, job, part)
-        if job.state.policy.disjoint:
-            uncount_overlaps(cells, job, part)
     else:
         list_filtered(cells, job, part)
     return 0
