@@ -11,8 +11,6 @@ present count. That is exact for every tie rule; under `first`, a pair's first p
 Not here: counting words, alphabets, what ids and options mean (`bpe/training/trainer.py`).
 """
 
-from array import array
-
 import numpy as np
 
 from bpe.base._memory cimport grown
@@ -54,7 +52,7 @@ cdef class Trainer:
     cdef size_t mark_size             # bytes of the end-of-word mark, which the rules do not see
     cdef size_t narrow                # from so many tokens on, cells are 32 bits wide
     cdef uint64_t goal                # how many merges are to be learned in all, as far as is known
-    cdef object learned               # of each merge: left, right, token, count, by how many tokens the corpus shrank
+    cdef bytearray learned            # rows of int64: left, right, token, count, by how many tokens the corpus shrank
     cdef size_t n_learned
     cdef readonly Team team           # its helpers must be running whenever merges are made
     cdef readonly tuple teams         # (team,)
@@ -90,7 +88,7 @@ cdef class Trainer:
         self.state.policy.disjoint = rule.disjoint
         self.rules, self.veto, self.mark_size = rule.rules, rule.veto, rule.mark_size
         self.has_rules, self.has_veto = rule.rules is not None, rule.veto is not None
-        self.learned = array("q")
+        self.learned = bytearray()
         self.state.long_list = max(<size_t>tuning.long_list, <size_t>1)
         self.goal = merges
         self.narrow = min(<size_t>tuning.narrow, <size_t>0xFFFF)
@@ -268,7 +266,8 @@ cdef class Trainer:
 
     cdef tuple record(self, token_t left, token_t right, token_t token, count_t count, count_t removed):
         """Record a merge; returns the row of `run`."""
-        self.learned.extend((left, right, token, count, removed))
+        cdef count_t[5] row = [left, right, token, count, removed]
+        self.learned += (<char*>row)[: sizeof(row)]
         self.n_learned += 1
         return left, right, token, count
 
@@ -357,13 +356,6 @@ cdef class Trainer:
         """The bytes of a token."""
         return spelled_token(&self.state.tokens, token)
 
-    def token_bytes(self, size_t first):
-        """The bytes of the tokens from id `first` on, and whether each ends with the end-of-word mark."""
-        return [
-            (self.state.tokens.bytes[token.offset : token.offset + token.size], bool(token.ends_word))
-            for token in self.state.tokens.items[first : self.state.tokens.n]
-        ]
-
     def merges(self):
         """All merges learned: int64 (n, 4), each left, right, token, count."""
         return np.ascontiguousarray(self.rows()[:, :4])
@@ -373,7 +365,7 @@ cdef class Trainer:
         return self.rows()[:, 4]
 
     cdef object rows(self):
-        return np.array(self.learned, dtype=np.int64).reshape(-1, 5)
+        return np.frombuffer(bytes(self.learned), dtype=np.int64).reshape(-1, 5)
 
     def vocabulary(self):
         """All tokens: (their bytes end to end, int64 offsets (n + 1,), whether each ends with the mark)."""

@@ -18,8 +18,6 @@ docs/decisions.md says what prefetching and three positions in a node gain. Not 
 (`option.py`).
 """
 
-from array import array
-
 import numpy as np
 
 from bpe.base._memory cimport grown, prefetch
@@ -97,9 +95,9 @@ cdef class PickyLearner:
     cdef object veto                  # called as veto(left, right, count), or None
     cdef bint has_rules               # whether they are not None
     cdef bint has_veto
-    cdef object learned               # of each merge: left, right, token, count, by how many tokens the corpus shrank
+    cdef bytearray learned            # rows of int64: left, right, token, count, by how many tokens the corpus shrank
     cdef size_t n_learned
-    cdef object deleted               # of each deletion: the number of the merge before it, the token
+    cdef bytearray deleted            # rows of int64: the number of the merge before it, the token
     cdef readonly tuple teams         # of threads: none
     cdef readonly int stop
 
@@ -131,7 +129,7 @@ cdef class PickyLearner:
         self.max_length, self.threshold, self.teams, self.n_nodes = rule.max_length, threshold, (), 1
         self.rules, self.veto = rule.rules, rule.veto
         self.has_rules, self.has_veto = rule.rules is not None, rule.veto is not None
-        self.learned, self.deleted = array("q"), array("q")
+        self.learned, self.deleted = bytearray(), bytearray()
         for token, ends_word, reserved, length in start.tokens:
             add_token(&self.tokens, token, len(token), ends_word, reserved, length)
         self.symbols.wide = True
@@ -429,12 +427,14 @@ cdef class PickyLearner:
         cdef TokenState* state = &self.states[token]
         cdef size_t i, n, k = 0, n_parts
         cdef count_t count, longer
+        cdef count_t[2] row
         if state.left == NO_TOKEN or <double>made / <double>(made + state.count) < self.threshold:
             return 0
         state.deleted = True
         self.n_live -= 1
+        row = [<count_t>self.n_learned, token]
         with gil:
-            self.deleted.extend((self.n_learned, token))
+            self.deleted += (<char*>row)[: sizeof(row)]
         n = self.take(&state.positions)
         n_parts = self.find_parts(token)
         for i in range(n):
@@ -473,6 +473,7 @@ cdef class PickyLearner:
         cdef token_t token = NO_TOKEN
         cdef TrackedPair pair
         cdef count_t removed = 0
+        cdef count_t[5] row
         merges = []
         while <size_t>len(merges) < most and self.n_live < most_tokens and not self.stop:
             PyErr_CheckSignals()
@@ -483,7 +484,8 @@ cdef class PickyLearner:
                     token = self.token_of(number)
                     removed = self.step(number, token)
             if number != NO_PAIR:
-                self.learned.extend((pair.left, pair.right, token, pair.count, removed))
+                row = [pair.left, pair.right, token, pair.count, removed]
+                self.learned += (<char*>row)[: sizeof(row)]
                 self.n_learned += 1
                 merges.append((pair.left, pair.right, token, pair.count))
         return merges
@@ -506,11 +508,11 @@ cdef class PickyLearner:
         return self.rows()[:, 4]
 
     cdef object rows(self):
-        return np.array(self.learned, dtype=np.int64).reshape(-1, 5)
+        return np.frombuffer(bytes(self.learned), dtype=np.int64).reshape(-1, 5)
 
     def deletions(self):
         """All deletions in order: int64 (n, 2), each the number of the merge that it follows, and the token."""
-        return np.array(self.deleted, dtype=np.int64).reshape(-1, 2)
+        return np.frombuffer(bytes(self.deleted), dtype=np.int64).reshape(-1, 2)
 
     def vocabulary(self):
         """All tokens, deleted ones too: (their bytes end to end, int64 offsets (n + 1,), whether each is deleted)."""
