@@ -7,7 +7,7 @@ In come a corpus or counts and the options; out comes a tokenizer. The files, in
 - `superwords.py` training in two stages, `boundless.py` merges of whole words, which `runs.py` counts in sequence,
   `picky` deletions of tokens;
 - `fair.py` and `parity.py` training by language; `seeds.py` given tokens; `merge_rules.py` merges that
-  are never made; `adapting.py` smaller vocabularies by a corpus;
+  are never made (`_spelling_rules.pxd`); `adapting.py` smaller vocabularies by a corpus;
 - `words.py`, `kernel_input.py` the kernel's input; `alphabet.py` the initial tokens; `trainer.py` drives the kernel;
 - `checkpoint.py` the files that an interrupted training resumes from;
 - `_trainer.pyx` the loop: take the best pair, merge it everywhere, until the vocabulary is full; `_loop.pxd` what it

@@ -16,7 +16,7 @@ import numpy as np
 from bpe.base._memory cimport grown
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._team cimport MOST_PARTS, Team, parts_worth
-from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
+from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
 from bpe.training._loop cimport (
     BY_FIRST, NO_PAIRS, RARE, Compared, TieBreak, set_order, spelled_token, spelled_tokens,
 )
@@ -26,6 +26,7 @@ from bpe.training._pair_merge cimport (
 )
 from bpe.training._pair_table cimport NO_PAIR, TrackedPair, TrackedPairs, add_pair, find_pair, has_pair, pair_hash
 from bpe.training._recount cimport Plan, recount
+from bpe.training._spelling_rules cimport SpellingRules, breaks_rules, set_rules
 from bpe.training._symbol_array cimport Symbols, compact, id_t, widen, write_symbols
 from bpe.training._token_table cimport Token, Tokens, add_token, joined, token_named
 from cpython.exc cimport PyErr_CheckSignals
@@ -45,10 +46,11 @@ cdef class Trainer:
     cdef Heap heap
     cdef Compared compared
     cdef TieBreak tie_break
-    cdef object rules                 # called as rules(left, right), or None
+    cdef SpellingRules rules
+    cdef bytes forbidden              # the memory of `rules.strings`
+    cdef bytes scripts                # and of `rules.scripts`
     cdef object veto                  # called as veto(left, right, count), or None
-    cdef bint has_rules               # whether they are not None
-    cdef bint has_veto
+    cdef bint has_veto                # whether it is not None
     cdef size_t mark_size             # bytes of the end-of-word mark, which the rules do not see
     cdef size_t narrow                # from so many tokens on, cells are 32 bits wide
     cdef uint64_t goal                # how many merges are to be learned in all, as far as is known
@@ -86,8 +88,9 @@ cdef class Trainer:
         self.plan.growing = not strict
         self.state.policy.max_length = rule.max_length
         self.state.policy.disjoint = rule.disjoint
-        self.rules, self.veto, self.mark_size = rule.rules, rule.veto, rule.mark_size
-        self.has_rules, self.has_veto = rule.rules is not None, rule.veto is not None
+        self.forbidden, self.scripts, self.mark_size = b"".join(rule.forbidden), rule.scripts, rule.mark_size
+        set_rules(&self.rules, rule, self.forbidden, self.scripts)
+        self.veto, self.has_veto = rule.veto, rule.veto is not None
         self.learned = bytearray()
         self.state.long_list = max(<size_t>tuning.long_list, <size_t>1)
         self.goal = merges
@@ -203,16 +206,15 @@ cdef class Trainer:
         cdef Tokens* tokens = &self.state.tokens
         cdef Token first = tokens.items[left], second = tokens.items[right]
         cdef uint64_t size = <uint64_t>first.size + second.size
+        cdef const byte_t* text
         cdef token_t known
         cdef Token* named
         if <uint64_t>first.length + second.length > self.state.policy.max_length or size > <uint64_t>0xFFFFFFFF:
             return NO_TOKEN
-        if self.has_rules:
-            with gil:
-                unmarked = self.spelled(right)[: second.size - (self.mark_size if second.ends_word else 0)]
-                if self.rules(self.spelled(left), unmarked):
-                    return NO_TOKEN
-        known = token_named(tokens, joined(tokens, left, right), size)
+        text = joined(tokens, left, right)
+        known = token_named(tokens, text, size)
+        if breaks_rules(&self.rules, text, first.size, size - (self.mark_size if second.ends_word else 0)):
+            return NO_TOKEN
         if known == NO_TOKEN:
             return <token_t>tokens.n
         named = &tokens.items[known]
@@ -384,6 +386,5 @@ cdef bint any_pair(const id_t* cells, Trainer trainer) except -1 nogil:
             if cells[q] != <id_t>NO_TOKEN and not has_pair(&state.refused, cells[p], cells[q]):
                 if trainer.token_of(cells[p], cells[q]) != NO_TOKEN:
                     return True
-                trainer.refuse(cells[p], cells[q])         # so that the rules are asked once
         p = q
     return False

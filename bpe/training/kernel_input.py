@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 #: The kernel's symbols have 16 bits while there are fewer tokens than this, and then 32.
 NARROW = 65000
+#: The most strings of `NextMerge.forbidden`; the kernel has room for as many.
+MOST_FORBIDDEN = 64
 #: `Start.spelling` of words that are tokens already. 0 stands for bytes, 1 for characters.
 ENCODED = 2
 
@@ -51,10 +53,12 @@ class NextMerge:
         tie_break: the index of the rule in TIE_BREAKS.
         min_frequency: the least count of a pair that is merged.
         max_length: the most symbols of a token.
-        rules: called as rules(left, right) with the bytes of the best pair; true if it must not be merged; or None.
-        mark_size: the bytes of the end-of-word mark, which `rules` do not see.
-        veto: called as veto(left, right, count) with the bytes of a pair that `rules` allow; true if it must not be
-            merged; or None.
+        max_words: the most parts that spaces divide a new token into; 0 for no limit.
+        forbidden: strings that no new token contains.
+        whole_characters: join no part of a character with anything but its next byte.
+        scripts: a byte for each code point, the number of its script or 0; no new token has two numbers. Empty: any.
+        mark_size: the bytes of the end-of-word mark; the four rules above do not see the mark.
+        veto: called as veto(left, right, count) with the bytes of the best pair; true if it must not be merged.
         every: track every pair, however rare, so that `Trainer.apply` finds it.
         disjoint: count occurrences of a pair that do not overlap: a run of three equal tokens has one pair, not two.
 
@@ -63,7 +67,10 @@ class NextMerge:
     tie_break: int
     min_frequency: int = 1
     max_length: int = 0xFFFFFFFF
-    rules: Callable[[bytes, bytes], bool] | None = None
+    max_words: int = 0
+    forbidden: tuple[bytes, ...] = ()
+    whole_characters: bool = False
+    scripts: bytes = b""
     mark_size: int = 0
     veto: Callable[[bytes, bytes, int], object] | None = None
     every: bool = False

@@ -1,21 +1,17 @@
 """Rules for the merges of a training: which tokens no merge may make.
 
-Not here: their use in training (`bpe/training/_trainer.pyx`), and the choice of the best pair (`options.py`).
+Not here: their use in training (`bpe/training/_spelling_rules.pxd`), and the choice of the best pair (`options.py`).
 """
 
 from __future__ import annotations
 
-from codecs import utf_8_decode
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from bpe.errors import check_int, shown, typed
-from bpe.text.character_sets import script_bytes
+from bpe.training.kernel_input import MOST_FORBIDDEN
 
-#: The most strings of `MergeRules.forbidden`.
-MOST_FORBIDDEN = 64
 #: Called as veto(left, right, count).
 Veto = Callable[[Any, Any, int], object]
 
@@ -101,55 +97,3 @@ def check_word_limits(max_words: object, forbidden: object) -> tuple[str, ...]:
     if len(strings) > MOST_FORBIDDEN:
         raise ValueError(f"forbidden has {len(strings)} strings; it may have at most {MOST_FORBIDDEN}")
     return strings
-
-
-# What a token spells --------------------------------------------------------------------------------------------------
-
-
-def spelling_rules(rules: MergeRules) -> Callable[[bytes, bytes], bool] | None:
-    """All rules but the veto, as a function of the bytes of a pair: whether it must not be merged; None for no rules.
-
-    It takes one to three microseconds for each pair that becomes the best one.
-    """
-    if not (rules.whole_characters or rules.one_script or rules.max_words or rules.forbidden):
-        return None
-    forbidden = [string.encode() for string in rules.forbidden]
-    return partial(_breaks, rules, forbidden, script_bytes() if rules.one_script else b"")
-
-
-def _breaks(rules: MergeRules, forbidden: list[bytes], scripts: bytes, left: bytes, right: bytes) -> bool:
-    text = left + right
-    return (
-        (rules.max_words is not None and sum(map(bool, text.split(b" "))) > rules.max_words)
-        or any(string in text for string in forbidden)
-        or (rules.one_script and _mixes_scripts(text, scripts))
-        or (rules.whole_characters and _joins_parts(left, right))
-    )
-
-
-def _mixes_scripts(text: bytes, scripts: bytes) -> bool:
-    """Whether the whole characters of a text have two scripts; parts of characters have none."""
-    codes = map(ord, text.decode("utf-8", "ignore"))
-    return len({scripts[code] for code in codes if code < len(scripts)} - {0}) > 1
-
-
-def _is_whole(text: bytes) -> bool:
-    """Whether a text consists of whole characters, as the empty one does."""
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _joins_parts(left: bytes, right: bytes) -> bool:
-    """Whether a pair joins a part of a character with anything but its next byte."""
-    if _is_whole(left):
-        return not _is_whole(right)
-    text = left + right
-    try:
-        found, used = utf_8_decode(text, "strict", False)  # the first bytes of a character are left out
-    except UnicodeDecodeError:
-        return True
-    is_start = found == "" or (len(found) == 1 and used == len(text))
-    return len(right) != 1 or not is_start

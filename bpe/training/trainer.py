@@ -26,11 +26,12 @@ from bpe.count.word_counts import WordCounts
 from bpe.errors import FormatError, counted
 from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
 from bpe.pretokenize.steps import Metaspace
+from bpe.text.character_sets import script_bytes
 from bpe.training._trainer import Trainer
 from bpe.training.alphabet import Alphabet
 from bpe.training.checkpoint import FIX, Checkpoint
 from bpe.training.kernel_input import NARROW, NextMerge, Start, Tuning
-from bpe.training.merge_rules import Veto, spelling_rules
+from bpe.training.merge_rules import Veto
 from bpe.training.options import TIE_BREAKS, OnMerge, TrainOptions
 from bpe.training.words import Extent, Words, words_of
 from bpe.vocab.decoding import ByteFallback, DecoderStep, Fuse, Replace, Strip
@@ -323,7 +324,10 @@ def next_merge(options: TrainOptions, every: bool) -> NextMerge:
         TIE_BREAKS.index(options.tie_break),
         options.min_frequency,
         options.max_token_length if options.max_token_length is not None else 0xFFFFFFFF,
-        spelling_rules(rules),
+        rules.max_words or 0,
+        tuple(string.encode() for string in rules.forbidden),
+        rules.whole_characters,
+        script_bytes() if rules.one_script else b"",
         len((options.end_of_word or "").encode()),
         asked,
         every,

@@ -21,10 +21,11 @@ docs/decisions.md says what prefetching and three positions in a node gain. Not 
 import numpy as np
 
 from bpe.base._memory cimport grown, prefetch
-from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
+from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
 from bpe.training._loop cimport NO_PAIRS, RARE, Compared, TieBreak, set_order, spelled_token, spelled_tokens
 from bpe.training._pair_heap cimport Entry, Heap, pop, push
 from bpe.training._pair_table cimport NO_PAIR, TrackedPair, TrackedPairs, add_pair, find_pair, free_pairs, pair_hash
+from bpe.training._spelling_rules cimport SpellingRules, breaks_rules, set_rules
 from bpe.training._symbol_array cimport Symbols, class_of, free_symbols, write_symbols
 from bpe.training._token_table cimport Token, Tokens, add_token, free_tokens, joined, token_named
 from cpython.exc cimport PyErr_CheckSignals
@@ -91,10 +92,11 @@ cdef class PickyLearner:
     cdef count_t least                # the least count of a pair that is merged
     cdef uint64_t max_length
     cdef double threshold
-    cdef object rules                 # called as rules(left, right), or None
+    cdef SpellingRules rules
+    cdef bytes forbidden              # the memory of `rules.strings`
+    cdef bytes scripts                # and of `rules.scripts`
     cdef object veto                  # called as veto(left, right, count), or None
-    cdef bint has_rules               # whether they are not None
-    cdef bint has_veto
+    cdef bint has_veto                # whether it is not None
     cdef bytearray learned            # rows of int64: left, right, token, count, by how many tokens the corpus shrank
     cdef size_t n_learned
     cdef bytearray deleted            # rows of int64: the number of the merge before it, the token
@@ -127,8 +129,9 @@ cdef class PickyLearner:
         cdef size_t i
         self.least = max(<count_t>rule.min_frequency, 1)
         self.max_length, self.threshold, self.teams, self.n_nodes = rule.max_length, threshold, (), 1
-        self.rules, self.veto = rule.rules, rule.veto
-        self.has_rules, self.has_veto = rule.rules is not None, rule.veto is not None
+        self.forbidden, self.scripts = b"".join(rule.forbidden), rule.scripts
+        set_rules(&self.rules, rule, self.forbidden, self.scripts)
+        self.veto, self.has_veto = rule.veto, rule.veto is not None
         self.learned, self.deleted = bytearray(), bytearray()
         for token, ends_word, reserved, length in start.tokens:
             add_token(&self.tokens, token, len(token), ends_word, reserved, length)
@@ -278,28 +281,18 @@ cdef class PickyLearner:
     cdef bint is_refused(self, uint32_t number) except -1 nogil:
         """Whether the best pair must not be merged; the veto by Python is asked last, each time that a pair is best."""
         cdef TrackedPair pair = self.pairs.items[number]
-        if self.breaks_rules(number):
+        if self.token_of(number) == NO_TOKEN:
             return True
         if not self.has_veto:
             return False
         with gil:
             return bool(self.veto(self.spelled(pair.left), self.spelled(pair.right), pair.count))
 
-    cdef bint breaks_rules(self, uint32_t number) except -1 nogil:
-        """Whether no token may be made of a pair, whatever the veto says."""
-        cdef TrackedPair pair = self.pairs.items[number]
-        if self.token_of(number) == NO_TOKEN:
-            return True
-        if not self.has_rules:
-            return False
-        with gil:
-            return bool(self.rules(self.spelled(pair.left), self.spelled(pair.right)))
-
     cdef bint any_left(self) except -1 nogil:
         """Whether pairs below min_frequency are left."""
         cdef uint32_t i
         for i in range(<uint32_t>self.pairs.n):
-            if self.pairs.items[i].count > 0 and not self.pair_states[i].refused and not self.breaks_rules(i):
+            if self.pairs.items[i].count > 0 and not self.pair_states[i].refused and self.token_of(i) != NO_TOKEN:
                 return True
         return False
 
@@ -314,14 +307,18 @@ cdef class PickyLearner:
         return 0
 
     cdef token_t token_of(self, uint32_t number) except? 0xFFFFFFFF nogil:
-        """The token that a pair makes: one that was made before, `tokens.n` for a new one, NO_TOKEN if none can be."""
+        """The token that a pair makes: one that was made before, `tokens.n` for a new one, NO_TOKEN if none may be."""
         cdef const TrackedPair* pair = &self.pairs.items[number]
         cdef Token first = self.tokens.items[pair.left], second = self.tokens.items[pair.right]
         cdef uint64_t size = <uint64_t>first.size + second.size
+        cdef const byte_t* text
         cdef token_t known
         if <uint64_t>first.length + second.length > self.max_length or size > <uint64_t>0xFFFFFFFF:
             return NO_TOKEN
-        known = token_named(&self.tokens, joined(&self.tokens, pair.left, pair.right), size)
+        text = joined(&self.tokens, pair.left, pair.right)
+        if breaks_rules(&self.rules, text, first.size, size):
+            return NO_TOKEN
+        known = token_named(&self.tokens, text, size)
         if known == NO_TOKEN:
             return <token_t>self.tokens.n
         return NO_TOKEN if self.states[known].left == NO_TOKEN else known

@@ -1,0 +1,115 @@
+"""The rules of a training: which pairs are never merged, by what their tokens spell.
+
+They are asked when a pair is the best one; a refused pair costs no id. Not here: the rules' meaning for users
+(`merge_rules.py`), the pairs that were refused, and vetoes by Python (`_trainer.pyx` and `picky/_learner.pyx`).
+"""
+
+from bpe.base._types cimport byte_t
+from bpe.text._unicode cimport INVALID, decode_char
+from libc.stdint cimport uint32_t
+from libc.string cimport memcmp
+
+cdef enum:
+    MOST_FORBIDDEN = 64       # as in kernel_input.py
+
+cdef struct SpellingRules:    # a merge must not make a token
+    uint32_t max_words        # with more parts between spaces than this, unless it is 0
+    const byte_t* strings     # or with one of `n` strings inside: string i ends at `ends[i]`
+    size_t ends[MOST_FORBIDDEN]
+    size_t n
+    const byte_t* scripts     # or with characters of two scripts: a number for each code point, 0 for none; or NULL
+    size_t n_scripts          # code points from this one on have no script
+    bint whole_characters     # nor join a part of a character with anything but its next byte
+
+
+cdef inline int set_rules(SpellingRules* rules, merge, bytes strings, bytes scripts) except -1:
+    """Set the rules of a `NextMerge`. `strings`, its forbidden ones end to end, and `scripts` must live as long."""
+    cdef bytes string
+    if len(merge.forbidden) > MOST_FORBIDDEN:
+        raise ValueError(f"{len(merge.forbidden)} strings are forbidden in tokens; at most {MOST_FORBIDDEN} may be")
+    rules.max_words, rules.strings, rules.n = merge.max_words, strings, 0
+    for string in merge.forbidden:
+        rules.ends[rules.n] = len(string) + (rules.ends[rules.n - 1] if rules.n else 0)
+        rules.n += 1
+    rules.whole_characters = merge.whole_characters
+    if scripts:
+        rules.scripts, rules.n_scripts = scripts, len(scripts)
+    return 0
+
+
+# What a token spells --------------------------------------------------------------------------------------------------
+
+cdef inline size_t words_in(const byte_t* text, size_t size) noexcept nogil:
+    """The number of parts that spaces divide a text into: 2 for " by the"."""
+    cdef size_t i, n = 0
+    cdef bint after_space = True
+    for i in range(size):
+        n += after_space and text[i] != c" "
+        after_space = text[i] == c" "
+    return n
+
+
+cdef inline bint contains(const byte_t* text, size_t size, const byte_t* string, size_t length) noexcept nogil:
+    cdef size_t i
+    for i in range(length, size + 1):
+        if memcmp(text + i - length, string, length) == 0:
+            return True
+    return False
+
+
+cdef inline bint mixes_scripts(const SpellingRules* rules, const byte_t* text, size_t size) noexcept nogil:
+    """Whether the whole characters of a text have two scripts; parts of characters have none."""
+    cdef Py_ssize_t at = 0, length
+    cdef uint32_t code
+    cdef byte_t script, found = 0
+    while at < <Py_ssize_t>size:
+        code = decode_char(text, at, size, &length)
+        at += length
+        script = rules.scripts[code] if code < rules.n_scripts else 0
+        if script != 0 and found != 0 and script != found:
+            return True
+        found = script if script != 0 else found
+    return False
+
+
+cdef inline bint is_whole(const byte_t* text, size_t size) noexcept nogil:
+    """Whether a text consists of whole characters, as the empty one does."""
+    cdef Py_ssize_t at = 0, length
+    while at < <Py_ssize_t>size:
+        if decode_char(text, at, size, &length) == INVALID:
+            return False
+        at += length
+    return True
+
+
+cdef inline bint is_character_start(const byte_t* text, size_t size) noexcept nogil:
+    """Whether a text of 1 to 4 bytes is a character or its first bytes."""
+    cdef byte_t padded[4]
+    cdef Py_ssize_t length, i
+    cdef Py_ssize_t n = 1 if text[0] < 0x80 else 2 if text[0] < 0xE0 else 3 if text[0] < 0xF0 else 4
+    if <Py_ssize_t>size > n:
+        return False
+    for i in range(4):                                 # any byte that may follow, with the second as E0 to F4 need it
+        padded[i] = text[i] if i < <Py_ssize_t>size else 0xBF if i == 1 and text[0] in (0xE0, 0xF0) else 0x80
+    return decode_char(padded, 0, 4, &length) != INVALID
+
+
+cdef inline bint joins_parts(const byte_t* text, size_t left, size_t size) noexcept nogil:
+    """Whether a pair, whose left part has `left` bytes, joins a partial character with more than its next byte."""
+    if is_whole(text, left):
+        return not is_whole(text + left, size - left)
+    return size != left + 1 or size > 4 or not is_character_start(text, size)
+
+
+cdef inline bint breaks_rules(const SpellingRules* rules, const byte_t* text, size_t left, size_t size) noexcept nogil:
+    """Whether a pair must not be merged: `text` is its token without a mark, and `left` the size of its left."""
+    cdef size_t i, begin = 0
+    if rules.max_words and words_in(text, size) > rules.max_words:
+        return True
+    for i in range(rules.n):
+        if contains(text, size, rules.strings + begin, rules.ends[i] - begin):
+            return True
+        begin = rules.ends[i]
+    if rules.scripts != NULL and mixes_scripts(rules, text, size):
+        return True
+    return rules.whole_characters and joins_parts(text, left, size)
