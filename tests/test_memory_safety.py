@@ -10,6 +10,7 @@ import random
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -509,6 +510,24 @@ def test_offsets_outside_a_blob(tok: bpe.Tokenizer, wrong: list[int]) -> None:
     for targets in (int64s(0, 4), int64s(-1, 0), int64s(2**62, 0)):
         with pytest.raises(ValueError, match="must fit within"):
             scatter_words(blob, int64s(0, 2, 4), targets, np.empty(4, dtype=np.uint8))
+
+
+def test_pretokens_in_any_order_are_counted_within_their_text() -> None:
+    """Texts that are left to the `regex` package come after others, so pretokens may be in any order."""
+    random_ = random.Random(1)
+    text = bytes(random_.choices(b"ab", k=3_000))
+    for _ in range(20):
+        starts = int64s(0, *random_.choices(range(len(text)), k=200), 5)
+        ends = np.minimum(starts + [random_.choice([1, 2, 3, 20]) for _ in starts], len(text))
+        table = WordTable()
+        table.count_spans(text, starts, ends, 7)
+        blob, offsets, counts, firsts = table.arrays()
+        words = [blob[a:b].tobytes() for a, b in pairwise(offsets.tolist())]
+        expected: dict[bytes, tuple[int, int]] = {}
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            count, first = expected.get(text[start:end], (0, 1 << 60))
+            expected[text[start:end]] = count + 1, min(first, start + 7)
+        assert dict(zip(words, zip(counts.tolist(), firsts.tolist(), strict=True), strict=True)) == expected
 
 
 def test_impossible_counts_and_words_are_refused() -> None:

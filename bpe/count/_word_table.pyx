@@ -180,15 +180,16 @@ cdef class WordTable:
     ):
         """Count the pretokens `text[starts[i]:ends[i]]`, in any order; `text` is at `position` of the corpus."""
         cdef Batch batch
-        cdef Py_ssize_t i, first = 0, size = text.shape[0]
+        cdef Py_ssize_t i, first = 0, last = 0, size = text.shape[0]
         check_spans(starts, ends, size, False)
         if size == 0:
             return
         batch.n = 0
         with nogil:
             for i in range(starts.shape[0]):
-                if batch.n == BATCH or (batch.n and (starts[i] < first or ends[i] - first > MAX_SPAN)):
-                    self.count_batch(&batch)
+                if batch.n == BATCH or (batch.n and (starts[i] < last or ends[i] - first > MAX_SPAN)):
+                    self.count_batch(&batch)           # a batch is in order
+                last = starts[i]
                 if ends[i] - starts[i] > MAX_SPAN:
                     self.insert(&text[0], starts[i], ends[i] - starts[i], size, 1, position + <uint64_t>starts[i])
                     continue
