@@ -12,11 +12,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from bpe.errors import FormatError, shown
-from bpe.formats._json_tokens import value_end
+from bpe.formats.huggingface.kernel_lists import Span, divided
 
-#: Numbers that stand for the vocab and the merges while `json` reads the rest.
-_PLACEHOLDERS = (8273645190382745103, 8273645190382745104)
-_VOCAB, _MERGES = re.compile(rb'"vocab"\s*:\s*(?=\{)'), re.compile(rb'"merges"\s*:\s*(?=\[)')
 _EMPTY = re.compile(rb"\{\s*\}")
 
 #: The fields of an added token, in the order in which `tokenizers` writes them.
@@ -96,7 +93,8 @@ def parse(data: bytes) -> tuple[Model, dict[str, Any]]:
         FormatError: for text that is not JSON, or has no model of type BPE.
 
     """
-    top, lists = _divided(data) or (_loaded(data), None)
+    found = _divided(data)
+    top = _loaded(data) if found is None else found[0]
     model = top.pop("model", None) if isinstance(top, dict) else None
     if not isinstance(model, dict):
         raise FormatError("it has no model; a tokenizer.json has one", where="the file")
@@ -104,8 +102,9 @@ def parse(data: bytes) -> tuple[Model, dict[str, Any]]:
         raise FormatError(f"the model is {shown(model['type'])}; it must be BPE", where="model.type")
     vocab, merges = model.pop("vocab", {}), model.pop("merges", [])
     settings = {"type": model.pop("type", "BPE")} | model
-    if lists is not None:
-        return Model(settings, *lists), top
+    if found is not None:
+        vocab_json, merges_json = (text[start:end] for text, start, end in found[1:])
+        return Model(settings, vocab_json, merges_json), top
     if not isinstance(vocab, dict) or not isinstance(merges, list):
         raise FormatError("vocab must be an object, and merges a list", where="model")
     return Model(settings, compact(vocab).encode(), compact(merges).encode()), top
@@ -118,27 +117,12 @@ def _loaded(data: bytes) -> Any:
         raise FormatError(f"it is not JSON: {error}", where="the file") from None
 
 
-def _divided(data: bytes) -> tuple[dict[str, Any], tuple[bytes, bytes]] | None:
-    """(the file without its long lists, (vocab, merges)); None for an unusual file.
-
-    `json` reads the file with numbers in place of the lists. If it finds them as fields of the model, the lists are
-    the values of these fields.
-    """
-    vocab, merges = _VOCAB.search(data), _MERGES.search(data)
-    if vocab is None or merges is None or any(str(number).encode() in data for number in _PLACEHOLDERS):
-        return None
-    spans = [(each.end(), value_end(data, each.end())) for each in (vocab, merges)]
-    (first, first_end), (last, last_end) = sorted(spans)
-    if min(first_end, last_end) < 0 or first_end > last:
-        return None
-    numbers = [str(number).encode() for number in (_PLACEHOLDERS if spans[0] < spans[1] else _PLACEHOLDERS[::-1])]
+def _divided(data: bytes) -> tuple[dict[str, Any], Span, Span] | None:
+    """`divided`; None too for what is not JSON."""
     try:
-        top = json.loads(b"".join([data[:first], numbers[0], data[first_end:last], numbers[1], data[last_end:]]))
-        if (top["model"]["vocab"], top["model"]["merges"]) != _PLACEHOLDERS:
-            return None
-    except (ValueError, TypeError, KeyError, RecursionError):
+        return divided(data, json.loads)
+    except (ValueError, RecursionError):
         return None
-    return top, (data[slice(*spans[0])], data[slice(*spans[1])])
 
 
 def compact(value: object) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -29,6 +30,7 @@ from bpe.errors import FormatError
 from bpe.formats import huggingface
 from bpe.tokenizer import Tokenizer, decoder_of, engine_of, text_encoder_of
 from bpe.vocab.byte_letters import bytes_or_utf8
+from bpe.vocab.spec import TokenizerSpec
 
 #: Values of TOKENIZERS_PARALLELISM that make `tokenizers` use one thread.
 _SWITCHED_OFF = ("0", "off", "false", "f", "no", "n")
@@ -89,15 +91,16 @@ class Core:
         self._names: list[str | None] | None = None
         self._prepared = False
 
-    def json(self, *, with_added: bool = True) -> bytes:
-        """The tokenizer.json of this part alone."""
+    def json(self, *, with_added: bool = True, with_lists: bool = True) -> bytes:
+        """The tokenizer.json of this part alone; without its lists, with an empty vocab and no merges."""
         added = compact([each.to_json() for each in self.added] if with_added else [])
+        model = self.model if with_lists else replace(self.model, vocab_json=b"{}", merges_json=b"[]")
         head = (
             f'{{"version":"1.0","truncation":null,"padding":null,"added_tokens":{added},'
             f'"normalizer":{compact(self.normalizer)},"pre_tokenizer":{compact(self.pre_tokenizer)},'
             '"post_processor":null,"decoder":null,"model":'
         )
-        return b"%b%b}" % (head.encode(), self.model.json())
+        return b"%b%b}" % (head.encode(), model.json())
 
     def is_new(self, name: str) -> bool:
         """Whether an added token is not in the vocab of the model."""
@@ -112,11 +115,17 @@ class Core:
                 return
             try:
                 if self._native is None:
-                    self._native = Tokenizer.from_spec(huggingface.read(self.json(with_added=False), added=self.added))
+                    self._native = Tokenizer.from_spec(self._spec())
                 self._set_tables(self._native)
             except FormatError as error:
                 self._native, self._refused = None, error
             self._prepared = True
+
+    def _spec(self) -> TokenizerSpec:
+        """What the tokenizer.json describes; raises FormatError for one that the native tokenizer cannot read."""
+        rest, model = self.json(with_added=False, with_lists=False), self.model
+        spec = huggingface.read_divided(rest, model.vocab_json, model.merges_json, self.added)
+        return spec or huggingface.read(self.json(with_added=False), added=self.added)
 
     def _set_tables(self, native: Tokenizer) -> None:
         spec, specials = native.spec, engine_of(native).specials

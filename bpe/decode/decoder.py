@@ -20,7 +20,7 @@ from bpe.pretokenize.pretokenizer import Steps
 from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_names import decoded_names, special_ids
-from bpe.vocab.vocabulary import NONE
+from bpe.vocab.vocabulary import NONE, end_to_end
 
 Ids = Sequence[int] | NDArray[Any]
 
@@ -122,14 +122,18 @@ def _decoded(spec: TokenizerSpec) -> tuple[bytes, NDArray[np.int64]]:
     names = decoded_names(spec)
     if not names and (not mark_size or spec.ends_word is None):
         return vocabulary.blob, vocabulary.offsets.copy()  # a copy: the kernel trusts the offsets, which others can set
-    tokens = [b""] * vocabulary.limit
-    for number, token in vocabulary.items():
-        ends = mark_size and spec.ends_word is not None and spec.ends_word[number]
-        tokens[number] = token[: len(token) - mark_size] + b" " if ends else token
+    blob, starts = np.frombuffer(vocabulary.blob, dtype=np.uint8).copy(), vocabulary.offsets[:-1].copy()
+    lengths = vocabulary.lengths.astype(np.int64)
+    if mark_size and spec.ends_word is not None:  # the first byte of a mark becomes a space, and the others are cut off
+        blob[(starts + lengths)[spec.ends_word] - mark_size] = ord(" ")
+        lengths[spec.ends_word] -= mark_size - 1
     letters = isinstance(spec.pretokenizer, Steps) and spec.pretokenizer.letters
-    for number, text in names.items():
-        tokens[number] = bytes_or_utf8(text) if letters else text.encode()
-    return b"".join(tokens), offsets_of([len(token) for token in tokens])
+    texts = [bytes_or_utf8(text) if letters else text.encode() for text in names.values()]
+    numbers = list(names)
+    lengths[numbers] = list(map(len, texts))
+    starts[numbers] = len(blob) + offsets_of(lengths[numbers])[:-1]
+    decoded, offsets = end_to_end(np.concatenate((blob, np.frombuffer(b"".join(texts), np.uint8))), starts, lengths)
+    return decoded.tobytes(), offsets
 
 
 class ByteDecoder:

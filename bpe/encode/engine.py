@@ -40,7 +40,7 @@ from bpe.text.tracing import traced
 from bpe.vocab.spec import TokenizerSpec, refuse_events
 from bpe.vocab.special_tokens import SpecialTokens
 from bpe.vocab.symbols import unk_id, word_symbols
-from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, end_to_end
+from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, end_to_end, spelled_at
 
 #: A str with more characters is converted to UTF-8 in steps, not as a whole.
 LONG_TEXT = 1 << 16
@@ -188,12 +188,9 @@ class Engine:
         if spec.ignore_merges or spec.end_of_word is not None or not (self.merger.can_split or self._fuses_only()):
             return False
         vocabulary = spec.vocabulary
-        padded = np.frombuffer(space + vocabulary.blob + space, dtype=np.uint8)
-        window = np.frombuffer(space, dtype=np.uint8)
-        long_enough = vocabulary.lengths >= len(space)
-        begin, end = vocabulary.offsets[:-1] + len(space), vocabulary.offsets[1:]
-        starts = long_enough & (padded[begin[:, None] + np.arange(len(space))] == window).all(axis=1)
-        ends = long_enough & (padded[end[:, None] + np.arange(len(space))] == window).all(axis=1)
+        blob, lengths = np.frombuffer(vocabulary.blob, dtype=np.uint8), vocabulary.lengths
+        starts = spelled_at(blob, vocabulary.offsets[:-1], lengths, space)
+        ends = spelled_at(blob, vocabulary.offsets[1:] - len(space), lengths, space)
         return not bool(np.any(starts[spec.merges[:, 1]] & ~ends[spec.merges[:, 0]]))
 
     def _fuses_only(self) -> bool:

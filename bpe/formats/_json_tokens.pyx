@@ -4,29 +4,38 @@ This is a fast path for common files: valid JSON, distinct tokens. For all other
 the caller uses `json`, which reports errors. Cost: linear. Not here: finding the two lists, and the rest of the file
 (`bpe/formats/huggingface/reading.py`).
 
-Measured, a tokenizer.json of cl100k: 64 ms; 255 ms with `json`.
+Measured, a tokenizer.json of 200,000 tokens: vocab and merges in 50 ms; 120 to 180 without prefetching, and with a
+look-up for each merge's result.
 """
 
 import numpy as np
 
 from bpe.base._json_escapes cimport escape_size, escaped_code
+from bpe.base._memory cimport hash_bytes
 from bpe.base._string_index cimport StringIndex
 from bpe.base._types cimport byte_t
 from bpe.base._utf8 cimport bpe_write_character
-from libc.stdint cimport int16_t, int32_t, int64_t
-from libc.string cimport memchr
+from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
+from libc.string cimport memchr, memcmp, memmove
 
 cdef enum:
     CODE_LIMIT = 512          # GPT-2's byte letters are code points below this
     MAX_TOKEN = 1 << 16       # largest size of a token in bytes
     NOT_LETTERS = -1          # a string with other characters than byte letters
     INVALID = -2              # invalid JSON, a quote before `stop`, or more than MAX_TOKEN bytes
+    BLOCK = 32                # merges that are read before their tokens are looked up
 
 cdef struct JsonReader:
     const byte_t* text
     Py_ssize_t pos
     Py_ssize_t end
     const int16_t* byte_of    # (CODE_LIMIT,): the byte that each code point stands for, or -1; NULL: tokens are text
+
+cdef struct MergeBlock:
+    byte_t* text              # the parts of the merges, one after the other
+    Py_ssize_t[BLOCK] start, middle, end                   # merge i: text[start:middle] and text[middle:end]
+    uint64_t[BLOCK] left_hash, right_hash
+    Py_ssize_t next           # the index of the token after the last result
 
 
 # Reading --------------------------------------------------------------------------------------------------------------
@@ -44,6 +53,8 @@ cdef inline bint accept(JsonReader* reader, byte_t wanted) noexcept nogil:
 cdef inline void skip_blanks(JsonReader* reader) noexcept nogil:
     cdef const byte_t* text = reader.text
     cdef Py_ssize_t pos = reader.pos
+    while reader.end - pos >= 8 and memcmp(text + pos, b"        ", 8) == 0:        # files are indented with spaces
+        pos += 8
     while pos < reader.end and (text[pos] == 32 or text[pos] == 10 or text[pos] == 13 or text[pos] == 9):
         pos += 1
     reader.pos = pos
@@ -121,8 +132,20 @@ cdef inline Py_ssize_t read_token(JsonReader* reader, byte_t stop, byte_t* out) 
 
 cdef inline void skip_string(JsonReader* reader) noexcept nogil:
     """Move past the closing quote of the current string, or past the end of the text."""
-    while reader.pos < reader.end and reader.text[reader.pos] != c'"':
-        reader.pos += 2 if reader.text[reader.pos] == c"\\" else 1
+    cdef const byte_t* text = reader.text
+    cdef const byte_t* quote
+    cdef Py_ssize_t start = reader.pos, at
+    while reader.pos < reader.end:
+        quote = <const byte_t*>memchr(text + reader.pos, c'"', reader.end - reader.pos)
+        if quote == NULL:
+            reader.pos = reader.end
+            break
+        at = quote - text
+        reader.pos = at + 1
+        while at > start and text[at - 1] == c"\\":
+            at -= 1
+        if (reader.pos - 1 - at) % 2 == 0:                 # an even number of backslashes escapes no quote
+            return
     reader.pos += 1
 
 
@@ -165,61 +188,105 @@ cdef class VocabTokens:
 
     cdef bint enter_all(self) except -1:
         """Fill the hash table; False if a token occurs twice or there are none."""
-        cdef Py_ssize_t i, n = len(self.numbers)
+        cdef Py_ssize_t n = len(self.numbers)
         if n == 0:
             return False
         self.index, self.ids = StringIndex(self.blob, self.offsets, n), self.numbers
-        for i in range(n):
-            if not self.index.enter(i):
-                return False
-        return True
+        return self.index.enter_first(n)
 
     def find(self, const byte_t[::1] token):
         """Return the index of a token, given as bytes, or -1."""
         return self.index.find(&token[0], token.shape[0]) if token.shape[0] else -1
 
-    def merges(self, const byte_t[::1] data, Py_ssize_t start):
+    def merges(self, const byte_t[::1] data, Py_ssize_t start, Py_ssize_t n_prefix=0):
         """Read the merges, an array at `start`: (int32 pairs of ids, int32 ids of the merge results, end position).
 
-        Returns None if the array needs the general JSON reader.
+        The right part of a merge loses its first `n_prefix` bytes in the result. Returns None if the array needs the
+        general JSON reader.
         """
         cdef Py_ssize_t max_items = (data.shape[0] - start) // 6 + 1        # a merge takes at least 6 bytes: "a b",
-        cdef Py_ssize_t n = 0, left, right, first, second, result
+        cdef Py_ssize_t n = 0, found = 0
         cdef JsonReader reader = JsonReader(&data[0], start, data.shape[0], NULL)
-        cdef bint pair, done
-        cdef byte_t[::1] room = np.empty(2 * MAX_TOKEN, dtype=np.uint8)
-        cdef byte_t* token = &room[0]
+        cdef bint done, valid
+        cdef byte_t[::1] room = np.empty(4 * MAX_TOKEN, dtype=np.uint8)
+        cdef MergeBlock block
         parts, ids = np.empty((max_items, 2), dtype=np.int32), np.empty(max_items, dtype=np.int32)
         cdef int32_t[:, ::1] pairs = parts
         cdef int32_t[::1] results = ids
+        block.text, block.next = &room[0], 0
         if self.byte_of is not None:
             reader.byte_of = &self.byte_of[0]
         if not accept(&reader, c"["):
             return None
         done = accept(&reader, c"]")
-        while not done:
-            pair = accept(&reader, c"[")
-            if not accept(&reader, c'"'):
-                return None
-            left = read_token(&reader, c'"' if pair else c" ", token)
-            if left <= 0 or (pair and not (accept(&reader, c",") and accept(&reader, c'"'))):
-                return None
-            right = read_token(&reader, c'"', token + left)
-            if right <= 0 or (pair and not accept(&reader, c"]")):
-                return None
-            if not pair and self.byte_of is None and memchr(token + left, c" ", right) != NULL:
-                return None
-            first = self.index.find(token, left)
-            second = self.index.find(token + left, right)
-            result = self.index.find(token, left + right)
-            if first < 0 or second < 0 or result < 0:
-                return None
-            pairs[n, 0], pairs[n, 1], results[n] = self.ids[first], self.ids[second], self.ids[result]
+        with nogil:
+            while not done:
+                found = self.read_block(&reader, &block, &done)
+                if found < 0:
+                    break
+                valid = self.look_up(&block, found, n_prefix, &pairs[n, 0], &results[n])
+                n += found
+                if not valid:
+                    found = -1
+                    break
+        return None if found < 0 else (parts[:n].copy(), ids[:n].copy(), reader.pos)
+
+    cdef Py_ssize_t read_block(self, JsonReader* reader, MergeBlock* block, bint* done) noexcept nogil:
+        """Read up to BLOCK merges; returns their number, or -1 if they need the general JSON reader.
+
+        `done` becomes True at the end of the array. The slots of the parts in the hash table are prefetched.
+        """
+        cdef Py_ssize_t n = 0, left, right, used = 0
+        cdef byte_t* token
+        cdef bint pair
+        while n < BLOCK and used <= 2 * MAX_TOKEN and not done[0]:
+            token = block.text + used
+            pair = accept(reader, c"[")
+            if not accept(reader, c'"'):
+                return -1
+            left = read_token(reader, c'"' if pair else c" ", token)
+            if left <= 0 or (pair and not (accept(reader, c",") and accept(reader, c'"'))):
+                return -1
+            right = read_token(reader, c'"', token + left)
+            if right <= 0 or (pair and not accept(reader, c"]")):
+                return -1
+            if not pair and reader.byte_of == NULL and memchr(token + left, c" ", right) != NULL:
+                return -1
+            block.start[n], block.middle[n], block.end[n] = used, used + left, used + left + right
+            block.left_hash[n], block.right_hash[n] = hash_bytes(token, left), hash_bytes(token + left, right)
+            self.index.prefetch_slot(block.left_hash[n])
+            self.index.prefetch_slot(block.right_hash[n])
+            used += left + right
             n += 1
-            done = accept(&reader, c"]")
-            if not done and not accept(&reader, c","):
-                return None
-        return parts[:n].copy(), ids[:n].copy(), reader.pos
+            done[0] = accept(reader, c"]")
+            if not done[0] and not accept(reader, c","):
+                return -1
+        return n
+
+    cdef bint look_up(
+        self, MergeBlock* block, Py_ssize_t n, Py_ssize_t n_prefix, int32_t* pairs, int32_t* results
+    ) noexcept nogil:
+        """The ids of the tokens of a block's merges; False if a token is not in the vocab."""
+        cdef Py_ssize_t i, left, right, first, second
+        cdef byte_t* token
+        for i in range(n):
+            token = block.text + block.start[i]
+            left, right = block.middle[i] - block.start[i], block.end[i] - block.middle[i]
+            first = self.index.find_hashed(token, left, block.left_hash[i])
+            second = self.index.find_hashed(token + left, right, block.right_hash[i])
+            if n_prefix:
+                right -= n_prefix
+                if right <= 0 or token[left + n_prefix] & 0xC0 == 0x80:
+                    return False                           # no whole character is left
+                memmove(token + left, token + left + n_prefix, right)
+            # The tokens that merges make usually follow each other in the vocab: a look-up in twenty.
+            if block.next >= self.ids.shape[0] or not self.index.is_string(block.next, token, left + right):
+                block.next = self.index.find(token, left + right)
+            if first < 0 or second < 0 or block.next < 0:
+                return False
+            pairs[2 * i], pairs[2 * i + 1], results[i] = self.ids[first], self.ids[second], self.ids[block.next]
+            block.next += 1
+        return True
 
 
 def read_vocab(const byte_t[::1] data, Py_ssize_t start, const int16_t[::1] byte_of):
@@ -286,6 +353,9 @@ def value_end(const byte_t[::1] data, Py_ssize_t start):
     with nogil:
         while reader.pos < reader.end:
             each = reader.text[reader.pos]
+            if each == 32:
+                skip_blanks(&reader)
+                continue
             reader.pos += 1
             if each == c'"':
                 skip_string(&reader)

@@ -5,14 +5,13 @@ Not here: the alphabet of a training (`bpe/training/alphabet.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY
+from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, spelled_at
 
 #: The names of the tokens of bytes in vocabularies with byte fallback.
 BYTE_NAMES = tuple(f"<0x{byte:02X}>" for byte in range(256))
@@ -80,45 +79,64 @@ def symbol_tables(spec: TokenizerSpec, *, prefixed: bool = True) -> tuple[NDArra
     """
     mark = b"" if spec.end_of_word is None else spec.end_of_word.encode()
     prefix = (spec.subword_prefix or "").encode() if prefixed else b""
-    if spec.model == "char" and not mark and not prefix and (table := _table_of_characters(spec)) is not None:
-        return table, table, NO_TOKEN
-    glued = spec.end_of_word_glued
-    ends_word = spec.ends_word if spec.ends_word is not None else np.zeros(spec.vocabulary.limit, dtype=np.bool_)
-    inner: dict[int, int] = {}
-    last: dict[int, int] = {}
-    longest = (1 if spec.model == "byte" else 4) + len(mark) + len(prefix)  # bytes of a symbol
-    tokens = {token: number for number, token in _own_tokens(spec, longest)}
-    for token, number in tokens.items():
-        if not token.startswith(prefix):
-            continue
-        symbol = token[len(prefix) :]
-        if spec.subword_prefix:  # a token may be two symbols, with and without the mark
-            roles = [(inner, symbol), (last, symbol.removesuffix(mark))] if symbol.endswith(mark) else [(inner, symbol)]
-        elif mark and ends_word[number]:
-            roles = [(last, symbol[: len(symbol) - len(mark)])]
-        else:
-            roles = [(inner, symbol)]
-        for table_of_role, text in roles:
-            code = _symbol_code(text, spec.model == "char")
-            if code is not None:
-                table_of_role[code] = number
-    size = 256 if spec.model == "byte" else max([0, *inner, *last]) + 1
+    chars, glued, blob = spec.model == "char", spec.end_of_word_glued, np.frombuffer(spec.vocabulary.blob, np.uint8)
+    longest = (4 if chars else 1) + len(mark) + len(prefix)  # bytes of a symbol
+    numbers, starts, lengths = _own_tokens(spec, longest)
+    marks = numbers[spelled_at(blob, starts, lengths, mark) & (lengths == len(mark))] if mark and not glued else []
+    chosen = spelled_at(blob, starts, lengths, prefix)
+    numbers, starts, lengths = numbers[chosen], starts[chosen] + len(prefix), lengths[chosen] - len(prefix)
+    is_inner, is_last = np.ones(len(numbers), dtype=np.bool_), np.zeros(len(numbers), dtype=np.bool_)
+    if spec.subword_prefix:  # a token may be two symbols, with and without the mark
+        is_last = spelled_at(blob, starts + lengths - len(mark), lengths, mark)
+    elif mark and spec.ends_word is not None:
+        is_last = spec.ends_word[numbers]
+        is_inner = ~is_last
+    inner = _symbols(blob, numbers[is_inner], starts[is_inner], lengths[is_inner], chars)
+    last = _symbols(blob, numbers[is_last], starts[is_last], lengths[is_last] - len(mark), chars)
+    size = 256 if not chars else 1 + max(int(codes.max(initial=0)) for codes, _ in (inner, last))
     tables = []
-    for codes in (inner, last if glued else inner):
+    for codes, ids in (inner, last if glued else inner):
         table = np.full(size, NO_TOKEN, dtype=np.uint32)
-        table[list(codes)] = list(codes.values())
+        table[codes] = ids
         tables.append(table)
-    own_mark = tokens.get(mark, NO_TOKEN) if mark and not glued else NO_TOKEN
-    return tables[0], tables[1], own_mark
+    return tables[0], tables[1], int(marks[-1]) if len(marks) else NO_TOKEN
 
 
-def _own_tokens(spec: TokenizerSpec, longest: int) -> Iterator[tuple[int, bytes]]:
-    """(id, bytes) of the tokens that text can spell, of at most `longest` bytes."""
-    yield from spec.vocabulary.items(ORDINARY, longest)
-    for number in spec.text_specials:
-        token = spec.vocabulary[number]
-        if len(token) <= longest:
-            yield number, token
+def _own_tokens(spec: TokenizerSpec, longest: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """(ids, starts, lengths) of the tokens that text can spell, of at most `longest` bytes.
+
+    A large vocabulary has many short tokens, so no object is created for each.
+    """
+    vocabulary = spec.vocabulary
+    ordinary = np.flatnonzero((vocabulary.kinds == ORDINARY) & (vocabulary.lengths <= longest))
+    special = np.array(spec.text_specials, dtype=np.int64)
+    numbers = np.concatenate((ordinary, special[vocabulary.lengths[special] <= longest]))
+    return numbers, vocabulary.offsets[numbers], vocabulary.lengths[numbers].astype(np.int64)
+
+
+#: UTF-8: the bytes of a character, the lead byte without the character's bits, and the code points that take as many.
+_UTF8 = ((1, 0, 0, 0x80), (2, 0xC0, 0x80, 0x800), (3, 0xE0, 0x800, 0x10000), (4, 0xF0, 0x10000, 0x110000))
+
+
+def _symbols(
+    blob: NDArray[np.uint8],
+    numbers: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    chars: bool,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(bytes or code points, tokens): of the tokens `numbers`, those whose text is a single symbol."""
+    found = np.full(len(numbers), -1, dtype=np.int64)
+    for size, lead, first, limit in _UTF8 if chars else ((1, 0, 0, 256),):
+        tokens = np.flatnonzero(lengths == size)
+        tokens = tokens[blob[starts[tokens]] >= lead]
+        codes = blob[starts[tokens]].astype(np.int64) - lead
+        for i in range(1, size):
+            following = blob[starts[tokens] + i]
+            codes = np.where(following & 0xC0 == 0x80, codes << 6 | following & 0x3F, -1)
+        valid = (codes >= first) & (codes < limit) & ~((codes >= 0xD800) & (codes < 0xE000))
+        found[tokens[valid]] = codes[valid]
+    return found[found >= 0], numbers[found >= 0]
 
 
 def _byte_tokens(spec: TokenizerSpec) -> NDArray[np.uint32]:
@@ -129,44 +147,3 @@ def _byte_tokens(spec: TokenizerSpec) -> NDArray[np.uint32]:
     numbers = numbers[first == ord(BYTE_NAMES[0][0])]
     tokens = {vocabulary[number]: number for number in [*numbers.tolist(), *spec.text_specials]}
     return np.array([tokens.get(name.encode(), NO_TOKEN) for name in BYTE_NAMES], dtype=np.uint32)
-
-
-def _table_of_characters(spec: TokenizerSpec) -> NDArray[np.uint32] | None:
-    """The tokens that are one character, by code point; None if the vocabulary is not UTF-8.
-
-    A large vocabulary has many short tokens, so no object is created for each.
-    """
-    vocabulary = spec.vocabulary
-    blob = np.frombuffer(vocabulary.blob, dtype=np.uint8)
-    numbers = np.flatnonzero((vocabulary.kinds == ORDINARY) & (vocabulary.lengths <= 4))
-    starts, lengths = vocabulary.offsets[numbers], vocabulary.lengths[numbers].astype(np.int64)
-    first = blob[starts]
-    single = lengths == 1 + (first >= 0xC0).astype(np.int64) + (first >= 0xE0) + (first >= 0xF0)
-    numbers, starts, lengths = numbers[single], starts[single], lengths[single]
-    inside = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    try:
-        characters = blob[np.repeat(starts, lengths) + inside].tobytes().decode()
-        codes = np.frombuffer(characters.encode("utf-32-le"), dtype=np.uint32)
-    except UnicodeError:
-        return None
-    if len(codes) != len(numbers):
-        return None
-    special = [(ord(text), number) for number in spec.text_specials if len(text := vocabulary[number].decode()) == 1]
-    table = np.full(max([0, int(codes.max(initial=0)), *(code for code, _ in special)]) + 1, NO_TOKEN, dtype=np.uint32)
-    table[codes] = numbers
-    for code, number in special:
-        table[code] = number
-    return table
-
-
-def _symbol_code(symbol: bytes, chars: bool) -> int | None:
-    """The byte or code point of a token that is a single symbol; None for other tokens."""
-    if not chars:
-        return symbol[0] if len(symbol) == 1 else None
-    if not 1 <= len(symbol) <= 4:
-        return None
-    try:
-        text = symbol.decode()
-    except UnicodeDecodeError:
-        return None
-    return ord(text) if len(text) == 1 else None

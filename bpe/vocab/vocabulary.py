@@ -213,3 +213,19 @@ def end_to_end(
     joined = np.empty(offsets[-1], dtype=np.uint8)
     join_slices(blob, np.ascontiguousarray(starts), np.ascontiguousarray(lengths, dtype=np.int64), joined)
     return joined, offsets
+
+
+def spelled_at(
+    blob: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.integer], text: bytes
+) -> NDArray[np.bool_]:
+    """Which tokens have a text at `starts`; none that is shorter than the text has.
+
+    >>> tokens = np.frombuffer(b"abcabc", dtype=np.uint8)
+    >>> spelled_at(tokens, np.array([0, 1, 3]), np.array([3, 2, 1]), b"ab").tolist()
+    [True, False, False]
+
+    """
+    found = np.asarray(lengths >= len(text))
+    for i, byte in enumerate(text):
+        found[found] = blob[starts[found] + i] == byte
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -15,6 +16,8 @@ from strategies import examples
 
 import bpe
 from bpe.batch import TokenBatch
+from bpe.vocab.symbols import unk_id
+from bpe.vocab.vocabulary import Vocabulary
 
 TEXT = "the low lower newest, 영화를 영화관에서 吾輩は猫 e\u0301 é 😊😊 👩‍👩‍👧\n\n  it's\0"
 
@@ -148,6 +151,31 @@ def test_end_of_word_marks_decode_to_spaces(glued: bool, model: str) -> None:
     mark = tok.tokens("low lower")[-1]
     assert mark.endswith("</w>" if model == "char" else b"</w>")
     assert tok.decode(tok.encode("low<|end|>low", allowed_special="all")) == "low <|end|>low"
+
+
+@pytest.mark.parametrize("glued", [False, True])
+@pytest.mark.parametrize("normalizer", [None, "lower"])
+def test_every_token_is_decoded_by_itself(glued: bool, normalizer: str | None) -> None:
+    """With marks, and names that the normalizer changes: as a loop over the tokens finds."""
+    spec, flags = marked(glued).spec, {"<|end|>": frozenset({"normalized"})}
+    names = {"<|end|>": spec.special_tokens["<|end|>"], "<UNK>": unk_id(spec)}
+    made = [(names["<UNK>"], b"<UNK>"), (names["<|end|>"], b"<|end|>")]
+    spec = replace(
+        spec,
+        vocabulary=Vocabulary(spec.vocabulary.items(1), made),
+        special_tokens=names,
+        unk_token="<UNK>",
+        token_flags=flags | {"<UNK>": frozenset({"normalized"})},
+        normalizer=normalizer,
+    )
+    tok = bpe.Tokenizer.from_spec(spec)
+    last = tok.token_id("l")
+    for number, token in spec.vocabulary.items():
+        text = token.decode()
+        expected = text.removesuffix("</w>") + " " * text.endswith("</w>")
+        if normalizer and number == names["<UNK>"]:
+            expected = "<unk>"
+        assert tok.decode([number, last]) == expected + "l"
 
 
 def test_a_single_mark_decodes_to_nothing() -> None:

@@ -6,13 +6,15 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import bpe
 from bpe.errors import FormatError
 from bpe.formats import _json_tokens as jsontokens
 from bpe.formats.huggingface import read, write
-from bpe.formats.huggingface.kernel_lists import KernelLists, UnusualError
-from bpe.formats.huggingface.reading import _PLACEHOLDERS, _read, _read_with_kernel
+from bpe.formats.huggingface.kernel_lists import PLACEHOLDERS, KernelLists, UnusualError
+from bpe.formats.huggingface.reading import _read, _read_with_kernel
 from bpe.formats.huggingface.spelling import byte_by_letter
 from bpe.formats.json_fields import load
 from bpe.vocab.vocabulary import ORDINARY
@@ -219,6 +221,80 @@ def test_strings_and_brackets_are_passed_over():
     assert [jsontokens.value_end(bad, 0) for bad in (b"[", b'["]', b'["\\', b"x", b'{"a":[}')] == [-1, -1, -1, -1, -1]
 
 
+@given(
+    st.lists(st.text(st.sampled_from('ab"\\[]{} ,日'), max_size=20) | st.lists(st.text('\\"', max_size=9)), max_size=9),
+    st.sampled_from([None, 1, 8, 9, "\t"]),
+    st.randoms(),
+)
+def test_the_end_of_a_list_is_found(value, indent, source):
+    data = json.dumps(value, indent=indent, ensure_ascii=source.random() < 0.5).encode()
+    assert jsontokens.value_end(data + b' ]"', 0) == len(data)
+    assert jsontokens.value_end(data[: source.randrange(len(data))], 0) == -1
+
+
+def test_a_repeated_token_is_left_to_json():
+    """The hash table is filled ahead of the tokens that it is asked for: one of them may be far from its equal."""
+    for n, at, equal in ((2, 1, 0), (40, 39, 0), (40, 39, 38), (40, 17, 1)):
+        names = [f"t{i}" for i in range(n)]
+        assert (
+            jsontokens.read_vocab(json.dumps({name: i for i, name in enumerate(names)}).encode(), 0, None) is not None
+        )
+        names[at] = names[equal]
+        vocab = "{" + ",".join(f'"{name}":{i}' for i, name in enumerate(names)) + "}"
+        assert jsontokens.read_vocab(vocab.encode(), 0, None) is None
+
+
+def test_many_and_long_merges():
+    """Merges are read in blocks, of 32 or of 128 KB of text."""
+    vocab, merges = {letter: i for i, letter in enumerate("abcdefgh")}, []
+    for size in range(1, 16):
+        for letter in "abcdefgh":
+            half = letter * (1 << size - 1)
+            merges.append([half, half])
+            vocab[half + half] = len(vocab)
+    one = file()
+    one["model"] |= {"vocab": vocab, "merges": merges}
+    one["added_tokens"] = []
+    data = json.dumps(one).encode()
+    found = with_kernel(data)
+    assert found is not None
+    assert found == without_kernel(data)
+    assert found.token_bytes(found.n_vocab - 1) == b"h" * (1 << 15)
+    one["model"]["merges"][77][0] = "absent"
+    assert _read_with_kernel(json.dumps(one).encode()) is None
+
+
+def characters(vocab: list[str], merges: list[list[str]], **fields) -> dict:
+    tok = bpe.train(texts=["ab"], vocab_size=2, model="char", pretokenizer="whitespace")
+    one = json.loads(write(tok.spec))
+    one["model"] |= {"vocab": {token: i for i, token in enumerate(vocab)}, "merges": merges, **fields}
+    return one
+
+
+def test_merges_with_a_subword_prefix_are_read_by_the_kernel():
+    vocab = ["a", "b", "##b", "##é", "ab", "abé", "##bé", "é", "##", "a##"]
+    for merges in ([["a", "##b"], ["ab", "##é"], ["##b", "##é"]], ["##b ##é", "a ##b"], [["a", "##bé"]]):
+        data = json.dumps(characters(vocab, merges, continuing_subword_prefix="##")).encode()
+        assert with_kernel(data) is not None
+        assert with_kernel(data) == without_kernel(data)
+    for prefix, merge in (("##", ["a", "##"]), ("x", ["a", "é"]), ("##", ["b", "##b"]), ("####", ["a", "##b"])):
+        data = json.dumps(characters(vocab, [merge], continuing_subword_prefix=prefix)).encode()
+        assert _read_with_kernel(data) is None
+        with pytest.raises(FormatError):
+            read(data)
+
+
+def test_merges_of_added_tokens_are_read_by_the_kernel():
+    """As in Gemma's file."""
+    one = characters(["a", "b", "ab", "aba", "<s>"], ["a b", "ab a"])
+    one["added_tokens"] = [{"id": 2, "content": "ab", "special": True}, {"id": 4, "content": "<s>", "special": True}]
+    data = json.dumps(one).encode()
+    found = with_kernel(data)
+    assert found is not None
+    assert found == without_kernel(data)
+    assert found.encode("aba ab").tolist() == [3, 2]
+
+
 def test_character_models_are_read_by_the_kernel():
     tok = bpe.train(
         texts=[TEXT + "日本語 é😀"], vocab_size=100, model="char", pretokenizer="whitespace", special_tokens=["<s>"]
@@ -240,8 +316,8 @@ def test_lists_of_other_objects_are_left_to_json():
     for change in (
         lambda top: {"vocab": vocab} | top,
         lambda top: {"other": {"merges": merges}} | top,
-        lambda top: top | {"model": {**top["model"], "vocab": _PLACEHOLDERS[0]}, "decoder": {"vocab": vocab}},
-        lambda top: top | {"model": {**top["model"], "vocab": float(_PLACEHOLDERS[0])}, "decoder": {"vocab": vocab}},
+        lambda top: top | {"model": {**top["model"], "vocab": PLACEHOLDERS[0]}, "decoder": {"vocab": vocab}},
+        lambda top: top | {"model": {**top["model"], "vocab": float(PLACEHOLDERS[0])}, "decoder": {"vocab": vocab}},
         lambda top: [top],
         lambda top: top | {"model": [top["model"]]},
     ):

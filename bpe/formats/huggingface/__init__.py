@@ -28,7 +28,7 @@ the same, and `expressible.py` (what `tokenizers` can express); one module for e
 from __future__ import annotations
 
 from bpe.formats.huggingface.expressible import unreadable
-from bpe.formats.huggingface.reading import read
+from bpe.formats.huggingface.reading import read, read_divided
 from bpe.formats.huggingface.writing import write
 
-__all__ = ["read", "unreadable", "write"]
+__all__ = ["read", "read_divided", "unreadable", "write"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,22 +22,62 @@ class UnusualError(Exception):
     """Raised by the fast path for a file that it does not support."""
 
 
+#: JSON text: bytes, and the start and the end of the text in them.
+Span = tuple[bytes, int, int]
+
+#: The placeholders of the vocab and the merges for `json`. They are numbers, because JSON spells a number in one way.
+PLACEHOLDERS = (8273645190382745101, 8273645190382745102)
+_VOCAB, _MERGES = re.compile(rb'"vocab"\s*:\s*(?=\{)'), re.compile(rb'"merges"\s*:\s*(?=\[)')
+
+
+def divided(data: bytes, load: Callable[[bytes], Any]) -> tuple[dict[str, Any], Span, Span] | None:
+    """A tokenizer.json without its long lists, its vocab and its merges; None for an unusual or invalid file.
+
+    `load` reads the rest as JSON, with a placeholder number in place of each list; its errors are raised. If it finds
+    the placeholders as fields of the model, then the lists are the values of these fields.
+    """
+    vocab = _VOCAB.search(data)
+    if vocab is None:
+        return None
+    start, end = vocab.end(), jsontokens.value_end(data, vocab.end())
+    merges = None if end < 0 else _MERGES.search(data, end) or _MERGES.search(data, 0, vocab.start())
+    if merges is None:
+        return None
+    found = (start, end), (merges.end(), jsontokens.value_end(data, merges.end()))
+    numbers = [str(number).encode() for number in (PLACEHOLDERS if found[0] < found[1] else PLACEHOLDERS[::-1])]
+    (first, first_end), (second, second_end) = sorted(found)
+    if not first < first_end <= second < second_end:
+        return None
+    rest = data[:first], data[first_end:second], data[second_end:]
+    if any(number in part for number in numbers for part in rest):
+        return None
+    value = load(b"".join([rest[0], numbers[0], rest[1], numbers[1], rest[2]]))
+    model = value.get("model") if isinstance(value, dict) else None
+    if not isinstance(model, dict) or (model.get("vocab"), model.get("merges")) != PLACEHOLDERS:
+        return None
+    return value, (data, *found[0]), (data, *found[1])
+
+
 @dataclass(frozen=True)
 class Located:
-    """Where the vocab and the merges are in a file: the start and the end of each."""
+    """The vocab and the merges of a file as JSON."""
 
-    data: bytes
-    vocab: tuple[int, int]
-    merges: tuple[int, int]
+    vocab: Span
+    merges: Span
 
-    def lists(self, byte: bool) -> KernelLists:
-        """The lists, of a byte model or a character model; raises UnusualError for lists that need `json`."""
-        (start, end), (merges_start, merges_end) = self.vocab, self.merges
-        tokens = jsontokens.read_vocab(self.data, start, byte_by_letter()[:512] if byte else None)
-        pairs = None if tokens is None or tokens.end != end else tokens.merges(self.data, merges_start)
-        if tokens is None or pairs is None or pairs[2] != merges_end:
+    def lists(self, byte: bool, prefix: str | None) -> KernelLists:
+        """The lists, of a byte model or a character model; raises UnusualError for lists that need `json`.
+
+        `prefix` is the continuing_subword_prefix, which the right part of a merge loses.
+        """
+        (data, start, end), (merges_data, merges_start, merges_end) = self.vocab, self.merges
+        tokens = jsontokens.read_vocab(data, start, byte_by_letter()[:512] if byte else None)
+        if tokens is None or tokens.end != end:
             raise UnusualError
-        if not byte and utf8_error(memoryview(self.data)[start:end]) is not None:
+        pairs = tokens.merges(merges_data, merges_start, len((prefix or "").encode()))
+        if pairs is None or pairs[2] != merges_end:
+            raise UnusualError
+        if not byte and utf8_error(memoryview(data)[start:end]) is not None:
             raise UnusualError
         return KernelLists("byte" if byte else "char", tokens, *pairs[:2])
 
@@ -81,7 +123,8 @@ class KernelLists:
         """The vocabulary of the remaining tokens and the special tokens; raises UnusualError for a repeated id."""
         blob, offsets, numbers = self.tokens.blob, self.tokens.offsets, self.tokens.numbers
         removed = np.array(list(self._removed.values()), dtype=np.int32)
-        if np.isin(removed, self.pairs).any() or np.isin(removed, self.results).any():
+        merged = self._model == "char"  # where merges may be of added tokens
+        if not merged and (np.isin(removed, self.pairs).any() or np.isin(removed, self.results).any()):
             raise UnusualError
         order = np.argsort(numbers, kind="stable")
         if len(removed) or np.any(order[1:] < order[:-1]):
@@ -98,7 +141,9 @@ class KernelLists:
 
     def merges(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """(pairs of ids, merge results); raises UnusualError for a repeated pair."""
-        keys = np.sort(self.pairs[:, 0].astype(np.int64) << 32 | self.pairs[:, 1])
+        times_made = np.bincount(self.results)  # equal pairs have one result
+        pairs = self.pairs[times_made[self.results] > 1].astype(np.int64)
+        keys = np.sort(pairs[:, 0] << 32 | pairs[:, 1])
         if np.any(keys[1:] == keys[:-1]):
             raise UnusualError
         return self.pairs, self.results

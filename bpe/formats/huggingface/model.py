@@ -15,7 +15,7 @@ from bpe.base.offsets import offsets_of
 from bpe.errors import FormatError, counted, shown
 from bpe.formats.huggingface.events import read_events
 from bpe.formats.huggingface.expressible import has_all_bytes, spelled_specials
-from bpe.formats.huggingface.kernel_lists import KernelLists, UnusualError
+from bpe.formats.huggingface.kernel_lists import KernelLists, Located
 from bpe.formats.huggingface.spelling import byte_by_letter, ending, from_text, known_id, token_id
 from bpe.formats.json_fields import LATER, as_object, get, get_text, make_at, refuse, type_of
 from bpe.pretokenize.pretokenizer import Pretokenizer
@@ -57,16 +57,20 @@ def read_model(
     added: dict[str, int],
     pretokenizer: Pretokenizer | None,
     normalizer: n.Normalizer | None,
-    listed: KernelLists | None,
+    located: Located | None,
     flags: Mapping[str, frozenset[str]],
 ) -> TokenizerSpec:
-    """The tokenizer that a model describes, without its post-processor."""
+    """The tokenizer that a model describes, without its post-processor.
+
+    With `located`, the vocab and the merges are read by the kernel; raises UnusualError for lists that need `json`.
+    """
     across, picky = value.get("type") == BOUNDLESS, value.get("type") == PICKY
     item = as_object(value, "model", OWN_MODELS[value["type"]] if own else _MODEL)
     model: Model = "byte" if byte else "char"
     unk = get_text(item, "model", "unk_token")
     prefix = _prefix(item, byte)
     mark, glued = _end_of_word(item, own, model)
+    listed = None if located is None else located.lists(byte, prefix)
     vocabulary, merges, merge_results, names = _lists(item, own, model, added, unk, prefix, listed)
     ends = None if mark is None else ending(vocabulary, mark, glued)
     if own and item.get("ends_word") is not None and ends is not None:
@@ -141,8 +145,6 @@ def _lists(
         if byte:
             _check_bytes(item, vocab if listed is None else listed)
     if listed is not None:
-        if prefix:
-            raise UnusualError
         given = [] if byte else zip(special.items(), listed.ids_of(special), strict=True)
         names = {name: number for (name, number), known in given if known == number}
         special = {**special, **listed.others}

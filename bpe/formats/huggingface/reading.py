@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from bpe.errors import FormatError
-from bpe.formats import _json_tokens as jsontokens
 from bpe.formats.huggingface.added_tokens import read_added_tokens
 from bpe.formats.huggingface.decoders import read_decoder
 from bpe.formats.huggingface.expressible import differs
-from bpe.formats.huggingface.kernel_lists import Located, UnusualError
+from bpe.formats.huggingface.kernel_lists import Located, UnusualError, divided
 from bpe.formats.huggingface.lengths import read_padding, read_truncation
 from bpe.formats.huggingface.model import OWN_MODELS, check_kind, read_model
 from bpe.formats.huggingface.normalizers import read_normalizer, spells_letters
@@ -46,33 +44,24 @@ def read(data: bytes, path: str | None = None, added: Sequence[tuple[Any, ...]] 
         raise FormatError(error.message, path=path, where=error.where) from None
 
 
-#: The placeholders of the vocab and the merges for `json`. They are numbers, because JSON spells a number in one way.
-_PLACEHOLDERS = (8273645190382745101, 8273645190382745102)
-_VOCAB, _MERGES = re.compile(rb'"vocab"\s*:\s*(?=\{)'), re.compile(rb'"merges"\s*:\s*(?=\[)')
+def read_divided(
+    data: bytes, vocab: bytes, merges: bytes, added: Sequence[tuple[Any, ...]] = ()
+) -> TokenizerSpec | None:
+    """Read a tokenizer.json whose model has an empty vocab and no merges, and these two lists of it as JSON.
+
+    Returns None for an unusual or invalid file: joined, `read` reads it or raises its error.
+    """
+    try:
+        return _read(load(data), added, Located((vocab, 0, len(vocab)), (merges, 0, len(merges))))
+    except (FormatError, UnusualError):
+        return None
 
 
 def _read_with_kernel(data: bytes, added: Sequence[tuple[Any, ...]] = ()) -> TokenizerSpec | None:
-    """The fast path of `read`. Returns None for an unusual or invalid file.
-
-    A kernel reads the vocab and the merges; `json` reads the rest, with a placeholder number in place of each of them.
-    If `json` finds the placeholders as fields of the model, then the kernel has read the values of these fields.
-    """
-    vocab, merges = _VOCAB.search(data), _MERGES.search(data)
-    if vocab is None or merges is None or any(str(number).encode() in data for number in _PLACEHOLDERS):
-        return None
-    located = Located(data, *((each.end(), jsontokens.value_end(data, each.end())) for each in (vocab, merges)))
-    rest, done = [], 0
-    for (start, end), placeholder in sorted(zip((located.vocab, located.merges), _PLACEHOLDERS, strict=True)):
-        if end < 0 or start < done:
-            return None
-        rest += [data[done:start], str(placeholder).encode()]
-        done = end
+    """The fast path of `read`. Returns None for an unusual or invalid file."""
     try:
-        value = load(b"".join([*rest, data[done:]]))
-        model = value.get("model") if isinstance(value, dict) else None
-        if not isinstance(model, dict) or (model.get("vocab"), model.get("merges")) != _PLACEHOLDERS:
-            return None
-        return _read(value, added, located)
+        found = divided(data, load)
+        return None if found is None else _read(found[0], added, Located(*found[1:]))
     except (FormatError, UnusualError):
         return None
 
@@ -90,8 +79,7 @@ def _read(value: object, added: Sequence[tuple[Any, ...]] = (), located: Located
     own = type_of(top["model"], "model", "BPE") in OWN_MODELS
     if located is not None and own:
         raise UnusualError
-    listed = None if located is None else located.lists(byte)
-    spec = read_model(top["model"], own, byte, tokens, pretokenizer, normalizer, listed, flags)
+    spec = read_model(top["model"], own, byte, tokens, pretokenizer, normalizer, located, flags)
     post_processor, template = read_post_processor(top.get("post_processor"), spec.vocabulary)
     spec = replace(
         spec,

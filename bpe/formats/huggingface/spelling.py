@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bpe.errors import FormatError, shown
 from bpe.vocab.byte_letters import letter_bytes, to_letters
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, Vocabulary
+from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, Vocabulary, spelled_at
 
 
 def known_id(number: object, where: str, vocabulary: Vocabulary) -> int:
@@ -43,13 +43,10 @@ def ending(vocabulary: Vocabulary, mark: str, glued: bool) -> NDArray[np.bool_]:
 
     A mark that is glued to symbols is never a token by itself, so a token that is spelled like the mark is text.
     """
-    tail = mark.encode()
-    blob = np.frombuffer(vocabulary.blob, dtype=np.uint8)
-    numbers = np.flatnonzero((vocabulary.kinds == ORDINARY) & (vocabulary.lengths >= len(tail) + glued))
-    for i, byte in enumerate(reversed(tail), 1):
-        numbers = numbers[blob[vocabulary.offsets[numbers + 1] - i] == byte]
-    found = np.zeros(vocabulary.limit, dtype=np.bool_)
-    found[numbers] = True
+    tail, lengths = mark.encode(), vocabulary.lengths
+    starts = vocabulary.offsets[1:] - len(tail)
+    found: NDArray[np.bool_] = (vocabulary.kinds == ORDINARY) & (lengths >= len(tail) + glued)
+    found[found] = spelled_at(np.frombuffer(vocabulary.blob, np.uint8), starts[found], lengths[found], tail)
     return found
 
 
