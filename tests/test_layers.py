@@ -61,7 +61,7 @@ EXCEPTIONS: set[tuple[str, str]] = {("bpe.tokenizer", "bpe.data.map_function"), 
 MOST_FILES = 24
 KINDS = (".py", ".pyi", ".pyx", ".pxd", ".h")
 #: Packages outside this one that a kernel may import.
-FOR_KERNELS = {"numpy", "libc", "cython", "cpython", "os", "threading"}
+FOR_KERNELS = {"numpy", "libc", "posix", "cython", "cpython", "os", "threading"}
 
 
 @dataclass(frozen=True)

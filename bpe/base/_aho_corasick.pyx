@@ -44,28 +44,6 @@ cdef enum:
     BLOCK = 1 << 18           # positions searched at a time; more if the longest string needs it
     POLL_INTERVAL = 1 << 24   # bytes between two checks for signals
 
-cdef struct Tree:             # of the reversed strings, with suffix links
-    byte_t* label             # by node: the byte on the edge to it
-    uint32_t* first           # by node: its first child; the children end at the next node's first
-    uint32_t* shorter         # by node: its suffix link, the longest proper suffix in the tree
-    int32_t* string           # by node: the longest string that is its suffix, or -1
-    uint32_t root[256]        # the child of node 0 by each byte; 0 if none
-    int last                  # the byte that all strings end with; -1 if they end with several
-
-cdef struct Occurrence:
-    int64_t start
-    int64_t number
-
-cdef struct KeptRow:          # an occurrence that overlaps no other
-    int64_t start
-    int64_t end
-    int64_t number
-
-cdef struct Kept:
-    KeptRow* rows
-    Py_ssize_t n
-    size_t room
-
 
 cdef array_of(const Kept* kept):
     """The rows as an int64 array, shape (n, 3)."""
@@ -169,11 +147,6 @@ cdef class Finder:
         strings: a list of distinct, non-empty bytes; an occurrence names a string by its index in this list.
     """
 
-    cdef Tree tree
-    cdef int64_t[::1] sizes
-    cdef readonly Py_ssize_t longest       # bytes of the longest string
-    cdef object arrays                                     # keeps the memory of the pointers in `tree` alive
-
     def __init__(self, list strings):
         cdef bytes blob = b"".join(strings)
         cdef const byte_t* data = blob
@@ -238,18 +211,14 @@ cdef class Finder:
     def occurs(self, text):
         """Whether any of the strings occurs in a text."""
         cdef Py_buffer view                    # a typed memoryview would cost as much as searching a short text
-        cdef Py_ssize_t n = 0
-        cdef Occurrence* hits = NULL
-        cdef size_t room = 0
+        cdef bint found
         PyObject_GetBuffer(text, &view, PyBUF_SIMPLE)
         try:
-            if self.longest:
-                with nogil:
-                    n = self.occurrences(<const byte_t*>view.buf, 0, view.len, view.len, &hits, &room, 1)
+            with nogil:
+                found = self.occurs_in(<const byte_t*>view.buf, view.len)
         finally:
-            free(hits)
             PyBuffer_Release(&view)
-        return n > 0
+        return found
 
     def find(self, text, Py_ssize_t start=0):
         """Find the leftmost-longest occurrences at or after `start`, in order and without overlaps.
@@ -330,17 +299,29 @@ cdef class Finder:
 
     def crosses(self, const byte_t[::1] text, Py_ssize_t at):
         """Whether the longest string at some position before `at` ends after `at`, overlapping others or not."""
+        return 0 < at < text.shape[0] and self.crosses_in(&text[0], at, text.shape[0])
+
+    cdef bint crosses_in(self, const byte_t* text, Py_ssize_t at, Py_ssize_t end) except -1 nogil:
+        """The same for `text[:end]`."""
         cdef Py_ssize_t low = max(at - self.longest + 1, <Py_ssize_t>0), n, i
         cdef bint found = False
         cdef Occurrence* hits = NULL
         cdef size_t room = 0
-        if not 0 < at < text.shape[0] or not self.longest:
+        if not self.longest:
             return False
         try:
-            with nogil:
-                n = self.occurrences(&text[0], low, at, text.shape[0], &hits, &room, EVERY)
-                for i in range(n):
-                    found |= hits[i].start + self.sizes[hits[i].number] > at
-            return found
+            n = self.occurrences(text, low, at, end, &hits, &room, EVERY)
+            for i in range(n):
+                found |= hits[i].start + self.sizes[hits[i].number] > at
+        finally:
+            free(hits)
+        return found
+
+    cdef bint occurs_in(self, const byte_t* text, Py_ssize_t end) except -1 nogil:
+        """Whether any of the strings occurs in `text[:end]`."""
+        cdef Occurrence* hits = NULL
+        cdef size_t room = 0
+        try:
+            return self.longest and self.occurrences(text, 0, end, end, &hits, &room, 1)
         finally:
             free(hits)

@@ -33,3 +33,5 @@ cdef Py_ssize_t to_utf8(
     const Units* units,       # not ASCII
     byte_t* out,              # OUT (max_utf8_size(units) + UTF8_PADDING,)
 ) noexcept nogil
+
+cdef bint is_utf8(const byte_t* text, size_t n) noexcept nogil

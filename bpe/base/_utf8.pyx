@@ -59,6 +59,11 @@ def utf8(str text):
         free(out)
 
 
+cdef bint is_utf8(const byte_t* text, size_t n) noexcept nogil:
+    """Return whether a text is UTF-8 throughout."""
+    return bpe_bad_utf8(text, n) >= n
+
+
 def bad_utf8(const byte_t[::1] text):
     """Return the position of the first sequence that is not UTF-8; -1 if there is none."""
     cdef size_t n = text.shape[0], at

@@ -7,6 +7,7 @@ files, in the order in which text meets them:
 - `listing.py`, `remote.py` find the files that paths name, locally and through fsspec;
 - `streams.py`, `compression.py`, `ahead.py` open and decompress a file's text, with a thread that reads ahead;
 - `reading.py` reads text block by block, checks its first bytes, and cuts at positions that the caller finds;
+  `_file_reader.pyx` does so for text files that are encoded, in small blocks and without Python code;
 - `jsonl.py`, `delimited.py`, `parquet.py` read records and rows; `records.py` handles bad ones;
 - `blocks.py` divides texts in memory into blocks; `separators.py` finds the documents of a block;
 - `documents.py` reads the rows of Arrow arrays as documents, without a copy.

@@ -32,6 +32,8 @@ log = logging.getLogger("bpe")
 
 #: The largest number of bytes to read at once: for one thread, and for several, which buffer the ids of what they read.
 READ, SHARED_READ = 1 << 21, 1 << 20
+#: The number of bytes that a `FileReader` reads at once: a block, its ids and tables fit a cache of 1 MB.
+KERNEL_READ = 1 << 18
 #: The smallest number of bytes: several threads start and end with small reads.
 LEAST = 1 << 18
 
@@ -170,6 +172,14 @@ def check_signature(start: bytes, source: str, *, note_bom: bool = True) -> None
             "sed -i '1s/^\\xEF\\xBB\\xBF//'",
             source,
         )
+
+
+def got_shorter(source: str, size: int, done: int) -> OSError:
+    """The error for a file that had `size` bytes and ends after `done`."""
+    return OSError(
+        f"{source} got shorter while it was read: it had {counted(size, 'byte')}, and now ends after {done}; read it "
+        "when no other program writes to it"
+    )
 
 
 def character_cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
@@ -338,10 +348,7 @@ class _Filling:
                 check_signature(self._start, self._source, note_bom=self._note_bom)
                 self._start = None
         if self._size is not None and count < len(room):
-            raise OSError(
-                f"{self._source} got shorter while it was read: it had {counted(self._size, 'byte')}, and now ends "
-                f"after {self._done}; read it when no other program writes to it"
-            )
+            raise got_shorter(self._source, self._size, self._done)
         return count
 
 

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from bpe.base.utf8 import utf8_error
+from bpe.corpus._file_reader import FileReader
 from bpe.corpus.blocks import Block, PathLike, Position, document_cut, overlaps, separators_of
 from bpe.corpus.listing import SourceFile, listed_sources
 from bpe.corpus.reading import (
@@ -64,6 +65,7 @@ class _Reading:
     buffers: Buffers
     schedule: Schedule
     tally: Tally
+    uncut: list[bytes] | None
 
 
 class Sources:
@@ -324,8 +326,14 @@ class Sources:
     # Reading ----------------------------------------------------------------------------------------------------------
 
     def blocks(
-        self, cut: EndCut | None, threads: int, *, start: Position | None = None, times: int = 1
-    ) -> Generator[Block, None, None]:
+        self,
+        cut: EndCut | None,
+        threads: int,
+        *,
+        start: Position | None = None,
+        times: int = 1,
+        uncut: list[bytes] | None = None,
+    ) -> Generator[Any, None, None]:
         """The documents in blocks for `threads` threads, from a position on. Close the generator.
 
         A block of text ends where `cut` allows; blocks of other formats have whole documents. Any thread may take the
@@ -337,6 +345,8 @@ class Sources:
             start: where to begin: `Block.resume` of a block that an earlier call gave, with any number of documents
                 more; None for the beginning.
             times: how many times the usual size blocks of text have.
+            uncut: strings that must not be cut: for a text file that needs nothing else, the generator yields a
+                `FileReader` in place of its blocks, again and again until it is finished. None for blocks only.
 
         Raises:
             FormatError: for a file that is not of its format, and for a bad record.
@@ -347,7 +357,7 @@ class Sources:
         units = self._parts()
         plain = all(file.seekable and file.format == "text" for file in self._used())
         schedule = Schedule(self.size if plain and start is None else None, threads, times)
-        reading = _Reading(cut, Buffers(), schedule, Tally(skipped=self.skipped))
+        reading = _Reading(cut, Buffers(), schedule, Tally(skipped=self.skipped), uncut)
         skip = 0
         if start is not None:
             units, skip = self._from(units, start), start.documents
@@ -417,17 +427,22 @@ class Sources:
         checks = self._bad.on_error == "skip" and self.encoding_errors == "strict"
         ending = bool(separators) and not keep and (self.separator_ends or unit.end is not None)
         cut = document_cut(separators, keep) if checks or (ending and reading.cut is None) else reading.cut
-        made = self._plain_blocks(file, unit, reading, cut)
+        simple = file.seekable and unit.start == 0 and unit.end is None and self.encoding_errors != "replace"
+        uncut = None if checks or ending or not simple else reading.uncut
+        made = self._plain_blocks(file, unit, reading, cut, uncut)
         if ending:
             made = _ending(made)
         return _valid_documents(made, self._bad) if checks else made
 
     def _plain_blocks(
-        self, file: SourceFile, unit: Unit, reading: _Reading, cut: EndCut | None
-    ) -> Generator[Block, None, None]:
+        self, file: SourceFile, unit: Unit, reading: _Reading, cut: EndCut | None, uncut: list[bytes] | None
+    ) -> Generator[Any, None, None]:
         keep, separators = self.keep_separator, self.separators
         checked = self.encoding_errors != "strict"
         with open_stream(file, unit.start, unit.end, self.encoding_errors) as stream:
+            if uncut is not None and stream.size is not None:
+                yield from self._readers(stream, file, uncut)
+                return
             for text in self._texts(stream, file, unit, reading, cut, separators[0] if keep else b""):
                 bounds = np.array([0, len(text.text)], dtype=np.int64)
                 yield Block(
@@ -446,6 +461,13 @@ class Sources:
                     unit.file,
                     text.offset,
                 )
+
+    def _readers(self, stream: Stream, file: SourceFile, uncut: list[bytes]) -> Iterator[FileReader]:
+        """A reader of a file, until it is finished."""
+        strict, size = self.encoding_errors == "strict", stream.size or 0
+        reader = FileReader(stream.fileno(), file.name, size, self.separators, self.keep_separator, uncut, strict)
+        while not reader.finished:
+            yield reader
 
     def _lines(self, stream: Stream, file: SourceFile, unit: Unit, reading: _Reading) -> Iterator[Text]:
         """Blocks of whole lines, with their bytes on disk."""

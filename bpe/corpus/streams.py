@@ -41,6 +41,11 @@ class Stream:
         """Fill the buffer as far as one read does."""
         return self._file.readinto(buffer)
 
+    def fileno(self) -> int:
+        """The descriptor of a regular file."""
+        number: int = self._file.fileno()  # type: ignore[attr-defined]
+        return number
+
     def disk_bytes(self, came: int) -> int:
         """The bytes on disk for the `came` bytes of text that were read since the last call."""
         return came

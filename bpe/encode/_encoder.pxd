@@ -43,6 +43,7 @@ cdef class Encoder:
     ) except -1
     cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t pos) noexcept nogil
     cdef const SplitTables* text_splits(self) noexcept nogil
+    cdef Py_ssize_t last_cut_in(self, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil
     cdef SharedWordTable new_table(self, SharedWordTable old)
     cdef int replace_table(self, Workspace space) except -1 nogil
     cdef int install_table(self, SharedWordTable full) except -1

@@ -289,15 +289,25 @@ cdef class Encoder:
 
     def last_cut(self, const byte_t[::1] text, Py_ssize_t low):
         """The last position found after `low` where a text may be split, whatever follows it; else `low`."""
-        cdef Py_ssize_t end = text.shape[0], found
+        cdef Py_ssize_t end = text.shape[0]
         low = max(low, <Py_ssize_t>0)
-        cdef const SplitTables* splits = self.text_splits()
         if end <= low:
             return low
         with nogil:
-            found = last_split_point(self.scanner, &text[0], low, end)
-            if found <= low and splits != NULL:
-                found = last_split(splits, &text[0], low, end)
+            low = self.last_cut_in(&text[0], low, end)
+        return low
+
+    cdef Py_ssize_t last_cut_in(self, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
+        """The same for `text[:end]`."""
+        cdef const SplitTables* splits = self.text_splits()
+        cdef Py_ssize_t near = max(low, end - NEAR), found
+        if splits != NULL:
+            found = last_split(splits, text, near, end)
+            if found > near:
+                return found
+        found = last_split_point(self.scanner, text, low, end)
+        if found <= low and splits != NULL:
+            found = last_split(splits, text, low, end)
         return found
 
     # For Python -------------------------------------------------------------------------------------------------------

@@ -1,20 +1,30 @@
 """The blocks of a file or stream to ids: each thread takes the next block in order.
 
 A block is read by the thread that encodes it, so that the text is in that core's cache. Blocks are handed out one at a
-time and numbered in that order, which is the order of the ids. Not here: where blocks end (`bpe/corpus/reading.py`),
-preparing them (`bpe/encode/engine.py`), concatenating ids (`base/_delivery.pyx`).
+time and numbered in that order, which is the order of the ids. Those of a `FileReader` need no Python code unless they
+hold special tokens or bytes that are not UTF-8. Not here: where blocks end (`bpe/corpus/reading.py`), preparing them in
+Python (`bpe/encode/engine.py`), concatenating ids (`base/_delivery.pyx`).
 """
-
-from threading import Lock
 
 import numpy as np
 
+from bpe.base._aho_corasick cimport Finder
+from bpe.base._memory cimport grown
 from bpe.base._types cimport byte_t, token_t
+from bpe.base._utf8 cimport is_utf8
+from bpe.corpus._file_reader cimport FileBlock, FileReader
 from bpe.encode._batch cimport FRAGMENTS, EncodeJob, Worker
 from bpe.encode._chunk cimport Fragment
 from bpe.encode._chunk_filler cimport feed_fragments
+from bpe.encode._encoder cimport Encoder
 from bpe.encode._workspace cimport Workspace, prepare_output
+from cpython.pythread cimport (
+    WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock,
+    PyThread_type_lock,
+)
 from libc.stdint cimport int64_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy
 
 #: Blocks of one job at most: shared memory is allocated for so many. Another job takes the rest.
 BLOCKS = 4096
@@ -28,13 +38,68 @@ cdef struct Rows:             # of a block: texts, and ids between them
     const int64_t* sizes      # in bytes; -1 for an id
     int64_t* lengths          # OUT: ids of each row
 
+cdef struct Record:           # of an encoded block
+    int64_t number
+    int64_t n                 # documents, or parts of them
+    int64_t begins            # as those of `BlockIds`
+    int64_t ends
+    int64_t n_bytes
+    int64_t size
+
+cdef enum:
+    FIELDS = 6                # of a record
+
+
+cdef Py_ssize_t last_cut(void* encoder, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
+    return (<Encoder>encoder).last_cut_in(text, low, end)
+
 
 cdef class BlockWorker(Worker):
-    """The memory of a thread that encodes a block."""
+    """The memory of a thread that encodes blocks, and the records of those that it has encoded."""
 
+    cdef FileBlock text                    # the current block, if a `FileReader` has read it
+    cdef object block                      # otherwise the current block; else None
     cdef Rows rows
-    cdef tuple held                        # objects that they point into
+    cdef tuple held                        # objects that they point into, if Python code has prepared them
     cdef object note, lengths
+    cdef Record* records
+    cdef Py_ssize_t n_records
+    cdef size_t records_room
+    cdef int64_t* counts                   # ids of each document of the records
+    cdef Py_ssize_t n_counts
+    cdef size_t counts_room
+
+    def __cinit__(self, *_):
+        self.text = FileBlock()
+
+    def __dealloc__(self):
+        free(self.records)
+        free(self.counts)
+
+    cdef int64_t* reserve_counts(self, Py_ssize_t n) except NULL nogil:
+        """Have room for `n` more counts; return where they begin."""
+        self.counts = <int64_t*>grown(self.counts, &self.counts_room, self.n_counts + n + 1, sizeof(int64_t))
+        return self.counts + self.n_counts
+
+    cdef int add(self, Record record) except -1 nogil:
+        """Add a record whose counts have been written."""
+        self.records = <Record*>grown(self.records, &self.records_room, self.n_records + 1, sizeof(Record))
+        self.records[self.n_records] = record
+        self.n_records += 1
+        self.n_counts += record.n
+        return 0
+
+    def added(self):
+        """The records, int64 of shape (n, FIELDS), and their counts, int64."""
+        records = np.empty((self.n_records, FIELDS), dtype=np.int64)
+        counts = np.empty(self.n_counts, dtype=np.int64)
+        cdef int64_t[:, ::1] record_rows = records
+        cdef int64_t[::1] count_rows = counts
+        if self.n_records:
+            memcpy(&record_rows[0, 0], self.records, self.n_records * sizeof(Record))
+        if self.n_counts:
+            memcpy(&count_rows[0], self.counts, self.n_counts * sizeof(int64_t))
+        return records, counts
 
 
 cdef class BlockJob(EncodeJob):
@@ -42,26 +107,40 @@ cdef class BlockJob(EncodeJob):
 
     Args:
         encoder, threads: as for any job.
-        blocks: an iterator, advanced by one thread at a time.
+        blocks: an iterator of blocks and of `FileReader`s, advanced by one thread at a time. A reader comes again until
+            it is finished.
         prepared: called as prepared(block) in the thread that encodes it; returns (buffer, starts, sizes, note). Row i
             is `buffer[starts[i]:starts[i] + sizes[i]]`, or the id `starts[i]` if its size is -1; both are int64.
         done: called as done(note, lengths, bad) after a block is encoded, with the int64 number of ids of each row, and
-            the first row with a symbol that has no id, or -1. `result` returns its values.
+            the first row with a symbol that has no id, or -1; returns a `BlockIds`, whose ids are not used.
+        special: finds the strings for which a reader's block has to be prepared by `prepared`; None: all of them do.
         n_bytes: the amount of text, about.
         most: take no more blocks after so many bytes.
 
     """
 
-    cdef object blocks, prepared, done_with, reading
+    cdef object blocks, prepared, done_with
+    cdef FileReader reader                 # the current one, or None
+    cdef Finder special
+    cdef PyThread_type_lock reading        # held while a block is taken; no thread waits for it with the GIL
     cdef Py_ssize_t most, taken
     cdef bint over                         # no more blocks are taken
-    cdef dict results, errors              # by number
+    cdef list workers
+    cdef dict errors                       # by number
 
-    def __init__(self, encoder, threads, blocks, prepared, done, Py_ssize_t n_bytes, Py_ssize_t most):
-        self.blocks, self.prepared, self.done_with, self.most = blocks, prepared, done, most
-        self.n_bytes = n_bytes
-        self.reading = Lock()
-        self.results, self.errors = {}, {}
+    def __cinit__(self, *_):
+        self.reading = PyThread_allocate_lock()
+        if self.reading == NULL:
+            raise MemoryError("no memory for a lock")
+
+    def __dealloc__(self):
+        if self.reading != NULL:
+            PyThread_free_lock(self.reading)
+
+    def __init__(self, encoder, threads, blocks, prepared, done, special, Py_ssize_t n_bytes, Py_ssize_t most):
+        self.blocks, self.prepared, self.done_with, self.special = blocks, prepared, done, special
+        self.n_bytes, self.most = n_bytes, most
+        self.workers, self.errors = [], {}
         self.n_parts = 1 if threads == 1 else BLOCKS
         self.share_out()
 
@@ -70,7 +149,9 @@ cdef class BlockJob(EncodeJob):
         return self.threads
 
     cdef Worker new_worker(self):
-        return BlockWorker(FRAGMENTS)
+        worker = BlockWorker(FRAGMENTS)
+        self.workers.append(worker)
+        return worker
 
     def stop(self):
         """As for any job."""
@@ -79,47 +160,101 @@ cdef class BlockJob(EncodeJob):
 
     cdef bint do_next(self, Workspace space, Worker worker) except -1 nogil:
         """Take the next block and encode it; False if there is none."""
+        return self.do_block(space, <BlockWorker>worker)
+
+    cdef bint do_block(self, Workspace space, BlockWorker own) except -1 nogil:
+        """The same, with the worker's own type."""
         cdef Py_ssize_t number = -1
-        with gil:
-            block = self.next_block(&number)
-            if block is None:
-                return False
-            if not self.prepare_block(<BlockWorker>worker, block, number):
-                return False
+        cdef bint found
+        PyThread_acquire_lock(self.reading, WAIT_LOCK)
+        try:
+            with gil:
+                found = self.next_block(own, &number)
+        finally:
+            PyThread_release_lock(self.reading)
+        if not found:
+            return False
+        if own.block is not None or not self.prepare_text(own):
+            with gil:
+                if not self.prepare_block(own, number):
+                    return False
         if self.n_parts > 1:
-            self.do_part(space, worker, number)
+            self.do_part(space, own, number)
         else:
             if number == 0:
                 prepare_output(space, self.n_bytes)
-            self.encode_part(space, worker, number)
+            self.encode_part(space, own, number)
+        if own.held is None and space.unknown_at < 0:
+            return self.end_text(own, number)
         with gil:
-            return self.end_block(<BlockWorker>worker, number, space.unknown_at)
+            return self.end_block(own, number, space.unknown_at)
 
-    cdef object next_block(self, Py_ssize_t* number):
-        """The next block, or None."""
-        with self.reading:
-            if self.over or self.taken >= self.most or (self.threads > 1 and self.begun >= self.n_parts):
-                return None
-            number[0] = self.begin()
-            try:
-                block = next(self.blocks, None)
-            except Exception as error:
-                self.errors[number[0]] = error
-                block = None
-            if block is None:
-                self.over = True
-            else:
-                self.taken += max(block.size, len(block.text))    # a compressed file has less on disk
-            return block
+    cdef bint next_block(self, BlockWorker worker, Py_ssize_t* number) except -1:
+        """Take the next block; False if there is none, or after an error, which `result` raises."""
+        cdef FileReader reader
+        cdef bint found
+        worker.block = None
+        if self.over or self.taken >= self.most or (self.threads > 1 and self.begun >= self.n_parts):
+            return False
+        number[0] = self.begin()
+        try:
+            while True:
+                reader = self.reader
+                if reader is None:
+                    block = next(self.blocks, None)
+                    if block is None:
+                        break
+                    if not isinstance(block, FileReader):
+                        worker.block = block
+                        self.taken += max(block.size, len(block.text))  # a compressed file has less on disk
+                        return True
+                    self.reader = reader = block
+                with nogil:
+                    found = reader.next(worker.text, last_cut, <void*>self.encoder)
+                if found:
+                    worker.text.reader = reader
+                    self.taken += worker.text.size
+                    return True
+                self.reader = None
+        except Exception as error:
+            self.errors[number[0]] = error
+        self.over = True
+        return False
 
-    cdef bint prepare_block(self, BlockWorker worker, block, Py_ssize_t number) except -1:
-        """Prepare the rows of a block; False after an error, which `result` raises."""
+    cdef bint prepare_text(self, BlockWorker worker) except -1 nogil:
+        """Prepare the rows of a reader's block; False if Python code has to do that."""
+        cdef Py_ssize_t n = worker.text.n
+        if self.special is None or (worker.text.reader.checked and not is_utf8(worker.text.data, n)):
+            return False
+        if self.special.occurs_in(worker.text.data, n):
+            return False
+        worker.text.split(worker.text.reader)
+        worker.rows = Rows(
+            text=worker.text.data, size=worker.text.room, n=worker.text.n_documents, starts=worker.text.starts,
+            sizes=worker.text.sizes, lengths=worker.reserve_counts(worker.text.n_documents),
+        )
+        return True
+
+    cdef bint end_text(self, BlockWorker worker, Py_ssize_t number) except -1 nogil:
+        """Record an encoded block that `prepare_text` has prepared."""
+        cdef Py_ssize_t i
+        cdef Record record = Record(
+            number=number, n=worker.rows.n, begins=worker.text.begins, ends=worker.text.closes, n_bytes=0,
+            size=worker.text.size,
+        )
+        for i in range(worker.rows.n):
+            record.n_bytes += worker.rows.sizes[i]
+        worker.add(record)
+        return True
+
+    cdef bint prepare_block(self, BlockWorker worker, Py_ssize_t number) except -1:
+        """Prepare the rows of a block in Python; False after an error, which `result` raises."""
         cdef const byte_t[::1] text
         cdef const int64_t[::1] starts, sizes
         cdef int64_t[::1] lengths
         cdef Py_ssize_t i, n
         try:
-            text, starts, sizes, note = self.prepared(block)
+            text, starts, sizes, note = self.prepared(worker.text.block() if worker.block is None else worker.block)
             n = min(starts.shape[0], sizes.shape[0])
             for i in range(n):
                 if sizes[i] >= 0 and not 0 <= starts[i] <= text.shape[0] - sizes[i]:
@@ -140,14 +275,25 @@ cdef class BlockJob(EncodeJob):
         return True
 
     cdef bint end_block(self, BlockWorker worker, Py_ssize_t number, Py_ssize_t bad) except -1:
-        """Call `done` for an encoded block, and keep its value; False after an error, which `result` raises."""
+        """Call `done` for an encoded block, and record it; False after an error, which `result` raises."""
+        cdef const int64_t[::1] lengths
+        cdef Py_ssize_t i
+        if worker.held is None and not self.prepare_block(worker, number):  # `done` names the symbol without an id
+            return False
         worker.held = None                                   # the buffer may be reused
         try:
-            self.results[number] = self.done_with(worker.note, worker.lengths, bad)
+            ids = self.done_with(worker.note, worker.lengths, bad)
         except Exception as error:
             self.over = True
             self.errors[number] = error
             return False
+        lengths = ids.lengths
+        worker.reserve_counts(lengths.shape[0])
+        for i in range(lengths.shape[0]):
+            worker.counts[worker.n_counts + i] = lengths[i]
+        worker.add(Record(
+            number=number, n=lengths.shape[0], begins=ids.begins, ends=ids.ends, n_bytes=ids.n_bytes, size=ids.size,
+        ))
         return True
 
     cdef Py_ssize_t encode_part(self, Workspace space, Worker worker, Py_ssize_t number) except -2 nogil:
@@ -173,7 +319,8 @@ cdef class BlockJob(EncodeJob):
         return -1
 
     def result(self):
-        """After all threads are done: (uint32 ids, the values of `done` in the order of the blocks).
+        """After all threads are done: (uint32 ids, int64 ids of each document of the blocks, int64 records of the
+        blocks, shape (n, 5): their documents, and `begins`, `ends`, `n_bytes`, `size` of `BlockIds`).
 
         Raises:
             Exception: that of the first block with an error.
@@ -182,4 +329,10 @@ cdef class BlockJob(EncodeJob):
         if self.errors:
             raise self.errors[min(self.errors)]
         ids = self.done if self.n_parts == 1 else self.delivery.taken()
-        return ids, [self.results[number] for number in sorted(self.results)]
+        added = [worker.added() for worker in self.workers]
+        records = np.concatenate([rows for rows, _ in added])
+        counts = np.concatenate([rows for _, rows in added])
+        ends = np.cumsum(records[:, 1])
+        order = np.argsort(records[:, 0])
+        parts = [counts[ends[i] - records[i, 1] : ends[i]] for i in order]
+        return ids, np.concatenate([counts[:0], *parts]), records[order, 1:]

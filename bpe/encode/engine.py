@@ -16,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base._aho_corasick import Finder
 from bpe.base.offsets import offsets_of
 from bpe.base.threads import together
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, escape, to_bytes, unescape
@@ -448,6 +449,12 @@ class Engine:
             return document_cut(separators, keep)
         return safe_cut(self.kernel.last_cut, [*separators, *(name.encode() for name in names)])
 
+    def uncut(self, separators: list[bytes], names: frozenset[str]) -> list[bytes] | None:
+        """The strings that a `FileReader` must not cut; None if blocks may not end within documents."""
+        if not self.cuts_documents(names):
+            return None
+        return list(dict.fromkeys([*separators, *(name.encode() for name in names)]))
+
     def cuts_documents(self, names: frozenset[str]) -> bool:
         """Whether blocks of a file may end within documents."""
         return self.direct and scanner_of(self.spec.pretokenizer) not in (None, WHOLE) and self.specials.plain(names)
@@ -492,18 +499,18 @@ class Engine:
                 blocks,
                 work.prepare,
                 work.done,
+                work.special(),
                 n_bytes,
                 most,
             )
             together(job.work, job.prepare(), job.stop)
-            ids, parts = job.result()
-            return _joined_blocks(ids, parts)
+            return _joined_blocks(*job.result())
         batches, parts = [], []
         for block in _taken(blocks, most):
             batch, part = work.encode(block, threads)
             batches.append(batch.ids)
             parts.append(part)
-        return _joined_blocks(_end_to_end(batches), parts)
+        return _joined_parts(_end_to_end(batches), parts)
 
     def _run(self, job: EncodeJob, threads: int) -> tuple[TokenBatch, int]:
         """The result of a job, and the first text with a symbol without an id, or -1."""
@@ -580,26 +587,32 @@ class BlockIds:
     @staticmethod
     def joined(parts: list[BlockIds]) -> TokenBatch:
         """The ids of all the blocks of some files."""
-        whole = _joined_blocks(_end_to_end([part.ids for part in parts]), parts)
+        whole = _joined_parts(_end_to_end([part.ids for part in parts]), parts)
         if whole is None:
             return TokenBatch(_NO_IDS, offsets_of([]))
         return TokenBatch(whole.ids, offsets_of(whole.lengths))
 
 
-def _joined_blocks(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockIds | None:
+def _joined_parts(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockIds | None:
     """Join the records of blocks, with the ids of all of them; None if there are no blocks."""
     if not parts:
         return None
-    lengths = np.concatenate([part.lengths for part in parts])
-    sizes = np.array([len(part.lengths) for part in parts])
-    continued = np.array([not part.begins for part in parts])
-    begun = sizes - continued
+    fields = [(len(part.lengths), part.begins, part.ends, part.n_bytes, part.size) for part in parts]
+    return _joined_blocks(ids, np.concatenate([part.lengths for part in parts]), np.array(fields, dtype=np.int64))
+
+
+def _joined_blocks(ids: NDArray[np.uint32], lengths: NDArray[np.int64], records: NDArray[np.int64]) -> BlockIds | None:
+    """The same with what `BlockJob.result` returns."""
+    if not len(records):
+        return None
+    sizes, continued = records[:, 0], records[:, 1] == 0
+    begun, begins = sizes - continued, not continued[0]
     continued[0] = False
     if continued.any():
         firsts = (np.cumsum(sizes) - sizes)[continued]
         lengths = np.add.reduceat(lengths, np.delete(np.arange(len(lengths)), firsts))
-    n_bytes, size = sum(part.n_bytes for part in parts), sum(part.size for part in parts)
-    return BlockIds(ids, lengths, parts[0].begins, parts[-1].ends, n_bytes, size, begun)
+    n_bytes, size = records[:, 3:].sum(axis=0).tolist()
+    return BlockIds(ids, lengths, begins, bool(records[-1, 2]), n_bytes, size, begun)
 
 
 def _end_to_end(rows: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
@@ -626,6 +639,12 @@ class _Blocks:
     def __init__(self, engine: Engine, allowed: frozenset[str], disallowed: frozenset[str], around: Around) -> None:
         self._engine, self._specials = engine, engine.specials
         self._allowed, self._disallowed, self._around = allowed, disallowed, around
+
+    def special(self) -> Finder | None:
+        """Finds the strings for which a block needs `prepare`; None if every block does."""
+        if self._around != NOTHING:
+            return None
+        return Finder([name.encode() for name in sorted(self._allowed | self._disallowed)])
 
     def prepare(self, block: Block) -> tuple[Bytes, NDArray[np.int64], NDArray[np.int64], Any]:
         """A block's rows, in the form that `BlockJob` takes."""

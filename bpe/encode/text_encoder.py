@@ -214,8 +214,10 @@ class TextEncoder:
         corpus = Sources.of(files, separator, per_line, encoding_errors, chars=self._spec.model == "char")
         threads = thread_count(options.threads)
         allowed, disallowed = self.engine.specials.policy(options.allowed_special, options.disallowed_special)
-        cut = self.engine.end_cut(corpus.separators, corpus.keep_separator, allowed | disallowed)
-        with closing(corpus.blocks(cut, threads)) as blocks:  # an error leaves no file open
+        names = allowed | disallowed
+        cut = self.engine.end_cut(corpus.separators, corpus.keep_separator, names)
+        uncut = self.engine.uncut(corpus.separators, names) if corpus.regular else None
+        with closing(corpus.blocks(cut, threads, uncut=uncut)) as blocks:  # an error leaves no file open
             size, ahead = corpus.text_size or _UNKNOWN_SIZE, not corpus.regular
             parts = self.block_ids(blocks, threads, size, allowed, disallowed=disallowed, around=around, ahead=ahead)
             batch = BlockIds.joined(list(parts))

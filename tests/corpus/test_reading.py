@@ -9,6 +9,7 @@ import os
 import random
 import re
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,12 @@ from bpe.base.utf8 import utf8_error
 from bpe.cli import encoding as cli
 from bpe.cli import main
 from bpe.corpus import reading
+from bpe.corpus._file_reader import FileReader
+from bpe.corpus.sources import Sources
 from bpe.encode import _file_blocks as blocks
 from bpe.encode import engine as encoding
 from bpe.formats import id_files as idfiles
+from bpe.tokenizer import engine_of
 
 #: The vector level to restore.
 VECTORS = vector_level()
@@ -140,12 +144,19 @@ def test_no_buffer_is_much_larger_than_a_block(
         taken.append(size)
         return take(buffers, size)
 
+    prepare = encoding._Blocks.prepare
+
+    def recording_prepare(work: Any, block: Any) -> Any:
+        taken.append(len(block.text.obj))
+        return prepare(work, block)
+
     monkeypatch.setattr(reading.Buffers, "take", recording_take)
+    monkeypatch.setattr(encoding._Blocks, "prepare", recording_prepare)
     path = tmp_path / "text"
     path.write_bytes(("low lower lowest\n" * 3000).encode())
     tok = tokenizer("scanner")
-    tok.encode_files(path, threads=2)
-    tok.encode_files(path, separator="low", allowed_special="all")
+    tok.encode_files(path, threads=2, append=3)  # with ids to add, Python code prepares each block
+    tok.encode_files(path, separator="low", encoding_errors="replace")
     bpe.count_words(files=path, threads=2)
     assert len(taken) > 2000
     assert max(taken) < 2 * 64
@@ -165,7 +176,7 @@ def test_several_threads_raise_the_error_of_the_first_block(small_blocks: None, 
 
 @pytest.fixture
 def shrinking(small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file that is truncated to 100 bytes after its third block is read."""
+    """A file that is truncated to 100 bytes after its third block is read, or after its size if a kernel reads it."""
     path = tmp_path / "shrinking.txt"
     path.write_bytes(b"low lower lowest\n" * 600)
     schedule = reading.Schedule.read
@@ -178,7 +189,14 @@ def shrinking(small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         if done == 3:
             os.truncate(path, 100)
 
+    readers = Sources._readers
+
+    def truncated(self: Sources, stream: Any, *given: Any) -> Iterator[FileReader]:
+        os.truncate(path, 100)
+        yield from readers(self, stream, *given)
+
     monkeypatch.setattr(reading.Schedule, "read", read)
+    monkeypatch.setattr(Sources, "_readers", truncated)
     return path
 
 
@@ -230,7 +248,17 @@ def test_a_file_that_grows_is_read_to_its_initial_size(
 
     tok = tokenizer("scanner")
     expected = tok.encode("low lower\n" * 50).tolist()
+    readers = Sources._readers
+
+    def growing(self: Sources, stream: Any, *given: Any) -> Iterator[FileReader]:
+        with path.open("ab") as file:
+            file.write(b"more\n")
+        yield from readers(self, stream, *given)
+
     monkeypatch.setattr(reading.Schedule, "read", grow)
+    assert tok.encode_files(path, encoding_errors="replace").to_list() == [expected]
+    path.write_bytes(b"low lower\n" * 50)
+    monkeypatch.setattr(Sources, "_readers", growing)
     assert tok.encode_files(path).to_list() == [expected]
 
 
@@ -246,6 +274,33 @@ def test_a_read_error_names_the_file() -> None:
 
     with pytest.raises(OSError, match=r"Input/output error: 'text'"):
         list(reading.read_text(Broken(), "text", None, reading.Buffers(), reading.Schedule(None, 1), size=None))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_read_error_of_a_kernel_names_the_file(tmp_path: Path, threads: int, small_blocks: None) -> None:
+    file = os.open(tmp_path, os.O_RDONLY)
+    try:
+        reader = FileReader(file, "text", 1000, [], False, [], False)
+        with pytest.raises(IsADirectoryError, match="'text'"):
+            engine_of(tokenizer("scanner")).encode_blocks(iter([reader]), threads, 1000)
+    finally:
+        os.close(file)
+
+
+def test_special_tokens_and_bad_bytes_between_blocks_of_a_kernel(small_blocks: None, tmp_path: Path) -> None:
+    """Blocks that Python code has to prepare alternate with those that it has not."""
+    path, tok = tmp_path / "text", tokenizer("scanner")
+    texts = ["low lower\n" * 30 + "<|end|>" + " newest" * 40 + "ab", "", "é猫 lower" * 50]
+    path.write_text("</s>".join(texts))
+    for threads in (1, 2):
+        batch = tok.encode_files(path, separator="</s>", threads=threads, allowed_special="all")
+        assert batch == tok.encode_batch(texts, allowed_special="all")
+        with pytest.raises(bpe.FormatError, match=r"<\|end\|>"):
+            tok.encode_files(path, separator="</s>", threads=threads, disallowed_special="all")
+    path.write_bytes(path.read_bytes() + b"\xff" + b" low" * 100)
+    with pytest.raises(bpe.FormatError, match="byte 0xff is not UTF-8"):
+        tok.encode_files(path, threads=2)
+    assert tok.encode_files(path, encoding_errors="bytes").to_list() == [tok.encode(path.read_bytes()).tolist()]
 
 
 # Files that are not text ----------------------------------------------------------------------------------------------

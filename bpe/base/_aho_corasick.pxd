@@ -1,0 +1,43 @@
+"""Finding many strings in a text in one pass; see `_aho_corasick.pyx`."""
+
+from bpe.base._types cimport byte_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+cdef struct Tree:             # of the reversed strings, with suffix links
+    byte_t* label             # by node: the byte on the edge to it
+    uint32_t* first           # by node: its first child; the children end at the next node's first
+    uint32_t* shorter         # by node: its suffix link, the longest proper suffix in the tree
+    int32_t* string           # by node: the longest string that is its suffix, or -1
+    uint32_t root[256]        # the child of node 0 by each byte; 0 if none
+    int last                  # the byte that all strings end with; -1 if they end with several
+
+cdef struct Occurrence:
+    int64_t start
+    int64_t number
+
+cdef struct KeptRow:          # an occurrence that overlaps no other
+    int64_t start
+    int64_t end
+    int64_t number
+
+cdef struct Kept:
+    KeptRow* rows
+    Py_ssize_t n
+    size_t room
+
+
+cdef class Finder:
+    cdef Tree tree
+    cdef int64_t[::1] sizes
+    cdef readonly Py_ssize_t longest       # bytes of the longest string
+    cdef object arrays                                     # keeps the memory of the pointers in `tree` alive
+
+    cdef Py_ssize_t occurrences(
+        self, const byte_t* text, Py_ssize_t low, Py_ssize_t high, Py_ssize_t end, Occurrence** out, size_t* room,
+        Py_ssize_t most,
+    ) except -1 nogil
+    cdef int leftmost_longest(
+        self, const byte_t* text, Py_ssize_t start, Py_ssize_t end, Kept* kept
+    ) except -1 nogil
+    cdef bint crosses_in(self, const byte_t* text, Py_ssize_t at, Py_ssize_t end) except -1 nogil
+    cdef bint occurs_in(self, const byte_t* text, Py_ssize_t end) except -1 nogil

@@ -1,0 +1,58 @@
+"""Reading a text file in small blocks without the GIL."""
+
+from bpe.base._aho_corasick cimport Finder, Kept
+from bpe.base._types cimport byte_t
+from libc.stdint cimport int64_t
+
+#: Called as last(context, text, low, end): the last position greater than `low` where `text[:end]` may be cut whatever
+#: follows it, or `low`.
+ctypedef Py_ssize_t (*last_t)(void* context, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil
+
+
+cdef class FileReader
+
+
+cdef class FileBlock:
+    cdef bytearray buffer
+    cdef byte_t* data                  # of the buffer
+    cdef Py_ssize_t room               # bytes of the buffer
+    cdef Py_ssize_t n                  # bytes of the text, which the buffer begins with
+    cdef Py_ssize_t offset             # of the text in the file
+    cdef Py_ssize_t size               # bytes that were read for it
+    cdef bint begins                   # with a new document rather than the rest of one
+    cdef bint closes                   # the last document ends with the block
+    cdef FileReader reader             # where it comes from
+    cdef int64_t* starts               # of the documents
+    cdef int64_t* sizes                # in bytes
+    cdef Py_ssize_t n_documents
+    cdef size_t starts_room, sizes_room
+    cdef Kept found                    # separators
+
+    cdef int reserve(self, Py_ssize_t size, Py_ssize_t kept) except -1 nogil
+    cdef int split(self, FileReader reader) except -1 nogil
+    cdef int add(self, Py_ssize_t start, Py_ssize_t end) except -1 nogil
+
+
+cdef class FileReader:
+    cdef int file
+    cdef object source
+    cdef Py_ssize_t size, done         # bytes of the file, and those that were read
+    cdef Py_ssize_t step               # bytes to read at once
+    cdef readonly bint finished        # every byte is in a block
+    cdef list separators
+    cdef bint keep, checked
+    cdef Finder ends                   # finds separators
+    cdef bytes held                    # the separator
+    cdef const char* separator
+    cdef Finder whole                  # finds strings that must not be cut
+    cdef byte_t* rest                  # read, but not in a block yet
+    cdef Py_ssize_t n_rest
+    cdef size_t rest_room
+    cdef bint begins                   # the next block, with a new document
+
+    cdef bint next(self, FileBlock block, last_t last, void* context) except -1 nogil
+    cdef bint ends_document(self, const byte_t* text, Py_ssize_t at) noexcept nogil
+    cdef int fill(self, byte_t* room, Py_ssize_t size) except -1 nogil
+    cdef Py_ssize_t cut(
+        self, const byte_t* text, Py_ssize_t low, Py_ssize_t end, last_t last, void* context
+    ) except -1 nogil

@@ -1,0 +1,174 @@
+"""Reading a text file in small blocks without the GIL.
+
+A block of 256 KB, the file's bytes that are copied to it and its ids stay in a core's cache of 1 MB, and no Python code
+runs for a block, which would take as long as its scanner. Blocks end at safe split points, as those of `reading.py`,
+which handles everything else: pipes, compressed files, replacements, other places to cut. Not here: the threads that
+read and encode blocks (`bpe/encode/_file_blocks.pyx`).
+"""
+
+import os
+
+import numpy as np
+
+from bpe.corpus import reading
+from bpe.corpus.blocks import Block
+
+from bpe.base._aho_corasick cimport Finder
+from bpe.base._interrupts cimport check_signals
+from bpe.base._memory cimport grown
+from bpe.base._types cimport byte_t
+from libc.errno cimport EINTR, errno
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free
+from libc.string cimport memcmp, memcpy
+from posix.unistd cimport pread
+
+
+cdef class FileBlock:
+    """A thread's buffer for one block after the other."""
+
+    def __dealloc__(self):
+        free(self.starts)
+        free(self.sizes)
+        free(self.found.rows)
+
+    cdef int reserve(self, Py_ssize_t size, Py_ssize_t kept) except -1 nogil:
+        """Have room for `size` bytes; the first `kept` bytes stay."""
+        cdef byte_t* old = self.data
+        if size <= self.room:
+            return 0
+        with gil:
+            larger = bytearray(size + size // 8)
+            if kept:
+                memcpy(<byte_t*>larger, old, kept)
+            self.buffer = larger
+            self.data, self.room = <byte_t*>larger, len(larger)
+        return 0
+
+    cdef int split(self, FileReader reader) except -1 nogil:
+        """Find the documents: between separators; with `keep` each separator ends one, and none is empty."""
+        cdef bint keep = reader.keep
+        cdef Py_ssize_t start = 0, i
+        self.n_documents = 0
+        self.found.n = 0
+        if reader.ends is not None:
+            reader.ends.leftmost_longest(self.data, 0, self.n, &self.found)
+        for i in range(self.found.n):
+            self.add(start, self.found.rows[i].end if keep else self.found.rows[i].start)
+            start = self.found.rows[i].end
+        if not keep or start < self.n:
+            self.add(start, self.n)
+        return 0
+
+    cdef int add(self, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+        cdef Py_ssize_t n = self.n_documents
+        self.starts = <int64_t*>grown(self.starts, &self.starts_room, n + 1, sizeof(int64_t))
+        self.sizes = <int64_t*>grown(self.sizes, &self.sizes_room, n + 1, sizeof(int64_t))
+        self.starts[n], self.sizes[n] = start, end - start
+        self.n_documents += 1
+        return 0
+
+    def block(self):
+        """The same as a `Block`, whose text must not be used after the next block was read."""
+        cdef FileReader reader = self.reader
+        bounds = np.array([0, self.n], dtype=np.int64)
+        return Block(
+            memoryview(self.buffer)[: self.n], bounds[:1], bounds[1:], reader.separators, reader.keep, reader.source,
+            self.offset, self.size, self.begins, self.closes, not reader.checked,
+        )
+
+
+cdef class FileReader:
+    """A regular file's text in blocks, for threads that take turns.
+
+    Args:
+        file: the descriptor of the open file.
+        source: its name, for errors.
+        size: its bytes; fewer are an error.
+        separators, keep: as for `Block`.
+        strings: what must not be cut: separators and special tokens.
+        checked: whether the text must be UTF-8.
+
+    Raises:
+        FormatError: for a file that must be UTF-8, and whose first bytes show that it is not text.
+
+    """
+
+    def __init__(self, int file, source, Py_ssize_t size, list separators, bint keep, list strings, bint checked):
+        self.file, self.source, self.size = file, source, size
+        self.step = min(reading.READ, reading.KERNEL_READ)
+        self.separators, self.keep, self.checked = list(separators), keep, checked
+        self.ends = Finder(separators) if separators else None
+        self.whole = Finder(strings)
+        if separators:
+            self.held = separators[0]
+            self.separator = self.held
+        self.begins = True
+        if checked:
+            reading.check_signature(os.pread(file, reading.SIGNATURE, 0), source)
+
+    def __dealloc__(self):
+        free(self.rest)
+
+    cdef bint next(self, FileBlock block, last_t last, void* context) except -1 nogil:
+        """Read the next block; False if there is none. One thread at a time may call this."""
+        cdef Py_ssize_t end = self.n_rest, searched = 0, at = 0, wanted
+        if self.finished:
+            return False
+        block.offset, block.size, block.begins = self.done - end, 0, self.begins
+        block.reserve(end + self.step, 0)
+        if end:
+            memcpy(block.data, self.rest, end)
+        while at == 0:
+            wanted = min(max(self.step, end), self.size - self.done)  # doubling keeps the search for a cut linear
+            block.reserve(end + wanted, end)
+            self.fill(block.data + end, wanted)
+            end += wanted
+            block.size += wanted
+            at = end if self.done == self.size else self.cut(block.data, searched, end, last, context)
+            searched = end
+        self.finished = self.done == self.size
+        self.n_rest = end - at
+        self.rest = <byte_t*>grown(self.rest, &self.rest_room, self.n_rest, 1)
+        memcpy(self.rest, block.data + at, self.n_rest)
+        block.n = at
+        block.closes = self.begins = self.finished or (self.keep and self.ends_document(block.data, at))
+        return True
+
+    cdef bint ends_document(self, const byte_t* text, Py_ssize_t at) noexcept nogil:
+        """Whether the separator is right before a position."""
+        cdef Py_ssize_t size = self.ends.longest
+        return size <= at and memcmp(text + at - size, self.separator, size) == 0
+
+    cdef int fill(self, byte_t* room, Py_ssize_t size) except -1 nogil:
+        """Read exactly `size` bytes."""
+        cdef Py_ssize_t done = 0, more
+        cdef int code
+        while done < size:
+            more = pread(self.file, room + done, size - done, self.done + done)
+            code = errno
+            if more < 0 and code == EINTR:
+                check_signals()
+                continue
+            if more <= 0:
+                with gil:
+                    if more < 0:
+                        raise OSError(code, os.strerror(code), self.source)
+                    raise reading.got_shorter(self.source, self.size, self.done + done)
+            done += more
+        self.done += size
+        return 0
+
+    cdef Py_ssize_t cut(
+        self, const byte_t* text, Py_ssize_t low, Py_ssize_t end, last_t last, void* context
+    ) except -1 nogil:
+        """The last position after `low` where `text[:end]` may be cut; 0 if there is none. See `blocks.safe_cut`."""
+        cdef Py_ssize_t longest = max(self.whole.longest, <Py_ssize_t>1), limit = end - longest + 1
+        low = max(low - longest - 3, <Py_ssize_t>0)        # the text may end within a string or a character
+        while limit > low:
+            limit = last(context, text, low, limit)
+            if limit <= low:
+                return 0
+            if not self.whole.crosses_in(text, limit, end):
+                return limit
+        return 0
