@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from typing_extensions import Self
 
 from bpe.base._buffers import Buffer
+from bpe.base._visitor import Visitor
 from bpe.encode._encoder import Encoder
 
 PART: int
@@ -28,6 +29,4 @@ class EncodeJob:
     def result(self) -> tuple[NDArray[np.uint32], NDArray[np.int64], int]: ...
 
 class VisitJob(EncodeJob):
-    def __init__(
-        self, encoder: Encoder, threads: int, visit: Callable[[NDArray[np.uint32], NDArray[np.int64], int], object]
-    ) -> None: ...
+    def __init__(self, encoder: Encoder, threads: int, visitor: Visitor) -> None: ...

@@ -37,6 +37,7 @@ cdef class Encoder:
     cdef int emit_superwords(self, Workspace space, Py_ssize_t start, Py_ssize_t end, bint ends) except -1 nogil
     cdef int emit_unit(self, Workspace space, Py_ssize_t start, Py_ssize_t end, bint ends) except -1 nogil
     cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil
+    cdef bint run_chunk(self, Workspace space, int64_t* lengths, size_t* first) except -1 nogil
     cdef int run_long(self, Workspace space, Py_ssize_t size) except -1
     cdef int run_units(
         self, Workspace space, const byte_t* text, const int64_t[::1] starts, const int64_t[::1] ends

@@ -211,42 +211,50 @@ cdef class Encoder:
 
     cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil:
         """Write the ids of everything in the feed; `lengths` gets the number of ids of each fragment, unless NULL."""
+        cdef size_t first = space.out.n
+        while self.run_chunk(space, lengths, &first):
+            pass
+        return 0
+
+    cdef bint run_chunk(self, Workspace space, int64_t* lengths, size_t* first) except -1 nogil:
+        """Do the same for one chunk of pieces; False at the end of the feed.
+
+        `first` is where the ids of the current fragment begin in the output; before the first chunk, its end.
+        """
         cdef Chunk* chunk = space.chunk
         cdef Feed* feed = space.feed
         cdef SplitTables splits
-        cdef Py_ssize_t i, piece
-        cdef size_t before = space.out.n
+        cdef Py_ssize_t i, piece = 0
         splits.bits = NULL
         if self.splits is not None:
             splits = self.splits.tables
-        while True:
-            if state_of(space.cache.words) != CURRENT:
-                self.replace_table(space)
-            fill(chunk, feed, &splits, &space.cache, cache_of(self.values, space, EARLIER))
-            if chunk.n == 0 and chunk.n_segments == 0:
-                return 0
-            poll_if_due(&space.scratch.watch, space.out.n)
-            self.values.look_up(space)
-            piece = 0
-            for i in range(chunk.n_segments):
-                if self.high is not None:
-                    self.emit_superwords(space, piece, chunk.segments[i].piece, True)
-                else:
-                    self.emit(space, piece, chunk.segments[i].piece)
-                piece = chunk.segments[i].piece
-                if feed.fragments[chunk.segments[i].fragment].size < 0:
-                    reserve(&space.out, 1)
-                    space.out.data[space.out.n] = feed.fragments[chunk.segments[i].fragment].token
-                    space.out.n += 1
-                if lengths != NULL:
-                    lengths[chunk.segments[i].fragment] = <int64_t>(space.out.n - before)
-                if space.unknown and space.unknown_at < 0:
-                    space.unknown_at = chunk.segments[i].fragment
-                before = space.out.n
+        if state_of(space.cache.words) != CURRENT:
+            self.replace_table(space)
+        fill(chunk, feed, &splits, &space.cache, cache_of(self.values, space, EARLIER))
+        if chunk.n == 0 and chunk.n_segments == 0:
+            return False
+        poll_if_due(&space.scratch.watch, space.out.n)
+        self.values.look_up(space)
+        for i in range(chunk.n_segments):
             if self.high is not None:
-                self.emit_superwords(space, piece, chunk.n, False)
+                self.emit_superwords(space, piece, chunk.segments[i].piece, True)
             else:
-                self.emit(space, piece, chunk.n)
+                self.emit(space, piece, chunk.segments[i].piece)
+            piece = chunk.segments[i].piece
+            if feed.fragments[chunk.segments[i].fragment].size < 0:
+                reserve(&space.out, 1)
+                space.out.data[space.out.n] = feed.fragments[chunk.segments[i].fragment].token
+                space.out.n += 1
+            if lengths != NULL:
+                lengths[chunk.segments[i].fragment] = <int64_t>(space.out.n - first[0])
+            if space.unknown and space.unknown_at < 0:
+                space.unknown_at = chunk.segments[i].fragment
+            first[0] = space.out.n
+        if self.high is not None:
+            self.emit_superwords(space, piece, chunk.n, False)
+        else:
+            self.emit(space, piece, chunk.n)
+        return True
 
     cdef int run_long(self, Workspace space, Py_ssize_t size) except -1:
         """The same for a text of so many bytes, without the GIL."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, cast
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._aho_corasick import Finder
+from bpe.base._visitor import Visitor
 from bpe.base.offsets import offsets_of
 from bpe.base.threads import together
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, escape, to_bytes, unescape
@@ -56,9 +57,6 @@ Item = str | bytes | Pretokens | int
 #: The ids to add before and after each text; None for none.
 Around = tuple[int | None, int | None]
 NOTHING: Around = (None, None)
-
-#: What `Engine.visit_documents` calls with ids and offsets.
-Visit = Callable[[NDArray[np.uint32], NDArray[np.int64]], object]
 
 _NO_IDS = np.empty(0, dtype=np.uint32)
 _NO_COUNTS = np.empty(0, dtype=np.int64)
@@ -413,26 +411,28 @@ class Engine:
             self.refuse_unknown(buffer[int(starts[bad]) : int(ends[bad])])
         return batch
 
-    def visit_documents(self, buffer: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], visit: Visit) -> None:
-        """Call visit(ids, offsets) with the result of `encode_documents`, from one thread.
+    def visit_documents(
+        self, buffer: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], visitor: Visitor
+    ) -> None:
+        """Give a visitor the ids of `encode_documents`, from one thread, while they are in the processor's cache.
 
-        The ids are valid during the call only: they are read where the kernel wrote them, which spares a copy. Nobody
-        may write to the buffer meanwhile: the texts are not copied either.
+        Nobody may write to the buffer meanwhile: the texts are not copied.
+
+        Raises:
+            ValueError: as for `encode_documents`; the visitor may have taken some ids by then.
+
         """
         if not self.direct or self._chars:
             batch = self.encode_documents(buffer, starts, ends, 1)
-            visit(batch.ids, batch.offsets)
+            visitor.visit(batch.ids, batch.offsets)
             return
-
-        def checked(ids: NDArray[np.uint32], lengths: NDArray[np.int64], bad: int) -> None:
-            if bad >= 0:
-                self.refuse_unknown(buffer[int(starts[bad]) : int(ends[bad])])
-            visit(ids, offsets_of(lengths))
-
-        job = VisitJob(self.kernel, 1, checked)
+        job = VisitJob(self.kernel, 1, visitor)
         job.add_documents(buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
         job.prepare()
         job.work()
+        *_, bad = job.result()
+        if bad >= 0:
+            self.refuse_unknown(buffer[int(starts[bad]) : int(ends[bad])])
 
     def encode_words(self, blob: NDArray[np.uint8], offsets: NDArray[np.int64]) -> TokenBatch:
         """The ids of words, each encoded as one pretoken: word i is `blob[offsets[i]:offsets[i + 1]]`.

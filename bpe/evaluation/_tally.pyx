@@ -7,16 +7,18 @@
     digits                          1      … or a number
     tails     (none here)                  … or a character of several bytes
 
-`tally` sets a bit where each token begins, and compares 64 positions at a time. Each text begins with a new 64-bit
-word of the masks, so texts are independent of each other. Not here: the metrics (`metrics.py`), encoding.
+`TokenTally` sets a bit where each token begins, and compares 64 positions at a time. Each text begins with a new 64-bit
+word of the masks, so texts are independent of each other. It reads some thousand ids at a time, as the encoder writes
+them: no array of all ids is made. Not here: the metrics (`metrics.py`), encoding.
 """
 
 import numpy as np
 
-from bpe.base._bounds cimport check_offsets, check_spans
+from bpe.base._bounds cimport check_spans
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._memory cimport prefetch
 from bpe.base._types cimport byte_t
+from bpe.base._visitor cimport Visitor
 from bpe.text._unicode cimport SPACE, class_of_code, decode_char
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -42,14 +44,15 @@ follow_vector_level(bpe_use_level_tally)
 
 #: What a word is: by white space, but single characters in Chinese, Japanese and Thai; by white space; a character.
 BY_SCRIPT, BY_SPACES, BY_CHARACTERS = 0, 1, 2
-#: The columns of `TextMarks.sums`, and of the sums of `tally`.
+#: The columns of `TextMarks.sums`, and of `TokenTally.sums`.
 TEXT_SUMS = ("bytes", "characters", "words", "multibyte", "numbers", "ideal")
 TOKEN_SUMS = ("tokens", "aligned", "cut_words", "split_characters", "number_cuts", "right_cuts")
-#: In a table of `tally`, the length of a token is above these bits, and its count below.
-COUNT_BITS = 40
+#: Tokens of more bytes have no length of their own in `TokenCounts`.
+LONGEST = 255
 
 cdef enum:
-    SHIFT = 40
+    COUNT_BITS = 24
+    MOST = (1 << COUNT_BITS) - 1       # tokens until counts are moved to the totals
     N_TEXT_SUMS = 6
     N_TOKEN_SUMS = 6
     AHEAD = 160               # tokens; 64 are too few for a table beyond the L2 cache: 10% more time
@@ -165,14 +168,10 @@ cdef void classify_blocks(const Reader* reader, Py_ssize_t base, Py_ssize_t n, B
 
 
 cdef void read_block(Reader* reader, Py_ssize_t base, const BlockMasks* masks, uint64_t given) noexcept nogil:
-    """Find the masks of the 64 bytes from `base` on, of which `given` are of the text."""
+    """Find the masks of the 64 bytes from `base` on, not all ASCII, of which `given` are of the text."""
     reader.block = reader.spilled
     memset(&reader.spilled, 0, sizeof(Block))
-    if masks.ascii:                                        # no character reaches into such a block
-        reader.block.starts = given
-        reader.block.space, reader.block.digit = masks.space, masks.digit
-        reader.at = base + 64
-    elif reader.valid:
+    if reader.valid:
         read_wide(reader, base, masks, given)
     else:
         read_characters(reader, base)
@@ -195,10 +194,11 @@ cdef void mark_text(Reader* reader, const Marks* marks, int64_t* sums) noexcept 
     """Set the marks of a text, and its sums."""
     cdef BlockMasks masks[CHUNK]
     cdef uint64_t words[CHUNK]
+    cdef uint64_t numbers[CHUNK]
     cdef uint64_t starts[CHUNK]
     cdef uint64_t wide[CHUNK]
-    cdef Py_ssize_t i, count, first = 0, n = (reader.size + 63) >> 6
-    cdef uint64_t breaks = 1, digit = 0, before, given
+    cdef Py_ssize_t i, count, n_others, first = 0, n = (reader.size + 63) >> 6
+    cdef uint64_t breaks = 1, digit = 0, digits, given, space
     cdef Block* block = &reader.block
     cdef int64_t length = 0                                # of the number that is not over
     memset(sums, 0, N_TEXT_SUMS * sizeof(int64_t))
@@ -208,26 +208,41 @@ cdef void mark_text(Reader* reader, const Marks* marks, int64_t* sums) noexcept 
     sums[0] = reader.size
     while first < n:
         count = min(n - first, <Py_ssize_t>CHUNK)
+        n_others = 0
         classify_blocks(reader, 64 * first, count, masks)
         for i in range(count):
             given = given_bits(reader.size - 64 * (first + i))
-            read_block(reader, 64 * (first + i), &masks[i], given)
-            words[i] = block.starts & ~block.space
-            before = block.space | block.single            # a word begins after these
-            if reader.mode != 2:
-                words[i] &= before << 1 | breaks | block.single
-            breaks = before >> 63
-            starts[i], wide[i] = block.starts, block.wide
-            marks.inside[first + i] = given & ~block.space & ~words[i]
-            marks.tails[first + i] = block.tails & given
-            marks.digits[first + i] = block.digit & (block.digit << 1 | digit)
-            if block.digit or length:
-                length = add_numbers(block.digit, digit, length, sums)
-            digit = block.digit >> 63
-        sums[1] += count_bits(starts, count)
+            if masks[i].ascii:                             # no character reaches into such a block
+                space, digits = masks[i].space, masks[i].digit
+                words[i] = given & ~space
+                if reader.mode != 2:
+                    words[i] &= space << 1 | breaks
+                marks.tails[first + i] = 0
+                breaks = space >> 63
+                reader.at = 64 * (first + i) + 64
+            else:
+                read_block(reader, 64 * (first + i), &masks[i], given)
+                space, digits = block.space, block.digit
+                words[i] = block.starts & ~space
+                if reader.mode != 2:                       # a word begins after these
+                    words[i] &= (space | block.single) << 1 | breaks | block.single
+                marks.tails[first + i] = block.tails & given
+                breaks = (space | block.single) >> 63
+                starts[n_others], wide[n_others] = block.starts, block.wide
+                n_others += 1
+            marks.inside[first + i] = given & ~space & ~words[i]
+            marks.digits[first + i] = digits & (digits << 1 | digit)
+            numbers[i] = digits & ~(digits << 1 | digit)
+            digit = digits >> 63
+            if length or digit or digits & digits << 1 & digits << 2 & digits << 3:
+                length = add_ideal(digits, length, &sums[5])
+        sums[1] += count_bits(starts, n_others) + 64 * (count - n_others)
         sums[2] += count_bits(words, count)
-        sums[3] += count_bits(wide, count)
+        sums[3] += count_bits(wide, n_others)
+        sums[4] += count_bits(numbers, count)
         first += count
+        if first == n and masks[count - 1].ascii:          # which may have been padded
+            sums[1] -= 64 * n - reader.size
     if length:
         sums[5] += (length - 1) // 3
 
@@ -235,13 +250,6 @@ cdef void mark_text(Reader* reader, const Marks* marks, int64_t* sums) noexcept 
 cdef inline uint64_t given_bits(Py_ssize_t left) noexcept nogil:
     """Return a mask of the bytes of a block that a text has, given the number from the block's first one on."""
     return ~<uint64_t>0 if left >= 64 else (<uint64_t>1 << left) - 1
-
-
-cdef int64_t add_numbers(uint64_t digit, uint64_t before, int64_t length, int64_t* sums) noexcept nogil:
-    """Add the numbers that begin in a block, and `add_ideal`; `before` is 1 if a digit is before the block."""
-    cdef uint64_t first = digit & ~(digit << 1 | before)
-    sums[4] += count_bits(&first, 1)
-    return add_ideal(digit, length, &sums[5])
 
 
 cdef int64_t add_ideal(uint64_t digit, int64_t length, int64_t* total) noexcept nogil:
@@ -267,30 +275,31 @@ cdef int64_t add_ideal(uint64_t digit, int64_t length, int64_t* total) noexcept 
 
 
 class TextMarks:
-    """The words, characters and numbers of texts in one buffer: text i is `buffer[starts[i]:ends[i]]`.
+    """The words, characters and numbers of texts in one buffer, until the next texts are read.
 
     Args:
-        buffer: the bytes.
-        starts, ends: int64.
         mode: BY_SCRIPT, BY_SPACES or BY_CHARACTERS.
-        valid: whether the buffer is known to be UTF-8.
 
     Attributes:
         sums: int64, shape (n, 6), with the columns TEXT_SUMS: bytes, characters, words, characters of several bytes,
             numbers, and boundaries of their groups of three digits from the right.
         blocks: int64, shape (n + 1,): where the masks of each text begin, in elements of 64 bytes.
-        masks: uint64, shape (3, blocks[-1]): inside, tails, digits.
+        masks: uint64, shape (4, blocks[-1] + 1): inside, tails, digits, and room for the boundaries of one text.
 
     """
 
-    def __init__(
+    def __init__(self, int mode):
+        self.mode = mode
+        self._room = np.empty(0, dtype=np.uint64)          # fresh memory for each block would be cleared by the system
+
+    def read(
         self,
         const byte_t[::1] buffer,
-        const int64_t[::1] starts,
+        const int64_t[::1] starts,         # text i is `buffer[starts[i]:ends[i]]`
         const int64_t[::1] ends,
-        int mode,
-        bint valid,
+        bint valid,                        # whether the buffer is known to be UTF-8
     ):
+        """Read texts; returns self."""
         cdef Py_ssize_t i, n = starts.shape[0]
         cdef int64_t[:, ::1] sums
         cdef int64_t[::1] blocks
@@ -301,9 +310,12 @@ class TextMarks:
         self.sums = np.empty((n, N_TEXT_SUMS), dtype=np.int64)
         self.blocks = np.zeros(n + 1, dtype=np.int64)
         np.cumsum((np.subtract(ends, starts) + 63) >> 6, out=self.blocks[1:])
-        self.masks = np.empty((3, self.blocks[n] + 1), dtype=np.uint64)
+        size = 4 * (int(self.blocks[n]) + 1)
+        if len(self._room) < size:
+            self._room = np.empty(size + size // 8, dtype=np.uint64)
+        self.masks = self._room[:size].reshape(4, -1)
         sums, blocks, masks = self.sums, self.blocks, self.masks
-        reader.mode = mode
+        reader.mode = self.mode
         with nogil:
             for i in range(n):
                 reader.text = &buffer[starts[i]] if ends[i] > starts[i] else NULL
@@ -311,76 +323,16 @@ class TextMarks:
                 marks.inside = &masks[0, blocks[i]]
                 marks.tails, marks.digits = &masks[1, blocks[i]], &masks[2, blocks[i]]
                 mark_text(&reader, &marks, &sums[i, 0])
+        return self
 
 
 # Tokens ---------------------------------------------------------------------------------------------------------------
 
 
-cdef struct Tokens:           # of one text
-    const uint32_t* ids
-    const uint32_t* sizes     # in bytes; NULL to look them up
-    Py_ssize_t n
-    Py_ssize_t given          # ids from `ids` on; those after this text's are prefetched for the next one
-    Py_ssize_t size           # of the text in bytes
-
-
-cdef Py_ssize_t set_boundaries(
-    const Tokens* tokens,
-    uint64_t* table,          # IN, OUT by id: the length, and the count
-    size_t limit,             # of ids
-    byte_t* begins,           # WINDOW + 1 bytes of 0, before and after
-    uint64_t* cuts,           # OUT a bit for each byte that a token begins at
-) noexcept nogil:
-    """Count tokens and mark where they begin; return the sum of their lengths, or -1 for an id out of range.
-
-    A byte is set where a token begins, in a window of the text at a time, and the bytes then become bits: setting a bit
-    would wait for the bit before.
-    """
-    cdef const uint32_t* ids = tokens.ids                  # copies: a write to `table` might change the struct's
-    cdef const uint32_t* sizes = tokens.sizes
-    cdef uint64_t n = tokens.n, size = tokens.size, base = 0, stop, entry, at = 0, i = 0
-    cdef uint64_t n_ahead = 0                              # tokens before which others are prefetched
-    cdef uint32_t token
-    cdef bint last
-    if sizes == NULL and tokens.given > AHEAD:
-        n_ahead = min(n, <uint64_t>(tokens.given - AHEAD))
-    while True:
-        last = size - base <= WINDOW
-        stop = size if last else base + WINDOW
-        while i < n_ahead and at < stop:
-            token = ids[i]
-            if token >= limit:
-                return -1
-            begins[at - base] = 0x80
-            prefetch(table + ids[i + AHEAD])               # a large table is not in the L1 cache
-            entry = table[token]
-            table[token] = entry + 1
-            at += entry >> SHIFT
-            i += 1
-        while i < n and (at < stop or last):               # the last tokens, and those beyond the text
-            token = ids[i]
-            if token >= limit:
-                return -1
-            begins[min(at, size) - base] = 0x80
-            entry = table[token]
-            table[token] = entry + 1
-            at += entry >> SHIFT if sizes == NULL else sizes[i]
-            i += 1
-        if last:
-            break
-        take_bits(begins, cuts + (base >> 6), WINDOW >> 6)
-        base = stop
-    begins[size - base] = 0
-    take_bits(begins, cuts + (base >> 6), (size - base + 63) >> 6)
-    if size:
-        cuts[0] &= ~<uint64_t>1                            # where the text begins, nothing is cut
-    return at
-
-
 cdef void compare(
     const Marks* marks, const uint64_t* cuts, Py_ssize_t n, int64_t* words, int64_t* chars
 ) noexcept nogil:
-    """Count the words and the characters that boundaries cut.
+    """Count the words and the characters that the boundaries in `n` blocks cut.
 
     `inside` has a run of bits for each word of several bytes. A 1 added at the start of a run, in which the bits of
     boundaries are cleared, carries to the first boundary, if there is one, or past the end of the run:
@@ -429,8 +381,8 @@ cdef double compare_numbers(
         bits = digits[k]
         if end > 64 * k:
             bits &= ~<uint64_t>0 << (end - 64 * k) if end < 64 * k + 64 else 0
-        if bits == 0:
-            k += 1
+        if not (bits >> 63 or bits & (cuts[k] | bits >> 1 & bits >> 2)):
+            k += 1                                         # no boundary, right or wrong, and none is missing
             continue
         start = end = 64 * k + bpe_first_bit(bits)         # the second digit
         while end < limit and digits[end >> 6] >> (end & 63) & 1:
@@ -453,66 +405,208 @@ cdef inline double rounded(double value) noexcept nogil:
     return <int64_t>(value * 4294967296.0 + 0.5) / 4294967296.0
 
 
-def tally(
-    marks,                             # IN the TextMarks of the texts
-    uint64_t[::1] table,               # IN, OUT by id: the length in bytes << COUNT_BITS | the count, which is added to
-    int64_t[:, ::1] sums,              # OUT (n, 6): the columns TOKEN_SUMS
-    double[::1] number_f1,             # OUT (n,): the sum of the F1 of its numbers
-    const uint32_t[::1] ids,           # IN of all texts
-    const int64_t[::1] offsets,        # IN of the texts in `ids`, (n + 1,)
-    const uint32_t[::1] sizes,         # IN the bytes of text of each token; empty to take them from `table`
-):
-    """Count the tokens of texts, and what their boundaries cut.
+cdef class TokenCounts:
+    """How often each token occurs, with its length beside it: 32 bits, so that more of them are in a cache.
 
-    A text is aligned (column 1) if its tokens have as many bytes as it has; otherwise nothing but tokens is counted.
-
-    Raises:
-        ValueError: for an id that the table does not have; for offsets that do not fit.
+    Args:
+        lengths: uint32, by id: the bytes of each token, counted as LONGEST if they are more.
+        most: how many tokens are counted until the counts are moved to 64 bits, for tests.
 
     """
-    cdef Py_ssize_t i, bad = -1, unfit = -1, done, n = offsets.shape[0] - 1, n_blocks
-    cdef const int64_t[:, ::1] texts = marks.sums
-    cdef const int64_t[::1] blocks = marks.blocks
-    cdef uint64_t[:, ::1] masks = marks.masks
-    cdef uint64_t[::1] cuts
-    cdef byte_t[WINDOW + 1] begins
-    cdef Tokens tokens
-    cdef Marks own
-    check_offsets(offsets, texts.shape[0], ids.shape[0])
-    if sizes.shape[0] not in (0, ids.shape[0]) or sums.shape[0] != n or sums.shape[1] != N_TOKEN_SUMS \
-            or number_f1.shape[0] != n or texts.shape[1] != N_TEXT_SUMS or masks.shape[0] != 3 \
-            or blocks.shape[0] != n + 1:
-        raise ValueError(f"the arrays do not fit {n} texts with {ids.shape[0]} tokens")
-    cuts = np.empty(int((np.diff(marks.blocks)).max(initial=0)) + 1, dtype=np.uint64)
-    memset(begins, 0, WINDOW + 1)
-    with nogil:
+
+    cdef uint32_t[::1] table           # by id: the length << COUNT_BITS | the count
+    cdef int64_t[::1] totals
+    cdef uint64_t room, most           # tokens that can still be counted, and after `empty`
+
+    def __init__(self, lengths, uint64_t most=MOST):
+        if not 0 < most <= MOST:
+            raise ValueError(f"most is {most}; it must be from 1 to {MOST}")
+        self.table = np.minimum(lengths, LONGEST).astype(np.uint32) << np.uint32(COUNT_BITS)
+        self.totals = np.zeros(len(lengths), dtype=np.int64)
+        self.room = self.most = most
+
+    cdef int empty(self) noexcept nogil:
+        """Move the counts to the totals."""
+        cdef Py_ssize_t i
+        for i in range(self.table.shape[0]):
+            self.totals[i] += self.table[i] & MOST
+            self.table[i] &= ~<uint32_t>MOST
+        self.room = self.most
+        return 0
+
+    def counts(self):
+        """Return the counts by id: int64, valid until more tokens are counted."""
+        self.empty()
+        return np.asarray(self.totals)
+
+
+cdef class TokenTally(Visitor):
+    """Counts of the tokens of texts, and of what their boundaries cut. Texts may come in parts.
+
+    A byte is set where a token begins, in a window of the text at a time, and the bytes then become bits: setting a bit
+    would wait for the bit before. A text is aligned (column 1) if its tokens have as many bytes as it has; otherwise
+    nothing but tokens is counted.
+
+    Args:
+        marks: the TextMarks of the texts, which must not be used for others meanwhile.
+        counts: the TokenCounts to add to.
+
+    Attributes:
+        sums: int64, shape (n, 6): the columns TOKEN_SUMS.
+        number_f1: float64, shape (n,): the sum of the F1 of its numbers.
+
+    """
+
+    cdef readonly object sums, number_f1
+    cdef int64_t[:, ::1] own_sums
+    cdef double[::1] own_f1
+    cdef const int64_t[:, ::1] texts
+    cdef const int64_t[::1] blocks
+    cdef uint64_t[:, ::1] masks
+    cdef TokenCounts counts
+    cdef const uint32_t* sizes         # the bytes of text of the next tokens; NULL to look them up
+    # The current text.
+    cdef Py_ssize_t text
+    cdef uint64_t size                 # in bytes
+    cdef uint64_t at                   # where the next token begins
+    cdef uint64_t base                 # of the window
+    cdef int64_t n_tokens
+    cdef byte_t begins[WINDOW]         # by position in the window: 0x80 where a token begins
+
+    def __init__(self, marks, TokenCounts counts not None):
+        cdef Py_ssize_t i, n_blocks, n = len(marks.sums)
+        self.texts, self.blocks, self.masks, self.counts = marks.sums, marks.blocks, marks.masks, counts
+        self.sums, self.number_f1 = np.zeros((n, N_TOKEN_SUMS), dtype=np.int64), np.zeros(n)
+        self.own_sums, self.own_f1 = self.sums, self.number_f1
+        if self.texts.shape[1] != N_TEXT_SUMS or self.blocks.shape[0] != n + 1 or self.masks.shape[0] != 4:
+            raise ValueError(f"the arrays of the marks do not fit {n} texts")
         for i in range(n):
-            memset(&sums[i, 0], 0, N_TOKEN_SUMS * sizeof(int64_t))
-            number_f1[i] = 0
-            tokens.n, tokens.size = offsets[i + 1] - offsets[i], texts[i, 0]
-            tokens.ids = &ids[offsets[i]] if tokens.n else NULL
-            tokens.given = ids.shape[0] - offsets[i]
-            tokens.sizes = &sizes[offsets[i]] if sizes.shape[0] and tokens.n else NULL
-            n_blocks = (tokens.size + 63) >> 6
-            if not (0 <= tokens.size and 0 <= blocks[i] <= masks.shape[1] - n_blocks and n_blocks < cuts.shape[0]):
-                unfit = i
-                break
-            done = set_boundaries(&tokens, &table[0] if table.shape[0] else NULL, table.shape[0], begins, &cuts[0])
-            if done < 0:
-                bad = i
-                break
-            sums[i, 0] = tokens.n
-            if done != tokens.size:
-                continue
-            sums[i, 1] = 1
-            own.inside = &masks[0, blocks[i]]
-            own.tails, own.digits = &masks[1, blocks[i]], &masks[2, blocks[i]]
-            compare(&own, &cuts[0], n_blocks, &sums[i, 2], &sums[i, 3])
-            if texts[i, 4]:
-                number_f1[i] = compare_numbers(
-                    own.digits, &cuts[0], n_blocks, texts[i, 4], &sums[i, 4], &sums[i, 5]
-                )
-    if unfit >= 0:
-        raise ValueError(f"the masks of text {unfit} do not fit its {texts[unfit, 0]} bytes")
-    if bad >= 0:
-        raise ValueError(f"text {bad} has an id that is not below {table.shape[0]}, the size of the vocabulary")
+            n_blocks = (self.texts[i, 0] + 63) >> 6
+            if not (0 <= self.texts[i, 0] and 0 <= self.blocks[i] <= self.masks.shape[1] - n_blocks):
+                raise ValueError(f"the masks of text {i} do not fit its {self.texts[i, 0]} bytes")
+        self.text = -1
+        self.begin_text()
+
+    def add(self, const uint32_t[::1] ids, const int64_t[::1] offsets, const uint32_t[::1] sizes):
+        """As `visit`, with the bytes of text of each token; empty for those of the counts.
+
+        Raises:
+            ValueError: for an id that the vocabulary does not have; for offsets or sizes that do not fit.
+
+        """
+        if sizes.shape[0] not in (0, ids.shape[0]):
+            raise ValueError(f"there are {sizes.shape[0]} sizes for {ids.shape[0]} tokens; they must be as many")
+        self.sizes = &sizes[0] if sizes.shape[0] else NULL
+        try:
+            self.visit(ids, offsets)
+        finally:
+            self.sizes = NULL
+
+    cdef int take(self, const uint32_t* ids, size_t n, const int64_t* lengths, Py_ssize_t n_ended) except -1 nogil:
+        cdef Py_ssize_t i, own, left = n
+        for i in range(n_ended):
+            own = lengths[i] - self.n_tokens
+            if not (0 <= own <= left and self.text < self.texts.shape[0]):
+                with gil:
+                    raise ValueError(f"text {self.text} of {self.texts.shape[0]} has no {lengths[i]} tokens")
+            self.add_tokens(ids, own, left)
+            self.end_text()
+            ids += own
+            left -= own
+        if left:
+            self.add_tokens(ids, left, left)
+        return 0
+
+    cdef int add_tokens(self, const uint32_t* ids, uint64_t n, uint64_t given) except -1 nogil:
+        """Count the next tokens of a text and mark where they begin; all `given` ids can be read."""
+        cdef uint64_t part
+        while n:
+            part = min(n, self.counts.room)
+            self.count_tokens(ids, part, given)
+            ids += part
+            n -= part
+            given -= part
+            self.counts.room -= part
+            if self.counts.room == 0:
+                self.counts.empty()
+        return 0
+
+    cdef int count_tokens(self, const uint32_t* ids, uint64_t n, uint64_t given) except -1 nogil:
+        """Do the same for so many that no count overflows."""
+        cdef uint32_t* table = &self.counts.table[0] if self.counts.table.shape[0] else NULL
+        cdef byte_t* begins = self.begins                  # copies: a write to `table` might change the object's
+        cdef uint64_t limit = self.counts.table.shape[0], size = self.size, at = self.at, base = self.base
+        cdef uint64_t i = 0, stop, n_ahead = min(n, given - AHEAD) if given > AHEAD else 0
+        cdef uint32_t token, entry
+        cdef const uint32_t* sizes = self.sizes
+        if sizes != NULL:
+            n_ahead = 0
+            self.sizes += n
+        while i < n:
+            stop = min(size, base + WINDOW)
+            while i < n_ahead and at < stop:
+                token = ids[i]
+                if token >= limit:
+                    self.refuse(token)
+                begins[at - base] = 0x80
+                prefetch(table + ids[i + AHEAD])           # a large table is not in the L1 cache
+                entry = table[token]
+                table[token] = entry + 1
+                at += entry >> COUNT_BITS
+                i += 1
+            while i < n and (at < stop or stop == size):   # the last tokens, and those beyond the text
+                token = ids[i]
+                if token >= limit:
+                    self.refuse(token)
+                if at < size:
+                    begins[at - base] = 0x80
+                entry = table[token]
+                table[token] = entry + 1
+                at += entry >> COUNT_BITS if sizes == NULL else sizes[i]
+                i += 1
+            if at >= stop and stop < size:
+                self.take_window(stop)
+                base = stop
+        self.at = at
+        self.n_tokens += n
+        return 0
+
+    cdef int refuse(self, uint32_t token) except -1 nogil:
+        with gil:
+            raise ValueError(
+                f"text {self.text} has the id {token}; it must be below {self.counts.table.shape[0]}, the size of the "
+                "vocabulary"
+            )
+
+    cdef void take_window(self, uint64_t stop) noexcept nogil:
+        """Store the boundaries up to `stop`, the end of the window or of the text."""
+        take_bits(self.begins, &self.masks[3, self.base >> 6], (stop - self.base + 63) >> 6)
+        self.base = stop
+
+    cdef int begin_text(self) noexcept nogil:
+        """Begin the next text, if there is one."""
+        self.text += 1
+        self.size = self.at = self.base = self.n_tokens = 0
+        if self.text < self.texts.shape[0]:
+            self.size = self.texts[self.text, 0]
+        return 0
+
+    cdef int end_text(self) noexcept nogil:
+        """Compare the boundaries of a text with its words, characters and numbers, and begin the next one."""
+        cdef Marks own
+        cdef uint64_t* cuts = &self.masks[3, 0]
+        cdef Py_ssize_t text = self.text, first = self.blocks[text], n = (self.size + 63) >> 6
+        cdef int64_t* sums = &self.own_sums[text, 0]
+        while self.base < self.size:
+            self.take_window(min(self.size, self.base + WINDOW))
+        sums[0] = self.n_tokens
+        if self.at == self.size:
+            sums[1] = 1
+            if n:
+                cuts[0] &= ~<uint64_t>1                    # where the text begins, nothing is cut
+            own.inside, own.tails, own.digits = &self.masks[0, first], &self.masks[1, first], &self.masks[2, first]
+            compare(&own, cuts, n, &sums[2], &sums[3])
+            if self.texts[text, 4]:
+                self.own_f1[text] = compare_numbers(own.digits, cuts, n, self.texts[text, 4], &sums[4], &sums[5])
+        self.begin_text()
+        return 0

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from bpe.base.offsets import offsets_of
 from bpe.batch import TokenBatch
 from bpe.errors import shown, typed
+from bpe.evaluation._tally import LONGEST, TokenTally
 from bpe.tokenizer import Tokenizer, engine_of, text_encoder_of
 from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.vocabulary import ORDINARY
 
-#: No sizes of tokens: they are those of the vocabulary.
+#: No sizes of tokens: they are those of the vocabulary, of at most LONGEST bytes.
 NO_SIZES = np.empty(0, dtype=np.uint32)
 
 
@@ -106,11 +107,15 @@ class Adapter:
         """The ids of documents in one buffer, in the caller's thread."""
         raise NotImplementedError
 
-    def visit(
-        self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], use: Callable[..., object]
+    def own_sizes(self, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """The bytes of tokens of the vocabulary, for `Encoded`."""
+        return self.lengths[ids] if self.lengths.max(initial=0) > LONGEST else NO_SIZES
+
+    def tally(
+        self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], tally: TokenTally
     ) -> None:
-        """Call use(ids, offsets, sizes) with what `encode` returns; the arrays are valid during the call only."""
-        use(*self.encode(text, starts, ends))
+        """Add what `encode` returns to a tally."""
+        tally.add(*self.encode(text, starts, ends))
 
     def encode_texts(self, texts: list[str]) -> TokenBatch:
         """The ids of texts."""
@@ -136,14 +141,14 @@ class OwnAdapter(Adapter):
         spec = tokenizer.spec
         #: Whether each token is a part of the text, so that their lengths are positions in it if nothing is dropped.
         self._own_bytes = (
-            spec.model == "byte"
-            and spec.unk_token is None
-            and spec.end_of_word is None
-            and spec.normalizer is None
-            and bool((spec.vocabulary.lengths < 1 << 24).all())
+            spec.model == "byte" and spec.unk_token is None and spec.end_of_word is None and spec.normalizer is None
         )
         #: Whether the kernel takes documents in a buffer too.
         self.direct = self.engine.direct and self._own_bytes
+        #: Whether ids can be counted as the kernel writes them.
+        self._counted = (
+            self.direct and not self.engine.specials.always and spec.vocabulary.lengths.max(initial=0) <= LONGEST
+        )
 
     @cached_property
     def tokens(self) -> Tokens:
@@ -168,7 +173,7 @@ class OwnAdapter(Adapter):
             else:
                 batch = self.engine.encode_documents(text, starts, ends, 1)
             if self.direct or self._is_aligned(batch, ends - starts):
-                return batch.ids, batch.offsets, NO_SIZES
+                return batch.ids, batch.offsets, self.own_sizes(batch.ids)
         rows, sizes = [], []
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             document = bytes(text[start:end])
@@ -177,14 +182,14 @@ class OwnAdapter(Adapter):
             sizes.append(sizes_of(spans[:, 0], len(document)))
         return _joined(rows, sizes)
 
-    def visit(
-        self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], use: Callable[..., object]
+    def tally(
+        self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], tally: TokenTally
     ) -> None:
-        """As `Adapter.visit`; the ids are not copied if they are those of the kernel."""
-        if self.direct and not self.engine.specials.always:
-            self.engine.visit_documents(text, starts, ends, lambda ids, offsets: use(ids, offsets, NO_SIZES))
+        """As `Adapter.tally`; ids of the kernel are counted as it writes them."""
+        if self._counted:
+            self.engine.visit_documents(text, starts, ends, tally)
         else:
-            super().visit(text, starts, ends, use)
+            super().tally(text, starts, ends, tally)
 
     def _is_aligned(self, batch: TokenBatch, sizes: NDArray[np.int64]) -> bool:
         """Whether the tokens of each document have as many bytes as the document."""
@@ -273,7 +278,8 @@ class SimpleAdapter(Adapter):
         """The ids of documents in one buffer; bytes that are not UTF-8 are replaced."""
         pairs = zip(starts.tolist(), ends.tolist(), strict=True)
         rows = self.encode_texts([str(text[start:end], "utf-8", "replace") for start, end in pairs])
-        return rows.ids.astype(np.uint32, copy=False), rows.offsets, NO_SIZES
+        ids = rows.ids.astype(np.uint32, copy=False)
+        return ids, rows.offsets, self.own_sizes(ids)
 
     def encode_texts(self, texts: list[str]) -> TokenBatch:
         """The ids of texts."""

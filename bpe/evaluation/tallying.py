@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from bpe.base.threads import in_order, shared_out
 from bpe.base.utf8 import utf8_error
 from bpe.corpus.blocks import Block
 from bpe.errors import error_context
-from bpe.evaluation._tally import COUNT_BITS, TEXT_SUMS, TOKEN_SUMS, TextMarks, tally
+from bpe.evaluation._tally import TEXT_SUMS, TOKEN_SUMS, TextMarks, TokenCounts, TokenTally
 from bpe.evaluation.adapters import Adapter
 from bpe.evaluation.corpora import Corpus
 from bpe.evaluation.grouping import Groups
@@ -36,7 +35,6 @@ COLUMNS = (
     "aligned_ideal",
 )
 INDEX = {name: number for number, name in enumerate(COLUMNS)}
-_MASK = np.uint64((1 << COUNT_BITS) - 1)
 
 
 @dataclass
@@ -80,7 +78,7 @@ def tallies_of(
         ValueError: for text that a tokenizer cannot encode.
 
     """
-    tables = _Tables(adapters)
+    tables = _Tables(adapters, mode)
     groups = [Groups(len(COLUMNS)) for _ in adapters]
     if not all(adapter.thread_safe for adapter in adapters):
         threads = 1
@@ -88,7 +86,7 @@ def tallies_of(
 
     def work(numbered: tuple[int, Block]) -> tuple[int, _Done]:
         number, block = numbered
-        return number, _tally_block(block, adapters, tables, mode)
+        return number, _tally_block(block, adapters, tables)
 
     # An iterable may belong to the caller's thread, and only that thread may wait for a pipe (Ctrl-C).
     share = shared_out if corpus.sources is not None and corpus.sources.regular else in_order
@@ -137,51 +135,47 @@ def _add(
 
 
 class _Tables:
-    """For each thread and tokenizer, the array in which `tally` counts."""
+    """For each thread, its marks and the counts of each tokenizer."""
 
-    def __init__(self, adapters: Sequence[Adapter]) -> None:
-        self._adapters = adapters
+    def __init__(self, adapters: Sequence[Adapter], mode: int) -> None:
+        self._adapters, self._mode = adapters, mode
         self._local = threading.local()
-        self._all: list[list[NDArray[np.uint64]]] = []
+        self._all: list[list[TokenCounts]] = []
         self._lock = threading.Lock()
 
-    def own(self) -> list[NDArray[np.uint64]]:
+    def own(self) -> tuple[TextMarks, list[TokenCounts]]:
         """Those of this thread."""
-        found: list[NDArray[np.uint64]] | None = getattr(self._local, "tables", None)
+        found: tuple[TextMarks, list[TokenCounts]] | None = getattr(self._local, "found", None)
         if found is None:
-            found = [np.left_shift(each.lengths, COUNT_BITS, dtype=np.uint64) for each in self._adapters]
-            self._local.tables = found
+            counts = [TokenCounts(each.lengths) for each in self._adapters]
+            found = self._local.found = (TextMarks(self._mode), counts)
             with self._lock:
-                self._all.append(found)
+                self._all.append(counts)
         return found
 
     def counts(self) -> list[NDArray[np.int64]]:
         """The counts of all threads, by tokenizer; called once, since they are added up in place."""
         if not self._all:
             self.own()
-        for tables in self._all:
-            for table in tables:
-                table &= _MASK
-        first, *others = self._all
-        for tables in others:
-            for total, table in zip(first, tables, strict=True):
-                total += table
-        return [total.view(np.int64) for total in first]
+        first, *others = [[each.counts() for each in counts] for counts in self._all]
+        for counts in others:
+            for total, each in zip(first, counts, strict=True):
+                total += each
+        return first
 
 
-def _tally_block(block: Block, adapters: Sequence[Adapter], tables: _Tables, mode: int) -> _Done:
+def _tally_block(block: Block, adapters: Sequence[Adapter], tables: _Tables) -> _Done:
     """Measure a block's documents, and encode and tally them for each tokenizer."""
     block.check()
     starts, ends = block.documents(empty=True)
-    valid = not block.checked or utf8_error(block.text) is None
-    marks = TextMarks(block.text, starts, ends, mode, valid)
+    marks, counts = tables.own()
+    marks.read(block.text, starts, ends, not block.checked or utf8_error(block.text) is None)
     rows = []
-    for adapter, table in zip(adapters, tables.own(), strict=True):
+    for adapter, own in zip(adapters, counts, strict=True):
         with error_context(block.source or adapter.name):
-            sums = np.empty((len(starts), len(TOKEN_SUMS)), dtype=np.int64)
-            number_f1 = np.empty(len(starts))
-            adapter.visit(block.text, starts, ends, partial(tally, marks, table, sums, number_f1))
-        rows.append(_rows(marks, sums, number_f1))
+            tally = TokenTally(marks, own)
+            adapter.tally(block.text, starts, ends, tally)
+        rows.append(_rows(marks, tally.sums, tally.number_f1))
     size = len(block.text)
     done = _Done(rows, block.begins, block.closes, size)
     block.release()

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import bpe
 from bpe.base._cpu import LEVELS, set_vector_level, vector_level
+from bpe.base._visitor import Visitor
 from bpe.base.threads import shared_out, together
 from bpe.encode import _batch as gather
 from bpe.encode._batch import EncodeJob
@@ -25,6 +26,7 @@ from bpe.encode._encoder import Encoder as Kernel
 from bpe.encode._split_filter import SplitFilter
 from bpe.encode.engine import Engine
 from bpe.encode.tables import pairs_in_words, pairs_of_merges
+from bpe.evaluation._tally import BY_SPACES, TextMarks, TokenCounts, TokenTally
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
 from bpe.tokenizer import engine_of
@@ -609,30 +611,36 @@ def test_documents_of_one_buffer_equal_single_texts(threads: int, monkeypatch: p
 
 @pytest.mark.parametrize("options", [{}, {"model": "char"}, {"superwords": bpe.SuperWords(kind="boundless")}])
 def test_visited_documents_have_the_ids_of_encoded_ones(options: dict[str, Any]) -> None:
-    texts = [text.encode() for text in ("low lower 42", "", "낮은 lowest", "low " * 500)]
+    """Also where a visitor takes the ids of a text in several parts."""
+    texts = [text.encode() for text in ("low lower 42", "", "낮은 lowest", "low " * 50_000, "", "lower")]
     tok = bpe.train(texts=texts, vocab_size=290, **options)
     ends = np.cumsum([len(text) for text in texts])
     starts, buffer, engine = np.concatenate(([0], ends[:-1])), b"".join(texts), engine_of(tok)
-    found: list[tuple[list[int], list[int]]] = []
-    for part in (slice(0, 4), slice(1, 2), slice(0, 0)):
+    for part in (slice(0, 6), slice(1, 2), slice(0, 0)):
         expected = engine.encode_documents(buffer, starts[part], ends[part], 1)
-        engine.visit_documents(
-            buffer, starts[part], ends[part], lambda *got: found.append((got[0].tolist(), [*got[1]]))
-        )
-        assert found.pop() == (expected.ids.tolist(), expected.offsets.tolist())
-    with pytest.raises(RuntimeError, match="stop"):
-        engine.visit_documents(buffer, starts, ends, raise_stop)
+        marks = TextMarks(BY_SPACES).read(buffer, starts[part], ends[part], True)
+        counts = TokenCounts(np.array(tok.token_byte_lengths))
+        tally = TokenTally(marks, counts)
+        engine.visit_documents(buffer, starts[part], ends[part], tally)
+        assert tally.sums[:, 0].tolist() == np.diff(expected.offsets).tolist()
+        assert counts.counts().tolist() == np.bincount(expected.ids, minlength=tok.n_vocab).tolist()
+    few = TokenTally(TextMarks(BY_SPACES).read(buffer, starts, ends, True), TokenCounts(np.array([1])))
+    with pytest.raises(ValueError, match="it must be below 1"):
+        engine.visit_documents(buffer, starts, ends, few)
     assert engine.encode_documents(buffer, starts, ends, 1).to_list() == [tok.encode(text).tolist() for text in texts]
 
 
 def test_visiting_refuses_symbols_without_an_id() -> None:
     engine = engine_of(bpe.train(counts={"hug": 3}, num_merges=2, initial_alphabet="corpus"))
+    starts, ends = np.array([0, 3]), np.array([3, 6])
+    tally = TokenTally(TextMarks(BY_SPACES).read(b"hugbug", starts, ends, True), TokenCounts(np.ones(9)))
     with pytest.raises(ValueError, match="byte 0x62 of the text b'bug' is not in the vocabulary"):
-        engine.visit_documents(b"hugbug", np.array([0, 3]), np.array([3, 6]), raise_stop)
+        engine.visit_documents(b"hugbug", starts, ends, tally)
 
 
-def raise_stop(*_: object) -> None:
-    raise RuntimeError("stop")
+def test_a_visitor_without_a_method_take_is_refused() -> None:
+    with pytest.raises(NotImplementedError, match="Visitor takes no ids"):
+        Visitor().visit(np.array([1], dtype=np.uint32), np.array([0, 1]))
 
 
 def test_documents_outside_the_buffer_are_refused() -> None:

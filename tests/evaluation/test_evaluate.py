@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import bpe
 import bpe.report
 from bpe.evaluation import corpora, grouping, metrics
+from bpe.evaluation._tally import LONGEST
 from bpe.evaluation.adapters import adapt
 from bpe.evaluation.result import Evaluation
 
@@ -496,3 +497,12 @@ def test_an_evaluation_as_a_data_frame_and_a_table(tok: bpe.Tokenizer, other: bp
             result = found[row["tokenizer"]].corpora.get(row["corpus"], found[row["tokenizer"]].total)
             assert row["tokens"] == result["tokens"]
             assert row["bytes_per_token"] == result["bytes_per_token"]
+
+
+def test_tokens_too_long_for_the_table_of_counts_have_their_length() -> None:
+    tok = bpe.train(texts=["ab" * 1024] * 3, vocab_size=266, pretokenizer=None)
+    assert max(tok.token_byte_lengths) > LONGEST
+    text = "ab" * 700 + " abab"
+    (found,) = bpe.evaluate(tok, texts=[text])
+    assert found.to_dict()["tokens"] == len(tok.encode(text))
+    assert found.to_dict()["continued_words"] == 0.5

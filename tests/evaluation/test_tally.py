@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bpe.base._cpu import LEVELS, set_vector_level, vector_level
-from bpe.evaluation._tally import COUNT_BITS, TextMarks, tally
-from bpe.evaluation.adapters import tokens_by_id
+from bpe.evaluation._tally import LONGEST, TextMarks, TokenCounts, TokenTally
+from bpe.evaluation.adapters import NO_SIZES, tokens_by_id
 from bpe.evaluation.shapes import NAMES, shapes_of
 
 VECTORS = vector_level()
@@ -34,7 +34,7 @@ def marked(documents: list[bytes], mode: str) -> TextMarks:
     data = b"".join(documents)
     ends = np.cumsum([len(each) for each in documents], dtype=np.int64)
     starts = ends - np.array([len(each) for each in documents], dtype=np.int64)
-    return TextMarks(data, starts, ends, MODES.index(mode), reference.is_whole(data))
+    return TextMarks(MODES.index(mode)).read(data, starts, ends, reference.is_whole(data))
 
 
 def tokens_of(data: bytes, sizes: list[int]) -> list[bytes]:
@@ -58,72 +58,76 @@ def test_sums_equal_those_of_the_twin(mode: str, documents: list[bytes], sizes: 
     ids = np.array([len(token) for row in rows for token in row], dtype=np.uint32)
     offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
     for given_sizes in (np.empty(0, dtype=np.uint32), ids):
-        table = np.arange(16, dtype=np.uint64) << np.uint64(COUNT_BITS)
-        sums, number_f1 = np.empty((len(rows), 6), dtype=np.int64), np.empty(len(rows))
-        tally(marks, table, sums, number_f1, ids, offsets, given_sizes)
+        counts = TokenCounts(np.arange(16), most=5)  # moved to the totals again and again
+        found = TokenTally(marks, counts)
+        found.add(ids, offsets, given_sizes)
         for number, (data, row) in enumerate(zip(documents, rows, strict=True)):
             assert marks.sums[number].tolist() == naive.text_sums(data, mode)
-            found, f1 = naive.cut_sums(data, naive.cuts_of(row), mode)
-            assert sums[number].tolist() == [len(row), 1, *found]
-            assert number_f1[number] == pytest.approx(f1, abs=1e-10 * (1 + marks.sums[number, 4]))  # rounded to 2**-32
-        counts = (table & np.uint64((1 << COUNT_BITS) - 1)).astype(np.int64)
-        assert counts.tolist() == np.bincount(ids, minlength=16).tolist()
+            cut, f1 = naive.cut_sums(data, naive.cuts_of(row), mode)
+            assert found.sums[number].tolist() == [len(row), 1, *cut]
+            rounding = 1e-10 * (1 + marks.sums[number, 4])  # each is rounded to a multiple of 2**-32
+            assert found.number_f1[number] == pytest.approx(f1, abs=rounding)
+        assert counts.counts().tolist() == np.bincount(ids, minlength=16).tolist()
 
 
+@pytest.mark.parametrize("longest", [LONGEST, 5000])
 @pytest.mark.parametrize("level", LEVELS)
-def test_long_texts_equal_the_twin_at_every_vector_level(level: str) -> None:
+def test_long_texts_equal_the_twin_at_every_vector_level(level: str, longest: int) -> None:
     """Texts that end near the ends of windows and of chunks of blocks; tokens that reach over several of them."""
     rng = random.Random(7)
     text = "".join(rng.choices(PIECES, k=6000)).encode()
     documents = [text[:size] for size in (4095, 4096, 4097, 2047, 2048, 2049, 8192, 0, 12_345)]
-    rows = [tokens_of(data, rng.choices(range(1, 9), k=50) + sizes) for data in documents for sizes in ([], [5000])]
+    rows = [tokens_of(data, rng.choices(range(1, 9), k=50) + sizes) for data in documents for sizes in ([], [longest])]
     documents = [data for data in documents for _ in range(2)]
     ids = np.array([len(token) for row in rows for token in row], dtype=np.uint32)
-    table = np.arange(5001, dtype=np.uint64) << np.uint64(COUNT_BITS)
-    sums, number_f1 = np.empty((len(rows), 6), dtype=np.int64), np.empty(len(rows))
+    counts = TokenCounts(np.arange(longest + 1))
     try:
         set_vector_level(LEVELS[level])
         marks = marked(documents, "script")
-        tally(marks, table, sums, number_f1, ids, np.cumsum([0, *map(len, rows)]), np.empty(0, dtype=np.uint32))
+        found = TokenTally(marks, counts)
+        found.add(ids, np.cumsum([0, *map(len, rows)]), NO_SIZES if longest == LONGEST else ids)
     finally:
         set_vector_level(VECTORS)
     for number, (data, row) in enumerate(zip(documents, rows, strict=True)):
         assert marks.sums[number].tolist() == naive.text_sums(data, "script")
-        assert sums[number].tolist() == [len(row), 1, *naive.cut_sums(data, naive.cuts_of(row), "script")[0]]
+        assert found.sums[number].tolist() == [len(row), 1, *naive.cut_sums(data, naive.cuts_of(row), "script")[0]]
 
 
 def test_documents_whose_tokens_have_another_length_are_not_aligned() -> None:
     marks = marked([b"abc", b"de"], "script")
-    table = np.arange(4, dtype=np.uint64) << np.uint64(COUNT_BITS)
-    sums, number_f1 = np.empty((2, 6), dtype=np.int64), np.empty(2)
-    ids, offsets = np.array([3, 3, 2], dtype=np.uint32), np.array([0, 2, 3])
-    tally(marks, table, sums, number_f1, ids, offsets, np.empty(0, dtype=np.uint32))
-    assert sums.tolist() == [[2, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]]
+    counts = TokenCounts(np.arange(4))
+    found = TokenTally(marks, counts)
+    found.add(np.array([3, 3, 2], dtype=np.uint32), np.array([0, 2, 3]), NO_SIZES)
+    assert found.sums.tolist() == [[2, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]]
 
 
 def test_tokens_that_reach_far_beyond_a_text_leave_no_trace_in_the_next() -> None:
     documents = [b"a" * 64, b"b c" * 30, b"d" * 4096, b"e f" * 30]
     marks = marked(documents, "script")
-    table = np.arange(10_001, dtype=np.uint64) << np.uint64(COUNT_BITS)
+    counts = TokenCounts(np.arange(10_001))
     rows = [[10_000, 1, 10_000], [90], [4095, 9000, 1], [90]]
-    sums, number_f1 = np.empty((4, 6), dtype=np.int64), np.empty(4)
+    found = TokenTally(marks, counts)
     ids = np.array([token for row in rows for token in row], dtype=np.uint32)
-    tally(marks, table, sums, number_f1, ids, np.cumsum([0, *map(len, rows)]), np.empty(0, dtype=np.uint32))
-    assert sums.tolist() == [[3, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0], [3, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]]
+    found.add(ids, np.cumsum([0, *map(len, rows)]), ids)
+    assert found.sums.tolist() == [[3, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0], [3, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]]
 
 
 def test_bad_arrays_are_refused() -> None:
-    marks = marked([b"abc"], "script")
-    table, none = np.zeros(4, dtype=np.uint64), np.empty(0, dtype=np.uint32)
-    sums, number_f1 = np.empty((1, 6), dtype=np.int64), np.empty(1)
-    with pytest.raises(ValueError, match="not below 4"):
-        tally(marks, table, sums, number_f1, np.array([4], dtype=np.uint32), np.array([0, 1]), none)
+    marks, counts = marked([b"abc"], "script"), TokenCounts(np.zeros(4, dtype=np.uint32))
+    ids = np.array([1, 4], dtype=np.uint32)
+    with pytest.raises(ValueError, match="has the id 4; it must be below 4"):
+        TokenTally(marks, counts).add(ids, np.array([0, 2]), NO_SIZES)
     with pytest.raises(ValueError, match="offset"):
-        tally(marks, table, sums, number_f1, np.array([1], dtype=np.uint32), np.array([0, 2]), none)
-    with pytest.raises(ValueError, match="do not fit"):
-        tally(marks, table, sums[:, :5].copy(), number_f1, np.array([1], dtype=np.uint32), np.array([0, 1]), none)
+        TokenTally(marks, counts).add(ids, np.array([0, 3]), NO_SIZES)
+    with pytest.raises(ValueError, match="1 sizes for 2 tokens"):
+        TokenTally(marks, counts).add(ids, np.array([0, 2]), ids[:1])
+    with pytest.raises(ValueError, match="text 1 of 1"):
+        TokenTally(marks, counts).add(ids, np.array([0, 1, 1]), NO_SIZES)
     with pytest.raises(ValueError, match="within"):
-        TextMarks(b"abc", np.array([0]), np.array([4]), 0, True)
+        marks.read(b"abc", np.array([0]), np.array([4]), True)
+    marks.blocks = np.array([2, 3])
+    with pytest.raises(ValueError, match="do not fit"):
+        TokenTally(marks, counts)
 
 
 @given(st.lists(broken.map(lambda data: data[:12]), max_size=8))

@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base._visitor import Visitor
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import Bytes, TextLike
 from bpe.batch import TokenBatch
 from bpe.corpus.blocks import Block, document_cut, safe_cut
 from bpe.corpus.reading import EndCut
 from bpe.encode import _encoder as core
-from bpe.encode.engine import NOTHING, Around, BlockIds, Engine, Visit
+from bpe.encode.engine import NOTHING, Around, BlockIds, Engine
 from bpe.merge._supermerge import SuperMerger
 from bpe.pretokenize.pipeline import Pretokens
 from bpe.pretokenize.pretokenizer import scanner_of
@@ -180,10 +181,12 @@ class BoundlessEngine(MarkedEngine):
         """As `Engine.encode_documents`."""
         return self._joined_batch(super().encode_documents(buffer, starts, ends, threads, around))
 
-    def visit_documents(self, buffer: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], visit: Visit) -> None:
+    def visit_documents(
+        self, buffer: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], visitor: Visitor
+    ) -> None:
         """As `Engine.visit_documents`."""
         batch = self.encode_documents(buffer, starts, ends, 1)
-        visit(batch.ids, batch.offsets)
+        visitor.visit(batch.ids, batch.offsets)
 
     def encode_words(self, blob: NDArray[np.uint8], offsets: NDArray[np.int64]) -> TokenBatch:
         """As `Engine.encode_words`."""
