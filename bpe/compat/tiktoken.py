@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from functools import cached_property
-from typing import Any, Literal, NoReturn
+from functools import cached_property, wraps
+from typing import Any, Literal, NoReturn, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from bpe.base.threads import thread_count
 from bpe.batch import TokenBatch
 from bpe.compat import unstable
 from bpe.compat.id_objects import id_objects
-from bpe.encode._fast_path import short_list
+from bpe.encode import _fast_path
 from bpe.errors import check_int, typed
 from bpe.named import encodings
 from bpe.named.encodings import NamedEncoding, encoding_name_for_model, list_encoding_names
@@ -36,6 +36,8 @@ __all__ = ["Encoding", "encoding_for_model", "encoding_name_for_model", "get_enc
 
 Special = Literal["all"] | AbstractSet[str]
 NotSpecial = Literal["all"] | Collection[str]
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 _NO_NAMES: frozenset[str] = frozenset()
 #: A longer text with special tokens is encoded faster as a batch, which has all parts of it in one call of the kernel.
@@ -75,6 +77,12 @@ def encoding_for_model(model_name: str) -> Encoding:
 
     """
     return get_encoding(encoding_name_for_model(model_name))
+
+
+def _with_fast_list(method: _Method) -> _Method:
+    """Wrap `encode` or `encode_ordinary` in a fast path that handles short texts without a Python frame."""
+    ordinary = method.__name__ == "encode_ordinary"
+    return cast("_Method", wraps(method)(_fast_path.with_fast_list(method, ordinary)))
 
 
 class Encoding:
@@ -130,7 +138,6 @@ class Encoding:
         self._special_tokens: dict[str, int] = encoding.special_tokens  # type: ignore[assignment]
         self._tokenizer: Tokenizer = encoding.tokenizer
         self._engine = engine_of(encoding.tokenizer)
-        self._kernel = self._engine.fast_kernel
         self._decoder = decoder_of(encoding.tokenizer)
         self._special_token_values = set(encoding.special_tokens.values())
         #: What all names of special tokens begin with, and its first character: a text without them has none.
@@ -147,6 +154,7 @@ class Encoding:
 
     # Encoding ---------------------------------------------------------------------------------------------------------
 
+    @_with_fast_list
     def encode_ordinary(self, text: str) -> list[int]:
         """The ids of a text; special tokens in it are ordinary text. A lone surrogate becomes U+FFFD.
 
@@ -155,13 +163,11 @@ class Encoding:
             ValueError: for a byte that has no rank.
 
         """
-        ids = short_list(self._kernel, text, self._numbers)
-        if ids is not None and type(text) is str:
-            return ids
         if not isinstance(text, str):
             raise _no_str(text)
-        return as_list(self._tokenizer.encode(text), self._numbers)
+        return as_list(self._tokenizer.encode(text), self._lists.numbers)
 
+    @_with_fast_list
     def encode(
         self, text: str, *, allowed_special: Special = _NO_NAMES, disallowed_special: NotSpecial = "all"
     ) -> list[int]:
@@ -181,10 +187,9 @@ class Encoding:
         allowed = self._allowed_in(text, allowed_special, disallowed_special)
         if allowed:
             if len(text) > _LONG_TEXT:
-                return as_list(self._engine.encode_batch([text], 1, allowed).ids, self._numbers)
-            return as_list(self._engine.encode(text, allowed), self._numbers)
-        ids = short_list(self._kernel, text, self._numbers)
-        return as_list(self._tokenizer.encode(text), self._numbers) if ids is None else ids
+                return as_list(self._engine.encode_batch([text], 1, allowed).ids, self._lists.numbers)
+            return as_list(self._engine.encode(text, allowed), self._lists.numbers)
+        return as_list(self._tokenizer.encode(text), self._lists.numbers)
 
     def encode_to_numpy(
         self, text: str, *, allowed_special: Special = _NO_NAMES, disallowed_special: NotSpecial = "all"
@@ -210,7 +215,7 @@ class Encoding:
         for each in texts:
             if not isinstance(each, str):
                 raise _no_str(each)
-        return self._lists(self._tokenizer.encode_batch(texts, threads=threads))
+        return self._as_lists(self._tokenizer.encode_batch(texts, threads=threads))
 
     def encode_batch(
         self,
@@ -231,8 +236,8 @@ class Encoding:
         for each in texts:
             allowed = self._allowed_in(each, allowed_special, disallowed_special) or allowed
         if allowed:
-            return self._lists(self._engine.encode_batch(texts, threads, allowed))
-        return self._lists(self._tokenizer.encode_batch(texts, threads=threads))
+            return self._as_lists(self._engine.encode_batch(texts, threads, allowed))
+        return self._as_lists(self._tokenizer.encode_batch(texts, threads=threads))
 
     def encode_with_unstable(
         self, text: str, *, allowed_special: Special = _NO_NAMES, disallowed_special: NotSpecial = "all"
@@ -460,13 +465,14 @@ class Encoding:
         return self._all_names if allowed == "all" else self._all_names & allowed
 
     @cached_property
-    def _numbers(self) -> list[int]:
-        """The ints that lists of ids are made of."""
-        return id_objects(self.max_token_value + 1)
+    def _lists(self) -> _fast_path.ListEncoder:
+        """For the fast paths, with the ints that lists of ids are made of."""
+        prefix = self._prefix if self._special_tokens else None
+        return _fast_path.ListEncoder(self._engine.fast_kernel, id_objects(self.max_token_value + 1), prefix)
 
-    def _lists(self, batch: TokenBatch) -> list[list[int]]:
+    def _as_lists(self, batch: TokenBatch) -> list[list[int]]:
         """A batch as lists."""
-        return as_lists(batch.ids, batch.offsets, self._numbers)
+        return as_lists(batch.ids, batch.offsets, self._lists.numbers)
 
     def _refuse(self, text: str, disallowed: frozenset[str]) -> None:
         """Raise ValueError for the first of these names in a text."""

@@ -4,3 +4,4 @@ from bpe.encode._encoder cimport Encoder
 
 
 cdef object short_ids(Encoder encoder, text)               # an array, or None
+cdef bint may_have_name(str text, str prefix) except -1

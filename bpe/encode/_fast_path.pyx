@@ -23,6 +23,7 @@ from bpe.encode._word_cache cimport (
     MIDDLE_WORD,
     SHORT_WORD,
     Cache,
+    prefetch_front,
     prefetch_line,
     find_front,
     find_long,
@@ -34,13 +35,11 @@ from bpe.encode._word_cache cimport (
 )
 from bpe.encode._workspace cimport Workspace, emit_value
 from bpe.pretokenize._scanner cimport begin, scan
+from cpython.unicode cimport PyUnicode_Contains, PyUnicode_FindChar, PyUnicode_GET_LENGTH
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
 cnp.import_array()
-
-cdef extern from "Python.h":
-    Py_ssize_t PyUnicode_GET_LENGTH(object text)
 
 cdef extern from *:
     """
@@ -104,20 +103,68 @@ cdef object short_ids(Encoder encoder, text):
     return None
 
 
-def short_list(Encoder encoder, text, list numbers not None):
-    """The ids of a short text as a list; None if `encode_short` does not take it, or without an encoder.
+cdef class ListEncoder:
+    """Encodes short texts to lists of int, for methods that `with_fast_list` wraps.
 
-    `numbers` is `list(range(n))`, as for `as_list`.
+    `numbers` is `tuple(range(n))`, as for `as_list`. `prefix` is what the names of all special tokens begin with, None
+    if there are no special tokens. Without an encoder, every text is passed on.
     """
-    cdef Workspace space
-    cdef list ids = None
-    if encoder is None:
-        return None
-    space = encoder.workspace()
-    if encode_short(encoder, space, text):
-        ids = list_of(space.out.data, <Py_ssize_t>space.out.n, numbers)
-    encoder.give_back(space)
-    return ids
+
+    cdef Encoder encoder
+    cdef readonly tuple numbers
+    cdef str prefix
+
+    def __init__(self, Encoder encoder, tuple numbers not None, str prefix):
+        self.encoder, self.numbers, self.prefix = encoder, numbers, prefix
+
+    cdef list short_list(self, str text):
+        """The ids of a short text; None if `encode_short` does not take it, or without an encoder."""
+        cdef Workspace space
+        cdef list ids = None
+        if self.encoder is None:
+            return None
+        space = self.encoder.workspace()
+        if encode_short(self.encoder, space, text):
+            ids = list_of(space.out.data, <Py_ssize_t>space.out.n, self.numbers)
+        self.encoder.give_back(space)
+        return ids
+
+    cdef bint has_no_name(self, str text, dict options) except -1:
+        """Whether no special token is sought: `disallowed_special=()` alone, or no options and no name in the text."""
+        if options:
+            return len(options) == 1 and options.get("disallowed_special") is NO_NAMES
+        return self.prefix is None or not may_have_name(text, self.prefix)
+
+
+cdef bint may_have_name(str text, str prefix) except -1:
+    """Whether a text may have a name that begins with `prefix`. Its first character is sought first: that is faster."""
+    if prefix == "":
+        return True
+    if PyUnicode_FindChar(text, prefix[0], 0, PyUnicode_GET_LENGTH(text), 1) < 0:
+        return False
+    return PyUnicode_Contains(text, prefix)
+
+
+def with_fast_list(method, bint ordinary):
+    """`Encoding.encode` of tiktoken's interface, or `encode_ordinary`, with a fast path; `method` handles other calls.
+
+    The encoding's `_lists` is a `ListEncoder`.
+    """
+
+    def encode_ordinary(self, text):
+        cdef ListEncoder lists = self._lists
+        ids = lists.short_list(text) if type(text) is str else None
+        return method(self, text) if ids is None else ids
+
+    def encode(self, text, **options):
+        cdef ListEncoder lists = self._lists
+        if type(text) is str and lists.has_no_name(text, options):
+            ids = lists.short_list(text)
+            if ids is not None:
+                return ids
+        return method(self, text, **options)
+
+    return encode_ordinary if ordinary else encode
 
 
 cdef bint are_plain(dict options, bint batch) except -1:
@@ -215,8 +262,14 @@ cdef bint append_short(
         feed.n_found, feed.next, feed.within = n, 0, 0
         n = split_each(feed, &encoder.splits.tables, PIECES, space.chunk.part)
         start, end = feed.part_start, feed.part_end
-    for i in range(n):                                     # prefetches for all misses before the first is looked up
-        values[i] = find_recent(cache, text + start[i], end[i] - start[i], readable, &lo[i], &hi[i])
+    for i in range(n):                                     # prefetches for all before the first is looked up
+        set_keys(cache, text + start[i], end[i] - start[i], readable, &lo[i], &hi[i])
+    for i in range(n):
+        values[i] = 0
+        if end[i] - start[i] <= SHORT_WORD:
+            values[i] = find_front(cache, lo[i])
+            if values[i] == 0:
+                prefetch_line(cache.words, hash_word(lo[i], EMPTY_KEY))
     for i in range(n):
         value = values[i]
         if value == 0:
@@ -233,27 +286,23 @@ cdef bint append_short(
     return True
 
 
-cdef inline uint64_t find_recent(
+cdef inline void set_keys(
     const Cache* cache, const byte_t* word, Py_ssize_t length, const byte_t* readable, uint64_t* lo, uint64_t* hi
 ) noexcept nogil:
-    """The value of a word in the front table; if there is none, 0, and its line of the shared table is prefetched.
+    """Set the keys of a word, and prefetch the first line where it may be.
 
-    `lo` and `hi` are set to its keys; for a word of more than MIDDLE_WORD bytes, `lo` is its hash.
+    For a word of more than MIDDLE_WORD bytes, `lo` is its hash.
     """
-    cdef uint64_t value = 0
     hi[0] = EMPTY_KEY
     if length <= SHORT_WORD:
         lo[0] = short_key(word, length, readable)
-        value = find_front(cache, lo[0])
-        if value == 0:
-            prefetch_line(cache.words, hash_word(lo[0], EMPTY_KEY))
+        prefetch_front(cache, lo[0])
     elif length <= MIDDLE_WORD:
         memcpy(lo, word, 8)
         hi[0] = short_key(word + 8, length - 8, readable)
         prefetch_line(cache.words, hash_word(lo[0], hi[0]))
     else:
         lo[0] = hash_bytes(word, length)
-    return value
 
 
 cdef inline uint64_t find_shared(

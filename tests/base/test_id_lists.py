@@ -10,20 +10,21 @@ import pytest
 
 from bpe.base._id_lists import as_array, as_list, as_lists
 
-NUMBERS = list(range(1000, 1300)) + list(range(300))  # not what a caller passes: it shows what is taken from the table
+#: Not what a caller passes: it shows what is taken from the table.
+NUMBERS = (*range(1000, 1300), *range(300))
 
 
 @pytest.mark.parametrize("ids", [[], [0], [299, 0, 5, 5], [599, 600, 2**32 - 1]])
 def test_numbers_are_taken_from_the_table_or_made(ids) -> None:
     array = np.array(ids, dtype=np.uint32)
     assert as_list(array, NUMBERS) == [NUMBERS[i] if i < 600 else i for i in ids]
-    assert as_list(array, []) == array.tolist() == as_list(array, list(range(10**6)))
+    assert as_list(array, ()) == array.tolist() == as_list(array, tuple(range(10**6)))
 
 
 def test_references_are_counted() -> None:
     number = 10**6
     before = sys.getrefcount(number)
-    found = as_list(np.zeros(1000, dtype=np.uint32), [number])
+    found = as_list(np.zeros(1000, dtype=np.uint32), (number,))
     assert sys.getrefcount(number) >= before + 1000
     del found
     gc.collect()
@@ -33,14 +34,14 @@ def test_references_are_counted() -> None:
 def test_rows() -> None:
     ids = np.arange(6, dtype=np.uint32)
     offsets = np.array([0, 2, 2, 6], dtype=np.int64)
-    assert as_lists(ids, offsets, list(range(10))) == [[0, 1], [], [2, 3, 4, 5]]
-    assert as_lists(ids[:0], offsets[:1], []) == []
+    assert as_lists(ids, offsets, tuple(range(10))) == [[0, 1], [], [2, 3, 4, 5]]
+    assert as_lists(ids[:0], offsets[:1], ()) == []
 
 
 @pytest.mark.parametrize("offsets", [[0, 7], [-1, 2], [3, 2], [0, 4, 2**62]])
 def test_offsets_outside_the_ids_are_refused(offsets) -> None:
     with pytest.raises(ValueError, match="of 6 ids"):
-        as_lists(np.arange(6, dtype=np.uint32), np.array(offsets, dtype=np.int64), [])
+        as_lists(np.arange(6, dtype=np.uint32), np.array(offsets, dtype=np.int64), ())
 
 
 @pytest.mark.parametrize(
@@ -48,9 +49,9 @@ def test_offsets_outside_the_ids_are_refused(offsets) -> None:
 )
 def test_other_arrays_are_refused(ids) -> None:
     with pytest.raises(TypeError, match="must be uint32, 1-D and contiguous"):
-        as_list(ids, [])
+        as_list(ids, ())
     with pytest.raises(TypeError):
-        as_list([1], [])  # type: ignore[arg-type]
+        as_list([1], ())  # type: ignore[arg-type]
 
 
 def test_lists_of_int_are_arrays() -> None:

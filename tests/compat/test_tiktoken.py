@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+import inspect
 import pickle
 import subprocess
 import sys
@@ -18,6 +20,7 @@ from hypothesis import strategies as st
 
 import bpe
 import bpe.compat.tiktoken as tiktoken
+from bpe.compat.id_objects import id_objects
 from bpe.formats.openai_encodings import ENCODINGS
 
 END, USER = "<|endoftext|>", "<|user|>"
@@ -33,6 +36,13 @@ def small(pat_str: str = GPT2) -> tiktoken.Encoding:
     """A small encoding with two special tokens and a gap in its ids."""
     ranks = bpe.train(texts=TEXTS, vocab_size=290, pretokenizer="gpt2").vocab()
     return tiktoken.Encoding("small", pat_str=pat_str, mergeable_ranks=ranks, special_tokens={END: 290, USER: 295})
+
+
+@cache
+def with_names(*names: str) -> tiktoken.Encoding:
+    """The same encoding with other special tokens."""
+    special = {name: 290 + number for number, name in enumerate(names)}
+    return tiktoken.Encoding("named", pat_str=GPT2, mergeable_ranks=small()._mergeable_ranks, special_tokens=special)
 
 
 @pytest.fixture
@@ -89,6 +99,30 @@ def test_batches_are_the_texts_one_by_one(texts) -> None:
     assert enc.encode_ordinary_batch(texts, num_threads=3) == [enc.encode_ordinary(text) for text in texts]
     assert enc.decode_batch(rows) == texts
     assert enc.decode_bytes_batch(rows) == [text.encode() for text in texts]
+
+
+@given(
+    TEXT, st.sampled_from([{}, {"disallowed_special": ()}, {"allowed_special": "all"}, {"disallowed_special": {"low"}}])
+)
+def test_the_fast_path_gives_the_lists_of_the_methods(text, options) -> None:
+    """Also for names that begin with nothing in common, and for no names."""
+
+    def result(encode: Callable[..., list[int]], enc: tiktoken.Encoding) -> object:
+        try:
+            return encode(enc, text, **options)
+        except ValueError as error:
+            return str(error)
+
+    for enc in (small(), with_names("low", "new"), with_names()):
+        assert result(tiktoken.Encoding.encode, enc) == result(inspect.unwrap(tiktoken.Encoding.encode), enc)
+        assert enc.encode_ordinary(text) == inspect.unwrap(tiktoken.Encoding.encode_ordinary)(enc, text)
+
+
+def test_ints_of_lists_are_not_visited_by_the_garbage_collector() -> None:
+    numbers = id_objects(1000)
+    gc.collect()
+    assert numbers[:1000] == tuple(range(1000))
+    assert not gc.is_tracked(numbers)
 
 
 def test_short_texts_of_other_types() -> None:
