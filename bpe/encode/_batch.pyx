@@ -202,7 +202,9 @@ cdef class EncodeJob:
         self.copies = copies
         if size:
             text = &buffer[0]
-            self.buffer_end = NULL if copies else text + size
+            self.buffer_end = text + size
+            if copies:
+                self.buffer_end = NULL
         self.held.append(buffer)
         for i in range(starts.shape[0]):
             start, end = starts[i], ends[i]                # read once: the arrays may be a caller's
