@@ -179,6 +179,7 @@ def _call(call: Callable[[Any, list[str], list[list[int]]], Any], ids: list[list
 def accelerated(path: Path, vocab: str, ranks: Path, folder: str, repeat: int) -> list[dict[str, Any]]:
     """The measurements of one file and one vocabulary, for a tokenizer of transformers and its accelerated copy."""
     import numpy as np
+    import torch  # noqa: F401 (so that no call that is timed imports it)
     from transformers import PreTrainedTokenizerFast
 
     import bpe

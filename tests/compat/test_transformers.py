@@ -427,9 +427,9 @@ def test_tokenizer_objects_in_files_pickles_and_training(objects: tuple[Any, Any
         assert again[0](TEXTS)["input_ids"] == again[1](TEXTS)["input_ids"]
 
 
-#: What servers call on a tokenizer: the members of vLLM's `TokenizerBase` (but `encode_one` and `max_token_id`, which
+#: What vLLM calls on a tokenizer: the members of its `TokenizerBase` (but `encode_one` and `max_token_id`, which
 #: its own classes add) and those that its detokenizer calls; and what batches, templates and saving need beside them.
-SERVERS = (
+VLLM = (
     "sep_token", "pad_token",
     "all_special_tokens", "all_special_ids", "bos_token_id", "eos_token_id", "pad_token_id", "is_fast", "vocab_size",
     "max_len_single_sentence", "truncation_side", "padding_side", "chat_template", "added_tokens_decoder",
@@ -439,9 +439,17 @@ SERVERS = (
 )  # fmt: skip
 
 
+#: What SGLang uses of a tokenizer, of which it has no protocol: what its detokenizer manager and `get_tokenizer` call,
+#: and the members for text, ids and chats that its tokenizer manager and chat handler need.
+SGLANG = (
+    "__call__", "encode", "decode", "batch_decode", "apply_chat_template", "chat_template", "get_added_vocab",
+    "bos_token_id", "eos_token_id", "all_special_ids",
+)  # fmt: skip
+
+
 def test_members_that_servers_use(both: tuple[Any, Any]) -> None:
     own, fast = both
-    for name in SERVERS:
+    for name in (*VLLM, *SGLANG):
         assert hasattr(fast, name) == hasattr(own, name), name
     for name in READ_ONLY:
         if hasattr(own, name):
@@ -463,3 +471,17 @@ def test_cached_tokenizer_of_vllm() -> None:
     cached.__class__ = CachedTokenizer
     assert cached.encode("the low") == fast.encode("the low")
     assert cached.decode(fast.encode("the low")) == fast.decode(fast.encode("the low"))
+
+
+def test_calls_of_sglang(both: tuple[Any, Any]) -> None:
+    """What its managers do: they check the class, keep ids of their own on the tokenizer, and decode rows of ids."""
+    own, fast = both[0], copy.copy(both[1])
+    assert isinstance(fast, transformers.PreTrainedTokenizerFast)
+    fast.additional_stop_token_ids = set(fast.get_added_vocab().values())
+    assert fast.additional_stop_token_ids == set(own.get_added_vocab().values())
+    assert fast.encode("") == own.encode("")
+    rows = own(TEXTS)["input_ids"]
+    assert fast(TEXTS)["input_ids"] == rows
+    for skip in (False, True):
+        options = {"skip_special_tokens": skip, "spaces_between_special_tokens": True}
+        assert fast.batch_decode([*rows, []], **options) == own.batch_decode([*rows, []], **options)
