@@ -150,6 +150,9 @@ class OwnAdapter(Adapter):
             self.direct and not self.engine.specials.always and spec.vocabulary.lengths.max(initial=0) <= LONGEST
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.tokenizer, self.name)
+
     @cached_property
     def tokens(self) -> Tokens:
         """The tokens by id."""

@@ -206,6 +206,19 @@ class Vocab:
         return reachability(self.adapter, self.shapes.whole)
 
 
+def _drawn_in_all(
+    results: Sequence[CorpusResult], totals: Sequence[NDArray[np.float64]], settings: Settings
+) -> NDArray[np.float64] | None:
+    """The sums of all corpora: each is resampled by itself; one that cannot be counts as it is."""
+    parts = [result.draws for result in results]
+    if all(part is None for part in parts):
+        return None
+    found = np.zeros((settings.resamples, len(INDEX)))
+    for part, total in zip(parts, totals, strict=True):
+        found += total if part is None else part
+    return found
+
+
 class TokenizerResult:
     """The metrics of one tokenizer.
 
@@ -233,16 +246,6 @@ class TokenizerResult:
         results: list[CorpusResult] = []
         totals: list[NDArray[np.float64]] = []
 
-        def drawn_in_all() -> NDArray[np.float64] | None:
-            """Each corpus is resampled by itself; one that cannot be counts as it is."""
-            parts = [result.draws for result in results]
-            if all(part is None for part in parts):
-                return None
-            found = np.zeros((settings.resamples, len(INDEX)))
-            for part, total in zip(parts, totals, strict=True):
-                found += total if part is None else part
-            return found
-
         for name, (one, draws) in tallies.items():
             totals.append(draws.rows[number].sum(axis=0))
             own = partial(draws.of, number)
@@ -251,7 +254,9 @@ class TokenizerResult:
         counts = sum(others, first)
         documents = sum(result.documents for result in results)
         total = np.sum(totals, axis=0)
-        self.total = CorpusResult("", counts, total, documents, drawn_in_all, self.vocab, settings)
+        self.total = CorpusResult(
+            "", counts, total, documents, partial(_drawn_in_all, results, totals, settings), self.vocab, settings
+        )
         self.corpora = {} if list(tallies) == [""] else {result.name: result for result in results}
         self.counts = self.total.counts
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,6 +126,11 @@ class TokenizerSpec:
                 pretokenizer = pretokenizer.with_timeout(timeout)
         object.__setattr__(self, "pretokenizer", pretokenizer)
         object.__setattr__(self, "normalizer", as_normalizer(self.normalizer))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields, for pickling and copying, which the empty mappings of the defaults refuse."""
+        plain = {name: dict(getattr(self, name)) for name in ("special_tokens", "token_flags")}
+        return {**vars(self), **plain}
 
 
 def has_text_marks(spec: TokenizerSpec) -> bool:

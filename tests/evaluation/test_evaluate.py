@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+import pickle
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -506,3 +508,14 @@ def test_tokens_too_long_for_the_table_of_counts_have_their_length() -> None:
     (found,) = bpe.evaluate(tok, texts=[text])
     assert found.to_dict()["tokens"] == len(tok.encode(text))
     assert found.to_dict()["continued_words"] == 0.5
+
+
+def test_evaluations_and_specs_are_pickled_and_copied() -> None:
+    texts = {"x": ["low lower", "newest"] * 5, "y": ["lowest <e>", "wider"] * 5}
+    for names in ([], ["<e>"]):
+        tok = bpe.train(texts=texts["x"], vocab_size=262, special_tokens=names)
+        result = bpe.evaluate([tok, tok], texts=texts)
+        for same in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
+            assert same.to_dict() == result.to_dict()
+        for spec in (pickle.loads(pickle.dumps(tok.spec)), copy.deepcopy(tok.spec)):
+            assert bpe.Tokenizer.from_spec(spec) == tok
