@@ -9,7 +9,6 @@ tokenizer.json. Memory is limited to 2 GB over what the process has, and each fi
 
 from __future__ import annotations
 
-import argparse
 import base64
 import importlib.util
 import json
@@ -45,7 +44,8 @@ def loaded(path: Path) -> ModuleType:
     return module
 
 
-mutated: Callable[[random.Random, bytes], bytes] = loaded(HERE / "check_mutations.py").mutated
+MUTATIONS = loaded(HERE / "check_mutations.py")
+mutated: Callable[[random.Random, bytes], bytes] = MUTATIONS.mutated
 
 
 def originals() -> dict[str, dict[str, bytes]]:
@@ -186,9 +186,6 @@ if __name__ == "__main__":
     import logging
 
     logging.getLogger("bpe").setLevel(logging.ERROR)
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("count", type=int, nargs="?", default=2000)
-    parser.add_argument("seed", type=int, nargs="?", default=0)
-    options = parser.parse_args()
+    options = MUTATIONS.arguments(__doc__, 2000)
     read = check(options.count, options.seed)
     print(f"{options.count} damaged files of each format; loaded: {read}; the others were refused")

@@ -9,6 +9,7 @@ the tokenizer must say so. NAME is the beginning of the names to check. Exit sta
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import lzma
@@ -184,11 +185,14 @@ def there_and_back(tok: bpe.Tokenizer, folder: Path) -> dict[str, str]:
 
 def main() -> int:
     """Check all vocabularies; the exit status."""
-    size = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000_000
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("size", metavar="BYTES", type=int, nargs="?", default=2_000_000)
+    parser.add_argument("name", metavar="NAME", nargs="?", default="")
+    options = parser.parse_args()
     bad = False
     with TemporaryDirectory() as name:
-        for vocabulary, tok, reference in vocabularies(Path(name), sys.argv[2] if len(sys.argv) > 2 else ""):
-            wrong = compare(tok, reference, size)
+        for vocabulary, tok, reference in vocabularies(Path(name), options.name):
+            wrong = compare(tok, reference, options.size)
             with TemporaryDirectory() as folder:
                 formats = there_and_back(tok, Path(folder))
             bad |= wrong > 0 or any(result.startswith("WRONG") for result in formats.values())

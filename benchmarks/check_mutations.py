@@ -166,10 +166,15 @@ def check(count: int, seed: int) -> dict[str, int]:
     return found
 
 
+def arguments(about: str | None, count: int) -> argparse.Namespace:
+    """The arguments COUNT, `count` by default, and SEED of a check."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("count", metavar="COUNT", type=int, nargs="?", default=count)
+    parser.add_argument("seed", metavar="SEED", type=int, nargs="?", default=0)
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("count", type=int, nargs="?", default=20_000)
-    parser.add_argument("seed", type=int, nargs="?", default=0)
-    options = parser.parse_args()
+    options = arguments(__doc__, 20_000)
     read = check(options.count, options.seed)
     print(f"{options.count} mutations of each kind; read correctly: {read}; the others were refused")

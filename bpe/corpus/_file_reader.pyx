@@ -84,7 +84,7 @@ cdef class FileReader:
     Args:
         file: the descriptor of the open file.
         source: its name, for errors.
-        size: its bytes; fewer are an error.
+        size: its bytes, more than 0; fewer are an error.
         separators, keep: as for `Block`.
         strings: what must not be cut: separators and special tokens.
         checked: whether the text must be UTF-8.

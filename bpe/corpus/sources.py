@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, overload
 
 import numpy as np
 
@@ -324,6 +324,16 @@ class Sources:
         return found or [Unit(number, 0, None, file.size)]
 
     # Reading ----------------------------------------------------------------------------------------------------------
+
+    @overload
+    def blocks(
+        self, cut: EndCut | None, threads: int, *, start: Position | None = None, times: int = 1
+    ) -> Generator[Block, None, None]: ...
+
+    @overload
+    def blocks(
+        self, cut: EndCut | None, threads: int, *, uncut: list[bytes] | None
+    ) -> Generator[Block | FileReader, None, None]: ...
 
     def blocks(
         self,

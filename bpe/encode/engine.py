@@ -461,7 +461,7 @@ class Engine:
 
     def encode_blocks(
         self,
-        blocks: Iterator[Block],
+        blocks: Iterator[Any],
         threads: int,
         n_bytes: int,
         *,
@@ -476,7 +476,7 @@ class Engine:
         One call takes a limited number of blocks, and none after `most` bytes; it returns None when there are no more.
 
         Args:
-            blocks: an iterator, on which only one thread at a time calls `next`.
+            blocks: an iterator of blocks and of `FileReader`s, on which only one thread at a time calls `next`.
             threads: the number of threads.
             n_bytes: the approximate size of the text.
             allowed: special tokens to find.

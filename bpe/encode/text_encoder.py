@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from bpe.base.threads import in_order, thread_count
 from bpe.base.utf8 import TextLike, no_text, to_bytes
 from bpe.batch import TokenBatch
+from bpe.corpus._file_reader import FileReader
 from bpe.corpus.blocks import Block, PathLike
 from bpe.corpus.documents import Documents, arrow_documents
 from bpe.corpus.reading import EncodingErrors
@@ -352,7 +353,7 @@ class TextEncoder:
 
     def block_ids(
         self,
-        blocks: Iterator[Block],
+        blocks: Iterator[Block | FileReader],
         threads: int,
         n_bytes: int,
         allowed: frozenset[str],

@@ -55,11 +55,6 @@ static inline uint64_t bpe_find_pair(const bpe_merges *merges, uint32_t left, ui
     return slot->merge;
 }
 
-/* Prefetch what the look-up of a pair reads first. */
-static inline void bpe_prefetch_pair(const bpe_merges *merges, uint32_t left, uint32_t right) {
-    __builtin_prefetch(&merges->filter[bpe_filter_word(merges, bpe_pair_hash((uint64_t)left << 32 | right))]);
-}
-
 /* Up to 64 symbols that become tokens. A token is at the position of its first symbol. */
 typedef struct {
     uint32_t token[64];
@@ -74,16 +69,6 @@ static inline void bpe_set_merge(bpe_row *row, ptrdiff_t at, uint64_t merge) {
     row->priority[at] = (int32_t)(((uint32_t)(merge >> 32) << 6 | (uint32_t)at) ^ 0x80000000u);
 }
 
-/* Prefetch for the look-ups after each merge that no neighbour comes before: these are done early, one after the other. */
-static inline void bpe_prefetch_row(const bpe_row *row, const bpe_merges *merges) {
-    for (ptrdiff_t i = 0; i < row->n - 1; i++) {
-        int32_t own = row->priority[i];
-        if (own >= 0 || (i && row->priority[i - 1] < own) || (i < row->n - 2 && row->priority[i + 1] < own)) continue;
-        if (i) bpe_prefetch_pair(merges, row->token[i - 1], row->result[i]);
-        if (i < row->n - 2) bpe_prefetch_pair(merges, row->result[i], row->token[i + 2]);
-    }
-}
-
 /* The row of 1 to 64 bytes; `ids` has the token of each byte. */
 static inline void bpe_row_of_bytes(
     bpe_row *row, const bpe_merges *merges, const uint32_t *ids, const uint8_t *piece, ptrdiff_t n) {
@@ -91,7 +76,6 @@ static inline void bpe_row_of_bytes(
     for (ptrdiff_t i = 0; i < n; i++) row->token[i] = ids[piece[i]];
     for (ptrdiff_t i = 0; i < n - 1; i++)
         bpe_set_merge(row, i, merges->of_bytes[piece[i] | (size_t)piece[i + 1] << 8]);
-    bpe_prefetch_row(row, merges);
 }
 
 static inline void bpe_row_of_symbols(bpe_row *row, const bpe_merges *merges, const uint32_t *symbols, ptrdiff_t n) {

@@ -21,7 +21,7 @@ from bpe.merge._high_merges import HighMerges
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables
 from bpe.pretokenize._piece_scanner import PieceRules
-from bpe.pretokenize.character_classes import UNDIVIDED
+from bpe.pretokenize.patterns import UNDIVIDED
 from bpe.pretokenize.unit_rules import Units, is_number
 from bpe.vocab.vocabulary import Vocabulary
 

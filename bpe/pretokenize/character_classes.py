@@ -1,4 +1,4 @@
-"""The classes of characters by which the kernel divides text into units, and what divides it.
+"""The classes of characters by which the kernel divides text into units.
 
 Not here: which pretokenizers have units (`unit_rules.py`), and the scan (`_piece_scanner.pyx`).
 """
@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from bpe.text.character_sets import codes
 
-#: What divides a text, as in `_piece_scanner.pyx`.
-UNDIVIDED, NUMBERS, SIGNS = 0, 1, 2
 #: The bits of a class.
 DIGIT, NUMBER, LETTER, SPACE = 1, 2, 4, 8
 #: The number of code points that have a class. All later ones have none in Unicode 16, which the patterns follow.

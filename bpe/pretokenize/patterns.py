@@ -118,6 +118,10 @@ SUPERBPE_UNITS = rf"{_GROUPS}|\P{{N}}+"
 SUPERBPE_V2_WORDS = _cased("", r"\p{N}{1,3}")
 SUPERBPE_V2_UNITS = r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]{2,}[\r\n/]*| +(?!\S)"
 
+#: What divides a text into units, as in `_piece_scanner.pyx`.
+UNDIVIDED, NUMBERS, SIGNS = 0, 1, 2
+#: The patterns of units → what divides a text; the text between their matches is kept.
+UNIT_PATTERNS: dict[str, int] = {SUPERBPE_UNITS: NUMBERS, SUPERBPE_V2_UNITS: SIGNS}
 #: The patterns of `_word_scanner.pyx` → whether it is the cased one.
 WORD_PATTERNS: dict[str, bool] = {SUPERBPE_WORDS: False, SUPERBPE_V2_WORDS: True}
 

@@ -21,14 +21,13 @@ from bpe.errors import check_choice, shown, typed
 from bpe.pretokenize import _scanner as scan
 from bpe.pretokenize import _word_scanner as words
 from bpe.pretokenize._piece_scanner import PieceRules, unit_spans
-from bpe.pretokenize.character_classes import NUMBERS, SIGNS, character_classes
+from bpe.pretokenize.character_classes import character_classes
 from bpe.pretokenize.patterns import (
     ALIASES,
     METASPACE,
     PATTERNS,
     SPELLINGS,
-    SUPERBPE_UNITS,
-    SUPERBPE_V2_UNITS,
+    UNIT_PATTERNS,
     WHOLE,
     WORD_PATTERNS,
 )
@@ -220,9 +219,8 @@ class Pretokenizer:
         found_ends: list[NDArray[np.int64]] = [ends[:0]]
         left = np.arange(len(starts))
         if self.gaps == "keep" and len(data):
-            rules = _unit_rules(self.pattern)
-            if rules is not None:
-                return unit_spans(rules, data, starts, ends)
+            if self.pattern in UNIT_PATTERNS:
+                return unit_spans(_unit_rules(self.pattern), data, starts, ends)
             if self.pattern in WORD_PATTERNS:
                 first, last, left = words.spans(WORD_PATTERNS[self.pattern], data, starts, ends)
                 found.append(first)
@@ -532,8 +530,7 @@ def _check_intersections(pattern: str) -> None:
 
 
 @cache
-def _unit_rules(pattern: str) -> PieceRules | None:
-    """How the kernel finds the units of a superword pattern; None for any other pattern."""
-    kind = {SUPERBPE_UNITS: NUMBERS, SUPERBPE_V2_UNITS: SIGNS}.get(pattern)
+def _unit_rules(pattern: str) -> PieceRules:
+    """How the kernel finds the units of a pattern of UNIT_PATTERNS; it finds no pieces by these rules."""
     none = np.zeros(256, dtype=np.uint8)
-    return None if kind is None else PieceRules(none, none, kind, character_classes())
+    return PieceRules(none, none, UNIT_PATTERNS[pattern], character_classes())

@@ -519,8 +519,9 @@ _SECONDS_PER_CHARACTER = 1e-4
 class Deadline:
     """A time limit for matching the patterns of several steps on the pieces of one text.
 
-    It limits the processor time of the thread, so that a busy machine does not fail. Asking for that takes ten times as
-    long as reading the clock, whose time is never less: it is asked for only when the clock has passed the limit.
+    The limit is one of the thread's processor time, so that a busy machine does not fail. Reading that time takes ten
+    times as long as reading the clock. No thread uses more time than passes, so it is read only after the clock has
+    passed the limit.
 
     Args:
         n_chars: the number of characters in the text.

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.pretokenize.character_classes import DIGIT, N_CLASSES, NUMBER, NUMBERS, SIGNS, UNDIVIDED, character_classes
-from bpe.pretokenize.patterns import SUPERBPE_UNITS, SUPERBPE_V2_UNITS
+from bpe.pretokenize.character_classes import DIGIT, N_CLASSES, NUMBER, character_classes
+from bpe.pretokenize.patterns import NUMBERS, UNDIVIDED, UNIT_PATTERNS
 from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
 from bpe.pretokenize.steps import DIGIT_GROUPS, ByteLevel, Digits, Split
 from bpe.text.character_sets import codes
@@ -49,10 +49,10 @@ def units_of(pretokenizer: Pretokenizer | None) -> Units | None:
     if pretokenizer.add_prefix_space:
         return None
     pattern = pretokenizer.pattern
-    if pattern == _ONE_PATTERN or (pattern == SUPERBPE_UNITS and pretokenizer.gaps == "keep"):
+    if pattern == _ONE_PATTERN:
         return Units(NUMBERS, character_classes())
-    if pattern == SUPERBPE_V2_UNITS and pretokenizer.gaps == "keep":
-        return Units(SIGNS, character_classes())
+    if pattern in UNIT_PATTERNS and pretokenizer.gaps == "keep":
+        return Units(UNIT_PATTERNS[pattern], character_classes())
     return None
 
 
