@@ -6,7 +6,15 @@ from bpe.encode._whole_words cimport WholeWords
 from bpe.encode._word_cache cimport Cache
 from bpe.encode._workspace cimport Workspace
 from bpe.merge._merger cimport Merger
+from bpe.merge._merging cimport TOGETHER
 from libc.stdint cimport uint64_t
+
+cdef struct NewWords:         # pieces of a chunk that no table has, which are merged together
+    size_t n
+    const byte_t* word[TOGETHER]
+    Py_ssize_t size[TOGETHER]  # in bytes
+    Py_ssize_t number[TOGETHER]  # in the chunk
+    uint64_t keys[TOGETHER][2]  # as for `merge_and_cache`
 
 cdef class Values:
     """Computes the ids of pieces. Immutable once the whole words are set."""
@@ -17,7 +25,13 @@ cdef class Values:
     cdef bint unsplit         # no pretoken is split, so that the cache may have whole words
 
     cdef int look_up(self, Workspace space) except -1 nogil
-    cdef int find_other(self, Workspace space, size_t i, uint64_t* value) except -1 nogil
+    cdef uint64_t find_other(self, Workspace space, size_t i) noexcept nogil
+    cdef int add_other(self, Workspace space, size_t i, NewWords* new) except -1 nogil
+    cdef int add(
+        self, Workspace space, NewWords* new, Py_ssize_t number, const byte_t* word, Py_ssize_t size, uint64_t lo,
+        uint64_t hi,
+    ) except -1 nogil
+    cdef int merge_new(self, Workspace space, NewWords* new) noexcept nogil
     cdef int merge_and_cache(
         self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi, uint64_t* value
     ) except -1 nogil  # no `except? 0`, which takes the GIL at each 0

@@ -32,6 +32,7 @@ from bpe.encode._word_cache cimport (
 )
 from bpe.encode._workspace cimport Workspace
 from bpe.merge._merger cimport Merger
+from bpe.merge._merging cimport SHORT, TOGETHER, Row, tokens_of
 from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
@@ -42,16 +43,15 @@ cdef class Values:
         self.merger, self.marked = merger, marked
 
     cdef int look_up(self, Workspace space) except -1 nogil:
-        """Find the values of the pieces of the chunk that the front table does not have; merge new ones.
-
-        A new piece that occurs twice in a chunk is found the second time.
-        """
+        """Find the values of the pieces of the chunk that the front table does not have; merge new ones."""
         cdef Chunk* chunk = space.chunk
         cdef Cache* cache = &space.cache
         cdef Cache* earlier = cache_of(self, space, EARLIER)
+        cdef NewWords new
         cdef size_t i
         cdef Py_ssize_t number
         cdef uint64_t key, value
+        new.n = 0
         memset(chunk.found, 0, chunk.n_missed * sizeof(uint64_t))
         if earlier == cache:                               # else some pieces are in the other table
             find_shorts(cache.words, chunk.missed_key, chunk.n_missed, chunk.found)
@@ -61,12 +61,12 @@ cdef class Values:
                 put_front(cache, key, value)
             else:
                 value = find_short(earlier if chunk.part[number] == EARLIER else cache, key)
-            if value == 0:
-                self.merge_and_cache(
-                    space, <const byte_t*>&key, key_size(key), chunk.part[number], key, EMPTY_KEY, &value
-                )
             chunk.value[number] = value
-            prefetch_spilled(cache, value)
+            if value == 0:
+                self.add(
+                    space, &new, number, <const byte_t*>&chunk.missed_key[i], key_size(key), key, EMPTY_KEY
+                )
+            prefetch_spilled(cache, chunk.value[number])
         memset(chunk.found, 0, chunk.n_others * sizeof(uint64_t))
         if earlier == cache:
             find_middles(cache.words, chunk.key, chunk.hash, chunk.n_others, chunk.found)
@@ -74,29 +74,74 @@ cdef class Values:
             if chunk.size[i] > MIDDLE_WORD:
                 prefetch_kept(cache, chunk.hash[i])
         for i in range(chunk.n_others):
-            value = chunk.found[i]
+            number, value = chunk.others[i], chunk.found[i]
             if value == 0:
-                self.find_other(space, i, &value)
-            chunk.value[chunk.others[i]] = value
-            prefetch_spilled(cache, value)
+                value = self.find_other(space, i)
+            chunk.value[number] = value
+            if value == 0:
+                self.add_other(space, i, &new)
+            prefetch_spilled(cache, chunk.value[number])
+        self.merge_new(space, &new)
         return 0
 
-    cdef int find_other(self, Workspace space, size_t i, uint64_t* value) except -1 nogil:
-        """Find the value of a word without a key of 64 bits; merge it if it is new."""
+    cdef uint64_t find_other(self, Workspace space, size_t i) noexcept nogil:
+        """The value of a word without a key of 64 bits, or 0."""
         cdef Chunk* chunk = space.chunk
-        cdef int part = chunk.part[chunk.others[i]]
-        cdef const Words* words = cache_of(self, space, part).words
-        cdef const byte_t* word = chunk.word[i]
+        cdef const Words* words = cache_of(self, space, chunk.part[chunk.others[i]]).words
         cdef Py_ssize_t size = chunk.size[i]
-        cdef uint64_t lo = chunk.hash[i], hi = 0
         if size > LONG_WORD:
             return 0
-        if is_keyed(word, size):
+        if is_keyed(chunk.word[i], size):
+            return find_word(words, chunk.key[2 * i], chunk.key[2 * i + 1], chunk.hash[i])
+        return find_long(words, chunk.word[i], size, chunk.hash[i])
+
+    cdef int add_other(self, Workspace space, size_t i, NewWords* new) except -1 nogil:
+        """Add such a word, which no table has; a very long one is merged when its ids are written."""
+        cdef Chunk* chunk = space.chunk
+        cdef uint64_t lo = chunk.hash[i], hi = 0
+        if chunk.size[i] > LONG_WORD:
+            return 0
+        if is_keyed(chunk.word[i], chunk.size[i]):
             lo, hi = chunk.key[2 * i], chunk.key[2 * i + 1]
-            value[0] = find_word(words, lo, hi, chunk.hash[i])
-        else:
-            value[0] = find_long(words, word, size, lo)
-        return 0 if value[0] else self.merge_and_cache(space, word, size, part, lo, hi, value)
+        return self.add(space, new, chunk.others[i], chunk.word[i], chunk.size[i], lo, hi)
+
+    cdef int add(
+        self, Workspace space, NewWords* new, Py_ssize_t number, const byte_t* word, Py_ssize_t size, uint64_t lo,
+        uint64_t hi,
+    ) except -1 nogil:
+        """Add a piece that is in no table to those that are merged together; any other kind is merged at once."""
+        cdef Chunk* chunk = space.chunk
+        if self.marked or self.whole is not None or not self.merger.fits_row(word, size):
+            return self.merge_and_cache(space, word, size, chunk.part[number], lo, hi, &chunk.value[number])
+        if not has_room(space.cache.words):
+            return 0
+        new.word[new.n], new.size[new.n], new.number[new.n] = word, size, number
+        new.keys[new.n][0], new.keys[new.n][1] = lo, hi
+        new.n += 1
+        if new.n == TOGETHER:
+            self.merge_new(space, new)
+        return 0
+
+    cdef int merge_new(self, Workspace space, NewWords* new) noexcept nogil:
+        """Merge the words of the list together and enter them; the list is empty then."""
+        cdef const Words* words = space.cache.words
+        cdef Row rows[TOGETHER]
+        cdef token_t ids[SHORT]
+        cdef uint64_t lo, hi, value
+        cdef size_t i
+        self.merger.merge_short(new.word, new.size, new.n, rows)
+        for i in range(new.n):
+            lo, hi = new.keys[i][0], new.keys[i][1]
+            if is_keyed(new.word[i], new.size[i]):         # it may be in the list twice
+                value = find_word(words, lo, hi, hash_word(lo, hi))
+            else:
+                value = find_long(words, new.word[i], new.size[i], lo)
+            if value == 0:
+                value = value_of(space.cache.words, ids, tokens_of(&rows[i], ids))
+                enter(&space.cache, new.word[i], new.size[i], lo, hi, value)
+            space.chunk.value[new.number[i]] = value
+        new.n = 0
+        return 0
 
     cdef int merge_and_cache(
         self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi, uint64_t* value
@@ -126,12 +171,19 @@ cdef class Values:
                 value[0] = value_of(cache.words, space.out.data + before, space.out.n - before)
             space.out.n = before
             space.unknown = False                          # set again when its ids are written
-        if value[0] == 0:
-            return 0
-        if not is_keyed(word, size):
-            enter_long(cache.words, word, size, lo, value[0])
-            return 0
-        enter_word(cache.words, lo, hi, hash_word(lo, hi), value[0], False)
-        if size <= SHORT_WORD:
-            put_front(cache, lo, value[0])
+        enter(cache, word, size, lo, hi, value[0])
         return 0
+
+
+cdef inline void enter(
+    Cache* cache, const byte_t* word, Py_ssize_t size, uint64_t lo, uint64_t hi, uint64_t value
+) noexcept nogil:
+    """Enter a word with its value, unless this is 0."""
+    if value == 0:
+        return
+    if not is_keyed(word, size):
+        enter_long(cache.words, word, size, lo, value)
+        return
+    enter_word(cache.words, lo, hi, hash_word(lo, hi), value, False)
+    if size <= SHORT_WORD:
+        put_front(cache, lo, value)

@@ -3,7 +3,7 @@
 from bpe.base._ids cimport Ids
 from bpe.base._types cimport byte_t
 from bpe.merge._merge_table cimport MergeTable
-from bpe.merge._merging cimport Alphabet, Scratch
+from bpe.merge._merging cimport Alphabet, Row, Scratch
 from bpe.merge._origins cimport Origins
 
 cdef class Merger:
@@ -24,3 +24,11 @@ cdef class Merger:
     cdef int merge(
         self, const byte_t* piece, Py_ssize_t size, bint earlier, Scratch* scratch, Ids* out, bint* unknown
     ) except -1 nogil
+    cdef bint fits_row(self, const byte_t* piece, Py_ssize_t size) noexcept nogil
+    cdef int merge_short(
+        self,
+        const byte_t** pieces,    # IN (n,): the pieces, which fit rows
+        const Py_ssize_t* sizes,  # IN (n,): their bytes
+        size_t n,
+        Row* rows,                # OUT (n,): the same, merged
+    ) noexcept nogil

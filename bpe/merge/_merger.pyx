@@ -1,7 +1,8 @@
 """A tokenizer's merges, and the choice of how a piece is merged.
 
 Up to 64 symbols are merged as a row (`_merging.pyx`), more by windows (`_long_merge.pyx`). If windows fail, or the
-merges do not allow them, a heap merges the whole piece. Not here: pieces whose ids are known (`encode/_piece_ids.pyx`).
+merges do not allow them, a heap merges the whole piece. New words are merged as rows together, where their symbols are
+the tokens of their bytes. Not here: pieces whose ids are known (`encode/_piece_ids.pyx`).
 """
 
 import numpy as np
@@ -19,6 +20,7 @@ from bpe.merge._merging cimport (
     Symbols,
     merge_in_passes,
     merge_row,
+    merge_rows,
     merge_with_heap,
     row_of_bytes,
     row_of_symbols,
@@ -32,6 +34,17 @@ from bpe.merge.checks import check_merges, check_symbols, symbol_tokens, unknown
 
 cdef enum:
     MAX_RANK = 1 << 25        # a row has bits for smaller ones
+
+
+cdef inline bint are_plain(const Alphabet* alphabet, const byte_t* piece, Py_ssize_t size) noexcept nogil:
+    """Whether the symbols of a piece are the tokens of its bytes; many vocabularies have none for bytes like 0xFF."""
+    cdef Py_ssize_t i
+    if alphabet.complete or not alphabet.plain:
+        return alphabet.plain
+    for i in range(size):
+        if alphabet.inner.tokens[piece[i]] == NO_TOKEN:
+            return False
+    return True
 
 
 cdef class Merger:
@@ -60,10 +73,11 @@ cdef class Merger:
         self.unmarked = self.alphabet
         self.unmarked.last, self.unmarked.only, self.unmarked.mark = self.alphabet.inner, self.alphabet.first, NO_TOKEN
         self.unmarked.suffix.size = 0
-        self.unmarked.plain = not symbols.chars and not np.any(symbols.inner == NO_TOKEN)
+        self.unmarked.plain = not symbols.chars and symbols.first is None
         self.alphabet.plain = (
             self.unmarked.plain and symbols.mark == NO_TOKEN and np.array_equal(symbols.inner, symbols.last)
         )
+        self.alphabet.complete = self.unmarked.complete = not np.any(symbols.inner == NO_TOKEN)
         self.table = MergeTable(merges.pairs, merges.results, merges.ranks)
         if not symbols.chars:
             self.table.index_bytes(inner)
@@ -76,6 +90,20 @@ cdef class Merger:
         self.can_split = not self.prefix and not self.merges_unknown and (complete or not depends)
         self.small_ranks = not len(merges.ranks) or int(merges.ranks[len(merges.ranks) - 1]) < MAX_RANK
 
+    cdef bint fits_row(self, const byte_t* piece, Py_ssize_t size) noexcept nogil:
+        """Whether a piece can be merged together with others."""
+        return size <= SHORT and self.small_ranks and are_plain(&self.alphabet, piece, size)
+
+    cdef int merge_short(
+        self, const byte_t** pieces, const Py_ssize_t* sizes, size_t n, Row* rows
+    ) noexcept nogil:
+        """Merge n <= TOGETHER pieces that fit rows."""
+        cdef size_t i
+        for i in range(n):
+            row_of_bytes(&rows[i], &self.table.merges, self.alphabet.inner.tokens, pieces[i], sizes[i])
+        merge_rows(&self.table.merges, rows, n)
+        return 0
+
     cdef int merge(
         self, const byte_t* piece, Py_ssize_t size, bint earlier, Scratch* scratch, Ids* out, bint* unknown
     ) except -1 nogil:
@@ -87,7 +115,7 @@ cdef class Merger:
         cdef Py_ssize_t n = size, unknown_at = -1
         cdef const byte_t* text = piece
         cdef Row row
-        if not (alphabet.plain and self.small_ranks):
+        if not (self.small_ranks and are_plain(alphabet, piece, size)):
             text = NULL
             n = symbols_of(alphabet, piece, size, scratch, &unknown_at)
             unknown[0] |= unknown_at >= 0

@@ -15,6 +15,8 @@ cdef extern from "bpe/merge/_short_merge.h" nogil:
     )
     void row_of_symbols "bpe_row_of_symbols"(Row* row, const Merges* merges, const token_t* symbols, Py_ssize_t n)
     Py_ssize_t tokens_of "bpe_tokens_of"(const Row* row, token_t* out)
+    enum:
+        TOGETHER "BPE_TOGETHER"  # rows that are merged at once, at most
 
 cdef enum:
     SHORT = 64                # symbols of a row, at most
@@ -41,7 +43,8 @@ cdef struct Alphabet:         # the tokens of single symbols
     bint fuse_unk             # adjacent unknown symbols become one unknown token
     bint drop_unknown         # unknown symbols are left out, as there is no unknown token
     bint chars                # symbols are characters, not bytes
-    bint plain                # every byte has a token, the same at every position, and nothing is added
+    bint plain                # symbols are bytes with a token that is the same at every position; nothing is added
+    bint complete             # and every byte has one
 
 cdef struct Link:             # a symbol of a long piece
     uint64_t merge            # its merge with the next symbol: rank << 32 | id, or NO_MERGE
@@ -75,6 +78,7 @@ cdef Py_ssize_t symbols_of(
 ) except -1 nogil
 
 cdef void merge_row(const Merges* merges, Row* row) noexcept nogil
+cdef void merge_rows(const Merges* merges, Row* rows, size_t n) noexcept nogil
 
 cdef Py_ssize_t merge_in_passes(
     const Merges* merges,

@@ -1,8 +1,11 @@
-/* Looking up merges, and merging up to 64 symbols without a heap.
+/* Looking up merges, and merging rows of up to 64 symbols without a heap.
  *
  * The pairs of a row of symbols have a priority each, rank << 6 | position, in an array that is scanned for the least one:
  * the next pair to merge. A pair without a merge has a priority of at least 2**31. The scan is vector code; base/_cpu.pyx
  * chooses its version. Merging 64 symbols takes at most 63 scans of 64 priorities.
+ *
+ * Each merge waits for the look-ups of the one before it, and those of new words are seldom in a near cache. So several
+ * rows are merged at once, a merge of each in turn: what one waits for is fetched while the others take the same step.
  */
 #ifndef BPE_SHORT_MERGE_H
 #define BPE_SHORT_MERGE_H
@@ -41,18 +44,26 @@ static inline uint64_t bpe_filter_bits(uint64_t hash) {
     return (uint64_t)1 << (hash >> 32 & 63) | (uint64_t)1 << (hash >> 58);
 }
 
-/* The merge of two tokens: rank << 32 | id, or BPE_NO_MERGE. */
-static inline uint64_t bpe_find_pair(const bpe_merges *merges, uint32_t left, uint32_t right) {
-    uint64_t pair = (uint64_t)left << 32 | right, hash = bpe_pair_hash(pair);
-    uint64_t missing = bpe_filter_bits(hash) & ~merges->filter[bpe_filter_word(merges, hash)];
+/* Whether the filter lets a pair pass; else it has no merge. */
+static inline int bpe_may_merge(const bpe_merges *merges, uint64_t hash) {
+    return !(bpe_filter_bits(hash) & ~merges->filter[bpe_filter_word(merges, hash)]);
+}
+
+/* The merge of a pair, from the slot where the search for it begins. */
+static inline uint64_t bpe_merge_from(const bpe_merges *merges, const bpe_slot *slot, uint64_t pair, uint64_t hash) {
     size_t at = hash & merges->mask;
-    const bpe_slot *slot = &merges->slots[at];
-    slot = missing ? &bpe_free_slot : slot;
     while (slot->pair != pair && slot->pair != BPE_NO_MERGE) {
         at = (at + 1) & merges->mask;
         slot = &merges->slots[at];
     }
     return slot->merge;
+}
+
+/* The merge of two tokens: rank << 32 | id, or BPE_NO_MERGE. */
+static inline uint64_t bpe_find_pair(const bpe_merges *merges, uint32_t left, uint32_t right) {
+    uint64_t pair = (uint64_t)left << 32 | right, hash = bpe_pair_hash(pair);
+    const bpe_slot *slot = &merges->slots[hash & merges->mask];
+    return bpe_merge_from(merges, bpe_may_merge(merges, hash) ? slot : &bpe_free_slot, pair, hash);
 }
 
 /* Up to 64 symbols that become tokens. A token is at the position of its first symbol. */
@@ -91,35 +102,114 @@ static inline ptrdiff_t bpe_tokens_of(const bpe_row *row, uint32_t *out) {
     return n;
 }
 
+/* A token that a merge has made, and the positions of its neighbours. */
+typedef struct {
+    int at, left, right;       /* without a neighbour, any position of the row */
+    int has_left, has_right;
+} bpe_joined;
+
+/* Prepare a row for merging: its pairs have their priorities. */
+static inline void bpe_open_row(bpe_row *row) {
+    row->live = ~(uint64_t)0 >> (64 - row->n);
+    for (ptrdiff_t i = row->n - 1; i < ((row->n + 7) & ~(ptrdiff_t)7); i++) row->priority[i] = INT32_MAX;
+}
+
+/* Apply the best merge of a row, if there is one. The new token's pairs are without a merge until they are looked up. */
+BPE_INLINE static inline int bpe_merge_best_pair(bpe_row *row, bpe_joined *joined) {
+    int32_t least = INT32_MAX;
+    ptrdiff_t padded = (row->n + 7) & ~(ptrdiff_t)7;
+    uint64_t after, before;
+    for (ptrdiff_t i = 0; i < padded; i++) least = row->priority[i] < least ? row->priority[i] : least;
+    if (least >= 0) return 0;
+    joined->at = least & 63;
+    after = row->live & ~(uint64_t)1 << joined->at, before = row->live & (((uint64_t)1 << joined->at) - 1);
+    row->token[joined->at] = row->result[joined->at];
+    row->priority[joined->at] = row->priority[bpe_ctz(after)] = INT32_MAX;
+    row->live ^= after & (0 - after);
+    after &= after - 1;
+    joined->has_left = before != 0, joined->has_right = after != 0;
+    joined->left = 63 - bpe_clz(before | 1), joined->right = after ? bpe_ctz(after) : joined->at;
+    return 1;
+}
+
 /* Merge the symbols of a row. Example with GPT-2's ranks: `l o w e s t` merges e s, es t, l o, lo w; `low est` is left. */
 BPE_INLINE static inline void bpe_merge_symbols(const bpe_merges *merges, bpe_row *row) {
-    ptrdiff_t padded = (row->n + 7) & ~(ptrdiff_t)7;
-    row->live = ~(uint64_t)0 >> (64 - row->n);
-    for (ptrdiff_t i = row->n - 1; i < padded; i++) row->priority[i] = INT32_MAX;
-    for (;;) {
-        int32_t least = INT32_MAX;
-        for (ptrdiff_t i = 0; i < padded; i++) least = row->priority[i] < least ? row->priority[i] : least;
-        if (least >= 0) return;
-        int at = least & 63;
-        uint64_t after = row->live & ~(uint64_t)1 << at, before = row->live & (((uint64_t)1 << at) - 1);
-        row->token[at] = row->result[at];
-        row->priority[at] = row->priority[bpe_ctz(after)] = INT32_MAX;
-        row->live ^= after & (0 - after);
-        after &= after - 1;
-        if (after) bpe_set_merge(row, at, bpe_find_pair(merges, row->token[at], row->token[bpe_ctz(after)]));
-        if (before) {
-            int left = 63 - bpe_clz(before);
-            bpe_set_merge(row, left, bpe_find_pair(merges, row->token[left], row->token[at]));
-        }
+    const uint32_t *token = row->token;
+    bpe_joined new;
+    bpe_open_row(row);
+    while (bpe_merge_best_pair(row, &new)) {
+        if (new.has_right) bpe_set_merge(row, new.at, bpe_find_pair(merges, token[new.at], token[new.right]));
+        if (new.has_left) bpe_set_merge(row, new.left, bpe_find_pair(merges, token[new.left], token[new.at]));
     }
 }
 
-static void bpe_merge_row_plain(const bpe_merges *merges, bpe_row *row) { bpe_merge_symbols(merges, row); }
-BPE_FOR_AVX2 static void bpe_merge_row_avx2(const bpe_merges *merges, bpe_row *row) { bpe_merge_symbols(merges, row); }
+enum { BPE_TOGETHER = 16 }; /* rows that are merged at once, at most */
 
-static void (*bpe_merge_row)(const bpe_merges *merges, bpe_row *row) = bpe_merge_row_plain;
+/* A pair whose merge is to be looked up. */
+typedef struct {
+    uint64_t pair, hash;
+    bpe_row *row;
+    int at; /* of its left token */
+} bpe_wanted;
 
-/* Use the version of a vector level (base/_cpu.pxd). */
-static void bpe_use_level_merge(int level) { bpe_merge_row = level >= 2 ? bpe_merge_row_avx2 : bpe_merge_row_plain; }
+static inline void bpe_want_pair(const bpe_merges *merges, bpe_row *row, int left, int right, bpe_wanted *wanted) {
+    wanted->pair = (uint64_t)row->token[left] << 32 | row->token[right];
+    wanted->hash = bpe_pair_hash(wanted->pair);
+    wanted->row = row;
+    wanted->at = left;
+    __builtin_prefetch(&merges->filter[bpe_filter_word(merges, wanted->hash)]);
+}
+
+/* Merge the symbols of n <= BPE_TOGETHER rows. */
+BPE_INLINE static inline void bpe_merge_together(const bpe_merges *merges, bpe_row *rows, size_t n) {
+    bpe_row *going_on[BPE_TOGETHER];
+    bpe_wanted wanted[2 * BPE_TOGETHER];
+    for (size_t i = 0; i < n; i++) bpe_open_row(going_on[i] = &rows[i]);
+    while (n) {
+        size_t left = 0, n_wanted = 0, n_kept = 0;
+        for (size_t i = 0; i < n; i++) {
+            bpe_row *row = going_on[i];
+            bpe_joined new;
+            if (!bpe_merge_best_pair(row, &new)) continue;
+            going_on[left++] = row;
+            bpe_want_pair(merges, row, new.at, new.right, &wanted[n_wanted]);
+            n_wanted += (size_t)new.has_right;
+            bpe_want_pair(merges, row, new.left, new.at, &wanted[n_wanted]);
+            n_wanted += (size_t)new.has_left;
+            if (new.has_left) row->priority[new.left] = INT32_MAX;
+        }
+        for (size_t i = 0; i < n_wanted; i++) {
+            uint64_t hash = wanted[i].hash;
+            wanted[n_kept] = wanted[i];
+            __builtin_prefetch(&merges->slots[hash & merges->mask]);
+            n_kept += (size_t)bpe_may_merge(merges, hash);
+        }
+        for (size_t i = 0; i < n_kept; i++) {
+            const bpe_slot *slot = &merges->slots[wanted[i].hash & merges->mask];
+            bpe_set_merge(
+                wanted[i].row, wanted[i].at, bpe_merge_from(merges, slot, wanted[i].pair, wanted[i].hash));
+        }
+        n = left;
+    }
+}
+
+/* Both functions for a vector level. */
+#define BPE_MERGES_AT(target, level)                                                                                   \
+    target static void bpe_merge_row_##level(const bpe_merges *merges, bpe_row *row) { bpe_merge_symbols(merges, row); } \
+    target static void bpe_merge_rows_##level(const bpe_merges *merges, bpe_row *rows, size_t n) {                     \
+        bpe_merge_together(merges, rows, n);                                                                           \
+    }
+
+BPE_MERGES_AT(, 0)
+BPE_MERGES_AT(BPE_FOR_AVX2, 2)
+
+static void (*bpe_merge_row)(const bpe_merges *merges, bpe_row *row) = bpe_merge_row_0;
+static void (*bpe_merge_rows)(const bpe_merges *merges, bpe_row *rows, size_t n) = bpe_merge_rows_0;
+
+/* Use the versions of a vector level (base/_cpu.pxd). */
+static void bpe_use_level_merge(int level) {
+    bpe_merge_row = level >= 2 ? bpe_merge_row_2 : bpe_merge_row_0;
+    bpe_merge_rows = level >= 2 ? bpe_merge_rows_2 : bpe_merge_rows_0;
+}
 
 #endif

@@ -466,6 +466,48 @@ def test_a_full_cache_keeps_its_words_until_many_are_rejected() -> None:
     assert held == 500
 
 
+def without_byte(spec: TokenizerSpec, byte: int) -> TokenizerSpec:
+    """The same vocabulary without the token of a byte."""
+    tokens = {id_: token for id_, token in spec.vocabulary.items() if token != bytes([byte])}
+    return replace(spec, vocabulary=Vocabulary(sorted(tokens.items())))
+
+
+@pytest.mark.parametrize("level", sorted(LEVELS))
+@pytest.mark.parametrize("complete", [False, True])
+def test_new_words_of_a_chunk_are_merged_together(complete: bool, level: str) -> None:
+    """One or many new words at once, of all lengths, some of them twice: each gets its ids and is entered once."""
+    random_ = random.Random(8)
+    merges = [(97, 98), (99, 100), (256, 257), (32, 97), (98, 98), (258, 97), (259, 256), (98, 99), (258, 258)]
+    spec = byte_spec(merges, pretokenizer="gpt2")
+    spec = spec if complete else without_byte(spec, 0xFF)
+    words = ["".join(random_.choices("abcd", k=random_.randint(1, 70))) for _ in range(200)]
+    try:
+        set_vector_level(LEVELS[level])
+        for n in (1, 2, 15, 16, 17, 40, 200):
+            text = "".join(f" {word}" for word in words[:n] + random_.choices(words[:n], k=n)).encode()
+            kernel, expected = kernel_of(spec, 32 << 20), naive(spec, text)
+            before = kernel.cache_state()
+            for _ in range(2):
+                assert kernel.encode(text)[0].tolist() == expected
+            if n == 200:  # more than a new table has room for
+                continue
+            after = kernel.cache_state()
+            ids = {word: len(naive(spec, f" {word}".encode())) for word in set(words[:n])}
+            entered = after["words"] + after["long"] - before["words"] - before["long"]
+            seeds = sum(f" {word}".encode() in spec.vocabulary.ids for word in ids)
+            assert entered == len(ids) - seeds
+            assert after["spilled"] - before["spilled"] == sum((n + 8) // 8 * 8 for n in ids.values() if n > 2)
+    finally:
+        set_vector_level(VECTORS)
+
+
+def test_new_words_with_a_byte_without_a_token_have_an_unknown_symbol() -> None:
+    kernel = kernel_of(without_byte(byte_spec([(97, 98), (256, 97)], pretokenizer="gpt2"), 98), 1 << 20)
+    ids, known = kernel.encode(b" ac aba bbb ca")
+    assert not known
+    assert ids.tolist() == [32, 97, 99, 32, 97, NO_TOKEN, 97, 32, *[NO_TOKEN] * 3, 32, 99, 97]
+
+
 @pytest.mark.parametrize("glued", [False, True])
 @pytest.mark.parametrize(("model", "pretokenizer"), [("char", "whitespace"), ("byte", "clip"), ("byte", "gpt2")])
 def test_parts_of_split_words_have_no_mark_except_the_last(model: str, pretokenizer: str, glued: bool) -> None:
