@@ -73,7 +73,7 @@ cdef class Merger:
         self.unmarked = self.alphabet
         self.unmarked.last, self.unmarked.only, self.unmarked.mark = self.alphabet.inner, self.alphabet.first, NO_TOKEN
         self.unmarked.suffix.size = 0
-        self.unmarked.plain = not symbols.chars and symbols.first is None
+        self.unmarked.plain = not symbols.chars and np.array_equal(first, symbols.inner)
         self.alphabet.plain = (
             self.unmarked.plain and symbols.mark == NO_TOKEN and np.array_equal(symbols.inner, symbols.last)
         )
