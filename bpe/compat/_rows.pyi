@@ -12,8 +12,16 @@ class PlanFields:
     is_lazy: bool
     has_no_names: bool
     prefix: str
+    pair_ends: tuple[list[int], ...] | None
     encode: Callable[[str], NDArray[np.uint32]]
     kernel: Encoder | None
+
+class StateFields:
+    def plan(self, template: bool) -> Any: ...
+
+class TokenizerFields:
+    _state: Any
+    _handed: dict[str, tuple[Any, bytes]]
 
 class Call:
     @property
@@ -22,8 +30,7 @@ class Call:
     def texts(self) -> Any: ...
     @property
     def ids(self) -> NDArray[np.uint32]: ...
-    @property
-    def bounds(self) -> list[int] | None: ...
+    def bounds(self, i: int) -> tuple[int, int]: ...
 
 class Row:
     @property
@@ -41,7 +48,14 @@ _Call = TypeVar("_Call", bound=Call)
 _Row = TypeVar("_Row", bound=Row)
 
 def call_of(
-    kind: type[_Call], plan: PlanFields, texts: str | Sequence[str], ids: NDArray[np.uint32], bounds: list[int] | None
+    kind: type[_Call],
+    plan: PlanFields,
+    texts: str | Sequence[str],
+    ids: NDArray[np.uint32],
+    offsets: NDArray[np.int64] | None,
 ) -> _Call: ...
 def rows_of(kind: type[_Row], call: Call, n: int) -> list[_Row]: ...
+def are_all_str(texts: list[Any]) -> bool: ...
+def joined_pairs(pairs: list[Any]) -> list[str] | None: ...
+def has_name(texts: list[str], prefix: str) -> bool: ...
 def with_fast_encode(method: _Method, row_kind: type[Row]) -> Callable[..., Any]: ...

@@ -11,6 +11,8 @@ from bpe.encode._encoder cimport Encoder
 from bpe.encode._fast_path cimport may_have_name, short_ids
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF
+from cpython.unicode cimport PyUnicode_FindChar, PyUnicode_GET_LENGTH
+from libc.stdint cimport int64_t
 
 cdef extern from *:
     """
@@ -27,8 +29,40 @@ cdef class PlanFields:
     cdef public bint is_lazy
     cdef public bint has_no_names
     cdef public str prefix
+    cdef public object pair_ends
     cdef public object encode
     cdef public Encoder kernel
+
+
+cdef class StateFields:
+    """The plans of a `State`: its `made_plan` makes each at the first call that needs it."""
+
+    cdef PlanFields templated, bare
+
+    cdef PlanFields plan_with(self, bint template):
+        cdef PlanFields plan
+        with cython.critical_section(self):
+            plan = self.templated if template else self.bare
+        if plan is not None:
+            return plan
+        plan = self.made_plan(template)
+        with cython.critical_section(self):
+            if template:
+                self.templated = plan
+            else:
+                self.bare = plan
+        return plan
+
+    def plan(self, bint template):
+        """How texts become encodings, with template tokens or without."""
+        return self.plan_with(template)
+
+
+cdef class TokenizerFields:
+    """The fields of a `Tokenizer` that the fast path reads; see there."""
+
+    cdef public StateFields _state
+    cdef public dict _handed
 
 
 cdef class Call:
@@ -38,20 +72,30 @@ cdef class Call:
         plan: how rows become encodings, a `processing.Plan`.
         texts: the texts, or one text.
         ids: the ids of all texts, end to end; uint32.
-        bounds: the first id of each text, and the number of ids; None for one text.
+        offsets: the ids of text i are `ids[offsets[i]:offsets[i + 1]]`; None for one text. Not visible to Python.
 
     """
 
     cdef readonly object plan
     cdef readonly object texts
     cdef readonly object ids
-    cdef readonly object bounds
+    cdef const int64_t[::1] offsets
+
+    def bounds(self, Py_ssize_t i):
+        """The first id of a text and the one after its last, as positions in `ids`."""
+        if self.offsets is None:
+            return 0, len(self.ids)
+        if not 0 <= i < self.offsets.shape[0] - 1:
+            raise IndexError(f"text {i} is not one of {self.offsets.shape[0] - 1}")
+        return self.offsets[i], self.offsets[i + 1]
 
 
+@cython.no_gc
 cdef class Row:
     """An encoding: a row of a call, whose columns are computed when they are read, or parts of its own.
 
-    The encoding of one text by itself has the plan, the text and its ids, of which `call` makes a call when it is read.
+    The encoding of one text, or one pair, by itself has the plan, the text and its ids, of which `call` makes a call
+    when it is read. Nothing that a row refers to refers to a row, so the garbage collector need not know it.
 
     Attributes:
         call: the call, or None.
@@ -62,7 +106,7 @@ cdef class Row:
     """
 
     cdef object of                # the call, or the plan, or None
-    cdef object text              # with the plan: the text
+    cdef object text              # with the plan: the text; for a pair, (first, second, number of ids of the first)
     cdef object own_ids           # and its ids
     cdef readonly Py_ssize_t row
     cdef readonly object own
@@ -90,10 +134,10 @@ cdef class Row:
                 self.padding = padding
 
 
-def call_of(type kind not None, plan, texts, ids, bounds):
+def call_of(type kind not None, plan, texts, ids, offsets):
     """A call, as an object of `kind`, a subclass of `Call`."""
     cdef Call call = new_of(kind, ())
-    call.plan, call.texts, call.ids, call.bounds = plan, texts, ids, bounds
+    call.plan, call.texts, call.ids, call.offsets = plan, texts, ids, offsets
     return call
 
 
@@ -102,35 +146,88 @@ def rows_of(type kind not None, call, Py_ssize_t n):
     cdef list made = PyList_New(n)
     cdef Py_ssize_t i
     cdef Row row
+    if not issubclass(kind, Row):
+        raise TypeError(f"{kind.__name__} is no subclass of Row")
     for i in range(n):
-        row = new_of(kind, ())
+        row = <Row>new_of(kind, ())
         row.of, row.row = call, i
         Py_INCREF(row)                                     # PyList_SET_ITEM takes a reference
         PyList_SET_ITEM(made, i, row)
     return made
 
 
+def are_all_str(list texts not None):
+    """Whether all texts are of the type str itself."""
+    for text in texts:
+        if type(text) is not str:
+            return False
+    return True
+
+
+def joined_pairs(list pairs not None):
+    """The texts of pairs in one list; None unless each is a tuple or list of two str."""
+    cdef list texts = []
+    for pair in pairs:
+        if not (type(pair) is tuple or type(pair) is list) or len(pair) != 2:
+            return None
+        texts.extend(pair)
+    return texts if are_all_str(texts) and len(texts) == 2 * len(pairs) else None
+
+
+def has_name(list texts not None, str prefix not None):
+    """Whether any of several texts, which are str, may have a name that begins with `prefix`."""
+    cdef Py_UCS4 first
+    if not prefix:
+        return bool(texts)
+    first = prefix[0]                                      # a character is found faster
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"a text is {type(text).__name__}; it must be str")
+        if PyUnicode_FindChar(text, first, 0, PyUnicode_GET_LENGTH(text), 1) >= 0 and prefix in <str>text:
+            return True
+    return False
+
+
 def with_fast_encode(method, type row_kind not None):
-    """`Tokenizer.encode` with a fast path for a text without special tokens; `method` handles all other calls.
+    """`Tokenizer.encode` with a fast path for texts and pairs without special tokens; `method` handles other calls.
 
     `row_kind` is a subclass of `Row`.
     """
 
-    def encode(self, sequence, pair=None, is_pretokenized=False, add_special_tokens=True):
-        cdef PlanFields plan
-        cdef Row row
-        if type(sequence) is str and pair is None and not is_pretokenized and not self._handed:
-            plan = self._state.plan if add_special_tokens else self._state.bare_plan
-            if plan.is_lazy and (plan.has_no_names or not may_have_name(sequence, plan.prefix)):
-                ids = None if plan.kernel is None else short_ids(plan.kernel, sequence)
-                if ids is None:
-                    try:
-                        ids = plan.encode(sequence)
-                    except ValueError:                     # a symbol that the vocabulary lacks
-                        return method(self, sequence, pair, is_pretokenized, add_special_tokens)
-                row = new_of(row_kind, ())
-                row.of, row.text, row.own_ids = plan, sequence, ids
-                return row
-        return method(self, sequence, pair, is_pretokenized, add_special_tokens)
+    def encode(TokenizerFields self, sequence, pair=None, is_pretokenized=False, add_special_tokens=True):
+        cdef Row row = None
+        if type(sequence) is str and not is_pretokenized and not self._handed:
+            row = fast_row(row_kind, self._state.plan_with(add_special_tokens), sequence, pair)
+        return method(self, sequence, pair, is_pretokenized, add_special_tokens) if row is None else row
 
     return encode
+
+
+cdef Row fast_row(type kind, PlanFields plan, str text, pair):
+    """The encoding of a text, or of a pair, as an object of `kind`.
+
+    None if it cannot be left as it is until it is read, for special tokens, and for symbols that the vocabulary lacks.
+    """
+    cdef Row row
+    if not plan.is_lazy or not is_free(plan, text):
+        return None
+    if pair is not None and (plan.pair_ends is None or type(pair) is not str or not is_free(plan, pair)):
+        return None
+    row = new_of(kind, ())
+    row.of, row.text = plan, text if pair is None else (text, pair)
+    try:
+        row.own_ids = ids_of(plan, text) if pair is None else (ids_of(plan, text), ids_of(plan, pair))
+    except ValueError:
+        return None
+    return row
+
+
+cdef bint is_free(PlanFields plan, str text) except -1:
+    """Whether a text has no special tokens."""
+    return plan.has_no_names or not may_have_name(text, plan.prefix)
+
+
+cdef object ids_of(PlanFields plan, str text):
+    """The ids of a text without special tokens; ValueError for a symbol that the vocabulary lacks."""
+    ids = None if plan.kernel is None else short_ids(plan.kernel, text)
+    return plan.encode(text) if ids is None else ids

@@ -27,7 +27,7 @@ import numpy as np
 from bpe.base.atomic_files import atomic_write
 from bpe.base.utf8 import read_file
 from bpe.compat import training
-from bpe.compat._rows import with_fast_encode
+from bpe.compat._rows import TokenizerFields, are_all_str, joined_pairs, with_fast_encode
 from bpe.compat.document import FLAGS, Added
 from bpe.compat.encodings import Encoding, SequencePart
 from bpe.compat.processing import (
@@ -57,7 +57,7 @@ def _with_fast_encode(method: Any) -> Any:
     return wraps(method)(with_fast_encode(method, Encoding))
 
 
-class Tokenizer:
+class Tokenizer(TokenizerFields):
     """A tokenizer with the interface of `tokenizers.Tokenizer`.
 
     Each call works with the configuration that it found when it began, so threads may encode while another one changes
@@ -77,6 +77,8 @@ class Tokenizer:
     ([260, 257], 'low low')
 
     """
+
+    _state: State
 
     def __init__(self, model: Any) -> None:
         self._lock = threading.RLock()
@@ -351,11 +353,11 @@ class Tokenizer:
 
         """
         state = self._snapshot()
-        plan = state.plan if add_special_tokens else state.bare_plan
+        plan: Plan = state.plan(add_special_tokens)
         if type(sequence) is str and pair is None and not is_pretokenized:
             return plan.call([sequence]).encodings()[0]
         if type(sequence) is type(pair) is str and not is_pretokenized and plan.pair_ends is not None:
-            return plan.call_pairs([(sequence, pair)]).encodings()[0]
+            return plan.call_pairs([sequence, pair]).encodings()[0]
         inputs = [_checked_input(sequence, is_pretokenized)]
         if pair is not None:
             inputs.append(_checked_input(pair, is_pretokenized))
@@ -382,11 +384,11 @@ class Tokenizer:
         if isinstance(input, str) or not isinstance(input, (list, tuple, np.ndarray, Sequence)):
             raise TypeError(f"input is {typed(input)}; it must be a list of inputs")
         texts = list(input)
-        plan = state.plan if add_special_tokens else state.bare_plan
-        if not is_pretokenized and set(map(type, texts)) <= _TEXT_TYPES:
+        plan: Plan = state.plan(add_special_tokens)
+        if not is_pretokenized and (are_all_str(texts) or set(map(type, texts)) <= _TEXT_TYPES):
             return plan.call(texts).encodings()
-        if not is_pretokenized and plan.pair_ends is not None and all(map(_is_pair_of_str, texts)):
-            return plan.call_pairs(texts).encodings()
+        if not is_pretokenized and plan.pair_ends is not None and (joined := joined_pairs(texts)) is not None:
+            return plan.call_pairs(joined).encodings()
         rows = [_checked_row(each, is_pretokenized) for each in texts]
         return padded(_encoded_inputs(state, rows, add_special_tokens), state.rules.padding)
 
@@ -676,10 +678,6 @@ def _state_of(name: str, component: Any) -> bytes | None:
 
 def _is_list_of_words(value: Any) -> bool:
     return isinstance(value, (list, tuple, np.ndarray)) and all(isinstance(word, str) for word in value)
-
-
-def _is_pair_of_str(value: Any) -> bool:
-    return type(value) in {tuple, list} and len(value) == 2 and type(value[0]) is type(value[1]) is str
 
 
 def _checked_input(value: Any, words: bool) -> str | list[str]:

@@ -8,14 +8,14 @@ Not here: the parts that encodings consist of (`encodings.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.offsets import offsets_of
 from bpe.compat._rows import Call as Fields
 from bpe.compat._rows import PlanFields, call_of, rows_of
 from bpe.compat.encodings import Encoding, FixedPart, Padding, Part, SequencePart, StoredColumns
@@ -252,8 +252,7 @@ class Plan(PlanFields):
     """
 
     __slots__ = (
-        "add_special", "after", "as_text", "before", "core", "most", "must_truncate", "n_template", "pair_ends",
-        "rules",
+        "add_special", "after", "as_text", "before", "core", "most", "must_truncate", "n_template", "rules",
     )  # fmt: skip
 
     def __init__(self, core: Core, rules: Rules, *, add_special: bool, as_text: bool) -> None:
@@ -279,22 +278,23 @@ class Plan(PlanFields):
         """The ids of a text, without those of the template."""
         return self.core.encode(text, self.as_text)
 
-    def call_with(self, text: str, ids: NDArray[np.uint32]) -> Call:
-        """The call of one text whose ids are known."""
-        return call_of(Call, self, text, ids, None)
+    def call_with(self, text: Any, ids: Any) -> Call:
+        """The call of one text whose ids are known, or of a tuple of two texts, with a tuple of the ids of each."""
+        if isinstance(text, str):
+            return call_of(Call, self, text, ids, None)
+        return call_of(PairCall, self, text, np.concatenate(ids), offsets_of([len(each) for each in ids]))
 
     def call(self, texts: list[str]) -> Call:
         """The rows of several texts."""
         if len(texts) == 1:
             return self.call_with(texts[0], self.ids(texts[0]))
         batch = self.core.encode_batch(texts, self.as_text)
-        return call_of(Call, self, texts, batch.ids, batch.offsets.tolist())
+        return call_of(Call, self, texts, batch.ids, batch.offsets)
 
-    def call_pairs(self, pairs: Iterable[tuple[str, str]]) -> PairCall:
-        """The rows of pairs of texts; `pair_ends` must not be None."""
-        texts = list(chain.from_iterable(pairs))
+    def call_pairs(self, texts: list[str]) -> PairCall:
+        """The rows of pairs: each of two texts that follow each other. `pair_ends` must not be None."""
         batch = self.core.encode_batch(texts, self.as_text)
-        return call_of(PairCall, self, texts, batch.ids, batch.offsets.tolist())
+        return call_of(PairCall, self, texts, batch.ids, batch.offsets)
 
 
 class Call(Fields):
@@ -307,18 +307,13 @@ class Call(Fields):
     def length(self, row: int) -> int:
         """The number of ids of a row."""
         plan: Plan = self.plan
-        start, stop = self._bounds(row)
+        start, stop = self.bounds(row)
         return (stop - start if plan.most is None else min(stop - start, plan.most)) + plan.n_template
-
-    def _bounds(self, row: int) -> tuple[int, int]:
-        """The first of a row's ids and the one after its last."""
-        bounds = self.bounds
-        return (0, len(self.ids)) if bounds is None else (bounds[row], bounds[row + 1])
 
     def row_ids(self, row: int, padding: Padding | None) -> list[int]:
         """The ids of a row, with template tokens and padding."""
         plan: Plan = self.plan
-        start, stop = self._bounds(row)
+        start, stop = self.bounds(row)
         if plan.most is not None and stop - start > plan.most:
             if cast("Truncation", plan.rules.truncation).direction == "right":
                 stop = start + plan.most
@@ -332,9 +327,9 @@ class Call(Fields):
     def _encoding(self, index: int) -> Encoding:
         """The encoding of a text, without template."""
         plan: Plan = self.plan
-        start, stop = self._bounds(index)
+        start, stop = self.bounds(index)
         ids = plan.core.as_list(self.ids[start:stop])
-        text = self.texts if self.bounds is None else self.texts[index]
+        text = self.texts if isinstance(self.texts, str) else self.texts[index]
         sequence = TextSequence(plan.core, text, ids, plan.as_text)
         return Encoding.of([SequencePart(sequence, 0, len(ids))])
 
@@ -348,7 +343,7 @@ class Call(Fields):
     def encodings(self) -> list[Encoding]:
         """The encodings of all rows, padded."""
         plan: Plan = self.plan
-        n = 1 if self.bounds is None else (len(self.bounds) - 1) // self.n_sequences
+        n = 1 if isinstance(self.texts, str) else len(self.texts) // self.n_sequences
         made = [self.whole(row) for row in range(n)] if plan.must_truncate else rows_of(Encoding, self, n)
         return padded(made, plan.rules.padding)
 
@@ -361,13 +356,12 @@ class PairCall(Call):
 
     def length(self, row: int) -> int:
         """The number of ids of a row."""
-        bounds = cast("list[int]", self.bounds)
-        return bounds[2 * row + 2] - bounds[2 * row] + sum(map(len, self.plan.pair_ends))
+        return self.bounds(2 * row + 1)[1] - self.bounds(2 * row)[0] + sum(map(len, self.plan.pair_ends))
 
     def row_ids(self, row: int, padding: Padding | None) -> list[int]:
         """The ids of a row, with template tokens and padding."""
         plan: Plan = self.plan
-        start, middle, stop = cast("list[int]", self.bounds)[2 * row : 2 * row + 3]
+        (start, middle), (_, stop) = self.bounds(2 * row), self.bounds(2 * row + 1)
         before, between, after = cast("Ends", plan.pair_ends)
         first, second = plan.core.as_list(self.ids[start:middle]), plan.core.as_list(self.ids[middle:stop])
         return _filled([*before, *first, *between, *second, *after], padding)

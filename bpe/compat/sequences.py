@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from bpe.base._id_lists import as_array, as_list
 from bpe.base.threads import thread_count
 from bpe.batch import TokenBatch
+from bpe.compat._rows import has_name
 from bpe.compat.document import Added, Model, compact
 from bpe.compat.encodings import Columns, Offsets
 from bpe.compat.id_objects import id_objects
@@ -34,8 +35,6 @@ from bpe.vocab.spec import TokenizerSpec
 
 #: Values of TOKENIZERS_PARALLELISM that make `tokenizers` use one thread.
 _SWITCHED_OFF = ("0", "off", "false", "f", "no", "n")
-#: How many texts of a batch are searched for special tokens as one.
-_GROUP = 64
 #: Lists of fewer ids are searched for special tokens one by one.
 _SHORT = 64
 
@@ -219,8 +218,7 @@ class Core:
         if native is not None:
             threads = 1 if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in _SWITCHED_OFF else None
             try:
-                groups = range(0, len(texts), _GROUP)
-                if all(self._plain("\n".join(texts[i : i + _GROUP]), as_text) for i in groups):
+                if not self._allowed(as_text) or (self._prefix and not has_name(texts, self._prefix)):
                     return native.encode_batch(texts, threads=threads)
                 return self._engine.encode_batch(texts, thread_count(threads), self._allowed(as_text))
             except ValueError:

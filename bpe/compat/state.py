@@ -7,11 +7,11 @@ Not here: the methods that replace it (`huggingface.py`), what encodes (`sequenc
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import starmap
 from operator import itemgetter
 from typing import Any
 
+from bpe.compat._rows import StateFields
 from bpe.compat.document import FLAGS, Added, Model, compact, parse
 from bpe.compat.processing import PaddingRule, Plan, Rules, Truncation
 from bpe.compat.sequences import Core
@@ -122,7 +122,7 @@ class BPE:
 
 
 @dataclass(frozen=True)
-class State:
+class State(StateFields):
     """The configuration of a `Tokenizer`. Immutable: a change makes another one."""
 
     core: Core
@@ -130,15 +130,9 @@ class State:
     decoder: Any = None
     as_text: bool = False
 
-    @cached_property
-    def plan(self) -> Plan:
-        """How texts become encodings with template tokens."""
-        return Plan(self.core, self.rules, add_special=True, as_text=self.as_text)
-
-    @cached_property
-    def bare_plan(self) -> Plan:
-        """How texts become encodings without template tokens."""
-        return Plan(self.core, self.rules, add_special=False, as_text=self.as_text)
+    def made_plan(self, template: bool) -> Plan:
+        """How texts become encodings, with template tokens or without; `plan` makes each once."""
+        return Plan(self.core, self.rules, add_special=template, as_text=self.as_text)
 
     def value(self, name: str) -> Any:
         """A component as JSON."""

@@ -17,6 +17,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -403,7 +404,8 @@ def _called(tokenizer: Any, text: Any, options: dict[str, Any], originals: dict[
     elif plan.pair_ends is None:
         return None
     else:
-        encodings = plan.call_pairs([(text, pair)] if single else zip(text, pair, strict=True)).encodings()
+        texts = [text, pair] if single else list(chain.from_iterable(zip(text, pair, strict=True)))
+        encodings = plan.call_pairs(texts).encodings()
     names, longest = tokenizer.model_input_names, tokenizer.model_max_length
     rows = [each.ids for each in encodings]
     if pair is not None and truncation and any(len(each) > truncation[0] for each in encodings):

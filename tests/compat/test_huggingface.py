@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import bpe
+from bpe.compat import _rows
 from bpe.compat.huggingface import BPE, AddedToken, DecodeStream, Encoding, Tokenizer
 
 theirs = pytest.importorskip("tokenizers", reason="compares with the tokenizers package")
@@ -274,6 +275,59 @@ def test_the_call_of_one_text_is_made_once() -> None:
         assert found.call.texts == "lowest é" * 40
         assert found.call.ids.tolist() == found.ids == tok.native.encode("lowest é" * 40).tolist()
         assert len(found.tokens) == len(found.ids)
+
+
+def test_the_call_of_one_pair_is_made_once() -> None:
+    tok = Tokenizer(bpe.train(texts=["low lower lowest"] * 3, vocab_size=260))
+    for texts in (("lowest é", "low"), ("low", ""), ("", "lowest"), ("low한" * 2000, "é" * 5000)):
+        found = tok.encode(*texts)
+        assert found.call is found.call
+        assert found.call.texts == texts
+        assert found.ids == [number for text in texts for number in tok.native.encode(text).tolist()]
+        assert (found.n_sequences, len(found)) == (2, len(found.ids))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_pairs_are_those_of_tokenizers(name: str) -> None:
+    """One by one, in a batch, of long texts, with special tokens in either text."""
+    other, own = theirs.Tokenizer.from_str(shape(name)), Tokenizer.from_str(shape(name))
+    for tokenizer in (other, own):
+        tokenizer.add_special_tokens(["<s>", "<sep>"])
+    known = [text for text in HOSTILE if isinstance(outcome(lambda text=text: other.encode(text)), theirs.Encoding)]
+    texts = [*known, "the <s> low", "lowest<sep>", "the lowest price " * 400]
+    pairs = list(zip(texts, texts[::-1], strict=True))
+    for add in (True, False):
+        expected = [columns(other.encode(*pair, add_special_tokens=add)) for pair in pairs]
+        assert [columns(own.encode(*pair, add_special_tokens=add)) for pair in pairs] == expected
+        assert list(map(columns, own.encode_batch(list(map(list, pairs)), add_special_tokens=add))) == expected
+
+
+def test_pairs_are_joined_only_if_each_has_two_str() -> None:
+    class Text(str):
+        __slots__ = ()
+
+    assert _rows.joined_pairs([("a", "b"), ["c", ""]]) == ["a", "b", "c", ""]
+    assert _rows.joined_pairs([]) == []
+    for odd in (("a",), ("a", "b", "c"), ("a", 3), ("a", Text("b")), "ab", {"a": 1, "b": 2}, None, (["a"], ["b"])):
+        assert _rows.joined_pairs([("a", "b"), odd]) is None
+    assert _rows.are_all_str(["a", ""])
+    assert not _rows.are_all_str(["a", Text("b")])
+    assert not _rows.has_name(["a", "<", ""], "<s")
+    assert _rows.has_name(["a", Text("한<s>")], "<s")
+    assert _rows.has_name(["a"], "")
+    assert not _rows.has_name([], "")
+    with pytest.raises(TypeError, match="a text is int; it must be str"):
+        _rows.has_name(["a", 3], "<")  # type: ignore[list-item]
+
+
+def test_bounds_of_texts_are_checked() -> None:
+    call = Tokenizer(bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)).encode_batch(["low", "é"])[0].call
+    assert [call.bounds(i) for i in (0, 1)] == [(0, 1), (1, 3)]
+    for i in (-1, 2):
+        with pytest.raises(IndexError, match=f"text {i} is not one of 2"):
+            call.bounds(i)
+    with pytest.raises(TypeError, match="int is no subclass of Row"):
+        _rows.rows_of(int, call, 2)  # type: ignore[type-var]
 
 
 def test_threads_see_whole_configurations() -> None:
