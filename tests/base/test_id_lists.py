@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import sys
 
@@ -29,6 +30,18 @@ def test_references_are_counted() -> None:
     del found
     gc.collect()
     assert sys.getrefcount(number) == before
+
+
+def test_the_garbage_collector_does_not_visit_lists_of_ids() -> None:
+    """They are as other lists in all else, while it collects too."""
+    lists = [as_list(np.array([5, 3, 5], dtype=np.uint32), tuple(range(8))) for _ in range(2000)]
+    assert not any(map(gc.is_tracked, lists))
+    lists[0] += [[1], 2]
+    lists[1].sort()
+    lists[2].clear()
+    gc.collect()
+    assert lists[:3] == [[5, 3, 5, [1], 2], [3, 5, 5], []]
+    assert copy.deepcopy(lists[0]) == lists[0]
 
 
 def test_rows() -> None:
