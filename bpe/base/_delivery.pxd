@@ -1,8 +1,9 @@
 """Collect the ids of parts, which several threads encode, in one array; see `_delivery.pyx`."""
 
+cimport cython
+
 from bpe.base._ids cimport Ids
 from bpe.base._result_pool cimport Block, ResultPool
-from cpython.pythread cimport PyThread_type_lock
 
 cdef struct Parcel:           # the result of one part
     Ids ids                   # empty until the part is encoded
@@ -12,7 +13,7 @@ cdef struct Parcel:           # the result of one part
 cdef class Delivery:
     """The array of a job's ids, and the encoded parts that are not in it yet."""
 
-    cdef PyThread_type_lock lock
+    cdef cython.pythread_type_lock lock
     cdef Parcel* parcels      # one for each part
     cdef Py_ssize_t n_parts
     cdef Py_ssize_t next      # the part to copy next
@@ -25,4 +26,5 @@ cdef class Delivery:
     cdef Block block          # the pool's memory that `ids` points into, if the result is large
 
     cdef int finish(self, Py_ssize_t number, Ids* out) except -1 nogil
+    cdef bint begin_copy(self) noexcept nogil
     cdef object taken(self)

@@ -21,9 +21,6 @@ from bpe.base._id_array cimport LARGE, as_array, large_output
 from bpe.base._ids cimport Ids, reserve
 from bpe.base._result_pool cimport ResultPool
 from bpe.base._types cimport token_t
-from cpython.pythread cimport (
-    WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock,
-)
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
@@ -35,10 +32,9 @@ cdef class Delivery:
         """`most`: an upper estimate of the number of ids; with more than that, the array is reallocated."""
         self.n_parts, self.pool = n_parts, pool
         self.most = most if most > LARGE else 0
-        self.lock = PyThread_allocate_lock()
         self.parcels = <Parcel*>calloc(n_parts, sizeof(Parcel))
         self.spare = <Ids*>calloc(n_parts, sizeof(Ids))
-        if self.lock == NULL or self.parcels == NULL or self.spare == NULL:
+        if self.parcels == NULL or self.spare == NULL:
             raise MemoryError(f"no memory for a list of {n_parts} parts")
 
     def __dealloc__(self):
@@ -53,8 +49,6 @@ cdef class Delivery:
             free(self.ids.data)
         if self.block.data != NULL:
             self.pool.take_back(self.block)
-        if self.lock != NULL:
-            PyThread_free_lock(self.lock)
 
     cdef int finish(self, Py_ssize_t number, Ids* out) except -1 nogil:
         """Hand over the ids of part `number`; copy it and the encoded parts after it, if it is their turn.
@@ -63,36 +57,38 @@ cdef class Delivery:
         copied already, or one without memory.
         """
         cdef Parcel* parcel
-        PyThread_acquire_lock(self.lock, WAIT_LOCK)
-        self.parcels[number].ids, self.parcels[number].waiting = out[0], True
+        with self.lock:
+            self.parcels[number].ids, self.parcels[number].waiting = out[0], True
         out[0] = Ids(data=NULL, n=0, room=0, lent=False)
-        try:
-            while not self.copying and self.next < self.n_parts and self.parcels[self.next].waiting:
-                parcel = &self.parcels[self.next]
-                self.copying = True
-                PyThread_release_lock(self.lock)
-                try:
-                    if parcel.ids.n:                       # without ids, `data` may be NULL
-                        if self.most:                      # a job without ids leaves the pool as it is
-                            large_output(&self.ids, self.pool, &self.block, self.most)
-                            self.most = 0
-                        reserve(&self.ids, parcel.ids.n)
-                        memcpy(self.ids.data + self.ids.n, parcel.ids.data, parcel.ids.n * sizeof(token_t))
-                        self.ids.n += parcel.ids.n
-                        parcel.ids.n = 0
-                finally:
-                    PyThread_acquire_lock(self.lock, WAIT_LOCK)
-                    self.copying = False
+        while self.begin_copy():
+            parcel = &self.parcels[self.next]
+            if parcel.ids.n:                               # without ids, `data` may be NULL
+                if self.most:                              # a job without ids leaves the pool as it is
+                    large_output(&self.ids, self.pool, &self.block, self.most)
+                    self.most = 0
+                reserve(&self.ids, parcel.ids.n)           # after an error here nothing more is copied
+                memcpy(self.ids.data + self.ids.n, parcel.ids.data, parcel.ids.n * sizeof(token_t))
+                self.ids.n += parcel.ids.n
+                parcel.ids.n = 0
+            with self.lock:
                 self.spare[self.n_spare], parcel.ids.data = parcel.ids, NULL
                 self.n_spare += 1
                 self.next += 1
+                self.copying = False
+        with self.lock:
             if self.n_spare:
                 self.n_spare -= 1
                 out[0] = self.spare[self.n_spare]
                 self.spare[self.n_spare].data = NULL
-        finally:
-            PyThread_release_lock(self.lock)
         return 0
+
+    cdef bint begin_copy(self) noexcept nogil:
+        """Whether the caller is to copy the next part: it is encoded, and no other thread is copying."""
+        with self.lock:
+            if self.copying or self.next == self.n_parts or not self.parcels[self.next].waiting:
+                return False
+            self.copying = True
+        return True
 
     cdef object taken(self):
         """Return the ids of all parts as an array; every part must have been finished."""

@@ -13,13 +13,14 @@ Threads share the EncodeJob; each has a Worker of its own. Two things pass betwe
 its Delivery's: the next part (`begun`) and the ids (`delivery`).
 """
 
+cimport cython
+
 from bpe.base._delivery cimport Delivery
 from bpe.base._types cimport byte_t, token_t
 from bpe.base._utf8 cimport Units
 from bpe.encode._chunk cimport Fragment
 from bpe.encode._encoder cimport Encoder
 from bpe.encode._workspace cimport Workspace
-from cpython.pythread cimport PyThread_type_lock
 from libc.stdint cimport int64_t
 
 cdef enum:
@@ -31,7 +32,6 @@ cdef struct Text:             # a text, a piece of one, or an id between pieces
 
 
 cdef class Worker:            # the memory of one thread
-    cdef Workspace space
     cdef Fragment* fragments           # the current ones
     cdef byte_t* utf8                  # their UTF-8, of each text that is copied
     cdef size_t size                   # of that memory
@@ -61,7 +61,7 @@ cdef class EncodeJob:
     cdef int64_t[::1] counts           # ids of each text, after a 0; each thread writes those of its parts
     cdef object counted                # the same as an array
     # State that threads share, under this lock.
-    cdef PyThread_type_lock lock
+    cdef cython.pythread_type_lock lock
     cdef Py_ssize_t begun              # parts that a thread has taken
     cdef Py_ssize_t stopped            # 1 when all threads must stop
     cdef Py_ssize_t unknown_at         # the first text with a symbol that has no id, or -1
@@ -76,13 +76,10 @@ cdef class EncodeJob:
     cdef int add_id(self, token_t token) except -1
     cdef int add_item(self, item) except -1
     cdef int add_part(self, Py_ssize_t first) except -1
-    cdef Worker start(self)
-    cdef int finish(self, Worker worker) except -1
     cdef Worker new_worker(self)
     cdef int share_out(self) except -1
     cdef bint do_next(self, Workspace space, Worker worker) except -1 nogil
     cdef Py_ssize_t begin(self) noexcept nogil
-    cdef int give_up(self, Worker worker) except -1
     cdef int do_part(self, Workspace space, Worker worker, Py_ssize_t number) except -1 nogil
     cdef Py_ssize_t encode_part(self, Workspace space, Worker worker, Py_ssize_t number) except -2 nogil
     cdef Py_ssize_t encode(self, Workspace space, Worker worker, Py_ssize_t start, Py_ssize_t end) except -2 nogil

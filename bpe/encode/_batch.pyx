@@ -26,9 +26,6 @@ from bpe.encode._chunk_filler cimport feed_fragments
 from bpe.encode._encoder cimport Encoder
 from bpe.encode._workspace cimport Workspace, prepare_output
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.pythread cimport (
-    WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock,
-)
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
@@ -45,7 +42,7 @@ cdef enum:
 
 
 cdef class Worker:
-    """A thread's memory: its workspace, and texts as fragments of UTF-8."""
+    """A thread's memory for texts, as fragments of UTF-8."""
 
     def __cinit__(self, size_t n):
         self.fragments = <Fragment*>malloc(max(n, <size_t>1) * sizeof(Fragment))
@@ -80,17 +77,12 @@ cdef class EncodeJob:
         self.held = []
         self.unknown_at = -1
         self.prepended = self.appended = NO_TOKEN
-        self.lock = PyThread_allocate_lock()
-        if self.lock == NULL:
-            raise MemoryError("no memory for a lock")
         self.done = np.empty(0, dtype=np.uint32)
 
     def __dealloc__(self):
         free(self.parts)
         free(self.texts)
         free(self.firsts)
-        if self.lock != NULL:
-            PyThread_free_lock(self.lock)
 
     # Filling ----------------------------------------------------------------------------------------------------------
 
@@ -258,8 +250,10 @@ cdef class EncodeJob:
 
     def work(self):
         """Encode parts until none is left: each thread calls this."""
-        cdef Worker worker = self.start()
-        cdef Workspace space = worker.space
+        cdef Worker worker = self.new_worker()
+        cdef Workspace space = self.encoder.workspace()
+        begin_watch(&space.scratch.watch)
+        space.scratch.watch.stopped = &self.stopped
         try:
             with nogil:
                 while self.do_next(space, worker):
@@ -267,41 +261,23 @@ cdef class EncodeJob:
         except BaseException as error:
             self.stop()
             if not isinstance(error, MemoryError):         # after which the workspace may be inconsistent
-                self.give_up(worker)
+                self.encoder.give_back(space)
             if not isinstance(error, StoppedError):
                 raise
         else:
-            self.finish(worker)
+            if self.n_parts == 1 and space.out.n:
+                self.done = self.encoder.taken(space)
+            else:
+                self.encoder.give_back(space)
 
     def stop(self):
         """Make all threads stop, even within a long part."""
         store(&self.stopped, 1)
-        PyThread_acquire_lock(self.lock, WAIT_LOCK)
-        self.begun = self.n_parts
-        PyThread_release_lock(self.lock)
-
-    cdef Worker start(self):
-        """Start to work."""
-        cdef Worker worker = self.new_worker()
-        worker.space = self.encoder.workspace()
-        begin_watch(&worker.space.scratch.watch)
-        worker.space.scratch.watch.stopped = &self.stopped
-        return worker
+        with self.lock:
+            self.begun = self.n_parts
 
     cdef Worker new_worker(self):
         return Worker(min(self.n, <Py_ssize_t>FRAGMENTS))
-
-    cdef int finish(self, Worker worker) except -1:
-        """End work when no part is left."""
-        if self.n_parts == 1 and worker.space.out.n:
-            self.done = self.encoder.taken(worker.space)
-        else:
-            self.encoder.give_back(worker.space)
-        return 0
-
-    cdef int give_up(self, Worker worker) except -1:
-        """End work in the middle of a part, without a result."""
-        return self.encoder.give_back(worker.space)
 
     cdef bint do_next(self, Workspace space, Worker worker) except -1 nogil:
         """Encode the next part; False if there is none."""
@@ -318,19 +294,17 @@ cdef class EncodeJob:
     cdef Py_ssize_t begin(self) noexcept nogil:
         """The number of the next part; at least `n_parts` if there is none."""
         cdef Py_ssize_t number
-        PyThread_acquire_lock(self.lock, WAIT_LOCK)
-        number = self.begun
-        self.begun += 1
-        PyThread_release_lock(self.lock)
+        with self.lock:
+            number = self.begun
+            self.begun += 1
         return number
 
     cdef int do_part(self, Workspace space, Worker worker, Py_ssize_t number) except -1 nogil:
         """Encode a part and deliver its ids."""
         cdef Py_ssize_t unknown = self.encode_part(space, worker, number)
         if unknown >= 0:
-            PyThread_acquire_lock(self.lock, WAIT_LOCK)
-            self.unknown_at = unknown if self.unknown_at < 0 else min(unknown, self.unknown_at)
-            PyThread_release_lock(self.lock)
+            with self.lock:
+                self.unknown_at = unknown if self.unknown_at < 0 else min(unknown, self.unknown_at)
         space.scratch.watch.next -= space.out.n            # the next part counts from 0
         return self.delivery.finish(number, &space.out)
 

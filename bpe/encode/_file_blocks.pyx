@@ -8,6 +8,8 @@ Python (`bpe/encode/engine.py`), concatenating ids (`base/_delivery.pyx`).
 
 import numpy as np
 
+cimport cython
+
 from bpe.base._aho_corasick cimport Finder
 from bpe.base._memory cimport grown
 from bpe.base._types cimport byte_t, token_t
@@ -18,10 +20,6 @@ from bpe.encode._chunk cimport Fragment
 from bpe.encode._chunk_filler cimport feed_fragments
 from bpe.encode._encoder cimport Encoder
 from bpe.encode._workspace cimport Workspace, prepare_output
-from cpython.pythread cimport (
-    WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock,
-    PyThread_type_lock,
-)
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
@@ -122,20 +120,11 @@ cdef class BlockJob(EncodeJob):
     cdef object blocks, prepared, done_with
     cdef FileReader reader                 # the current one, or None
     cdef Finder special
-    cdef PyThread_type_lock reading        # held while a block is taken; no thread waits for it with the GIL
+    cdef cython.pythread_type_lock reading     # held while a block is taken; no thread waits for it with the GIL
     cdef Py_ssize_t most, taken
     cdef bint over                         # no more blocks are taken
     cdef list workers
     cdef dict errors                       # by number
-
-    def __cinit__(self, *_):
-        self.reading = PyThread_allocate_lock()
-        if self.reading == NULL:
-            raise MemoryError("no memory for a lock")
-
-    def __dealloc__(self):
-        if self.reading != NULL:
-            PyThread_free_lock(self.reading)
 
     def __init__(self, encoder, threads, blocks, prepared, done, special, Py_ssize_t n_bytes, Py_ssize_t most):
         self.blocks, self.prepared, self.done_with, self.special = blocks, prepared, done, special
@@ -166,12 +155,9 @@ cdef class BlockJob(EncodeJob):
         """The same, with the worker's own type."""
         cdef Py_ssize_t number = -1
         cdef bint found
-        PyThread_acquire_lock(self.reading, WAIT_LOCK)
-        try:
+        with self.reading:
             with gil:
                 found = self.next_block(own, &number)
-        finally:
-            PyThread_release_lock(self.reading)
         if not found:
             return False
         if own.block is not None or not self.prepare_text(own):
