@@ -4,8 +4,12 @@ from bpe.base._cpu cimport follow_vector_level
 from bpe.base._ids cimport Ids
 from bpe.base._team cimport MOST_PARTS, Team
 from bpe.base._types cimport byte_t, token_t
-from bpe.encode._batch cimport EncodeJob, Worker
+from bpe.base._utf8 cimport UTF8_PADDING, Units, max_utf8_size, to_utf8, units_of
+from bpe.encode._batch cimport EncodeJob
+from bpe.encode._encoder cimport Encoder
 from bpe.encode._split_filter cimport SplitFilter, SplitTables, are_three_byte_chars, is_split_point
+from bpe.encode._word_cache cimport SharedWordTable
+from bpe.encode._workspace cimport Workspace
 from bpe.merge._merge_table cimport NO_MERGE, MergeTable, find_pair
 from bpe.merge._merger cimport Merger
 from bpe.merge._merging cimport Scratch, free_scratch
@@ -92,12 +96,41 @@ def split_points_of_slice(SplitFilter split not None, const byte_t[::1] text):
 
 def work_alternated(EncodeJob job, int n):
     """Do a job as n threads of equal speed do, a part each in turn."""
-    cdef list workers = [job.start() for _ in range(n)]
-    cdef Worker worker
+    cdef list threads = [(job.encoder.workspace(), job.new_worker()) for _ in range(n)]
     cdef bint found = True
     while found:
         found = False
-        for worker in workers:
-            found |= job.do_next(worker.space, worker)
-    for worker in workers:
-        job.finish(worker)
+        for space, worker in threads:
+            found |= job.do_next(space, worker)
+    for space, _ in threads:
+        if job.n_parts == 1 and (<Workspace>space).out.n:
+            job.done = job.encoder.taken(space)
+        else:
+            job.encoder.give_back(space)
+
+
+def utf8(str text):
+    """The UTF-8 of a str that is not ASCII."""
+    cdef Units units = units_of(text)
+    cdef bytearray out = bytearray(max_utf8_size(&units) + UTF8_PADDING)
+    return bytes(out[: to_utf8(&units, out)])
+
+
+def cache_state(Encoder encoder):
+    """Statistics of a tokenizer's word table: a dict of int."""
+    cdef SharedWordTable table = encoder.table
+    cdef Workspace space = encoder.idle
+    idle = 0
+    while space is not None:
+        idle, space = idle + 1, space.next
+    return {
+        "idle": idle,                                      # workspaces
+        "words": table.words.n_entries,
+        "room": <size_t>3 << table.size,
+        "long": min(table.words.n_longs, table.words.max_longs),
+        "kept": table.words.n_kept,
+        "spilled": table.words.n_spilled,
+        "rejected": table.words.n_rejected,
+        "parts": table.parts.n_entries + table.parts.n_longs,
+        "bytes": <size_t>(256 if table.marked else 128) << table.size,
+    }

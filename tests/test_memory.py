@@ -111,6 +111,7 @@ def test_the_error_names_the_memory_that_the_symbols_need(corpus: Path, tmp_path
 
 ENCODING = """
 import gc, random, sys, bpe
+from bpe._kernel_hooks import cache_state
 from bpe.base.memory_limits import resident
 from bpe.tokenizer import engine_of
 tok = bpe.Tokenizer.from_spec(bpe.train(texts=["low lower lowest"], vocab_size=270).spec, cache_memory=sys.argv[1])
@@ -123,7 +124,7 @@ for _ in range(8):
     tok.encode(text)
     del text, words
 gc.collect()
-print(resident() - before, engine_of(tok).kernel.cache_state()["bytes"])
+print(resident() - before, cache_state(engine_of(tok).kernel)["bytes"])
 """
 
 

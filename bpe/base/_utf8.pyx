@@ -7,8 +7,6 @@ the str for its lifetime. Both functions take time linear in the text. Not here:
 
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._types cimport byte_t
-from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdlib cimport free, malloc
 
 cdef extern from "bpe/base/_transcode.h" nogil:
     byte_t* bpe_transcode(const void* text, int width, size_t n, byte_t* out)
@@ -45,18 +43,6 @@ cdef Units units_of(text):
 cdef Py_ssize_t to_utf8(const Units* units, byte_t* out) noexcept nogil:
     """Write the UTF-8 to `out` and return its size; a surrogate pair is one character, a lone surrogate is U+FFFD."""
     return bpe_transcode(units.data, units.width, units.n, out) - out
-
-
-def utf8(str text):
-    """Return the UTF-8 of a str that is not ASCII; the tests compare it with `text.to_bytes`."""
-    cdef Units units = units_of(text)
-    cdef byte_t* out = <byte_t*>malloc(max_utf8_size(&units) + UTF8_PADDING)
-    if out == NULL:
-        raise MemoryError("no memory for the UTF-8 of a str")
-    try:
-        return PyBytes_FromStringAndSize(<char*>out, to_utf8(&units, out))
-    finally:
-        free(out)
 
 
 cdef bint is_utf8(const byte_t* text, size_t n) noexcept nogil:

@@ -32,22 +32,10 @@ cdef class Encoder:
     cdef SharedWordTable table      # the current one
     cdef Workspace idle       # the last one that was given back; `next` links the others
 
-    cdef int emit(self, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil
-    cdef int emit_uncached(self, Workspace space, Py_ssize_t number) except -1 nogil
-    cdef int emit_superwords(self, Workspace space, Py_ssize_t start, Py_ssize_t end, bint ends) except -1 nogil
-    cdef int emit_unit(self, Workspace space, Py_ssize_t start, Py_ssize_t end, bint ends) except -1 nogil
     cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil
     cdef bint run_chunk(self, Workspace space, int64_t* lengths, size_t* first) except -1 nogil
-    cdef int run_long(self, Workspace space, Py_ssize_t size) except -1
-    cdef int run_units(
-        self, Workspace space, const byte_t* text, const int64_t[::1] starts, const int64_t[::1] ends
-    ) except -1
     cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t pos) noexcept nogil
-    cdef const SplitTables* text_splits(self) noexcept nogil
     cdef Py_ssize_t last_cut_in(self, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil
-    cdef SharedWordTable new_table(self, SharedWordTable old)
-    cdef int replace_table(self, Workspace space) except -1 nogil
-    cdef int install_table(self, SharedWordTable full) except -1
     cdef Workspace workspace(self)
     cdef int give_back(self, Workspace space) except -1
     cdef object taken(self, Workspace space)

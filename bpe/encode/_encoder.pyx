@@ -86,8 +86,8 @@ cdef class Encoder:
             merger, self.high, self.rules = superwords
         self.values = Values(merger, tokens.ends_word is not None)
         self.seeds = Seeds(merger.origins, merger.merges, tokens)
+        self.splits = SplitFilter(merger.can_split)
         if merger.can_split:
-            self.splits = SplitFilter()
             self.splits.add(pairs_of_merges(merger.merges.pairs, tokens.blob, tokens.offsets))
 
     def set_whole_words(self, bytes blob, const int64_t[::1] offsets, const uint32_t[::1] ids, bint all_of_them):
@@ -118,7 +118,7 @@ cdef class Encoder:
             return
         self.values.whole = WholeWords(blob, offsets, ids, chosen)
         self.seeds.leave_out(self.values.whole)
-        if self.splits is not None:
+        if self.splits.left:
             self.splits.add(pairs_in_words(blob, np.asarray(offsets), chosen))
 
     def keep_pretokens_whole(self):
@@ -126,7 +126,7 @@ cdef class Encoder:
 
         Then the word cache has whole words, too: no part of a pretoken can have the key of one.
         """
-        self.splits = None
+        self.splits = SplitFilter(False)
         self.values.unsplit = True
 
     def unreachable_of(self, const uint8_t[::1] wanted):
@@ -139,75 +139,10 @@ cdef class Encoder:
 
     def finish(self):
         """Complete the tables when all words are set, and allocate a workspace; called once, before any encoding."""
-        if self.splits is not None:
-            self.splits.fold()
+        self.splits.fold()
         self.give_back(self.workspace())
 
     # Chunks -----------------------------------------------------------------------------------------------------------
-
-    cdef int emit(self, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
-        """Write the ids of pieces `start` to `end` of the chunk."""
-        cdef const uint64_t* values = space.chunk.value
-        cdef token_t* out
-        while True:
-            reserve(&space.out, FEW_IDS * (end - start) + 16)
-            out = space.out.data + space.out.n
-            start += emit_values(values + start, end - start, space.cache.words.spilled, &out)
-            space.out.n = out - space.out.data
-            if start >= end:
-                return 0
-            if values[start]:
-                emit_spilled(space, values[start])
-            else:
-                self.emit_uncached(space, start)
-            start += 1
-
-    cdef int emit_uncached(self, Workspace space, Py_ssize_t number) except -1 nogil:
-        """Write the ids of a piece of the chunk that has no value."""
-        cdef Chunk* chunk = space.chunk
-        cdef size_t at = first_from(chunk.others, chunk.n_others, <uint16_t>number)
-        cdef const byte_t* word
-        cdef Py_ssize_t size
-        cdef token_t token = NO_TOKEN
-        if at < chunk.n_others and chunk.others[at] == number:
-            word, size = chunk.word[at], chunk.size[at]
-        else:
-            at = first_from(chunk.missed, chunk.n_missed, <uint16_t>number)
-            word, size = <const byte_t*>&chunk.missed_key[at], key_size(chunk.missed_key[at])
-        if self.values.whole is not None and chunk.part[number] == ALL:
-            token = self.values.whole.find(word, size)
-        if token == NO_TOKEN:
-            return merge_piece(self.values, space, word, size, chunk.part[number])
-        reserve(&space.out, 1)
-        space.out.data[space.out.n] = token
-        space.out.n += 1
-        return 0
-
-    cdef int emit_superwords(self, Workspace space, Py_ssize_t start, Py_ssize_t end, bint ends) except -1 nogil:
-        """Write the ids of pieces of a superword vocabulary, unit by unit; `ends` if the last unit ends with them."""
-        cdef Chunk* chunk = space.chunk
-        cdef Py_ssize_t at
-        while chunk.next_unit < chunk.n_units and chunk.units[chunk.next_unit] < end:
-            at = chunk.units[chunk.next_unit]
-            chunk.next_unit += 1
-            if at > start or space.low.n:
-                self.emit_unit(space, start, at, True)
-                start = at
-        return self.emit_unit(space, start, end, ends)
-
-    cdef int emit_unit(self, Workspace space, Py_ssize_t start, Py_ssize_t end, bint ends) except -1 nogil:
-        """The same for pieces of one unit; unless it `ends`, its last low tokens stay in `low`."""
-        cdef size_t done
-        space.out, space.low = space.low, space.out
-        try:
-            self.emit(space, start, end)
-        finally:
-            space.out, space.low = space.low, space.out
-        done = self.high.merge(space.low.data, space.low.n, &space.known, ends, &space.scratch, &space.out)
-        space.low.n -= done
-        if done and space.low.n:
-            memmove(space.low.data, space.low.data + done, space.low.n * sizeof(token_t))
-        return 0
 
     cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil:
         """Write the ids of everything in the feed; `lengths` gets the number of ids of each fragment, unless NULL."""
@@ -223,23 +158,16 @@ cdef class Encoder:
         """
         cdef Chunk* chunk = space.chunk
         cdef Feed* feed = space.feed
-        cdef SplitTables splits
         cdef Py_ssize_t i, piece = 0
-        splits.bits = NULL
-        if self.splits is not None:
-            splits = self.splits.tables
         if state_of(space.cache.words) != CURRENT:
-            self.replace_table(space)
-        fill(chunk, feed, &splits, &space.cache, cache_of(self.values, space, EARLIER))
+            replace_table(self, space)
+        fill(chunk, feed, &self.splits.tables, &space.cache, cache_of(self.values, space, EARLIER))
         if chunk.n == 0 and chunk.n_segments == 0:
             return False
         poll_if_due(&space.scratch.watch, space.out.n)
         self.values.look_up(space)
         for i in range(chunk.n_segments):
-            if self.high is not None:
-                self.emit_superwords(space, piece, chunk.segments[i].piece, True)
-            else:
-                self.emit(space, piece, chunk.segments[i].piece)
+            emit_pieces(self, space, piece, chunk.segments[i].piece, True)
             piece = chunk.segments[i].piece
             if feed.fragments[chunk.segments[i].fragment].size < 0:
                 reserve(&space.out, 1)
@@ -250,25 +178,8 @@ cdef class Encoder:
             if space.unknown and space.unknown_at < 0:
                 space.unknown_at = chunk.segments[i].fragment
             first[0] = space.out.n
-        if self.high is not None:
-            self.emit_superwords(space, piece, chunk.n, False)
-        else:
-            self.emit(space, piece, chunk.n)
+        emit_pieces(self, space, piece, chunk.n, False)
         return True
-
-    cdef int run_long(self, Workspace space, Py_ssize_t size) except -1:
-        """The same for a text of so many bytes, without the GIL."""
-        begin_watch(&space.scratch.watch)
-        try:
-            with nogil:
-                prepare_output(space, size)
-                self.run(space, NULL)
-        except MemoryError:                                # the workspace may be inconsistent: drop it
-            raise
-        except BaseException:
-            self.give_back(space)
-            raise
-        return 0
 
     # Split points of texts --------------------------------------------------------------------------------------------
 
@@ -277,7 +188,7 @@ cdef class Encoder:
 
         Near `pos`, the split filter finds any safe position; further on, the scanner finds the start of a pretoken.
         """
-        cdef const SplitTables* splits = self.text_splits()
+        cdef const SplitTables* splits = text_splits(self)
         cdef Py_ssize_t near = min(pos + NEAR, text.n), found
         if splits != NULL:
             found = first_split(splits, text, pos, near)
@@ -286,14 +197,6 @@ cdef class Encoder:
         if text.width:
             return next_split_unit(self.scanner, text, pos)
         return next_split_point(self.scanner, text.data, pos, text.n)
-
-    cdef const SplitTables* text_splits(self) noexcept nogil:
-        """The split filter if whole texts may be split by it: the end of a word must not matter; else NULL."""
-        if self.high is not None and self.high.n:
-            return NULL
-        if self.scanner < 0 or self.splits is None or self.values.marked or self.values.whole is not None:
-            return NULL
-        return &self.splits.tables if self.splits.tables.bits != NULL else NULL
 
     def last_cut(self, const byte_t[::1] text, Py_ssize_t low):
         """The last position found after `low` where a text may be split, whatever follows it; else `low`."""
@@ -307,7 +210,7 @@ cdef class Encoder:
 
     cdef Py_ssize_t last_cut_in(self, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
         """The same for `text[:end]`."""
-        cdef const SplitTables* splits = self.text_splits()
+        cdef const SplitTables* splits = text_splits(self)
         cdef Py_ssize_t near = max(low, end - NEAR), found
         if splits != NULL:
             found = last_split(splits, text, near, end)
@@ -334,7 +237,7 @@ cdef class Encoder:
         if fragment.size < SHORT_TEXT:
             self.run(space, NULL)
         else:
-            self.run_long(space, fragment.size)
+            run_long(self, space, fragment.size)
         known = not space.unknown
         return self.taken(space), known
 
@@ -346,29 +249,14 @@ cdef class Encoder:
         if starts.shape[0]:
             fragment.text, fragment.size = &text[0], text.shape[0]
             if self.high is not None:
-                self.run_units(space, &text[0], starts, ends)
+                run_units(self, space, &text[0], starts, ends)
                 known = not space.unknown
                 return self.taken(space), known
             feed_fragments(space.feed, &fragment, 1, -1)
             space.feed.starts, space.feed.ends, space.feed.n_given = &starts[0], &ends[0], starts.shape[0]
-            self.run_long(space, fragment.size)
+            run_long(self, space, fragment.size)
         known = not space.unknown
         return self.taken(space), known
-
-    cdef int run_units(
-        self, Workspace space, const byte_t* text, const int64_t[::1] starts, const int64_t[::1] ends
-    ) except -1:
-        """Write the ids of units of a superword vocabulary: each is a text of its own."""
-        cdef Fragment units[FEW_UNITS]
-        cdef Py_ssize_t i, n, at = 0
-        while at < starts.shape[0]:
-            n = min(<Py_ssize_t>FEW_UNITS, starts.shape[0] - at)
-            for i in range(n):
-                units[i].text, units[i].size = text + starts[at + i], ends[at + i] - starts[at + i]
-            feed_fragments(space.feed, units, n, self.scanner)
-            self.run_long(space, ends[at + n - 1] - starts[at])
-            at += n
-        return 0
 
     def encode_piece(self, bytes piece):
         """The ids of one pretoken, merged without cache, as a list; NO_TOKEN for symbols without an id."""
@@ -381,69 +269,6 @@ cdef class Encoder:
                 return [token]
             self.merger.merge(piece, len(piece), False, &space.scratch, &space.out, &space.unknown)
         return [space.out.data[i] for i in range(space.out.n)]
-
-    def cache_state(self):
-        """Statistics of the word table, for tests and benchmarks: a dict of int."""
-        cdef SharedWordTable table = self.table
-        cdef Workspace space = self.idle
-        idle = 0
-        while space is not None:
-            idle, space = idle + 1, space.next
-        return {
-            "idle": idle,                                  # workspaces
-            "words": table.words.n_entries,
-            "room": <size_t>3 << table.size,
-            "long": min(table.words.n_longs, table.words.max_longs),
-            "kept": table.words.n_kept,
-            "spilled": table.words.n_spilled,
-            "rejected": table.words.n_rejected,
-            "parts": table.parts.n_entries + table.parts.n_longs,
-            "bytes": <size_t>(256 if table.marked else 128) << table.size,
-        }
-
-    # The word table ---------------------------------------------------------------------------------------------------
-
-    cdef SharedWordTable new_table(self, SharedWordTable old):
-        """A larger table with the words of `old`; or one of full size with the vocabulary's tokens only."""
-        cdef bint grows = old is not None and old.size < old.largest
-        cdef SharedWordTable table = SharedWordTable(
-            self.memory, <size_t>1 << old.size if old is not None else self.seeds.n_seeds, self.values.marked
-        )
-        with nogil:
-            if not grows:
-                self.seeds.sow(table)
-            else:
-                copy_words(&table.words, &old.words)
-                if self.values.marked:
-                    copy_words(&table.parts, &old.parts)
-        return table
-
-    cdef int replace_table(self, Workspace space) except -1 nogil:
-        """Change over from a full table to one with room. One thread makes it; the others go on meanwhile."""
-        if change_state(space.cache.words, EXHAUSTED, REPLACING):
-            with gil:
-                self.install_table(space.table)
-        if state_of(space.cache.words) == REPLACED:
-            with gil:
-                with cython.critical_section(self):
-                    space.use(self.table)
-        return 0
-
-    cdef int install_table(self, SharedWordTable full) except -1:
-        """Replace a full table by a new one; without memory for one, the full table stays."""
-        cdef Workspace space
-        try:
-            table = self.new_table(full)
-        except MemoryError:
-            return 0
-        with cython.critical_section(self):
-            self.table = table
-            space = self.idle
-            while space is not None:
-                space.use(table)
-                space = space.next
-        change_state(&full.words, REPLACING, REPLACED)
-        return 0
 
     # Workspaces -------------------------------------------------------------------------------------------------------
 
@@ -462,7 +287,7 @@ cdef class Encoder:
             space.feed.cuts, space.feed.units = &self.rules.cuts, &self.rules.units
         with cython.critical_section(self):
             if self.table is None:
-                self.table = self.new_table(None)
+                self.table = new_table(self, None)
             space.use(self.table)
         return space
 
@@ -480,3 +305,170 @@ cdef class Encoder:
         ids = as_array(&space.out, space.pool, &space.block)
         self.give_back(space)
         return ids
+
+
+# Writing the ids of a chunk -------------------------------------------------------------------------------------------
+
+
+cdef int emit(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+    """Write the ids of pieces of the chunk, whatever units they are in."""
+    cdef const uint64_t* values = space.chunk.value
+    cdef token_t* out
+    while True:
+        reserve(&space.out, FEW_IDS * (end - start) + 16)
+        out = space.out.data + space.out.n
+        start += emit_values(values + start, end - start, space.cache.words.spilled, &out)
+        space.out.n = out - space.out.data
+        if start >= end:
+            return 0
+        if values[start]:
+            emit_spilled(space, values[start])
+        else:
+            emit_uncached(encoder, space, start)
+        start += 1
+
+
+cdef int emit_uncached(Encoder encoder, Workspace space, Py_ssize_t number) except -1 nogil:
+    """Write the ids of a piece of the chunk that has no value."""
+    cdef Chunk* chunk = space.chunk
+    cdef size_t at = first_from(chunk.others, chunk.n_others, <uint16_t>number)
+    cdef const byte_t* word
+    cdef Py_ssize_t size
+    cdef token_t token = NO_TOKEN
+    if at < chunk.n_others and chunk.others[at] == number:
+        word, size = chunk.word[at], chunk.size[at]
+    else:
+        at = first_from(chunk.missed, chunk.n_missed, <uint16_t>number)
+        word, size = <const byte_t*>&chunk.missed_key[at], key_size(chunk.missed_key[at])
+    if encoder.values.whole is not None and chunk.part[number] == ALL:
+        token = encoder.values.whole.find(word, size)
+    if token == NO_TOKEN:
+        return merge_piece(encoder.values, space, word, size, chunk.part[number])
+    reserve(&space.out, 1)
+    space.out.data[space.out.n] = token
+    space.out.n += 1
+    return 0
+
+
+cdef int emit_pieces(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end, bint ends) except -1 nogil:
+    """Write the ids of pieces `start` to `end` of the chunk: those of a superword vocabulary unit by unit.
+
+    `ends` if the last unit ends with them.
+    """
+    cdef Chunk* chunk = space.chunk
+    cdef Py_ssize_t at
+    if encoder.high is None:
+        return emit(encoder, space, start, end)
+    while chunk.next_unit < chunk.n_units and chunk.units[chunk.next_unit] < end:
+        at = chunk.units[chunk.next_unit]
+        chunk.next_unit += 1
+        if at > start or space.low.n:
+            emit_unit(encoder, space, start, at, True)
+            start = at
+    return emit_unit(encoder, space, start, end, ends)
+
+
+cdef int emit_unit(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end, bint ends) except -1 nogil:
+    """The same for pieces of one unit; unless it `ends`, its last low tokens stay in `low`."""
+    cdef size_t done
+    space.out, space.low = space.low, space.out
+    try:
+        emit(encoder, space, start, end)
+    finally:
+        space.out, space.low = space.low, space.out
+    done = encoder.high.merge(space.low.data, space.low.n, &space.known, ends, &space.scratch, &space.out)
+    space.low.n -= done
+    if done and space.low.n:
+        memmove(space.low.data, space.low.data + done, space.low.n * sizeof(token_t))
+    return 0
+
+
+# Whole texts ----------------------------------------------------------------------------------------------------------
+
+
+cdef int run_long(Encoder encoder, Workspace space, Py_ssize_t size) except -1:
+    """The same for a text of so many bytes, without the GIL."""
+    begin_watch(&space.scratch.watch)
+    try:
+        with nogil:
+            prepare_output(space, size)
+            encoder.run(space, NULL)
+    except MemoryError:                                # the workspace may be inconsistent: drop it
+        raise
+    except BaseException:
+        encoder.give_back(space)
+        raise
+    return 0
+
+
+cdef int run_units(
+    Encoder encoder, Workspace space, const byte_t* text, const int64_t[::1] starts, const int64_t[::1] ends
+) except -1:
+    """Write the ids of units of a superword vocabulary: each is a text of its own."""
+    cdef Fragment units[FEW_UNITS]
+    cdef Py_ssize_t i, n, at = 0
+    while at < starts.shape[0]:
+        n = min(<Py_ssize_t>FEW_UNITS, starts.shape[0] - at)
+        for i in range(n):
+            units[i].text, units[i].size = text + starts[at + i], ends[at + i] - starts[at + i]
+        feed_fragments(space.feed, units, n, encoder.scanner)
+        run_long(encoder, space, ends[at + n - 1] - starts[at])
+        at += n
+    return 0
+
+
+cdef const SplitTables* text_splits(Encoder encoder) noexcept nogil:
+    """The split filter if whole texts may be split by it: the end of a word must not matter; else NULL."""
+    if encoder.high is not None and encoder.high.n:
+        return NULL
+    if encoder.scanner < 0 or encoder.splits.tables.bits == NULL or encoder.values.marked:
+        return NULL
+    return &encoder.splits.tables if encoder.values.whole is None else NULL
+
+
+# The word table -------------------------------------------------------------------------------------------------------
+
+
+cdef SharedWordTable new_table(Encoder encoder, SharedWordTable old):
+    """A larger table with the words of `old`; or one of full size with the vocabulary's tokens only."""
+    cdef bint grows = old is not None and old.size < old.largest
+    cdef SharedWordTable table = SharedWordTable(
+        encoder.memory, <size_t>1 << old.size if old is not None else encoder.seeds.n_seeds, encoder.values.marked
+    )
+    with nogil:
+        if not grows:
+            encoder.seeds.sow(table)
+        else:
+            copy_words(&table.words, &old.words)
+            if encoder.values.marked:
+                copy_words(&table.parts, &old.parts)
+    return table
+
+
+cdef int replace_table(Encoder encoder, Workspace space) except -1 nogil:
+    """Change over from a full table to one with room. One thread makes it; the others go on meanwhile."""
+    if change_state(space.cache.words, EXHAUSTED, REPLACING):
+        with gil:
+            install_table(encoder, space.table)
+    if state_of(space.cache.words) == REPLACED:
+        with gil:
+            with cython.critical_section(encoder):
+                space.use(encoder.table)
+    return 0
+
+
+cdef int install_table(Encoder encoder, SharedWordTable full) except -1:
+    """Replace a full table by a new one; without memory for one, the full table stays."""
+    cdef Workspace space
+    try:
+        table = new_table(encoder, full)
+    except MemoryError:
+        return 0
+    with cython.critical_section(encoder):
+        encoder.table = table
+        space = encoder.idle
+        while space is not None:
+            space.use(table)
+            space = space.next
+    change_state(&full.words, REPLACING, REPLACED)
+    return 0

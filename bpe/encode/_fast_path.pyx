@@ -251,7 +251,7 @@ cdef bint append_short(
     cdef const byte_t* word
     cdef uint64_t value
     cdef Py_ssize_t n, i, length
-    cdef bint splitting = encoder.splits is not None and is_split(&encoder.splits.tables, three_byte_chars, size)
+    cdef bint splitting = is_split(&encoder.splits.tables, three_byte_chars, size)
     if encoder.high is not None or three_byte_chars > <size_t>size or state_of(cache.words) != CURRENT:
         return False
     if splitting and encoder.values.marked:

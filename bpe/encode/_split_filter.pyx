@@ -43,7 +43,10 @@ cdef enum:
 
 cdef class SplitFilter:
 
-    def __init__(self):
+    def __init__(self, bint can_split=True):
+        """A filter without pairs; unless `can_split`, it never allows a split."""
+        if not can_split:
+            return
         self.words = np.zeros((1 << FULL_WORDS) + 1, dtype=np.uint32)
         self.words[1 << FULL_WORDS] = 0xFFFFFFFF
         self.tables.bits = &self.words[0]
@@ -75,14 +78,16 @@ cdef class SplitFilter:
         its word at any size, so folding halves is a bitwise or.
         """
         cdef Py_ssize_t used = MAX_BITS - self.left
+        self.left = 0
+        if self.tables.bits == NULL:
+            self.words = None
+            return
         words, all_set = np.split(np.asarray(self.words), [1 << FULL_WORDS])
-        while len(words) > 1 << MIN_WORDS and 16 * len(words) >= 64 * used and self.tables.bits != NULL:
+        while len(words) > 1 << MIN_WORDS and 16 * len(words) >= 64 * used:
             words = words[0::2] | words[1::2]
             self.tables.shift += 1
         self.words = np.concatenate([words, all_set])
-        if self.tables.bits != NULL:
-            self.tables.bits = &self.words[0]
-        self.left = 0
+        self.tables.bits = &self.words[0]
 
     cdef int set_bit(self, const byte_t* six) noexcept nogil:
         """Set the bit of a pair of characters."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, partial
 from operator import methodcaller
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,16 +70,16 @@ TEXT = b"low lower\nlowest newest " * 4000
     "text", [TEXT, b"lowerest" * 4000, "猫である。\n".encode() * 4000], ids=["words", "word", "CJK"]
 )
 @pytest.mark.parametrize("threads", [0, 1, 2])
-def test_encoding_ends_at_a_signal(text: bytes, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encoding_ends_at_a_signal(text: bytes, threads: int, monkeypatch: pytest.MonkeyPatch, hooks: Any) -> None:
     """`threads` is the number of a job's threads, and 0 a call for one text. The workspace is returned."""
     monkeypatch.setattr(gather, "PART", 4000)
     monkeypatch.setattr(gather, "LEAST", 1000)
     tok = model("byte")
     kernel = engine_of(tok).kernel
     expected = tok.encode(text).tolist()
-    idle = kernel.cache_state()["idle"]
+    idle = hooks.cache_state(kernel)["idle"]
     assert not with_signal(partial(kernel.encode, text) if threads == 0 else job_of(tok, text, threads).work)
-    assert kernel.cache_state()["idle"] == idle
+    assert hooks.cache_state(kernel)["idle"] == idle
     assert tok.encode(text).tolist() == tok.encode_batch([text], threads=2).ids.tolist() == expected
 
 
@@ -108,14 +109,14 @@ def test_training_ends_at_a_signal() -> None:
     assert len(trainer.merges()) + len(trainer.run(5 - len(trainer.merges()), target)) == 5
 
 
-def test_stopping_a_job_stops_its_threads_early() -> None:
+def test_stopping_a_job_stops_its_threads_early(hooks: Any) -> None:
     """They stop in the middle of a part, after a few of its many words."""
     tok = bpe.train(texts=["low lower lowest newest"] * 3, num_merges=8)
     job = job_of(tok, " ".join(f"low{number}" for number in range(50_000)).encode(), 1)
-    before = engine_of(tok).kernel.cache_state()["words"]
+    before = hooks.cache_state(engine_of(tok).kernel)["words"]
     signal.signal(signal.SIGINT, lambda *_: job.stop())
     assert with_signal(job.work)
-    assert engine_of(tok).kernel.cache_state()["words"] - before < 10_000
+    assert hooks.cache_state(engine_of(tok).kernel)["words"] - before < 10_000
 
 
 @pytest.mark.parametrize("where", ["working", "waiting"])
@@ -141,6 +142,7 @@ def test_threads_are_stopped_and_joined(where: str) -> None:
 
 FOREVER = """
 import signal, threading, time, bpe
+from typing import Any
 signal.signal(signal.SIGINT, signal.default_int_handler)
 tok = bpe.train(texts=["low lower lowest"] * 3, num_merges=5)
 text = "low lower lowest " * 200_000

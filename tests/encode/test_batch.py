@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpe
-from bpe.base import _utf8 as transcoding
 from bpe.base._cpu import set_vector_level, vector_level
 from bpe.base.utf8 import to_bytes
 from bpe.encode import _batch as gather
@@ -27,19 +26,19 @@ SYLLABLES = ["low", "lower ", " ", "\n", "é", "가나 ", "猫", "😊", "\ud800
 
 
 @pytest.mark.parametrize("level", [0, 3])
-def test_transcoding_a_str_equals_pythons_utf8(level: int) -> None:
+def test_transcoding_a_str_equals_pythons_utf8(level: int, hooks: Any) -> None:
     if set_vector_level(level) != level:
         pytest.skip("this machine lacks these vector instructions")
 
     @given(st.text(st.sampled_from(EDGES) | st.characters(), max_size=60), st.sampled_from(EDGES[3:]))
     def check(text: str, wide: str) -> None:
         text += wide  # so that the text is not ASCII
-        assert transcoding.utf8(text) == to_bytes(text)
+        assert hooks.utf8(text) == to_bytes(text)
 
     check()
     for begin in range(4):  # so that blocks of the transcoder end within surrogate pairs
         text = "é" * (65_536 - begin) + "\ud83d\ud83d\ude00\ud83d\ude00" * 3 + "猫" * 65_536
-        assert transcoding.utf8(text) == to_bytes(text)
+        assert hooks.utf8(text) == to_bytes(text)
     set_vector_level(VECTORS)
 
 
@@ -124,5 +123,5 @@ def test_threads_share_the_words_of_one_table(hooks: Any, monkeypatch: pytest.Mo
     encoder = Engine(tok.spec)
     for _ in range(2):
         assert encode_alternated(hooks, encoder, texts, 3) == flat
-    known = encoder.kernel.cache_state()
+    known = hooks.cache_state(encoder.kernel)
     assert known["words"] + known["long"] + known["rejected"] > 0.99 * len(set(" ".join(texts).split()))

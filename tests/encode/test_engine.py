@@ -417,21 +417,21 @@ def many_words(seed: int, n: int) -> bytes:
     return " ".join(words + words[: n // 2]).encode()
 
 
-def test_a_small_cache_gives_the_same_ids_and_stays_small() -> None:
+def test_a_small_cache_gives_the_same_ids_and_stays_small(hooks: Any) -> None:
     tok = bpe.train(texts=[many_words(1, 2000).decode()], vocab_size=400, pretokenizer="gpt2")
     kernel, roomy = kernel_of(tok.spec, 1 << 18), kernel_of(tok.spec, 32 << 20)
     for seed in range(4):
         text = many_words(seed, 20_000)
         assert np.array_equal(kernel.encode(text)[0], roomy.encode(text)[0])
-    state = kernel.cache_state()
+    state = hooks.cache_state(kernel)
     assert state["bytes"] <= 1 << 18
     assert state["words"] <= state["room"]
     assert state["rejected"] > 1000
-    assert roomy.cache_state()["bytes"] <= 32 << 20
-    assert roomy.cache_state()["rejected"] < 100
+    assert hooks.cache_state(roomy)["bytes"] <= 32 << 20
+    assert hooks.cache_state(roomy)["rejected"] < 100
 
 
-def test_the_cache_holds_a_hundred_thousand_long_words() -> None:
+def test_the_cache_holds_a_hundred_thousand_long_words(hooks: Any) -> None:
     """Phrases of a script without spaces, or long compounds, all stay for a second pass, within the limit."""
     random_ = random.Random(3)
     syllables = ["".join(random_.choices("abcdefghijklmnop", k=6)) for _ in range(300)]
@@ -439,12 +439,12 @@ def test_the_cache_holds_a_hundred_thousand_long_words() -> None:
     kernel = kernel_of(bpe.train(texts=syllables, vocab_size=3000, pretokenizer="gpt2").spec, 32 << 20)
     for _ in range(2):  # when a table is full, the rest of the chunk is rejected, and then a larger table replaces it
         kernel.encode(" ".join(words).encode())
-    state = kernel.cache_state()
+    state = hooks.cache_state(kernel)
     assert state["long"] == 100_000
     assert state["bytes"] <= 32 << 20
 
 
-def test_a_full_cache_keeps_its_words_until_many_are_rejected() -> None:
+def test_a_full_cache_keeps_its_words_until_many_are_rejected(hooks: Any) -> None:
     random_ = random.Random(4)
     syllables = ["".join(random_.choices("abcdefghijklmnop", k=6)) for _ in range(100)]
     words = ["".join(random_.choices(syllables, k=4)) for _ in range(1600)]
@@ -452,7 +452,7 @@ def test_a_full_cache_keeps_its_words_until_many_are_rejected() -> None:
     early, late = ("".join(f" {word}" for word in some).encode() for some in (words[:1100], words[1100:]))
 
     def encoded(text: bytes) -> tuple[list[int], int]:
-        return kernel.encode(text)[0].tolist(), kernel.cache_state()["long"]
+        return kernel.encode(text)[0].tolist(), hooks.cache_state(kernel)["long"]
 
     for _ in range(2):  # the table grows in the first pass
         ids, most = encoded(early)
@@ -474,7 +474,7 @@ def without_byte(spec: TokenizerSpec, byte: int) -> TokenizerSpec:
 
 @pytest.mark.parametrize("level", sorted(LEVELS))
 @pytest.mark.parametrize("complete", [False, True])
-def test_new_words_of_a_chunk_are_merged_together(complete: bool, level: str) -> None:
+def test_new_words_of_a_chunk_are_merged_together(complete: bool, level: str, hooks: Any) -> None:
     """One or many new words at once, of all lengths, some of them twice: each gets its ids and is entered once."""
     random_ = random.Random(8)
     merges = [(97, 98), (99, 100), (256, 257), (32, 97), (98, 98), (258, 97), (259, 256), (98, 99), (258, 258)]
@@ -486,12 +486,12 @@ def test_new_words_of_a_chunk_are_merged_together(complete: bool, level: str) ->
         for n in (1, 2, 15, 16, 17, 40, 200):
             text = "".join(f" {word}" for word in words[:n] + random_.choices(words[:n], k=n)).encode()
             kernel, expected = kernel_of(spec, 32 << 20), naive(spec, text)
-            before = kernel.cache_state()
+            before = hooks.cache_state(kernel)
             for _ in range(2):
                 assert kernel.encode(text)[0].tolist() == expected
             if n == 200:  # more than a new table has room for
                 continue
-            after = kernel.cache_state()
+            after = hooks.cache_state(kernel)
             ids = {word: len(naive(spec, f" {word}".encode())) for word in set(words[:n])}
             entered = after["words"] + after["long"] - before["words"] - before["long"]
             seeds = sum(f" {word}".encode() in spec.vocabulary.ids for word in ids)
@@ -510,7 +510,9 @@ def test_new_words_with_a_byte_without_a_token_have_an_unknown_symbol() -> None:
 
 @pytest.mark.parametrize("glued", [False, True])
 @pytest.mark.parametrize(("model", "pretokenizer"), [("char", "whitespace"), ("byte", "clip"), ("byte", "gpt2")])
-def test_parts_of_split_words_have_no_mark_except_the_last(model: str, pretokenizer: str, glued: bool) -> None:
+def test_parts_of_split_words_have_no_mark_except_the_last(
+    model: str, pretokenizer: str, glued: bool, hooks: Any
+) -> None:
     """The same characters occur as words, word ends and inside words; ids equal those without splits and cache."""
     random_ = random.Random(5)
     letters = CLOSE.replace(" ", "")
@@ -531,7 +533,7 @@ def test_parts_of_split_words_have_no_mark_except_the_last(model: str, pretokeni
             encoder = Engine(tok.spec, cache_memory=memory)
             for _ in range(2):
                 assert encoder.encode(text).tolist() == expected, (level, memory)
-            assert encoder.kernel.cache_state()["parts"] > 20
+            assert hooks.cache_state(encoder.kernel)["parts"] > 20
     finally:
         set_vector_level(VECTORS)
 
