@@ -1,7 +1,7 @@
 """A priority queue of numbers, the least first: the merges of one piece as rank << 32 | position.
 
 So the merge of the lowest rank is first, and of equal ones the leftmost. Training has a queue of its own, ordered by
-its tie rule (`training/_pair_heap.pyx`).
+its tie rule (`training/_pair_heap.pxd`).
 """
 
 from bpe.base._memory cimport grown

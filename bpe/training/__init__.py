@@ -13,7 +13,7 @@ In come a corpus or counts and the options; out comes a tokenizer. The files, in
 - `_trainer.pyx` the loop: take the best pair, merge it everywhere, until the vocabulary is full; `_loop.pxd` what it
   shares with that of `picky`;
 - `_symbol_array.pyx` all words as one array of symbols; `_token_table.pxd` the tokens; `_pair_table.pxd` and
-  `_pair_heap.pyx` the pairs and their queue; `_pair_merge.pyx` one merge; `_recount.pyx` the next epoch.
+  `_pair_heap.pxd` the pairs and their queue; `_pair_merge.pyx` one merge; `_recount.pyx` the next epoch.
 
 Invariants: each merge is the one that the definition gives under the tie rule, whatever the threads, the memory and
 the epochs; the counts of pairs in the table are exact; a resumed training gives the same tokenizer.

@@ -4,6 +4,7 @@ The queue is lazy: an entry remembers the count that the pair had when it was pu
 here: what a pair is.
 """
 
+from bpe.base._memory cimport grown
 from bpe.base._types cimport count_t
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -21,6 +22,62 @@ cdef struct Heap:
     before_t before           # decides ties of the count where not NULL
     const void* context
 
-cdef int push(Heap* heap, Entry entry) except -1 nogil
-cdef Entry pop(Heap* heap) noexcept nogil          # of a heap that is not empty
-cdef int heapify(Heap* heap) noexcept nogil        # after entries were put in without push
+
+cdef inline bint goes_before(const Heap* heap, const Entry* a, const Entry* b) noexcept nogil:
+    """Whether a is popped before b: the order is total, so the result never depends on the order of pushes."""
+    if a.count != b.count:
+        return a.count > b.count
+    if heap.before != NULL:
+        return heap.before(heap.context, a, b)
+    return a.key < b.key
+
+
+cdef inline void sift_up(Heap* heap, size_t at, Entry entry) noexcept nogil:
+    cdef size_t parent
+    while at > 0:
+        parent = (at - 1) >> 1
+        if not goes_before(heap, &entry, &heap.entries[parent]):
+            break
+        heap.entries[at] = heap.entries[parent]
+        at = parent
+    heap.entries[at] = entry
+
+
+cdef inline void sift_down(Heap* heap, size_t at, Entry entry) noexcept nogil:
+    cdef size_t child
+    while True:
+        child = 2 * at + 1
+        if child >= heap.size:
+            break
+        if child + 1 < heap.size and goes_before(heap, &heap.entries[child + 1], &heap.entries[child]):
+            child += 1
+        if not goes_before(heap, &heap.entries[child], &entry):
+            break
+        heap.entries[at] = heap.entries[child]
+        at = child
+    heap.entries[at] = entry
+
+
+cdef inline int push(Heap* heap, Entry entry) except -1 nogil:
+    heap.entries = <Entry*>grown(heap.entries, &heap.room, heap.size + 1, sizeof(Entry))
+    heap.size += 1
+    sift_up(heap, heap.size - 1, entry)
+    return 0
+
+
+cdef inline Entry pop(Heap* heap) noexcept nogil:
+    """The first entry of a heap that is not empty."""
+    cdef Entry top = heap.entries[0]
+    heap.size -= 1
+    if heap.size > 0:
+        sift_down(heap, 0, heap.entries[heap.size])
+    return top
+
+
+cdef inline int heapify(Heap* heap) noexcept nogil:
+    """Put entries that were not pushed in order."""
+    cdef size_t at = heap.size // 2
+    while at > 0:
+        at -= 1
+        sift_down(heap, at, heap.entries[at])
+    return 0

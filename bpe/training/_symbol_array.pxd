@@ -15,7 +15,7 @@ A cell is 16 bits wide while that holds every id, which halves the memory, else 
 """
 
 from bpe.base._team cimport Team
-from bpe.base._types cimport byte_t, cell_t, count_t
+from bpe.base._types cimport cell_t, count_t
 from bpe.training._token_table cimport Tokens
 from libc.stdint cimport uint16_t, uint32_t
 
@@ -35,20 +35,6 @@ cdef struct Symbols:
     size_t n_classes
     size_t room               # of `starts` and `counts`
     cell_t anchors[ANCHORS + 1]    # word starts, ascending, about evenly spaced; the last one is n
-
-cdef enum Spelling:           # what the bytes of a word are
-    BYTES = 0                 # its symbols
-    CHARS = 1                 # its symbols in UTF-8
-    TOKENS = 2                # the tokens that it begins with, four bytes each in the machine's order
-
-cdef struct SymbolAlphabet:
-    Spelling spelling
-    const uint32_t* inner     # the token of a byte or code point; NO_TOKEN outside the alphabet; unused for TOKENS
-    const uint32_t* last      # the same at the end of a word
-    size_t n_symbols          # the length of both
-    size_t n_tokens           # what is not below this is no token
-    uint32_t mark             # the end-of-word mark where it is a symbol of its own, else NO_TOKEN
-    byte_t* occurs            # (n_tokens,) OUT: set for each token that is written
 
 cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, start, bint by_count) except -1
 cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens, Team team, int parts) except -1 nogil

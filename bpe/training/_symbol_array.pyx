@@ -3,6 +3,8 @@
 Not here: pairs of symbols and merging.
 """
 
+import numpy as np
+
 from bpe.base._bounds cimport check_offsets
 from bpe.base._memory cimport add_overflows, grown, mul_overflows
 from bpe.base._pages cimport ask_for_huge_pages, forget_mapped
@@ -11,8 +13,8 @@ from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t
 from bpe.text._unicode cimport decode_char
 from bpe.training._token_table cimport Tokens
 from libc.stdint cimport int64_t, uint16_t, uint32_t
-from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy, memmove
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy, memmove, memset
 
 
 def symbol_counts(
@@ -66,12 +68,23 @@ def symbol_counts(
 cdef enum:
     FORGET_EVERY = 1 << 16    # cells between two times that the pages of a mapped file are let go
 
+cdef enum Spelling:           # what the bytes of a word are
+    BYTES = 0                 # its symbols
+    CHARS = 1                 # its symbols in UTF-8
+    TOKENS = 2                # the tokens that it begins with, four bytes each in the machine's order
+
 cdef struct WordInput:        # word i is blob[offsets[i]:offsets[i + 1]]
-    const SymbolAlphabet* alphabet
     const byte_t* blob
     const int64_t* offsets
     const int64_t* counts
     size_t mapped             # the bytes of the blob if it is a file that is mapped for reading, else 0
+    Spelling spelling
+    const uint32_t* inner     # the token of a byte or code point; NO_TOKEN outside the alphabet; unused for TOKENS
+    const uint32_t* last      # the same at the end of a word
+    size_t n_symbols          # the length of both
+    size_t n_tokens           # what is not below this is no token
+    uint32_t mark             # the end-of-word mark where it is a symbol of its own, else NO_TOKEN
+    byte_t* occurs            # (n_tokens,) OUT: set for each token that is written
 
 
 cdef size_t cells_of(const WordInput* words, size_t i) noexcept nogil:
@@ -80,35 +93,34 @@ cdef size_t cells_of(const WordInput* words, size_t i) noexcept nogil:
     cdef size_t n = <size_t>(end - pos)
     if words.counts[i] <= 0:
         return 0
-    if words.alphabet.spelling == TOKENS:
+    if words.spelling == TOKENS:
         n //= sizeof(uint32_t)
-    elif words.alphabet.spelling == CHARS:
+    elif words.spelling == CHARS:
         n = 0
         while pos < end:
             n += words.blob[pos] & 0xC0 != 0x80
             pos += 1
-    n += words.alphabet.mark != NO_TOKEN
+    n += words.mark != NO_TOKEN
     return n + 1 if n > 1 else 0
 
 
 cdef inline uint32_t read_symbol(const WordInput* words, int64_t* pos, int64_t end) noexcept nogil:
     """The token of the symbol at a position, which moves past it; NO_TOKEN for one outside the alphabet."""
-    cdef const SymbolAlphabet* alphabet = words.alphabet
     cdef Py_ssize_t length = 1
     cdef uint32_t code = 0
-    if alphabet.spelling == TOKENS:
+    if words.spelling == TOKENS:
         memcpy(&code, words.blob + pos[0], sizeof(uint32_t))
         pos[0] += sizeof(uint32_t)
     else:
-        if alphabet.spelling == CHARS:
+        if words.spelling == CHARS:
             code = decode_char(words.blob, pos[0], end, &length)
         else:
             code = words.blob[pos[0]]
         pos[0] += length
-        if code >= alphabet.n_symbols:
+        if code >= words.n_symbols:
             return NO_TOKEN
-        code = alphabet.inner[code] if pos[0] < end else alphabet.last[code]
-    return code if code < alphabet.n_tokens else NO_TOKEN
+        code = words.inner[code] if pos[0] < end else words.last[code]
+    return code if code < words.n_tokens else NO_TOKEN
 
 
 cdef size_t write_word(id_t* cells, size_t at, const WordInput* words, size_t i, size_t need) noexcept nogil:
@@ -116,20 +128,19 @@ cdef size_t write_word(id_t* cells, size_t at, const WordInput* words, size_t i,
 
     Exactly `need` cells are written, the result of `cells_of`, whatever the bytes are.
     """
-    cdef const SymbolAlphabet* alphabet = words.alphabet
     cdef int64_t pos = words.offsets[i], end = words.offsets[i + 1]
-    cdef size_t left = need - 1 - (alphabet.mark != NO_TOKEN)
+    cdef size_t left = need - 1 - (words.mark != NO_TOKEN)
     cdef uint32_t token
     while left > 0:
         token = read_symbol(words, &pos, end) if pos < end else NO_TOKEN
         if token != NO_TOKEN:
-            alphabet.occurs[token] = True
+            words.occurs[token] = True
         cells[at] = <id_t>token
         at += 1
         left -= 1
-    if alphabet.mark != NO_TOKEN:
-        alphabet.occurs[alphabet.mark] = True
-        cells[at] = <id_t>alphabet.mark
+    if words.mark != NO_TOKEN:
+        words.occurs[words.mark] = True
+        cells[at] = <id_t>words.mark
         at += 1
     cells[at] = <id_t>NO_TOKEN
     return at + 1
@@ -175,31 +186,20 @@ cdef int open_cells(Symbols* symbols, size_t n) except -1 nogil:
     return 0
 
 
-cdef int lay_out(
-    Symbols* symbols, const SymbolAlphabet* alphabet, const byte_t[::1] blob, const int64_t[::1] offsets,
-    const int64_t[::1] counts, const int64_t[::1] order, bint mapped,
-) except -1 nogil:
+cdef int lay_out(Symbols* symbols, const WordInput* words, const int64_t[::1] order) except -1 nogil:
     """Write the words of at least two symbols in this order, where neighbours of equal counts share a class."""
-    cdef WordInput words
     cdef size_t need, n = 1
     cdef Py_ssize_t i
-    words.alphabet, words.offsets = alphabet, &offsets[0]
-    words.blob = &blob[0] if blob.shape[0] > 0 else NULL
-    words.mapped = <size_t>blob.shape[0] if mapped else 0
-    words.counts = &counts[0] if counts.shape[0] > 0 else NULL
     for i in range(order.shape[0]):
-        if not 0 <= order[i] < counts.shape[0]:
-            with gil:
-                raise ValueError(f"the order names word {order[i]}; there are {counts.shape[0]} words")
-        need = cells_of(&words, order[i])
+        need = cells_of(words, order[i])
         if need:
-            add_class(symbols, n, counts[order[i]])
+            add_class(symbols, n, words.counts[order[i]])
             n += need
     open_cells(symbols, n)
     if symbols.wide:
-        write_words(<uint32_t*>symbols.cells, &words, order)
+        write_words(<uint32_t*>symbols.cells, words, order)
     else:
-        write_words(<uint16_t*>symbols.cells, &words, order)
+        write_words(<uint16_t*>symbols.cells, words, order)
     choose_anchors(symbols)
     return 0
 
@@ -210,33 +210,32 @@ cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, start, bint by_c
     A token that occurs gets a length of at least 1, since no merge may have it as its result.
     """
     cdef const byte_t[::1] blob = words.blob
-    cdef const int64_t[::1] offsets = words.offsets, counts = words.counts
-    cdef const int64_t[::1] order = words.order(by_count)
+    cdef const int64_t[::1] offsets = words.offsets, counts = words.counts, order = words.order(by_count)
     cdef const uint32_t[::1] inner = start.inner, last = start.last
-    cdef int spelling = start.spelling
-    cdef SymbolAlphabet alphabet
-    cdef bint encoded = spelling == TOKENS, mapped = words.mapped
+    cdef WordInput given
     cdef size_t i
-    if not 0 <= spelling <= TOKENS or (inner is None) != encoded or (last is None) != encoded:
-        raise ValueError(f"spelling is {spelling}; bytes and characters need tables of symbols, tokens have none")
+    encoded = start.spelling == TOKENS
+    if start.spelling not in (BYTES, CHARS, TOKENS) or (inner is None) != encoded or (last is None) != encoded:
+        raise ValueError(f"spelling is {start.spelling}; bytes and characters need tables of symbols, tokens have none")
     check_offsets(offsets, counts.shape[0], blob.shape[0])
-    alphabet.spelling, alphabet.inner, alphabet.last, alphabet.n_symbols = <Spelling>spelling, NULL, NULL, 0
-    if inner is not None and inner.shape[0] > 0 and last.shape[0] > 0:
-        alphabet.inner, alphabet.last = &inner[0], &last[0]
-        alphabet.n_symbols = min(inner.shape[0], last.shape[0])
-    alphabet.n_tokens, alphabet.mark = tokens.n, start.mark
-    if alphabet.mark != NO_TOKEN and alphabet.mark >= tokens.n:
-        raise ValueError(f"the end-of-word mark is token {alphabet.mark}; the vocabulary has {tokens.n} tokens")
-    alphabet.occurs = <byte_t*>calloc(tokens.n + 1, 1)
-    if alphabet.occurs == NULL:
-        raise MemoryError(f"no memory for {tokens.n} tokens")
-    try:
-        with nogil:
-            lay_out(symbols, &alphabet, blob, offsets, counts, order, mapped)
-            for i in range(tokens.n):
-                tokens.items[i].length = max(tokens.items[i].length, <uint32_t>alphabet.occurs[i])
-    finally:
-        free(alphabet.occurs)
+    if order.shape[0] and not 0 <= np.min(order) <= np.max(order) < counts.shape[0]:
+        raise ValueError(f"the order names words {np.min(order)} to {np.max(order)}; there are {counts.shape[0]} words")
+    if start.mark != NO_TOKEN and start.mark >= tokens.n:
+        raise ValueError(f"the end-of-word mark is token {start.mark}; the vocabulary has {tokens.n} tokens")
+    memset(&given, 0, sizeof(given))
+    given.spelling, given.mark, given.n_tokens, given.offsets = start.spelling, start.mark, tokens.n, &offsets[0]
+    if blob.shape[0]:
+        given.blob, given.mapped = &blob[0], blob.shape[0] if words.mapped else 0
+    if counts.shape[0]:
+        given.counts = &counts[0]
+    if not encoded and inner.shape[0] and last.shape[0]:
+        given.inner, given.last, given.n_symbols = &inner[0], &last[0], min(inner.shape[0], last.shape[0])
+    cdef byte_t[::1] occurs = np.zeros(tokens.n + 1, dtype=np.uint8)
+    given.occurs = &occurs[0]
+    with nogil:
+        lay_out(symbols, &given, order)
+    for i in range(tokens.n):
+        tokens.items[i].length = max(tokens.items[i].length, <uint32_t>given.occurs[i])
     return 0
 
 
