@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpe
+from bpe.base.offsets import offsets_of
 from bpe.count import _word_table as wordtable
 from bpe.merge._merge_table import MergeTable
 from bpe.vocab.vocabulary import NO_TOKEN
@@ -64,7 +65,7 @@ def test_word_table_counts_like_a_dict(words: list[bytes]) -> None:
     table = wordtable.WordTable()
     plain: dict[bytes, int] = {}
     for place, word in enumerate(words):
-        table.add(word, place + 1, place)
+        table.add_arrays(word, offsets_of([len(word)]), np.array([place + 1]), np.array([place], dtype=np.uint64))
         plain[word] = plain.get(word, 0) + place + 1
     blob, offsets, counts, _ = table.arrays()
     listed = [bytes(blob[a:b]) for a, b in pairwise(offsets)]

@@ -18,17 +18,17 @@ import pytest
 
 import bpe
 from bpe.base._aho_corasick import Finder
+from bpe.base._slices import copy_slices
 from bpe.batch import id_array
 from bpe.corpus import separators as documents
 from bpe.corpus._json_fields import read_fields
-from bpe.count._word_table import WordTable, scatter_words
+from bpe.count._word_table import WordTable
 from bpe.data.formats.reading import mapped
 from bpe.decode import _decoder as decoder
 from bpe.encode import _offsets as tokenspans
 from bpe.encode._batch import EncodeJob
 from bpe.merge._dropout import Dropout
 from bpe.tokenizer import engine_of
-from bpe.vocab._spec import join_slices
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import Vocabulary
 
@@ -486,9 +486,20 @@ def test_ranges_outside_their_buffers() -> None:
     for start, end, written in ((-1, 15, 0), (0, 16, 0), (9, 3, 0), (0, 15, 1), (0, 15, -1), (0, 15, 2**62)):
         with pytest.raises(ValueError, match="it must fit"):
             read_fields(line, start, end, [b"text"], out, written, ends)
-    for starts, lengths in (([3], [2]), ([-1], [2]), ([0], [-2]), ([0], [1]), ([0, 1], [2, 1]), ([0], [2**62])):
-        with pytest.raises(ValueError, match="they must lie within"):
-            join_slices(b"abcd", int64s(*starts), int64s(*lengths), np.empty(2, dtype=np.uint8))
+    for start, size, target in (
+        (3, 2, 0),
+        (-1, 2, 0),
+        (0, -2, 0),
+        (0, 1, 2),
+        (0, 3, 0),
+        (0, 2**62, 0),
+        (0, 1, -1),
+        (0, 1, 2**62),
+    ):
+        with pytest.raises(ValueError, match="it must lie within"):
+            copy_slices(b"abcd", int64s(start), int64s(size), int64s(target), np.empty(2, dtype=np.uint8))
+    with pytest.raises(ValueError, match="give as many"):
+        copy_slices(b"abcd", int64s(0), int64s(1), int64s(0, 1), np.empty(2, dtype=np.uint8))
     assert documents.find_last(b"a<|b|>", -5, 99, b"<|") == 1
     assert documents.find_last(b"", 0, 0, b"<|") == documents.find_last(b"<|", 1, 2, b"<|") == -1
 
@@ -501,15 +512,10 @@ def test_offsets_outside_a_blob(tok: bpe.Tokenizer, wrong: list[int]) -> None:
         WordTable().add_arrays(blob, offsets, counts, places)
     if wrong != [1, 1, 1]:
         with pytest.raises(ValueError, match="offset"):
-            scatter_words(blob, offsets, int64s(0, 1), np.empty(4, dtype=np.uint8))
-        with pytest.raises(ValueError, match="offset"):
             engine_of(tok).kernel.set_whole_words(b"abcd", offsets, np.array([1, 2], dtype=np.uint32), True)
         if len(wrong) == 3:
             with pytest.raises(ValueError, match="offset"):
                 decoder.TokenTable(blob, offsets)
-    for targets in (int64s(0, 4), int64s(-1, 0), int64s(2**62, 0)):
-        with pytest.raises(ValueError, match="must fit within"):
-            scatter_words(blob, int64s(0, 2, 4), targets, np.empty(4, dtype=np.uint8))
 
 
 def test_pretokens_in_any_order_are_counted_within_their_text() -> None:

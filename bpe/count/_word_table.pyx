@@ -202,14 +202,6 @@ cdef class WordTable:
             self.count_batch(&batch)
         self.check()
 
-    def add(self, bytes word, count_t count, uint64_t position):
-        """Add `count` occurrences of one word, the first at `position`. The word must not be empty."""
-        cdef const byte_t* data = word
-        cdef Py_ssize_t size = len(word)
-        with nogil:
-            self.insert(data, 0, size, size, count, position)
-        self.check()
-
     def add_arrays(
         self, const byte_t[::1] blob, const int64_t[::1] offsets, const int64_t[::1] counts,
         const uint64_t[::1] positions
@@ -579,25 +571,6 @@ cdef class WordTable:
     cdef inline const void* word_at(self, int64_t at) noexcept nogil:
         """The slot, or the word in the arena, of an item of `which`."""
         return <void*>&self.slots[at] if at >= 0 else <void*>(self.arena - 1 - at)
-
-
-def scatter_words(
-    const byte_t[::1] blob,        # IN
-    const int64_t[::1] offsets,    # IN (n + 1,)
-    const int64_t[::1] targets,    # IN (n,)
-    byte_t[::1] out,               # OUT
-):
-    """Copy word i, `blob[offsets[i]:offsets[i + 1]]`, to `out[targets[i]:]`."""
-    cdef Py_ssize_t i, n = targets.shape[0]
-    check_offsets(offsets, n, blob.shape[0])
-    for i in range(n):
-        if not 0 <= targets[i] <= out.shape[0] - (offsets[i + 1] - offsets[i]):
-            raise ValueError(f"target {i} is {targets[i]}; the word must fit within the {out.shape[0]} bytes of out")
-    if blob.shape[0] == 0 or out.shape[0] == 0:
-        return
-    with nogil:
-        for i in range(n):
-            memcpy(&out[targets[i]], &blob[offsets[i]], offsets[i + 1] - offsets[i])
 
 
 def give_memory_back():

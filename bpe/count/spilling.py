@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base._slices import copy_slices
 from bpe.base.offsets import offsets_of
-from bpe.count._word_table import WordTable, give_memory_back, scatter_words
+from bpe.count._word_table import WordTable, give_memory_back
 from bpe.count.word_counts import Arrays
 from bpe.errors import COUNT_LIMIT
 
@@ -84,7 +85,9 @@ class Spill:
         done = 0
         for blob_at, offsets_at in words:
             bounds = self._load(offsets_at)
-            scatter_words(self._load(blob_at), bounds, targets[done : done + len(bounds) - 1], whole)
+            copy_slices(
+                self._load(blob_at), bounds[:-1], np.diff(bounds), targets[done : done + len(bounds) - 1], whole
+            )
             done += len(bounds) - 1
         del targets, lengths
         give_memory_back()

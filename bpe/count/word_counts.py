@@ -162,10 +162,15 @@ class WordCounts:
             _warn_of_spaces(spaced)
         with self._lock:
             _check_total(self.total + total)
-            table = self._table
-            for word, count in checked:
-                table.add(word, count, self._position)
-                self._position += 1
+            words = [word for word, _ in checked]
+            n = len(words)
+            self._table.add_arrays(
+                b"".join(words),
+                offsets_of(np.fromiter(map(len, words), dtype=np.int64, count=n)),
+                np.fromiter((count for _, count in checked), dtype=np.int64, count=n),
+                np.arange(self._position, self._position + n, dtype=np.uint64),
+            )
+            self._position += n
 
     def merge(self, other: WordCounts, weight: float | Fraction = 1) -> None:
         """Add another's counts, as if its corpus came after this one; the same as `|=`.

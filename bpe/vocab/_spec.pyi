@@ -10,6 +10,3 @@ def wrong_merge(
     offsets: NDArray[np.int64],
     checked: NDArray[np.uint8],
 ) -> int: ...
-def join_slices(
-    blob: Buffer, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]
-) -> None: ...

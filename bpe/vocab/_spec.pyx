@@ -1,4 +1,4 @@
-"""Checking the merges of a tokenizer against its vocabulary, and joining the bytes of tokens.
+"""Checking the merges of a tokenizer against its vocabulary.
 
 Not here: the other checks of a spec (`spec.py`), the table that merges are looked up in (`merge/_merge_table.pyx`).
 """
@@ -6,7 +6,7 @@ Not here: the other checks of a spec (`spec.py`), the table that merges are look
 from bpe.base._bounds cimport check_offsets
 from bpe.base._types cimport byte_t, token_t
 from libc.stdint cimport int64_t, uint8_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp
 
 
 def wrong_merge(
@@ -41,26 +41,3 @@ def wrong_merge(
         else:
             i = -1
     return i
-
-
-def join_slices(
-    const byte_t[::1] blob, const int64_t[::1] starts, const int64_t[::1] lengths,
-    byte_t[::1] out,          # OUT
-):
-    """Copy the slices `blob[starts[i] : starts[i] + lengths[i]]` end to end to `out`, which has their total size.
-
-    Raises:
-        ValueError: for a slice that does not lie within `blob`, or a total that differs from the size of `out`.
-    """
-    cdef Py_ssize_t i, at = 0, n = min(starts.shape[0], lengths.shape[0]), size = blob.shape[0], room = out.shape[0]
-    cdef bint fits = True
-    if room and size:
-        with nogil:
-            for i in range(n):
-                fits = 0 <= lengths[i] <= room - at and 0 <= starts[i] <= size - lengths[i]
-                if not fits:
-                    break
-                memcpy(&out[0] + at, &blob[0] + starts[i], lengths[i])
-                at += lengths[i]
-    if not fits or at != room:
-        raise ValueError(f"slices of {size} bytes do not fill {room} bytes; they must lie within the first")

@@ -12,9 +12,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base._slices import copy_slices
 from bpe.base.offsets import offsets_of
 from bpe.errors import counted, shown
-from bpe.vocab._spec import join_slices
 
 #: The kind of an id: without a token; an ordinary token; a special token or the unknown token.
 NONE, ORDINARY, SPECIAL = 0, 1, 2
@@ -211,7 +211,8 @@ def end_to_end(
     """
     offsets = offsets_of(lengths)
     joined = np.empty(offsets[-1], dtype=np.uint8)
-    join_slices(blob, np.ascontiguousarray(starts), np.ascontiguousarray(lengths, dtype=np.int64), joined)
+    sizes = np.ascontiguousarray(lengths, dtype=np.int64)
+    copy_slices(blob, np.ascontiguousarray(starts), sizes, offsets[:-1], joined)
     return joined, offsets
 
 
