@@ -51,6 +51,7 @@ class Model:
         remove_spaces: whether spaces around a text, and all but one of several, are removed.
         escape_spaces: whether a space becomes U+2581.
         charsmap: the compiled rules of the normalizer; empty for none.
+        unk_surface: what the unknown piece is decoded as.
 
     """
 
@@ -62,6 +63,7 @@ class Model:
     remove_spaces: bool = True
     escape_spaces: bool = True
     charsmap: bytes = b""
+    unk_surface: str = " \u2047 "
 
 
 def looks_like_model(data: bytes) -> bool:
@@ -95,6 +97,8 @@ def _parsed(data: bytes) -> Model:
                     kind = _int(content, at)
                 elif setting == 35:
                     model.byte_fallback = bool(content)
+                elif setting == 44:
+                    model.unk_surface = _text(content, at, "trainer_spec.unk_surface")
                 elif setting == 24 and content:
                     raise FormatError("treat_whitespace_as_suffix is set; it is not supported", where="trainer_spec")
         elif number == 3:
@@ -126,15 +130,18 @@ def _int(value: Value, offset: int) -> int:
     return value
 
 
+def _text(value: Value, offset: int, where: str) -> str:
+    try:
+        return _message(value, offset).decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"its text is not UTF-8: {error}", where=where) from None
+
+
 def _add_piece(model: Model, data: bytes) -> None:
     piece, score, kind = "", 0.0, NORMAL
     for offset, number, value in fields(data):
         if number == 1:
-            try:
-                piece = _message(value, offset).decode()
-            except UnicodeDecodeError as error:
-                where = f"piece {len(model.pieces)}"
-                raise FormatError(f"its text is not UTF-8: {error}", where=where) from None
+            piece = _text(value, offset, f"piece {len(model.pieces)}")
         elif number == 2:
             score = float_of(value)
         elif number == 3:
@@ -171,7 +178,7 @@ def spec_of(model: Model) -> TokenizerSpec:
     _check_characters(tokens)
     merges = _recovered(tokens, [model.scores[number] for number in order])
     special = {number: kind for number, kind in enumerate(model.types) if kind in (UNKNOWN, CONTROL, USER_DEFINED)}
-    unk = next((model.pieces[number] for number, kind in special.items() if kind == UNKNOWN), None)
+    unk = next(model.pieces[number] for number, kind in special.items() if kind == UNKNOWN)
     value = {
         "added_tokens": [
             {
@@ -184,7 +191,7 @@ def spec_of(model: Model) -> TokenizerSpec:
         ],
         "normalizer": None,
         "pre_tokenizer": None,
-        "decoder": {"type": "Sequence", "decoders": _decoders(model)},
+        "decoder": {"type": "Sequence", "decoders": _decoders(model, unk)},
         "model": {
             "type": "BPE",
             "unk_token": unk,
@@ -232,9 +239,9 @@ def _check(model: Model) -> None:
         raise FormatError("byte_fallback and byte pieces go together; it has only one of them")
 
 
-def _decoders(model: Model) -> list[dict[str, Any]]:
-    """The steps from pieces to text."""
-    steps: list[dict[str, Any]] = []
+def _decoders(model: Model, unk: str) -> list[dict[str, Any]]:
+    """The steps from pieces to text; the unknown piece becomes its surface, as sentencepiece decodes it."""
+    steps: list[dict[str, Any]] = [{"type": "Replace", "pattern": {"String": unk}, "content": model.unk_surface}]
     if model.escape_spaces:
         steps.append({"type": "Replace", "pattern": {"String": SPACE}, "content": " "})
     if model.byte_fallback:

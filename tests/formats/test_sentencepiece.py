@@ -148,6 +148,32 @@ def test_against_the_wheel(rules, tmp_path):
     assert bpe.Tokenizer.load(tmp_path / "t.json") == tok
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"unk_surface": "?!"}, {"unk_piece": "[U]"}, {"byte_fallback": True, "vocab_size": 300}]
+)
+def test_the_unknown_piece_is_decoded_as_by_the_wheel(options, tmp_path):
+    spm = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed")
+    out = BytesIO()
+    texts = ["lower lowest slow low newest widest"] * 9
+    settings = {"model_type": "bpe", "vocab_size": 30, "hard_vocab_limit": False, "minloglevel": 2, **options}
+    spm.SentencePieceTrainer.train(sentence_iterator=iter(texts), model_writer=out, **settings)
+    peer = spm.SentencePieceProcessor(model_proto=out.getvalue())
+    tok = bpe.Tokenizer.from_spec(sentencepiece.read(out.getvalue()))
+    tok.save(tmp_path / "t.json")
+    back = bpe.Tokenizer.load(tmp_path / "t.json")
+    for text in (*TEXTS, "éé low한", "<unk> [U]", "한"):
+        ids = peer.encode(text)
+        assert tok.decode(ids) == back.decode(ids) == peer.decode(ids)
+    assert peer.unk_id() == 0
+    assert tok.decode([5, 0]) == peer.decode([5, 0])
+
+
+def test_a_surface_that_is_not_utf8_is_refused():
+    data = model_proto(usual_pieces(MERGED, CHARS)) + bytes([2 << 3 | 2, 5, 0xE2, 0x02, 0x02, 0xC3, 0x28])
+    with pytest.raises(bpe.FormatError, match=r"trainer_spec\.unk_surface: its text is not UTF-8"):
+        sentencepiece.read(data)
+
+
 # GGUF -----------------------------------------------------------------------------------------------------------------
 
 
