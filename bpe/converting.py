@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from bpe.base.utf8 import TextLike
 from bpe.errors import counted, shown, typed
 from bpe.formats.loading import load_spec
-from bpe.formats.saving import save_spec
+from bpe.formats.saving import compared, save_spec
 from bpe.tokenizer import Tokenizer
-from bpe.vocab.differences import Difference, differences
+from bpe.vocab.differences import Difference
 from bpe.vocab.spec import check_spec
 
 PathLike = str | os.PathLike[str]
@@ -52,7 +52,7 @@ class TextDifference:
 
 @dataclass(frozen=True)
 class Diff:
-    """What `diff` found. True if there is any difference.
+    """What `diff` found. True if there is any difference but harmless ones.
 
     Attributes:
         tokenizers: the differences in the vocabulary, the merges and the settings.
@@ -64,7 +64,7 @@ class Diff:
     texts: list[TextDifference] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.tokenizers or self.texts)
+        return bool(self.texts) or not all(each.harmless for each in self.tokenizers)
 
 
 def convert(
@@ -140,7 +140,7 @@ def diff(a: Tokenizer, b: Tokenizer, texts: Iterable[TextLike] = ()) -> Diff:
         different = text_difference(a, b, i, a.encode(text), b.encode(text))
         if different is not None:
             found.append(different)
-    return Diff(differences(a.spec, b.spec), found)
+    return Diff(compared(a.spec, b.spec, ("the first", "the second")), found)
 
 
 def text_difference(

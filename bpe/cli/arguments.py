@@ -428,8 +428,8 @@ _COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None]]] = {
         "compare two tokenizers",
         (
             "Prints a line for each difference in the vocabulary, the merges and the settings, and for each FILE with "
-            "other ids the number of tokens and the first difference. The exit status is 0 if nothing differs, 1 if "
-            "something does, and 2 for a tokenizer or a file that cannot be read."
+            "other ids the number of tokens and the first difference. The exit status is 0 if nothing differs but what "
+            "is known to change no id, 1 if something does, and 2 for a tokenizer or a file that cannot be read."
         ),
         _add_diff,
     ),

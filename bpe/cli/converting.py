@@ -15,8 +15,7 @@ from bpe.cli.files import check_inputs, check_output, log_skipped, say, sources_
 from bpe.converting import text_difference
 from bpe.errors import counted
 from bpe.formats.loading import FORMATS
-from bpe.formats.saving import format_of
-from bpe.vocab.differences import differences
+from bpe.formats.saving import compared, format_of
 
 log = logging.getLogger("bpe.cli")
 
@@ -47,12 +46,11 @@ def _diff(args: argparse.Namespace) -> int:
         if not os.path.isdir(path):
             check_inputs(args, [path])
     first, second = (bpe.Tokenizer.load(path) for path in (args.first, args.second))
-    found = [f"{each.kind}: {each}" for each in differences(first.spec, second.spec, (args.first, args.second))]
-    if args.files:
-        found += _text_differences(args, first, second)
-    for line in found:
+    found = compared(first.spec, second.spec, (args.first, args.second))
+    of_texts = list(_text_differences(args, first, second)) if args.files else []
+    for line in (*(f"{each.kind}: {each}" for each in found), *of_texts):
         say(line)
-    return 1 if found else 0
+    return 0 if not of_texts and all(each.harmless for each in found) else 1
 
 
 def _text_differences(args: argparse.Namespace, first: bpe.Tokenizer, second: bpe.Tokenizer) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from bpe.base.atomic_files import atomic_write
@@ -51,7 +52,7 @@ def save_spec(
     assert format_.write is not None
     content = format_.write(spec)
     lost = losses(spec, format_, content)
-    harmful = [each for each in lost if not _is_harmless(each, spec)]
+    harmful = [each for each in lost if not each.harmless]
     if harmful and not lossy:
         raise ValueError(
             f"format {format_.name} does not keep {'; '.join(map(str, harmful))}; save it as huggingface, which keeps "
@@ -105,7 +106,16 @@ def losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, b
     except FormatError as error:
         reason = f"{error.message}; save it as huggingface"
         raise ValueError(f"format {format_.name} cannot hold this tokenizer: {reason}") from None
-    return differences(spec, back, ("the tokenizer", "the file"))
+    return compared(spec, back, ("the tokenizer", "the file"))
+
+
+def compared(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
+    """As `differences`, with those marked as harmless that are known to change no id."""
+    found = differences(a, b, names)
+    ignoring = a if a.ignore_merges else b
+    return [
+        replace(each, harmless=each.field == "ignore_merges" and merging_suffices(ignoring, Engine)) for each in found
+    ]
 
 
 def _read_again(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, bytes]) -> TokenizerSpec:
@@ -121,8 +131,3 @@ def _read_again(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[s
         return clip.read(content, spec.normalizer if spec.normalizer in usual else usual[1])
     assert format_.read is not None
     return format_.read(content, None)
-
-
-def _is_harmless(loss: Difference, spec: TokenizerSpec) -> bool:
-    """Whether a loss changes no id."""
-    return loss.field == "ignore_merges" and merging_suffices(spec, Engine)

@@ -36,15 +36,17 @@ class Difference:
         kind: "vocabulary", "merges" or "settings".
         field: the field of `TokenizerSpec` that differs.
         message: the difference in words, in one line.
+        harmless: whether it is known that it changes no id.
 
     """
 
     kind: str
     field: str
     message: str
+    harmless: bool = False
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.message}"
+        return f"{self.field}: {self.message}" + "; this changes no id" * self.harmless
 
 
 def differences(

@@ -54,8 +54,8 @@ def unreachable(spec: TokenizerSpec, make_encoder: MakeEncoder) -> NDArray[np.in
 
 
 def merging_suffices(spec: TokenizerSpec, make_encoder: MakeEncoder) -> bool:
-    """Whether `ignore_merges` changes no id: merging produces each ordinary token from the token's own bytes."""
-    if spec.end_of_word is not None:
+    """Whether `ignore_merges` is known to change no id: merging makes each ordinary token of the token's own bytes."""
+    if spec.end_of_word is not None or spec.subword_prefix:
         return False
     if spec.ignore_merges and spec.unreachable is not None:
         return len(spec.unreachable) == 0

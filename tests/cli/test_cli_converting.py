@@ -36,6 +36,18 @@ def test_convert_lists_losses(tokenizer_file, tmp_path, capsys):
     fails(capsys, ["convert", str(tmp_path / "none"), ranks], 1, "No such file")
 
 
+def test_diff_agrees_with_convert_about_what_changes_no_id(tmp_path, capsys):
+    """After a conversion without a loss of ids, there is no difference that counts."""
+    pair, ranks = str(tmp_path / "pair"), str(tmp_path / "x.tiktoken")
+    bpe.train(texts=["low lower newest widest"], vocab_size=262, pretokenizer="gpt2").save(pair, format="vocab-merges")
+    assert main(["convert", pair, ranks, "--lossy"]) == 0
+    bpe.Tokenizer.from_tiktoken(ranks, "gpt2").save(tmp_path / "ranks.json")
+    capsys.readouterr()
+    assert main(["diff", pair, str(tmp_path / "ranks.json")]) == 0
+    out = capsys.readouterr().out
+    assert re.fullmatch(r"settings: ignore_merges: False in .*pair, True in .*ranks\.json; this changes no id\n", out)
+
+
 def test_diff(tokenizer_file, text_file, tmp_path, capsys):
     other = str(tmp_path / "other.json")
     bpe.train(texts=["low lower newest widest"], vocab_size=262, pretokenizer="cl100k").save(other)

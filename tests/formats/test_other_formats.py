@@ -84,7 +84,9 @@ def test_a_rank_file_keeps_ranks_only(trained, tmp_path, caplog):
     assert "does not keep pretokenizer" in caplog.text
     back = bpe.Tokenizer.from_tiktoken(path, "gpt2", trained.special_tokens)
     assert ids(back) == ids(trained)
-    assert [each.field for each in bpe.diff(trained, back).tokenizers] == ["ignore_merges"]
+    found = bpe.diff(trained, back, ["low lower"])
+    assert not found
+    assert [(each.field, each.harmless) for each in found.tokenizers] == [("ignore_merges", True)]
 
 
 def test_openai_files_are_written_as_published(shared_vocab, tmp_path):
@@ -312,6 +314,22 @@ def test_diff_finds_what_differs(trained):
     assert only.message.startswith("the same in another order; merge 0 is ")
     with pytest.raises(TypeError, match=r"b is 'x', a str; it must be a bpe\.Tokenizer"):
         bpe.diff(trained, "x")
+
+
+def test_a_setting_that_changes_ids_is_a_difference(tmp_path):
+    """Without its merge, a token comes only of a whole word."""
+    tokens = [bytes([byte]) for byte in range(256)] + [b"ab", b"abc"]
+    (tmp_path / "x.tiktoken").write_bytes(b"".join(b"%b %d\n" % (base64.b64encode(t), i) for i, t in enumerate(tokens)))
+    spec = bpe.Tokenizer.from_tiktoken(tmp_path / "x.tiktoken", "gpt2").spec
+    for merges, harmless in ((spec.merges, True), (spec.merges[:1], False)):
+        results = spec.merge_results[: len(merges)]
+        one = replace(spec, merges=merges, merge_results=results, unreachable=None)
+        found = bpe.diff(
+            *(bpe.Tokenizer.from_spec(replace(one, ignore_merges=each)) for each in (True, False)), ["abc"]
+        )
+        assert [(each.field, each.harmless) for each in found.tokenizers] == [("ignore_merges", harmless)]
+        assert bool(found) == bool(found.texts) == (not harmless)
+    assert str(found.tokenizers[0]) == "ignore_merges: True in the first, False in the second"
 
 
 def test_convert_returns_the_losses(trained, tmp_path):
