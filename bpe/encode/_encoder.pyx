@@ -83,7 +83,8 @@ cdef class Encoder:
         self.pool = ResultPool(KEPT * memory)
         self.merger = merger
         if superwords is not None:
-            merger, self.high, self.rules = superwords
+            merger, high, self.rules = superwords
+            self.high = high if high.n else None
         self.values = Values(merger, tokens.ends_word is not None)
         self.seeds = Seeds(merger.origins, merger.merges, tokens)
         self.splits = SplitFilter(merger.can_split)
@@ -248,7 +249,7 @@ cdef class Encoder:
         check_spans(starts, ends, text.shape[0], False)
         if starts.shape[0]:
             fragment.text, fragment.size = &text[0], text.shape[0]
-            if self.high is not None:
+            if self.rules is not None:
                 run_units(self, space, &text[0], starts, ends)
                 known = not space.unknown
                 return self.taken(space), known
@@ -419,7 +420,7 @@ cdef int run_units(
 
 cdef const SplitTables* text_splits(Encoder encoder) noexcept nogil:
     """The split filter if whole texts may be split by it: the end of a word must not matter; else NULL."""
-    if encoder.high is not None and encoder.high.n:
+    if encoder.high is not None:
         return NULL
     if encoder.scanner < 0 or encoder.splits.tables.bits == NULL or encoder.values.marked:
         return NULL

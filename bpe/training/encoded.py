@@ -17,8 +17,7 @@ from bpe.base.threads import in_order
 from bpe.encode.engine import Engine
 from bpe.vocab.spec import TokenizerSpec
 
-#: Words of at least this many bytes on average are cut before they are encoded, in groups of GROUP bytes.
-LONG_WORDS = 32
+#: Bytes of words that are encoded together.
 GROUP = 1 << 22
 
 
@@ -27,30 +26,15 @@ def encoded_groups(
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64]]]:
     """(The ids, their offsets) of words by a tokenizer's merges alone, a group of GROUP bytes or more at a time.
 
-    Long words of a byte model, such as lines, are cut between bytes that no token has side by side. No merge reaches
-    across, so the ids are the same, and the parts repeat: the word cache finds them.
+    Words may be long, such as lines. The engine cuts them where no merge reaches across, and the parts repeat.
     """
     engine = Engine(
         replace(spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={}, template=None, dropout=0.0)
     )
-    cut = spec.model == "byte" and spec.end_of_word is None and not spec.ignore_merges
-    if not cut or offsets[-1] < LONG_WORDS * (len(offsets) - 1):
-        batch = engine.encode_words(blob, offsets)
-        yield batch.ids, batch.offsets
-        return
-    within, sizes = _byte_pairs(spec), np.diff(spec.vocabulary.offsets)
 
     def encoded(group: tuple[int, int]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         bounds = offsets[group[0] : group[1] + 1]
-        text, bounds = blob[bounds[0] : bounds[-1]], bounds - bounds[0]
-        cuts = np.ones(len(text) + 1, dtype=np.bool_)
-        cuts[1:-1] = ~within[text[:-1].astype(np.uint16) << 8 | text[1:]]
-        cuts[bounds] = True
-        parts = np.flatnonzero(cuts)
-        ids, known = engine.kernel.encode_spans(text, parts[:-1], parts[1:])
-        if known:
-            return ids, np.searchsorted(np.cumsum(sizes[ids]), bounds, "right")
-        batch = engine.encode_words(text, bounds)  # some byte has no token
+        batch = engine.encode_words(blob[bounds[0] : bounds[-1]], bounds - bounds[0])
         return batch.ids, batch.offsets
 
     yield from in_order(encoded, _groups(offsets), threads)
@@ -64,17 +48,6 @@ def _groups(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
         last = max(last, first + 1)
         yield first, last
         first = last
-
-
-def _byte_pairs(spec: TokenizerSpec) -> NDArray[np.bool_]:
-    """Which pairs of bytes, as 256 * left + right, some token has side by side."""
-    blob, offsets = np.frombuffer(spec.vocabulary.blob, dtype=np.uint8), spec.vocabulary.offsets
-    pairs = blob[:-1].astype(np.uint16) << 8 | blob[1:]
-    inside = np.ones(len(pairs), dtype=np.bool_)
-    inside[offsets[(offsets > 0) & (offsets < len(blob))] - 1] = False
-    found = np.zeros(1 << 16, dtype=np.bool_)
-    found[pairs[inside]] = True
-    return found
 
 
 class TokenNumbers:
@@ -116,7 +89,7 @@ class TokenNumbers:
     def whole(self) -> tuple[NDArray[np.uint8], bool]:
         """(All arrays as bytes, whether they are a file that is mapped for reading)."""
         if self._file is None:
-            return np.concatenate(self._parts).view(np.uint8), False
+            return np.concatenate([np.empty(0, np.uint32), *self._parts]).view(np.uint8), False
         with self._file as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return np.frombuffer(mapped, dtype=np.uint8), True

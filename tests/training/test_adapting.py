@@ -113,12 +113,11 @@ def check_remap(tok: bpe.Tokenizer, smaller: bpe.Tokenizer, remap: np.ndarray[An
     }
 
 
-@pytest.mark.parametrize("long_words", [0, 32])
-def test_pruning_and_adapting_equal_the_oracles(monkeypatch: pytest.MonkeyPatch, long_words: int) -> None:
-    """Words are encoded in one batch, or, as long ones, in parts."""
-    monkeypatch.setattr(encoded, "LONG_WORDS", long_words)
-    monkeypatch.setattr(encoded, "GROUP", 20)
-    random_ = random.Random(long_words)
+@pytest.mark.parametrize("group", [20, 1 << 22])
+def test_pruning_and_adapting_equal_the_oracles(monkeypatch: pytest.MonkeyPatch, group: int) -> None:
+    """Words are encoded in one group or in several."""
+    monkeypatch.setattr(encoded, "GROUP", group)
+    random_ = random.Random(group)
     for _ in range(50 * SOAK):
         tok = bpe.train(counts=random_corpus(random_), num_merges=random_.choice((5, 20)), pretokenizer=None)
         words, merges = random_corpus(random_), merges_of(tok)

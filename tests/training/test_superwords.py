@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 import bpe
 from bpe.base.offsets import offsets_of
 from bpe.pretokenize.patterns import SUPERBPE_UNITS, SUPERBPE_V2_UNITS, SUPERBPE_V2_WORDS, SUPERBPE_WORDS
+from bpe.tokenizer import engine_of
 from bpe.training import encoded, extend
 from bpe.training.superwords import SuperWords
 
@@ -298,8 +300,8 @@ def test_the_command_line_has_every_option(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("unused", ["keep", "drop"])
 @pytest.mark.parametrize("alphabet", [None, "corpus"])
-def test_units_encoded_in_parts_have_the_same_ids(monkeypatch: pytest.MonkeyPatch, alphabet: Any, unused: Any) -> None:
-    """Whether long units are cut where no token reaches across, and in groups, changes nothing."""
+def test_units_encoded_in_groups_have_the_same_ids(monkeypatch: pytest.MonkeyPatch, alphabet: Any, unused: Any) -> None:
+    """How many units are encoded together changes nothing."""
     texts = corpus(10)
     first, second = (SuperWords(270).count_words(stage, texts=texts) for stage in (1, 2))
     second.add("a unit \xff of other bytes\n")
@@ -310,11 +312,34 @@ def test_units_encoded_in_parts_have_the_same_ids(monkeypatch: pytest.MonkeyPatc
         "initial_alphabet": alphabet,
     }
     made = []
-    for long_words, group in ((1 << 30, 1), (0, 1), (0, 100)):
-        monkeypatch.setattr(encoded, "LONG_WORDS", long_words)
+    for group in (1, 100, 1 << 22):
         monkeypatch.setattr(encoded, "GROUP", group)
         made += [bpe.train(**options, threads=threads) for threads in (1, 2)]
     assert all(tok == made[0] for tok in made)
+
+
+@pytest.mark.parametrize("whole_lines", [False, True])
+def test_encoded_groups_are_the_ids_of_each_word(monkeypatch: pytest.MonkeyPatch, whole_lines: bool) -> None:
+    """Lines are encoded in pieces, unless merges reach across words from the first on; a byte may have no token."""
+    monkeypatch.setattr(encoded, "GROUP", 50)
+    texts = corpus(3)
+    pretokenizer = None if whole_lines else "gpt2"
+    tok = bpe.train(texts=texts, vocab_size=300, pretokenizer=pretokenizer, initial_alphabet="corpus")
+    tok = bpe.Tokenizer.from_spec(replace(tok.spec, pretokenizer=None))
+    engine = engine_of(tok)
+    words = [*(line.encode() for line in lines_of(texts)), b"the \xff end", b"x" * 200]
+    offsets = np.concatenate([[0], np.cumsum([len(word) for word in words])])
+    ids: list[int] = []
+    lengths: list[int] = []
+    for found, bounds in encoded.encoded_groups(tok.spec, np.frombuffer(b"".join(words), np.uint8), offsets, 2):
+        ids += found.tolist()
+        lengths += np.diff(bounds).tolist()
+    alone = [engine.encode_words(np.frombuffer(word, np.uint8), np.array([0, len(word)])).ids for word in words]
+    expected = [each.tolist() for each in alone]
+    assert [len(each) for each in expected] == lengths
+    assert [number for each in expected for number in each] == ids
+    assert expected[:-2] == [tok.encode(word).tolist() for word in words[:-2]]
+    assert list(encoded.encoded_groups(tok.spec, np.empty(0, np.uint8), np.zeros(1, np.int64))) == []
 
 
 # Encoded words that do not fit in memory ------------------------------------------------------------------------------
