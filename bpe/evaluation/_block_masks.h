@@ -108,9 +108,16 @@ static uint64_t bpe_count_bits_plain(const uint64_t *bits, size_t n) {
     return count;
 }
 
+static uint32_t bpe_greatest_plain(const uint32_t *ids, size_t n) {
+    uint32_t greatest = 0;
+    for (size_t i = 0; i < n; i++) greatest = ids[i] > greatest ? ids[i] : greatest;
+    return greatest;
+}
+
 static void (*bpe_classify)(const uint8_t *, size_t, bpe_block_masks *) = bpe_classify_plain;
 static void (*bpe_take_bits)(uint8_t *, uint64_t *, size_t) = bpe_take_bits_plain;
 static uint64_t (*bpe_count_bits)(const uint64_t *, size_t) = bpe_count_bits_plain;
+static uint32_t (*bpe_greatest)(const uint32_t *, size_t) = bpe_greatest_plain;
 
 #if defined(__x86_64__)
 #define BPE_BYTES(byte) _mm512_set1_epi8((char)(byte))
@@ -144,13 +151,24 @@ BPE_POPCNT static uint64_t bpe_count_bits_popcnt(const uint64_t *bits, size_t n)
     for (size_t k = 0; k < n; k++) count += (uint64_t)__builtin_popcountll(bits[k]);
     return count;
 }
+
+__attribute__((target("avx2"))) static uint32_t bpe_greatest_avx2(const uint32_t *ids, size_t n) {
+    __m256i greatest = _mm256_setzero_si256();
+    uint32_t each[8];
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) greatest = _mm256_max_epu32(greatest, _mm256_loadu_si256((const __m256i *)(ids + i)));
+    _mm256_storeu_si256((__m256i *)each, greatest);
+    uint32_t a = bpe_greatest_plain(each, 8), b = bpe_greatest_plain(ids + i, n - i);
+    return a > b ? a : b;
+}
 #endif
 
 /* Select the versions for a vector level (base/_cpu.pxd). */
 static void bpe_use_level_tally(int level) {
     bpe_classify = bpe_classify_plain, bpe_take_bits = bpe_take_bits_plain, bpe_count_bits = bpe_count_bits_plain;
+    bpe_greatest = bpe_greatest_plain;
 #if defined(__x86_64__)
-    if (level >= 2) bpe_count_bits = bpe_count_bits_popcnt;
+    if (level >= 2) bpe_count_bits = bpe_count_bits_popcnt, bpe_greatest = bpe_greatest_avx2;
     if (level >= 3) bpe_classify = bpe_classify_avx512, bpe_take_bits = bpe_take_bits_avx512;
 #endif
     (void)level;

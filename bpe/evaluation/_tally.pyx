@@ -1,15 +1,15 @@
 """Counts of tokens, and of the words, characters and numbers that token boundaries cut, one pass over text and ids.
 
-`TextMarks` describes the texts of a block once for all tokenizers, with three bits for each byte:
+`TokenTally` counts the ids of a text as the encoder writes them, some thousand at a time, and marks where each token
+begins. Behind it, while the text is still in the cache, 64 bytes of text at a time become bit masks, which are compared
+with the marks:
 
     text      l o w   l o w e r   4 2
-    inside      1 1     1 1 1 1     1      a boundary before this byte would cut a word
+    inside      1 1     1 1 1 1     1      a boundary before this byte cuts a word
     digits                          1      … or a number
     tails     (none here)                  … or a character of several bytes
 
-`TokenTally` sets a bit where each token begins, and compares 64 positions at a time. Each text begins with a new 64-bit
-word of the masks, so texts are independent of each other. It reads some thousand ids at a time, as the encoder writes
-them: no array of all ids is made. Not here: the metrics (`metrics.py`), encoding.
+Neither the ids nor the masks of a whole text are ever held. Not here: the metrics (`metrics.py`), encoding.
 """
 
 import numpy as np
@@ -37,6 +37,7 @@ cdef extern from "bpe/evaluation/_block_masks.h" nogil:
     void classify "bpe_classify"(const byte_t* text, size_t n, BlockMasks* out)
     void take_bits "bpe_take_bits"(byte_t* bytes, uint64_t* bits, size_t n)
     uint64_t count_bits "bpe_count_bits"(const uint64_t* bits, size_t n)
+    uint32_t greatest_of "bpe_greatest"(const uint32_t* ids, size_t n)
     int bpe_first_bit(uint64_t bits)
     uint64_t bpe_add_bits(uint64_t a, uint64_t b, uint64_t* carry)
 
@@ -44,25 +45,38 @@ follow_vector_level(bpe_use_level_tally)
 
 #: What a word is: by white space, but single characters in Chinese, Japanese and Thai; by white space; a character.
 BY_SCRIPT, BY_SPACES, BY_CHARACTERS = 0, 1, 2
-#: The columns of `TextMarks.sums`, and of `TokenTally.sums`.
-TEXT_SUMS = ("bytes", "characters", "words", "multibyte", "numbers", "ideal")
-TOKEN_SUMS = ("tokens", "aligned", "cut_words", "split_characters", "number_cuts", "right_cuts")
-#: Tokens of more bytes have no length of their own in `TokenCounts`.
+#: The columns of `TokenTally.rows`. The last five count what they say in aligned documents.
+COLUMNS = (
+    "bytes",
+    "characters",
+    "words",
+    "multibyte",
+    "numbers",
+    "ideal",
+    "tokens",
+    "aligned",
+    "cut_words",
+    "split_characters",
+    "number_cuts",
+    "right_cuts",
+    "number_f1",
+    "aligned_words",
+    "aligned_multibyte",
+    "aligned_numbers",
+    "aligned_ideal",
+)
+#: Tokens of more bytes have no length of their own in the table of counts.
 LONGEST = 255
 
 cdef enum:
     COUNT_BITS = 24
     MOST = (1 << COUNT_BITS) - 1       # tokens until counts are moved to the totals
-    N_TEXT_SUMS = 6
-    N_TOKEN_SUMS = 6
+    N_COLUMNS = 17
     AHEAD = 160               # tokens; 64 are too few for a table beyond the L2 cache: 10% more time
-    WINDOW = 4096             # bytes of text, a multiple of 64
-    CHUNK = 32                # blocks whose masks are in the first cache together
-
-cdef struct Marks:            # of one text, 64 bytes in each element
-    uint64_t* inside
-    uint64_t* tails
-    uint64_t* digits
+    TOGETHER = 8              # tokens between checks of the window
+    WINDOW = 4096             # bytes of text whose masks are compared at once: 64 blocks
+    BLOCKS = WINDOW // 64
+    MARGIN = TOGETHER * 256   # bytes after a window in which its last tokens may begin
 
 cdef struct Block:            # masks of 64 bytes
     uint64_t starts           # of characters
@@ -72,6 +86,18 @@ cdef struct Block:            # masks of 64 bytes
     uint64_t tails
     uint64_t digit
 
+cdef struct Sums:             # as the columns
+    int64_t characters
+    int64_t words
+    int64_t multibyte
+    int64_t numbers
+    int64_t ideal             # boundaries of groups of three digits from the right
+    int64_t cut_words
+    int64_t split_characters
+    int64_t number_cuts
+    int64_t right_cuts
+    double number_f1          # less 1 for each number
+
 cdef struct Reader:           # a text, block by block
     const byte_t* text
     Py_ssize_t size
@@ -80,6 +106,17 @@ cdef struct Reader:           # a text, block by block
     bint valid                # UTF-8
     Block block               # the current one
     Block spilled             # of the next one: what the characters of this one reach into
+    # Of the block before, in the highest bits, or in bit 0.
+    uint64_t breaks           # a word may begin after it
+    uint64_t digit            # it ends in a digit
+    uint64_t inside
+    uint64_t carry            # of the sum that finds words that are cut
+    uint64_t split
+    uint64_t tails
+    # The number that is not over.
+    int64_t length
+    int64_t cuts[3]           # boundaries in it, by their distance from its start modulo 3
+    Sums sums
 
 
 cdef inline bint is_single(uint32_t code) noexcept nogil:
@@ -190,149 +227,16 @@ cdef bint is_whole(const byte_t* text, Py_ssize_t size) noexcept nogil:
     return at + length == size
 
 
-cdef void mark_text(Reader* reader, const Marks* marks, int64_t* sums) noexcept nogil:
-    """Set the marks of a text, and its sums."""
-    cdef BlockMasks masks[CHUNK]
-    cdef uint64_t words[CHUNK]
-    cdef uint64_t numbers[CHUNK]
-    cdef uint64_t starts[CHUNK]
-    cdef uint64_t wide[CHUNK]
-    cdef Py_ssize_t i, count, n_others, first = 0, n = (reader.size + 63) >> 6
-    cdef uint64_t breaks = 1, digit = 0, digits, given, space
-    cdef Block* block = &reader.block
-    cdef int64_t length = 0                                # of the number that is not over
-    memset(sums, 0, N_TEXT_SUMS * sizeof(int64_t))
-    memset(&reader.spilled, 0, sizeof(Block))
-    reader.at = 0
-    reader.valid = reader.valid and is_whole(reader.text, reader.size)
-    sums[0] = reader.size
-    while first < n:
-        count = min(n - first, <Py_ssize_t>CHUNK)
-        n_others = 0
-        classify_blocks(reader, 64 * first, count, masks)
-        for i in range(count):
-            given = given_bits(reader.size - 64 * (first + i))
-            if masks[i].ascii:                             # no character reaches into such a block
-                space, digits = masks[i].space, masks[i].digit
-                words[i] = given & ~space
-                if reader.mode != 2:
-                    words[i] &= space << 1 | breaks
-                marks.tails[first + i] = 0
-                breaks = space >> 63
-                reader.at = 64 * (first + i) + 64
-            else:
-                read_block(reader, 64 * (first + i), &masks[i], given)
-                space, digits = block.space, block.digit
-                words[i] = block.starts & ~space
-                if reader.mode != 2:                       # a word begins after these
-                    words[i] &= (space | block.single) << 1 | breaks | block.single
-                marks.tails[first + i] = block.tails & given
-                breaks = (space | block.single) >> 63
-                starts[n_others], wide[n_others] = block.starts, block.wide
-                n_others += 1
-            marks.inside[first + i] = given & ~space & ~words[i]
-            marks.digits[first + i] = digits & (digits << 1 | digit)
-            numbers[i] = digits & ~(digits << 1 | digit)
-            digit = digits >> 63
-            if length or digit or digits & digits << 1 & digits << 2 & digits << 3:
-                length = add_ideal(digits, length, &sums[5])
-        sums[1] += count_bits(starts, n_others) + 64 * (count - n_others)
-        sums[2] += count_bits(words, count)
-        sums[3] += count_bits(wide, n_others)
-        sums[4] += count_bits(numbers, count)
-        first += count
-        if first == n and masks[count - 1].ascii:          # which may have been padded
-            sums[1] -= 64 * n - reader.size
-    if length:
-        sums[5] += (length - 1) // 3
+cdef void begin_text(Reader* reader, const byte_t* text, Py_ssize_t size, int mode, bint valid) noexcept nogil:
+    """Start to read a text, of a buffer that is `valid` UTF-8 or not."""
+    memset(reader, 0, sizeof(Reader))
+    reader.text, reader.size, reader.mode = text, size, mode
+    reader.valid = valid and is_whole(text, size)
+    reader.breaks = 1
 
 
-cdef inline uint64_t given_bits(Py_ssize_t left) noexcept nogil:
-    """Return a mask of the bytes of a block that a text has, given the number from the block's first one on."""
-    return ~<uint64_t>0 if left >= 64 else (<uint64_t>1 << left) - 1
-
-
-cdef int64_t add_ideal(uint64_t digit, int64_t length, int64_t* total) noexcept nogil:
-    """Add the ideal boundaries of the numbers that end in a block; return the length of one that may go on.
-
-    `length` is that of a number which begins before the block.
-    """
-    cdef int at = 0, run
-    while at < 64:
-        if digit & 1:
-            run = min(64 if ~digit == 0 else bpe_first_bit(~digit), 64 - at)
-            length += run
-        else:
-            if length:
-                total[0] += (length - 1) // 3
-                length = 0
-            if digit == 0:
-                return 0
-            run = bpe_first_bit(digit)
-        at += run
-        digit = digit >> 1 >> (run - 1)
-    return length
-
-
-class TextMarks:
-    """The words, characters and numbers of texts in one buffer, until the next texts are read.
-
-    Args:
-        mode: BY_SCRIPT, BY_SPACES or BY_CHARACTERS.
-
-    Attributes:
-        sums: int64, shape (n, 6), with the columns TEXT_SUMS: bytes, characters, words, characters of several bytes,
-            numbers, and boundaries of their groups of three digits from the right.
-        blocks: int64, shape (n + 1,): where the masks of each text begin, in elements of 64 bytes.
-        masks: uint64, shape (4, blocks[-1] + 1): inside, tails, digits, and room for the boundaries of one text.
-
-    """
-
-    def __init__(self, int mode):
-        self.mode = mode
-        self._room = np.empty(0, dtype=np.uint64)          # fresh memory for each block would be cleared by the system
-
-    def read(
-        self,
-        const byte_t[::1] buffer,
-        const int64_t[::1] starts,         # text i is `buffer[starts[i]:ends[i]]`
-        const int64_t[::1] ends,
-        bint valid,                        # whether the buffer is known to be UTF-8
-    ):
-        """Read texts; returns self."""
-        cdef Py_ssize_t i, n = starts.shape[0]
-        cdef int64_t[:, ::1] sums
-        cdef int64_t[::1] blocks
-        cdef uint64_t[:, ::1] masks
-        cdef Marks marks
-        cdef Reader reader
-        check_spans(starts, ends, buffer.shape[0])
-        self.sums = np.empty((n, N_TEXT_SUMS), dtype=np.int64)
-        self.blocks = np.zeros(n + 1, dtype=np.int64)
-        np.cumsum((np.subtract(ends, starts) + 63) >> 6, out=self.blocks[1:])
-        size = 4 * (int(self.blocks[n]) + 1)
-        if len(self._room) < size:
-            self._room = np.empty(size + size // 8, dtype=np.uint64)
-        self.masks = self._room[:size].reshape(4, -1)
-        sums, blocks, masks = self.sums, self.blocks, self.masks
-        reader.mode = self.mode
-        with nogil:
-            for i in range(n):
-                reader.text = &buffer[starts[i]] if ends[i] > starts[i] else NULL
-                reader.size, reader.valid = ends[i] - starts[i], valid
-                marks.inside = &masks[0, blocks[i]]
-                marks.tails, marks.digits = &masks[1, blocks[i]], &masks[2, blocks[i]]
-                mark_text(&reader, &marks, &sums[i, 0])
-        return self
-
-
-# Tokens ---------------------------------------------------------------------------------------------------------------
-
-
-cdef void compare(
-    const Marks* marks, const uint64_t* cuts, Py_ssize_t n, int64_t* words, int64_t* chars
-) noexcept nogil:
-    """Count the words and the characters that the boundaries in `n` blocks cut.
+cdef void read_window(Reader* reader, Py_ssize_t base, Py_ssize_t n, const uint64_t* cuts) noexcept nogil:
+    """Count in the next `n` blocks of a text, from `base` on, what they have, and what the boundaries `cuts` cut.
 
     `inside` has a run of bits for each word of several bytes. A 1 added at the start of a run, in which the bits of
     boundaries are cleared, carries to the first boundary, if there is one, or past the end of the run:
@@ -342,62 +246,106 @@ cdef void compare(
         cleared       0 1 0 0 0 1 1 0
         + starts      0 0 1 0 0 0 0 1     its bits among the boundaries: one for each word that is cut
     """
-    cdef uint64_t cut_words[CHUNK]
-    cdef uint64_t cut_chars[CHUNK]
-    cdef uint64_t inside, cut, split, tails, carry = 0, inside_before = 0, split_before = 0, tails_before = 0, added
-    cdef Py_ssize_t i, k, count, first = 0
-    while first < n:
-        count = min(n - first, <Py_ssize_t>CHUNK)
-        for i in range(count):
-            k = first + i
-            inside, tails = marks.inside[k], marks.tails[k]
-            cut = cuts[k] & inside
-            added = bpe_add_bits(inside & ~cut, inside & ~(inside << 1 | inside_before >> 63), &carry)
-            cut_words[i] = added & cut
-            inside_before = inside
-            split = cuts[k] & tails                        # only the first boundary in a character counts
-            added = split & ~(split << 1 | split_before >> 63)
-            cut_chars[i] = added & ~((split << 2 | split_before >> 62) & (tails << 1 | tails_before >> 63))
-            split_before, tails_before = split, tails
-        words[0] += count_bits(cut_words, count)
-        chars[0] += count_bits(cut_chars, count)
-        first += count
+    cdef BlockMasks masks[BLOCKS]
+    cdef uint64_t words[BLOCKS]
+    cdef uint64_t cut_words[BLOCKS]
+    cdef uint64_t numbers[BLOCKS]
+    cdef uint64_t starts[BLOCKS]
+    cdef uint64_t wide[BLOCKS]
+    cdef uint64_t cut_chars[BLOCKS]
+    cdef Py_ssize_t i, k = 0           # blocks that are not ASCII
+    cdef uint64_t given, space, digits, inside, cut, added
+    cdef uint64_t breaks = reader.breaks, digit = reader.digit, before = reader.inside, carry = reader.carry
+    cdef Sums* sums = &reader.sums
+    classify_blocks(reader, base, n, masks)
+    for i in range(n):
+        given = given_bits(reader.size - base - 64 * i)
+        if masks[i].ascii:                                 # no character reaches into such a block
+            space, digits = masks[i].space, masks[i].digit
+            words[i] = given & ~space
+            if reader.mode != 2:
+                words[i] &= space << 1 | breaks
+            breaks = space >> 63
+            reader.at = base + 64 * i + 64
+            reader.split = reader.tails = 0
+        else:
+            read_block(reader, base + 64 * i, &masks[i], given)
+            space, digits = reader.block.space, reader.block.digit
+            words[i] = reader.block.starts & ~space
+            if reader.mode != 2:                           # a word begins after these
+                words[i] &= (space | reader.block.single) << 1 | breaks | reader.block.single
+            breaks = (space | reader.block.single) >> 63
+            starts[k], wide[k] = reader.block.starts, reader.block.wide
+            cut_chars[k] = split_characters(reader, reader.block.tails & given, cuts[i])
+            k += 1
+        inside = given & ~space & ~words[i]
+        cut = cuts[i] & inside
+        added = bpe_add_bits(inside & ~cut, inside & ~(inside << 1 | before >> 63), &carry)
+        cut_words[i] = added & cut
+        before = inside
+        numbers[i] = digits & ~(digits << 1 | digit)
+        digit = digits >> 63
+        if reader.length or digit or digits & digits << 1 & (cuts[i] | digits << 2 & digits << 3):
+            read_numbers(reader, digits, cuts[i])          # in the others, no boundary, right or wrong, is missing
+    reader.breaks, reader.digit, reader.inside, reader.carry = breaks, digit, before, carry
+    sums.characters += 64 * (n - k) + count_bits(starts, k)
+    if masks[n - 1].ascii:                                 # which may have been padded
+        sums.characters -= max(base + 64 * n - reader.size, <Py_ssize_t>0)
+    sums.words += count_bits(words, n)
+    sums.multibyte += count_bits(wide, k)
+    sums.numbers += count_bits(numbers, n)
+    sums.cut_words += count_bits(cut_words, n)
+    sums.split_characters += count_bits(cut_chars, k)
 
 
-cdef double compare_numbers(
-    const uint64_t* digits, const uint64_t* cuts, Py_ssize_t n, int64_t numbers, int64_t* n_cuts, int64_t* n_right
-) noexcept nogil:
-    """Compare the boundaries in so many numbers with groups of three digits from the right; return the sum of F1.
+cdef inline uint64_t split_characters(Reader* reader, uint64_t tails, uint64_t cuts) noexcept nogil:
+    """The first boundary in each character of a block that is split."""
+    cdef uint64_t split = cuts & tails
+    cdef uint64_t after = split & ~(split << 1 | reader.split >> 63)
+    cdef uint64_t second = (split << 2 | reader.split >> 62) & (tails << 1 | reader.tails >> 63)
+    reader.split, reader.tails = split, tails
+    return after & ~second
 
-    Adds the number of boundaries, and of those that are right. `digits` has the numbers of several digits; the F1 of
-    the others is 1.
-    """
-    cdef Py_ssize_t k, at, start, end, limit = 64 * n
-    cdef int64_t own, right, ideal
+
+cdef inline uint64_t given_bits(Py_ssize_t left) noexcept nogil:
+    """Return a mask of the bytes of a block that a text has, given the number from the block's first one on."""
+    return ~<uint64_t>0 if left >= 64 else (<uint64_t>1 << left) - 1
+
+
+cdef void read_numbers(Reader* reader, uint64_t digits, uint64_t cuts) noexcept nogil:
+    """Read the numbers of a block, with the one that it may begin in."""
+    cdef int at = 0, run
     cdef uint64_t bits
-    cdef double total = numbers                            # 1 for each, and then the difference
-    k = end = 0
-    while k < n:
-        bits = digits[k]
-        if end > 64 * k:
-            bits &= ~<uint64_t>0 << (end - 64 * k) if end < 64 * k + 64 else 0
-        if not (bits >> 63 or bits & (cuts[k] | bits >> 1 & bits >> 2)):
-            k += 1                                         # no boundary, right or wrong, and none is missing
-            continue
-        start = end = 64 * k + bpe_first_bit(bits)         # the second digit
-        while end < limit and digits[end >> 6] >> (end & 63) & 1:
-            end += 1
-        own = right = 0
-        for at in range(start, end):
-            if cuts[at >> 6] >> (at & 63) & 1:
-                own += 1
-                right += (end - at) % 3 == 0
-        ideal = (end - start) // 3
-        n_cuts[0] += own
-        n_right[0] += right
-        if own or ideal:
-            total += rounded(2.0 * right / (own + ideal)) - 1
-    return total
+    while at < 64:
+        if digits & 1:
+            run = min(64 if ~digits == 0 else bpe_first_bit(~digits), 64 - at)
+            bits = cuts & ((<uint64_t>2 << (run - 1)) - 1)
+            if reader.length == 0:
+                bits &= ~<uint64_t>1                       # before the number, nothing of it is cut
+            while bits:
+                reader.cuts[(reader.length + bpe_first_bit(bits)) % 3] += 1
+                bits &= bits - 1
+            reader.length += run
+        else:
+            end_number(reader)
+            if digits == 0:
+                return
+            run = bpe_first_bit(digits)
+        at += run
+        digits = digits >> 1 >> (run - 1)
+        cuts = cuts >> 1 >> (run - 1)
+
+
+cdef void end_number(Reader* reader) noexcept nogil:
+    """Compare the boundaries in a number with groups of three digits from the right; nothing if there is no number."""
+    cdef int64_t own = reader.cuts[0] + reader.cuts[1] + reader.cuts[2]
+    cdef int64_t right = reader.cuts[reader.length % 3], ideal = (reader.length - 1) // 3 if reader.length else 0
+    reader.sums.ideal += ideal
+    reader.sums.number_cuts += own
+    reader.sums.right_cuts += right
+    if own or ideal:
+        reader.sums.number_f1 += rounded(2.0 * right / (own + ideal)) - 1
+    reader.length = reader.cuts[0] = reader.cuts[1] = reader.cuts[2] = 0
 
 
 cdef inline double rounded(double value) noexcept nogil:
@@ -405,65 +353,39 @@ cdef inline double rounded(double value) noexcept nogil:
     return <int64_t>(value * 4294967296.0 + 0.5) / 4294967296.0
 
 
-cdef class TokenCounts:
-    """How often each token occurs, with its length beside it: 32 bits, so that more of them are in a cache.
+cdef class TokenTally(Visitor):
+    """Counts of the tokens of one tokenizer, and sums of texts: what they have, and what token boundaries cut.
+
+    Call `begin` with the texts of a buffer, give their ids to `visit` or `add`, in parts or at once, and read `rows`.
+    A text is aligned if its tokens have as many bytes as it has; otherwise nothing of it is compared with its tokens.
+
+    A byte is set where a token begins, in a window of the text at a time, and the bytes then become bits: setting a bit
+    would wait for the bit before. The count of a token and its length are in 32 bits, so that more of them are in a
+    cache.
 
     Args:
         lengths: uint32, by id: the bytes of each token, counted as LONGEST if they are more.
+        mode: BY_SCRIPT, BY_SPACES or BY_CHARACTERS.
         most: how many tokens are counted until the counts are moved to 64 bits, for tests.
+
+    Attributes:
+        rows: float64, shape (n, 17): the columns COLUMNS of the texts that were begun last. Sums of up to 2**53 are
+            exact.
 
     """
 
+    cdef readonly object rows
+    cdef double[:, ::1] own_rows
+    cdef int mode
+    # Counts.
     cdef uint32_t[::1] table           # by id: the length << COUNT_BITS | the count
     cdef int64_t[::1] totals
     cdef uint64_t room, most           # tokens that can still be counted, and after `empty`
-
-    def __init__(self, lengths, uint64_t most=MOST):
-        if not 0 < most <= MOST:
-            raise ValueError(f"most is {most}; it must be from 1 to {MOST}")
-        self.table = np.minimum(lengths, LONGEST).astype(np.uint32) << np.uint32(COUNT_BITS)
-        self.totals = np.zeros(len(lengths), dtype=np.int64)
-        self.room = self.most = most
-
-    cdef int empty(self) noexcept nogil:
-        """Move the counts to the totals."""
-        cdef Py_ssize_t i
-        for i in range(self.table.shape[0]):
-            self.totals[i] += self.table[i] & MOST
-            self.table[i] &= ~<uint32_t>MOST
-        self.room = self.most
-        return 0
-
-    def counts(self):
-        """Return the counts by id: int64, valid until more tokens are counted."""
-        self.empty()
-        return np.asarray(self.totals)
-
-
-cdef class TokenTally(Visitor):
-    """Counts of the tokens of texts, and of what their boundaries cut. Texts may come in parts.
-
-    A byte is set where a token begins, in a window of the text at a time, and the bytes then become bits: setting a bit
-    would wait for the bit before. A text is aligned (column 1) if its tokens have as many bytes as it has; otherwise
-    nothing but tokens is counted.
-
-    Args:
-        marks: the TextMarks of the texts, which must not be used for others meanwhile.
-        counts: the TokenCounts to add to.
-
-    Attributes:
-        sums: int64, shape (n, 6): the columns TOKEN_SUMS.
-        number_f1: float64, shape (n,): the sum of the F1 of its numbers.
-
-    """
-
-    cdef readonly object sums, number_f1
-    cdef int64_t[:, ::1] own_sums
-    cdef double[::1] own_f1
-    cdef const int64_t[:, ::1] texts
-    cdef const int64_t[::1] blocks
-    cdef uint64_t[:, ::1] masks
-    cdef TokenCounts counts
+    # The texts.
+    cdef const byte_t[::1] buffer
+    cdef const int64_t[::1] starts
+    cdef const int64_t[::1] ends
+    cdef bint valid
     cdef const uint32_t* sizes         # the bytes of text of the next tokens; NULL to look them up
     # The current text.
     cdef Py_ssize_t text
@@ -471,21 +393,44 @@ cdef class TokenTally(Visitor):
     cdef uint64_t at                   # where the next token begins
     cdef uint64_t base                 # of the window
     cdef int64_t n_tokens
-    cdef byte_t begins[WINDOW]         # by position in the window: 0x80 where a token begins
+    cdef Reader reader
+    cdef byte_t begins[WINDOW + MARGIN]  # by position from `base` on: 0x80 where a token begins
 
-    def __init__(self, marks, TokenCounts counts not None):
-        cdef Py_ssize_t i, n_blocks, n = len(marks.sums)
-        self.texts, self.blocks, self.masks, self.counts = marks.sums, marks.blocks, marks.masks, counts
-        self.sums, self.number_f1 = np.zeros((n, N_TOKEN_SUMS), dtype=np.int64), np.zeros(n)
-        self.own_sums, self.own_f1 = self.sums, self.number_f1
-        if self.texts.shape[1] != N_TEXT_SUMS or self.blocks.shape[0] != n + 1 or self.masks.shape[0] != 4:
-            raise ValueError(f"the arrays of the marks do not fit {n} texts")
-        for i in range(n):
-            n_blocks = (self.texts[i, 0] + 63) >> 6
-            if not (0 <= self.texts[i, 0] and 0 <= self.blocks[i] <= self.masks.shape[1] - n_blocks):
-                raise ValueError(f"the masks of text {i} do not fit its {self.texts[i, 0]} bytes")
-        self.text = -1
-        self.begin_text()
+    def __init__(self, lengths, int mode, uint64_t most=MOST):
+        if not 0 < most <= MOST:
+            raise ValueError(f"most is {most}; it must be from 1 to {MOST}")
+        self.table = np.minimum(lengths, LONGEST).astype(np.uint32) << np.uint32(COUNT_BITS)
+        self.totals = np.zeros(len(lengths), dtype=np.int64)
+        self.room = self.most = most
+        self.mode = mode
+        self.end()
+
+    def begin(
+        self,
+        const byte_t[::1] buffer,
+        const int64_t[::1] starts,         # text i is `buffer[starts[i]:ends[i]]`
+        const int64_t[::1] ends,
+        bint valid,                        # whether the buffer is known to be UTF-8
+    ):
+        """Begin with other texts. The buffer must not change until `end`.
+
+        Raises:
+            ValueError: for texts that are not within the buffer.
+
+        """
+        self.starts, self.ends = np.array(starts), np.array(ends)  # the caller's may change
+        check_spans(self.starts, self.ends, buffer.shape[0])
+        self.rows = np.zeros((starts.shape[0], N_COLUMNS))
+        self.own_rows = self.rows
+        self.buffer, self.valid = buffer, valid
+        memset(self.begins, 0, WINDOW + MARGIN)
+        self.begin_text(0)
+
+    def end(self):
+        """Let go of the buffer, after all ids or after an error."""
+        self.buffer = None
+        self.starts = self.ends = np.empty(0, dtype=np.int64)
+        self.begin_text(0)
 
     def add(self, const uint32_t[::1] ids, const int64_t[::1] offsets, const uint32_t[::1] sizes):
         """As `visit`, with the bytes of text of each token; empty for those of the counts.
@@ -502,13 +447,18 @@ cdef class TokenTally(Visitor):
         finally:
             self.sizes = NULL
 
+    def counts(self):
+        """Return how often each token occurs, by id: int64, valid until more tokens are counted."""
+        self.empty()
+        return np.asarray(self.totals)
+
     cdef int take(self, const uint32_t* ids, size_t n, const int64_t* lengths, Py_ssize_t n_ended) except -1 nogil:
         cdef Py_ssize_t i, own, left = n
         for i in range(n_ended):
             own = lengths[i] - self.n_tokens
-            if not (0 <= own <= left and self.text < self.texts.shape[0]):
+            if not (0 <= own <= left and self.text < self.starts.shape[0]):
                 with gil:
-                    raise ValueError(f"text {self.text} of {self.texts.shape[0]} has no {lengths[i]} tokens")
+                    raise ValueError(f"text {self.text} of {self.starts.shape[0]} has no {lengths[i]} tokens")
             self.add_tokens(ids, own, left)
             self.end_text()
             ids += own
@@ -520,93 +470,111 @@ cdef class TokenTally(Visitor):
     cdef int add_tokens(self, const uint32_t* ids, uint64_t n, uint64_t given) except -1 nogil:
         """Count the next tokens of a text and mark where they begin; all `given` ids can be read."""
         cdef uint64_t part
+        cdef uint32_t greatest = greatest_of(ids, n)
+        if n and greatest >= <uint64_t>self.table.shape[0]:
+            with gil:
+                raise ValueError(
+                    f"text {self.text} has the id {greatest}; it must be below {self.table.shape[0]}, the size of the "
+                    "vocabulary"
+                )
         while n:
-            part = min(n, self.counts.room)
+            part = min(n, self.room)
             self.count_tokens(ids, part, given)
             ids += part
             n -= part
             given -= part
-            self.counts.room -= part
-            if self.counts.room == 0:
-                self.counts.empty()
+            self.room -= part
+            if self.room == 0:
+                self.empty()
         return 0
 
-    cdef int count_tokens(self, const uint32_t* ids, uint64_t n, uint64_t given) except -1 nogil:
-        """Do the same for so many that no count overflows."""
-        cdef uint32_t* table = &self.counts.table[0] if self.counts.table.shape[0] else NULL
+    cdef int count_tokens(self, const uint32_t* ids, uint64_t n, uint64_t given) noexcept nogil:
+        """Do the same for so many that no count overflows, with ids of the vocabulary."""
+        cdef uint32_t* table = &self.table[0] if self.table.shape[0] else NULL
         cdef byte_t* begins = self.begins                  # copies: a write to `table` might change the object's
-        cdef uint64_t limit = self.counts.table.shape[0], size = self.size, at = self.at, base = self.base
-        cdef uint64_t i = 0, stop, n_ahead = min(n, given - AHEAD) if given > AHEAD else 0
-        cdef uint32_t token, entry
+        cdef uint64_t at = self.at, i = 0, k, base, stop, n_ahead = min(n, given - AHEAD) if given > AHEAD else 0
+        cdef uint32_t entry
         cdef const uint32_t* sizes = self.sizes
         if sizes != NULL:
             n_ahead = 0
             self.sizes += n
+        self.n_tokens += n
         while i < n:
-            stop = min(size, base + WINDOW)
-            while i < n_ahead and at < stop:
-                token = ids[i]
-                if token >= limit:
-                    self.refuse(token)
-                begins[at - base] = 0x80
-                prefetch(table + ids[i + AHEAD])           # a large table is not in the L1 cache
-                entry = table[token]
-                table[token] = entry + 1
-                at += entry >> COUNT_BITS
-                i += 1
-            while i < n and (at < stop or stop == size):   # the last tokens, and those beyond the text
-                token = ids[i]
-                if token >= limit:
-                    self.refuse(token)
-                if at < size:
+            stop = self.base + WINDOW
+            base = self.base
+            while i + TOGETHER <= n_ahead and at < stop:   # unrolled by the compiler
+                for k in range(<uint64_t>TOGETHER):
                     begins[at - base] = 0x80
-                entry = table[token]
-                table[token] = entry + 1
+                    prefetch(table + ids[i + k + AHEAD])   # a large table is not in the L1 cache
+                    entry = table[ids[i + k]]
+                    table[ids[i + k]] = entry + 1
+                    at += entry >> COUNT_BITS
+                i += TOGETHER
+            while i < n and at < stop:
+                begins[at - base] = 0x80
+                entry = table[ids[i]]
+                table[ids[i]] = entry + 1
                 at += entry >> COUNT_BITS if sizes == NULL else sizes[i]
                 i += 1
-            if at >= stop and stop < size:
-                self.take_window(stop)
-                base = stop
+            if stop < self.size and at >= stop:
+                self.take_window(stop, at)
+                continue
+            while i < n:                                   # tokens beyond the text
+                entry = table[ids[i]]
+                table[ids[i]] = entry + 1
+                at += entry >> COUNT_BITS if sizes == NULL else sizes[i]
+                i += 1
         self.at = at
-        self.n_tokens += n
         return 0
 
-    cdef int refuse(self, uint32_t token) except -1 nogil:
-        with gil:
-            raise ValueError(
-                f"text {self.text} has the id {token}; it must be below {self.counts.table.shape[0]}, the size of the "
-                "vocabulary"
-            )
-
-    cdef void take_window(self, uint64_t stop) noexcept nogil:
-        """Store the boundaries up to `stop`, the end of the window or of the text."""
-        take_bits(self.begins, &self.masks[3, self.base >> 6], (stop - self.base + 63) >> 6)
+    cdef void take_window(self, uint64_t stop, uint64_t at) noexcept nogil:
+        """Compare the text with the boundaries up to `stop`, the end of the window or of the text; some before `at`."""
+        cdef uint64_t cuts[BLOCKS]
+        cdef uint64_t n = (stop - self.base + 63) >> 6, rest = 0
+        take_bits(self.begins, cuts, n)
+        if self.base == 0:
+            cuts[0] &= ~<uint64_t>1                        # where the text begins, nothing is cut
+        read_window(&self.reader, self.base, n, cuts)
+        if at > self.base + 64 * n:                        # some are marked beyond what has been taken
+            rest = min(at - self.base, <uint64_t>(WINDOW + MARGIN)) - 64 * n
+        if stop < self.size:                               # the next window begins with them
+            memcpy(self.begins, self.begins + WINDOW, rest)
+        memset(self.begins + 64 * n, 0, rest)
         self.base = stop
 
-    cdef int begin_text(self) noexcept nogil:
-        """Begin the next text, if there is one."""
-        self.text += 1
+    cdef int begin_text(self, Py_ssize_t number) noexcept nogil:
+        """Begin a text, if there is one of this number."""
+        cdef const byte_t* text = NULL
+        self.text = number
         self.size = self.at = self.base = self.n_tokens = 0
-        if self.text < self.texts.shape[0]:
-            self.size = self.texts[self.text, 0]
+        if number < self.starts.shape[0]:
+            self.size = self.ends[number] - self.starts[number]
+            if self.size:
+                text = &self.buffer[self.starts[number]]
+            begin_text(&self.reader, text, self.size, self.mode, self.valid)
         return 0
 
     cdef int end_text(self) noexcept nogil:
-        """Compare the boundaries of a text with its words, characters and numbers, and begin the next one."""
-        cdef Marks own
-        cdef uint64_t* cuts = &self.masks[3, 0]
-        cdef Py_ssize_t text = self.text, first = self.blocks[text], n = (self.size + 63) >> 6
-        cdef int64_t* sums = &self.own_sums[text, 0]
+        """Complete the sums of a text, and begin the next one."""
+        cdef Sums* sums = &self.reader.sums
+        cdef double* row = &self.own_rows[self.text, 0]
         while self.base < self.size:
-            self.take_window(min(self.size, self.base + WINDOW))
-        sums[0] = self.n_tokens
+            self.take_window(min(self.size, self.base + WINDOW), self.at)
+        end_number(&self.reader)
+        row[0], row[1], row[2], row[3] = self.size, sums.characters, sums.words, sums.multibyte
+        row[4], row[5], row[6] = sums.numbers, sums.ideal, self.n_tokens
         if self.at == self.size:
-            sums[1] = 1
-            if n:
-                cuts[0] &= ~<uint64_t>1                    # where the text begins, nothing is cut
-            own.inside, own.tails, own.digits = &self.masks[0, first], &self.masks[1, first], &self.masks[2, first]
-            compare(&own, cuts, n, &sums[2], &sums[3])
-            if self.texts[text, 4]:
-                self.own_f1[text] = compare_numbers(own.digits, cuts, n, self.texts[text, 4], &sums[4], &sums[5])
-        self.begin_text()
+            row[7], row[8], row[9] = 1, sums.cut_words, sums.split_characters
+            row[10], row[11], row[12] = sums.number_cuts, sums.right_cuts, sums.numbers + sums.number_f1
+            row[13], row[14], row[15], row[16] = sums.words, sums.multibyte, sums.numbers, sums.ideal
+        self.begin_text(self.text + 1)
+        return 0
+
+    cdef int empty(self) noexcept nogil:
+        """Move the counts to the totals."""
+        cdef Py_ssize_t i
+        for i in range(self.table.shape[0]):
+            self.totals[i] += self.table[i] & MOST
+            self.table[i] &= ~<uint32_t>MOST
+        self.room = self.most
         return 0

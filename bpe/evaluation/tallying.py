@@ -1,4 +1,4 @@
-"""One pass over a corpus: each block is read, measured once, and encoded and tallied for every tokenizer.
+"""One pass over a corpus: each block is read once, and encoded and tallied for every tokenizer.
 
 A thread takes the next block and does all of this, so that the text stays in its cache. Results are put in the order
 of the blocks, so that figures do not depend on the threads. Not here: metrics (`metrics.py`).
@@ -19,21 +19,12 @@ from bpe.base.threads import in_order, shared_out
 from bpe.base.utf8 import utf8_error
 from bpe.corpus.blocks import Block
 from bpe.errors import error_context
-from bpe.evaluation._tally import TEXT_SUMS, TOKEN_SUMS, TextMarks, TokenCounts, TokenTally
+from bpe.evaluation._tally import COLUMNS, TokenTally
 from bpe.evaluation.adapters import Adapter
 from bpe.evaluation.corpora import Corpus
 from bpe.evaluation.grouping import Groups
 
-#: The columns of a document's sums for one tokenizer. The last five count what they say in aligned documents.
-COLUMNS = (
-    *TEXT_SUMS,
-    *TOKEN_SUMS,
-    "number_f1",
-    "aligned_words",
-    "aligned_multibyte",
-    "aligned_numbers",
-    "aligned_ideal",
-)
+#: The column of each sum of a document.
 INDEX = {name: number for number, name in enumerate(COLUMNS)}
 
 
@@ -135,29 +126,28 @@ def _add(
 
 
 class _Tables:
-    """For each thread, its marks and the counts of each tokenizer."""
+    """For each thread, a tally for each tokenizer."""
 
     def __init__(self, adapters: Sequence[Adapter], mode: int) -> None:
         self._adapters, self._mode = adapters, mode
         self._local = threading.local()
-        self._all: list[list[TokenCounts]] = []
+        self._all: list[list[TokenTally]] = []
         self._lock = threading.Lock()
 
-    def own(self) -> tuple[TextMarks, list[TokenCounts]]:
+    def own(self) -> list[TokenTally]:
         """Those of this thread."""
-        found: tuple[TextMarks, list[TokenCounts]] | None = getattr(self._local, "found", None)
+        found: list[TokenTally] | None = getattr(self._local, "found", None)
         if found is None:
-            counts = [TokenCounts(each.lengths) for each in self._adapters]
-            found = self._local.found = (TextMarks(self._mode), counts)
+            found = self._local.found = [TokenTally(each.lengths, self._mode) for each in self._adapters]
             with self._lock:
-                self._all.append(counts)
+                self._all.append(found)
         return found
 
     def counts(self) -> list[NDArray[np.int64]]:
         """The counts of all threads, by tokenizer; called once, since they are added up in place."""
         if not self._all:
             self.own()
-        first, *others = [[each.counts() for each in counts] for counts in self._all]
+        first, *others = [[each.counts() for each in tallies] for tallies in self._all]
         for counts in others:
             for total, each in zip(first, counts, strict=True):
                 total += each
@@ -165,31 +155,19 @@ class _Tables:
 
 
 def _tally_block(block: Block, adapters: Sequence[Adapter], tables: _Tables) -> _Done:
-    """Measure a block's documents, and encode and tally them for each tokenizer."""
+    """Encode and tally a block's documents for each tokenizer."""
     block.check()
     starts, ends = block.documents(empty=True)
-    marks, counts = tables.own()
-    marks.read(block.text, starts, ends, not block.checked or utf8_error(block.text) is None)
+    valid = not block.checked or utf8_error(block.text) is None
     rows = []
-    for adapter, own in zip(adapters, counts, strict=True):
-        with error_context(block.source or adapter.name):
-            tally = TokenTally(marks, own)
-            adapter.tally(block.text, starts, ends, tally)
-        rows.append(_rows(marks, tally.sums, tally.number_f1))
-    size = len(block.text)
-    done = _Done(rows, block.begins, block.closes, size)
+    for adapter, tally in zip(adapters, tables.own(), strict=True):
+        tally.begin(block.text, starts, ends, valid)
+        try:
+            with error_context(block.source or adapter.name):
+                adapter.tally(block.text, starts, ends, tally)
+        finally:
+            tally.end()
+        rows.append(tally.rows)
+    done = _Done(rows, block.begins, block.closes, len(block.text))
     block.release()
     return done
-
-
-def _rows(marks: TextMarks, sums: NDArray[np.int64], number_f1: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The columns COLUMNS of some documents. Sums of up to 2**53 are exact."""
-    n = len(number_f1)
-    rows = np.empty((n, len(COLUMNS)))
-    rows[:, : len(TEXT_SUMS)] = marks.sums
-    rows[:, len(TEXT_SUMS) : len(TEXT_SUMS) + len(TOKEN_SUMS)] = sums
-    rows[:, INDEX["number_f1"]] = number_f1
-    aligned = sums[:, TOKEN_SUMS.index("aligned")]
-    for name in ("words", "multibyte", "numbers", "ideal"):
-        rows[:, INDEX[f"aligned_{name}"]] = marks.sums[:, TEXT_SUMS.index(name)] * aligned
-    return rows

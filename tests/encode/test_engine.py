@@ -26,7 +26,7 @@ from bpe.encode._encoder import Encoder as Kernel
 from bpe.encode._split_filter import SplitFilter
 from bpe.encode.engine import Engine
 from bpe.encode.tables import pairs_in_words, pairs_of_merges
-from bpe.evaluation._tally import BY_SPACES, TextMarks, TokenCounts, TokenTally
+from bpe.evaluation._tally import BY_SPACES, COLUMNS, TokenTally
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
 from bpe.tokenizer import engine_of
@@ -662,13 +662,13 @@ def test_visited_documents_have_the_ids_of_encoded_ones(options: dict[str, Any])
     starts, buffer, engine = np.concatenate(([0], ends[:-1])), b"".join(texts), engine_of(tok)
     for part in (slice(0, 6), slice(1, 2), slice(0, 0)):
         expected = engine.encode_documents(buffer, starts[part], ends[part], 1)
-        marks = TextMarks(BY_SPACES).read(buffer, starts[part], ends[part], True)
-        counts = TokenCounts(np.array(tok.token_byte_lengths))
-        tally = TokenTally(marks, counts)
+        tally = TokenTally(np.array(tok.token_byte_lengths), BY_SPACES)
+        tally.begin(buffer, starts[part], ends[part], True)
         engine.visit_documents(buffer, starts[part], ends[part], tally)
-        assert tally.sums[:, 0].tolist() == np.diff(expected.offsets).tolist()
-        assert counts.counts().tolist() == np.bincount(expected.ids, minlength=tok.n_vocab).tolist()
-    few = TokenTally(TextMarks(BY_SPACES).read(buffer, starts, ends, True), TokenCounts(np.array([1])))
+        assert tally.rows[:, COLUMNS.index("tokens")].tolist() == np.diff(expected.offsets).tolist()
+        assert tally.counts().tolist() == np.bincount(expected.ids, minlength=tok.n_vocab).tolist()
+    few = TokenTally(np.array([1]), BY_SPACES)
+    few.begin(buffer, starts, ends, True)
     with pytest.raises(ValueError, match="it must be below 1"):
         engine.visit_documents(buffer, starts, ends, few)
     assert engine.encode_documents(buffer, starts, ends, 1).to_list() == [tok.encode(text).tolist() for text in texts]
@@ -677,7 +677,8 @@ def test_visited_documents_have_the_ids_of_encoded_ones(options: dict[str, Any])
 def test_visiting_refuses_symbols_without_an_id() -> None:
     engine = engine_of(bpe.train(counts={"hug": 3}, num_merges=2, initial_alphabet="corpus"))
     starts, ends = np.array([0, 3]), np.array([3, 6])
-    tally = TokenTally(TextMarks(BY_SPACES).read(b"hugbug", starts, ends, True), TokenCounts(np.ones(9)))
+    tally = TokenTally(np.ones(9), BY_SPACES)
+    tally.begin(b"hugbug", starts, ends, True)
     with pytest.raises(ValueError, match="byte 0x62 of the text b'bug' is not in the vocabulary"):
         engine.visit_documents(b"hugbug", starts, ends, tally)
 

@@ -10,9 +10,10 @@ import pytest
 import reference
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from bpe.base._cpu import LEVELS, set_vector_level, vector_level
-from bpe.evaluation._tally import LONGEST, TextMarks, TokenCounts, TokenTally
+from bpe.evaluation._tally import COLUMNS, LONGEST, TokenTally
 from bpe.evaluation.adapters import NO_SIZES, tokens_by_id
 from bpe.evaluation.shapes import NAMES, shapes_of
 
@@ -29,12 +30,19 @@ texts = st.lists(st.sampled_from([each.encode() for each in PIECES]), max_size=1
 broken = st.lists(st.sampled_from([each.encode() for each in PIECES] + BROKEN), max_size=12).map(b"".join)
 
 
-def marked(documents: list[bytes], mode: str) -> TextMarks:
-    """The marks of documents in one buffer."""
+#: The columns of a text, of its tokens, and of the words and so on of an aligned text.
+TEXT, TOKENS, ALIGNED = slice(0, 6), slice(6, 12), slice(13, 17)
+F1 = COLUMNS.index("number_f1")
+
+
+def begun(documents: list[bytes], mode: str, lengths: NDArray[np.int64], most: int = 1000) -> TokenTally:
+    """A tally of documents in one buffer."""
     data = b"".join(documents)
     ends = np.cumsum([len(each) for each in documents], dtype=np.int64)
     starts = ends - np.array([len(each) for each in documents], dtype=np.int64)
-    return TextMarks(MODES.index(mode)).read(data, starts, ends, reference.is_whole(data))
+    tally = TokenTally(lengths, MODES.index(mode), most=most)
+    tally.begin(data, starts, ends, reference.is_whole(data))
+    return tally
 
 
 def tokens_of(data: bytes, sizes: list[int]) -> list[bytes]:
@@ -53,21 +61,21 @@ def tokens_of(data: bytes, sizes: list[int]) -> list[bytes]:
     documents=st.lists(st.one_of(texts, broken), max_size=4), sizes=st.lists(st.integers(1, 9), min_size=1, max_size=5)
 )
 def test_sums_equal_those_of_the_twin(mode: str, documents: list[bytes], sizes: list[int]) -> None:
-    marks = marked(documents, mode)
     rows = [tokens_of(data, sizes) for data in documents]
     ids = np.array([len(token) for row in rows for token in row], dtype=np.uint32)
     offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
     for given_sizes in (np.empty(0, dtype=np.uint32), ids):
-        counts = TokenCounts(np.arange(16), most=5)  # moved to the totals again and again
-        found = TokenTally(marks, counts)
+        found = begun(documents, mode, np.arange(16), most=5)  # moved to the totals again and again
         found.add(ids, offsets, given_sizes)
         for number, (data, row) in enumerate(zip(documents, rows, strict=True)):
-            assert marks.sums[number].tolist() == naive.text_sums(data, mode)
+            text = naive.text_sums(data, mode)
             cut, f1 = naive.cut_sums(data, naive.cuts_of(row), mode)
-            assert found.sums[number].tolist() == [len(row), 1, *cut]
-            rounding = 1e-10 * (1 + marks.sums[number, 4])  # each is rounded to a multiple of 2**-32
-            assert found.number_f1[number] == pytest.approx(f1, abs=rounding)
-        assert counts.counts().tolist() == np.bincount(ids, minlength=16).tolist()
+            assert found.rows[number, TEXT].tolist() == text
+            assert found.rows[number, TOKENS].tolist() == [len(row), 1, *cut]
+            assert found.rows[number, ALIGNED].tolist() == text[2:]
+            rounding = 1e-10 * (1 + text[4])  # each is rounded to a multiple of 2**-32
+            assert found.rows[number, F1] == pytest.approx(f1, abs=rounding)
+        assert found.counts().tolist() == np.bincount(ids, minlength=16).tolist()
 
 
 @pytest.mark.parametrize("longest", [LONGEST, 5000])
@@ -80,54 +88,82 @@ def test_long_texts_equal_the_twin_at_every_vector_level(level: str, longest: in
     rows = [tokens_of(data, rng.choices(range(1, 9), k=50) + sizes) for data in documents for sizes in ([], [longest])]
     documents = [data for data in documents for _ in range(2)]
     ids = np.array([len(token) for row in rows for token in row], dtype=np.uint32)
-    counts = TokenCounts(np.arange(longest + 1))
     try:
         set_vector_level(LEVELS[level])
-        marks = marked(documents, "script")
-        found = TokenTally(marks, counts)
+        found = begun(documents, "script", np.arange(longest + 1))
         found.add(ids, np.cumsum([0, *map(len, rows)]), NO_SIZES if longest == LONGEST else ids)
     finally:
         set_vector_level(VECTORS)
     for number, (data, row) in enumerate(zip(documents, rows, strict=True)):
-        assert marks.sums[number].tolist() == naive.text_sums(data, "script")
-        assert found.sums[number].tolist() == [len(row), 1, *naive.cut_sums(data, naive.cuts_of(row), "script")[0]]
+        assert found.rows[number, TEXT].tolist() == naive.text_sums(data, "script")
+        cut, _ = naive.cut_sums(data, naive.cuts_of(row), "script")
+        assert found.rows[number, TOKENS].tolist() == [len(row), 1, *cut]
 
 
 def test_documents_whose_tokens_have_another_length_are_not_aligned() -> None:
-    marks = marked([b"abc", b"de"], "script")
-    counts = TokenCounts(np.arange(4))
-    found = TokenTally(marks, counts)
-    found.add(np.array([3, 3, 2], dtype=np.uint32), np.array([0, 2, 3]), NO_SIZES)
-    assert found.sums.tolist() == [[2, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]]
+    found = begun([b"abc 12", b"de"], "script", np.arange(8))
+    found.add(np.array([3, 7, 2], dtype=np.uint32), np.array([0, 2, 3]), NO_SIZES)
+    assert found.rows[:, TOKENS].tolist() == [[2, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]]
+    assert found.rows[0].tolist() == [6, 6, 2, 0, 1, 0, 2, *[0] * 10]
 
 
 def test_tokens_that_reach_far_beyond_a_text_leave_no_trace_in_the_next() -> None:
-    documents = [b"a" * 64, b"b c" * 30, b"d" * 4096, b"e f" * 30]
-    marks = marked(documents, "script")
-    counts = TokenCounts(np.arange(10_001))
-    rows = [[10_000, 1, 10_000], [90], [4095, 9000, 1], [90]]
-    found = TokenTally(marks, counts)
+    documents = [b"a" * 64, b"b c" * 30, b"d" * 4096, b"e f" * 30, b"g" * 70, b"h i" * 30]
+    found = begun(documents, "script", np.arange(10_001))
+    rows = [[10_000, 1, 10_000], [90], [4095, 9000, 1], [90], [60, *[30] * 200], [90]]
     ids = np.array([token for row in rows for token in row], dtype=np.uint32)
     found.add(ids, np.cumsum([0, *map(len, rows)]), ids)
-    assert found.sums.tolist() == [[3, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0], [3, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]]
+    unaligned, whole = [[n, 0, 0, 0, 0, 0] for n in (3, 3, 201)], [1, 1, 0, 0, 0, 0]
+    assert found.rows[:, TOKENS].tolist() == [unaligned[0], whole, unaligned[1], whole, unaligned[2], whole]
+
+
+def test_numbers_may_be_longer_than_a_window() -> None:
+    """Boundaries are compared with groups from the right, whose places only the end of a number tells."""
+    documents = [b"1" * 10_000, b"x " + b"2" * 4094 + b" 33", b"4" * 4096 + b"5"]
+    rows = [tokens_of(data, [3, 1, 3, 3, 2]) for data in documents]
+    ids = np.array([len(token) for row in rows for token in row], dtype=np.uint32)
+    found = begun(documents, "script", np.arange(4))
+    found.add(ids, np.cumsum([0, *map(len, rows)]), NO_SIZES)
+    for number, (data, row) in enumerate(zip(documents, rows, strict=True)):
+        cut, f1 = naive.cut_sums(data, naive.cuts_of(row), "script")
+        assert found.rows[number, TEXT].tolist() == naive.text_sums(data, "script")
+        assert found.rows[number, TOKENS].tolist() == [len(row), 1, *cut]
+        assert found.rows[number, F1] == pytest.approx(f1, abs=1e-9)
 
 
 def test_bad_arrays_are_refused() -> None:
-    marks, counts = marked([b"abc"], "script"), TokenCounts(np.zeros(4, dtype=np.uint32))
     ids = np.array([1, 4], dtype=np.uint32)
-    with pytest.raises(ValueError, match="has the id 4; it must be below 4"):
-        TokenTally(marks, counts).add(ids, np.array([0, 2]), NO_SIZES)
+
+    def tally() -> TokenTally:
+        return begun([b"abc"], "script", np.zeros(4, dtype=np.uint32))
+
+    for few in (ids, np.array([1] * 9 + [4] + [1] * 9, dtype=np.uint32)):  # in the loop of several and after it
+        with pytest.raises(ValueError, match="has the id 4; it must be below 4"):
+            tally().add(few, np.array([0, len(few)]), NO_SIZES)
     with pytest.raises(ValueError, match="offset"):
-        TokenTally(marks, counts).add(ids, np.array([0, 3]), NO_SIZES)
+        tally().add(ids, np.array([0, 3]), NO_SIZES)
     with pytest.raises(ValueError, match="1 sizes for 2 tokens"):
-        TokenTally(marks, counts).add(ids, np.array([0, 2]), ids[:1])
+        tally().add(ids, np.array([0, 2]), ids[:1])
     with pytest.raises(ValueError, match="text 1 of 1"):
-        TokenTally(marks, counts).add(ids, np.array([0, 1, 1]), NO_SIZES)
+        tally().add(ids[:1], np.array([0, 1, 1]), NO_SIZES)
     with pytest.raises(ValueError, match="within"):
-        marks.read(b"abc", np.array([0]), np.array([4]), True)
-    marks.blocks = np.array([2, 3])
-    with pytest.raises(ValueError, match="do not fit"):
-        TokenTally(marks, counts)
+        tally().begin(b"abc", np.array([0]), np.array([4]), True)
+
+
+def test_a_tally_without_texts_takes_no_ids_of_any() -> None:
+    """Before `begin`, and after `end`, which lets go of the buffer."""
+    ids, offsets = np.ones(3, dtype=np.uint32), np.array([0, 3])
+    with pytest.raises(ValueError, match="text 0 of 0"):
+        TokenTally(np.ones(2), 0).add(ids, offsets, NO_SIZES)
+    buffer = bytearray(b"abc")
+    tally = TokenTally(np.ones(2), 0)
+    tally.begin(buffer, np.array([0]), np.array([3]), True)
+    with pytest.raises(BufferError):
+        buffer.append(0)
+    tally.end()
+    buffer.append(0)
+    with pytest.raises(ValueError, match="text 0 of 0"):
+        tally.add(ids, offsets, NO_SIZES)
 
 
 @given(st.lists(broken.map(lambda data: data[:12]), max_size=8))
