@@ -36,6 +36,7 @@ from bpe.normalizers import (
     UnescapeHTML,
 )
 from bpe.pretokenize import _safe_points as cutting
+from bpe.pretokenize.patterns import METASPACE, PATTERNS, SPACE_RUNS
 from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
 from bpe.text.streaming import Normalizing
 from bpe.tokenizer import text_encoder_of
@@ -294,6 +295,24 @@ def test_pretokens_do_not_change_at_a_safe_split_point(kind: str, text: str, mor
     if cut > low:
         whole = pretokenizer.split_bytes(data + after)
         assert pretokenizer.split_bytes(data[:cut]) + pretokenizer.split_bytes(data[cut:] + after) == whole
+
+
+@examples(150)
+@given(
+    number=st.sampled_from([*(PATTERNS[name].scanner for name in NAMES), METASPACE, SPACE_RUNS]),
+    parts=st.lists(
+        st.sampled_from(
+            ["a b", "a\nb", "a\n\nb", "1\nb", "a\u3000b", '"1",\n      ' * 9, "1, 2" * 9, "猫" * 30, "\u2581", "é"]
+        ),
+        max_size=12,
+    ),
+    low=st.integers(0, 600),
+)
+def test_the_last_split_point_is_found_from_any_distance(number: int, parts: list[str], low: int) -> None:
+    """64 positions are rejected at once where there is none."""
+    data = "".join(parts).encode()
+    points = [at for at in range(low + 1, len(data)) if cutting.find_next(number, data, at) == at]
+    assert cutting.find_last(number, data, low) == max(points, default=low)
 
 
 # Files --------------------------------------------------------------------------------------------------------------
