@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -364,9 +365,9 @@ class TextEncoder:
         ahead: bool = False,
     ) -> Iterator[BlockIds]:
         """The ids of all blocks of files, in parts of about `most` bytes."""
-        while True:
+        for first in blocks:  # a job without blocks would start threads for nothing
             part = self.engine.encode_blocks(
-                blocks,
+                chain((first,), blocks),
                 threads,
                 n_bytes,
                 allowed=allowed,
@@ -375,9 +376,8 @@ class TextEncoder:
                 most=most,
                 ahead=ahead,
             )
-            if part is None:
-                return
-            yield part
+            if part is not None:
+                yield part
 
 
 def listed_texts(texts: Iterable[TextLike]) -> Sequence[TextLike]:
