@@ -1,5 +1,7 @@
 """Reading a text file in small blocks without the GIL."""
 
+cimport cython
+
 from bpe.base._aho_corasick cimport Finder, Kept
 from bpe.base._types cimport byte_t
 from libc.stdint cimport int64_t
@@ -49,7 +51,9 @@ cdef class FileReader:
     cdef Py_ssize_t n_rest
     cdef size_t rest_room
     cdef bint begins                   # the next block, with a new document
+    cdef cython.pythread_type_lock lock    # held while `take` reads; no thread waits for it with the GIL
 
+    cdef bint take(self, FileBlock block, last_t last, void* context) except -1 nogil
     cdef bint next(self, FileBlock block, last_t last, void* context) except -1 nogil
     cdef bint ends_document(self, const byte_t* text, Py_ssize_t at) noexcept nogil
     cdef int fill(self, byte_t* room, Py_ssize_t size) except -1 nogil

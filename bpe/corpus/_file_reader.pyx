@@ -3,7 +3,7 @@
 A block of 256 KB, the file's bytes that are copied to it and its ids stay in a core's cache of 1 MB, and no Python code
 runs for a block, which would take as long as its scanner. Blocks end at safe split points, as those of `reading.py`,
 which handles everything else: pipes, compressed files, replacements, other places to cut. Not here: the threads that
-read and encode blocks (`bpe/encode/_file_blocks.pyx`).
+read and encode blocks (`bpe/encode/_file_blocks.pyx`), or count their words (`bpe/count/_word_table.pyx`).
 """
 
 import os
@@ -17,6 +17,7 @@ from bpe.base._aho_corasick cimport Finder
 from bpe.base._interrupts cimport check_signals
 from bpe.base._memory cimport grown
 from bpe.base._types cimport byte_t
+from bpe.base._utf8 cimport is_utf8
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
@@ -79,7 +80,7 @@ cdef class FileBlock:
 
 
 cdef class FileReader:
-    """A regular file's text in blocks, for threads that take turns.
+    """A regular file's text in blocks, for several threads.
 
     Args:
         file: the descriptor of the open file.
@@ -109,6 +110,17 @@ cdef class FileReader:
 
     def __dealloc__(self):
         free(self.rest)
+
+    cdef bint take(self, FileBlock block, last_t last, void* context) except -1 nogil:
+        """As `next`, for any number of threads, and the block is checked: the first error in the file is raised."""
+        cdef bint found
+        with self.lock:
+            found = self.next(block, last, context)
+            if found and self.checked and not is_utf8(block.data, block.n):
+                self.finished = True
+                with gil:
+                    reading.check_file_text(memoryview(block.buffer)[: block.n], self.source, block.offset)
+        return found
 
     cdef bint next(self, FileBlock block, last_t last, void* context) except -1 nogil:
         """Read the next block; False if there is none. One thread at a time may call this."""

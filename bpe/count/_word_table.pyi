@@ -3,6 +3,7 @@ from numpy.typing import NDArray
 from typing_extensions import Self
 
 from bpe.base._buffers import Buffer
+from bpe.corpus._file_reader import FileReader
 
 class WordTable:
     def __new__(cls, slots: int = 0) -> Self: ...
@@ -12,6 +13,7 @@ class WordTable:
     def count_scanned(
         self, scanner: int, text: Buffer, starts: NDArray[np.int64], ends: NDArray[np.int64], position: int
     ) -> None: ...
+    def count_file(self, scanner: int, reader: FileReader, position: int) -> int: ...
     def count_spans(self, text: Buffer, starts: NDArray[np.int64], ends: NDArray[np.int64], position: int) -> None: ...
     def add_arrays(
         self, blob: Buffer, offsets: NDArray[np.int64], counts: NDArray[np.int64], positions: NDArray[np.uint64]

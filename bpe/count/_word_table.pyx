@@ -24,7 +24,9 @@ from bpe.base._memory cimport (
 )
 from bpe.base._pages cimport release, trim_heap, zeroed
 from bpe.base._types cimport byte_t, count_t
+from bpe.corpus._file_reader cimport FileBlock, FileReader
 from bpe.pretokenize._char_masks cimport Cursor
+from bpe.pretokenize._safe_points cimport last_split_point
 from bpe.pretokenize._scanner cimport MIN_ROOM, begin, scan, scan_bounds
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free
@@ -35,6 +37,7 @@ cdef enum:
     BATCH = 256               # pretokens scanned, hashed and prefetched before they are counted
     MAX_SPAN = 1 << 30        # bytes from the start of a batch to its last pretoken, so that offsets have 32 bits
     FREQUENT = 8              # words with this count are entered first when a table grows
+    READ_BYTES = 1 << 22      # of a file that are counted at once, or some more
 
 cdef struct Batch:            # pretokens that are about to be counted
     const byte_t* text        # `start` is relative to this
@@ -105,6 +108,10 @@ cdef inline LongKey long_key(const byte_t* word, size_t size, count_t count, uin
     return key
 
 
+cdef Py_ssize_t last_cut(void* scanner, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
+    return last_split_point((<int*>scanner)[0], text, low, end)
+
+
 cdef class WordTable:
     """Counts of distinct words. One thread at a time may fill it. `position` is a word's position in the corpus."""
 
@@ -120,6 +127,7 @@ cdef class WordTable:
     cdef uint64_t seen_until  # all words counted so far occur before this position
     cdef readonly count_t total    # of all counts
     cdef bint overflowed           # a word was not counted since the last check
+    cdef FileBlock block           # of the file that is counted
 
     def __cinit__(self, size_t slots=0):
         """An empty table with at least so many slots. It grows when 5 of 8 are used."""
@@ -148,23 +156,61 @@ cdef class WordTable:
         """Count the pretokens that a scanner finds in each `text[starts[i]:ends[i]]`; `text` is at `position`."""
         cdef Batch batch
         cdef Py_ssize_t i, size = text.shape[0]
-        cdef Cursor cursor
         check_spans(starts, ends, size)
         if size == 0:
             return
         batch.n = 0
         with nogil:
             for i in range(starts.shape[0]):
-                begin(&cursor, scanner, &text[0], starts[i], ends[i])
-                while cursor.pos < cursor.end:         # a batch may hold pretokens of several documents
-                    if batch.n + MIN_ROOM > BATCH or &text[0] + cursor.pos - batch.text >= MAX_SPAN:
-                        self.count_batch(&batch)
-                    if batch.n == 0:
-                        begin_batch(&batch, &text[0], cursor.pos, size, position)
-                    if not scan_into(&batch, &cursor):
-                        self.count_scanned_singly(&cursor, size, position)
+                self.count_text(&batch, scanner, &text[0], starts[i], ends[i], size, position)
             self.count_batch(&batch)
         self.check()
+
+    def count_file(self, int scanner, FileReader reader not None, uint64_t position):
+        """Count the pretokens of some blocks of a file, which begins at `position`; returns the bytes that were read.
+
+        Raises:
+            FormatError: for text that must be UTF-8 and is not, where no earlier block has such text.
+
+        """
+        cdef Batch batch
+        cdef Py_ssize_t i, start, done = 0
+        cdef FileBlock block = self.block
+        if block is None:
+            block = self.block = FileBlock()
+        batch.n = 0
+        with nogil:
+            while done < READ_BYTES and reader.take(block, last_cut, <void*>&scanner):
+                block.split(reader)
+                for i in range(block.n_documents):
+                    start = block.starts[i]
+                    self.count_text(
+                        &batch, scanner, block.data, start, start + block.sizes[i], block.room,
+                        position + <uint64_t>block.offset,
+                    )
+                self.count_batch(&batch)
+                done += block.size
+        self.check()
+        return done
+
+    cdef int count_text(
+        self, Batch* batch, int scanner, const byte_t* text, Py_ssize_t start, Py_ssize_t end, Py_ssize_t size,
+        uint64_t position,
+    ) except -1 nogil:
+        """Add the pretokens of `text[start:end]` to a batch, which is counted when it is full.
+
+        `text` has `size` bytes that may be read, and is at `position` of the corpus.
+        """
+        cdef Cursor cursor
+        begin(&cursor, scanner, text, start, end)
+        while cursor.pos < cursor.end:                 # a batch may hold pretokens of several documents
+            if batch.n + MIN_ROOM > BATCH or text + cursor.pos - batch.text >= MAX_SPAN:
+                self.count_batch(batch)
+            if batch.n == 0:
+                begin_batch(batch, text, cursor.pos, size, position)
+            if not scan_into(batch, &cursor):
+                self.count_scanned_singly(&cursor, size, position)
+        return 0
 
     cdef int count_scanned_singly(self, Cursor* cursor, Py_ssize_t size, uint64_t position) except -1 nogil:
         """Count the next pretokens one by one: there are gaps between them, or sizes of over 32 bits."""

@@ -15,6 +15,7 @@ from bpe.base.memory_limits import resident
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
 from bpe.base.threads import in_order, shared_out, thread_count
 from bpe.base.utf8 import TextLike
+from bpe.corpus._file_reader import FileReader
 from bpe.corpus.blocks import Block, PathLike, check_separating, text_blocks
 from bpe.corpus.documents import arrow_documents, row_blocks
 from bpe.corpus.reading import EncodingErrors, checked_encoding_errors
@@ -22,10 +23,12 @@ from bpe.corpus.sources import Sources
 from bpe.count._word_table import WordTable
 from bpe.count.spilling import Spill
 from bpe.count.word_counts import Arrays, Splitter, WordCounts, fill
+from bpe.pretokenize.patterns import WHOLE
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NormalizerLike
 
-#: Block i of a corpus begins at position i * STRIDE. Positions only order the first appearances of words.
+#: Block i of a corpus, or the file of reader i, begins at position i * STRIDE. Positions only order the first
+#: appearances of words.
 STRIDE = 1 << 36
 
 #: A table starts with one slot for BYTES_PER_SLOT of the thread's share, at most MOST_SLOTS: growing it costs threads
@@ -138,9 +141,10 @@ def count_into(
 
     With `lines`, each line of a document, its newline included, is split into words by itself.
 
-    Each thread fills a table of its own with whole blocks of the corpus. A word keeps the position of its first
-    occurrence in the corpus, so the merged counts and their order do not depend on which thread counted which block.
-    Tables are spilled to disk before the process exceeds `max_memory` bytes.
+    Each thread fills a table of its own with whole blocks of the corpus; a plain text file needs no Python code for a
+    block. A word keeps the position of its first occurrence in the corpus, so the merged counts and their order do not
+    depend on which thread counted which block. Tables are spilled to disk before the process exceeds `max_memory`
+    bytes.
     """
     splitter = Splitter(counts, lines=lines)
     total = source.size if isinstance(source, Sources) else None
@@ -148,11 +152,14 @@ def count_into(
     slots = min((text or 0) // (BYTES_PER_SLOT * threads), MOST_SLOTS) if max_memory is None else 0
     tables = Tables(threads, slots, max_memory)
 
-    def count(numbered: tuple[int, Block]) -> int:
-        number, block = numbered
+    def count(positioned: tuple[int, Block | FileReader]) -> int:
+        position, block = positioned
+        if isinstance(block, FileReader):
+            with tables.one() as table:
+                return table.count_file(splitter.scanner or WHOLE, block, position)
         block.check()
         with tables.one() as table:
-            splitter.count(table, block.text, *block.documents(), number * STRIDE)
+            splitter.count(table, block.text, *block.documents(), position)
         size = block.size or len(block.text)
         block.release()
         return size
@@ -164,7 +171,7 @@ def count_into(
             progress_bar(progress, "count", total, "B") as bar,
             closing(_blocks(source, splitter, threads, utf8=utf8)) as blocks,  # closes the file after an error
         ):
-            for done in share(count, enumerate(blocks), threads):
+            for done in share(count, _positioned(blocks), threads):
                 bar(done)
         joined = tables.joined()
     finally:
@@ -174,14 +181,25 @@ def count_into(
 
 def _blocks(
     source: Sources | Iterable[TextLike] | None, splitter: Splitter, threads: int, *, utf8: bool
-) -> Generator[Block, None, None]:
-    """The corpus in blocks that can be counted one by one."""
+) -> Generator[Block | FileReader, None, None]:
+    """The corpus in blocks that can be counted one by one, and text files as readers of such blocks."""
     if isinstance(source, Sources):
-        return source.blocks(splitter.end_cut(source.separators, source.keep_separator), threads)
+        separators, keep = source.separators, source.keep_separator
+        uncut = splitter.uncut(separators, keep) if source.regular else None
+        return source.blocks(splitter.end_cut(separators, keep), threads, uncut=uncut)
     rows = arrow_documents(source)
     if rows is None:
         return text_blocks(source, splitter.cutter(), utf8=utf8, threads=threads)  # type: ignore[arg-type]
     return row_blocks(rows, splitter.cutter(), utf8=utf8, threads=threads)
+
+
+def _positioned(blocks: Iterable[Block | FileReader]) -> Iterator[tuple[int, Block | FileReader]]:
+    """The blocks with their positions in the corpus; a reader, which comes again and again, has one for its file."""
+    first, last = 0, None
+    for number, block in enumerate(blocks):
+        if block is not last:
+            first, last = number, block
+        yield first * STRIDE, block
 
 
 class Tables:

@@ -541,6 +541,12 @@ class Splitter:
             return document_cut(separators, keep)
         return safe_cut(partial(cutting.find_last, self.scanner), separators + self.specials)
 
+    def uncut(self, separators: list[bytes], keep: bool) -> list[bytes] | None:
+        """The strings that a `FileReader` must not cut; None if `WordTable.count_file` cannot count its blocks."""
+        if self.lines or self.changes_text or self.scanner in (None, WHOLE):
+            return None
+        return None if set(self.specials) - set([] if keep else separators) else separators
+
     def count(
         self, table: WordTable, text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], position: int
     ) -> int:

@@ -23,6 +23,8 @@ from reference import split_specials
 from strategies import examples
 
 import bpe
+from bpe.corpus import reading
+from bpe.count.word_counts import Splitter
 from bpe.normalizers import NFC, Lowercase, Remove
 from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
 
@@ -139,6 +141,50 @@ def test_files_have_the_counts_of_their_texts(tmp_path: Path) -> None:
     split = bpe.count_words(files=paths, separator="<|x|>")
     assert split == bpe.count_words(texts=["low lower", "low\r\n", *texts[1:]])
     assert bpe.count_words(files=[]) == bpe.count_words(texts=[])
+
+
+@pytest.mark.parametrize("pretokenizer", NAMES)
+def test_blocks_of_text_files_have_the_counts_of_the_documents(
+    pretokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without Python code for a block; the order of the words is that of the files, too."""
+    data = generated()[:30_000].decode("utf-8", "ignore").replace("a1", "<|x|>")
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path, text in zip(paths, (data, data[::-1]), strict=True):
+        path.write_text(text, encoding="utf-8", newline="")
+    kinds: list[dict[str, Any]] = [
+        {},
+        {"separator": "<|x|>"},
+        {"separator": "<|x|>", "special_tokens": ["<|x|>"]},
+        {"per_line": True},
+    ]
+    for options in kinds:
+        separator = "\n" if "per_line" in options else options.get("separator")
+        texts: list[str] = []
+        for text in (data, data[::-1]):
+            documents = text.split(separator) if separator else [text]
+            texts += [f"{document}\n" for document in documents[:-1]] if separator == "\n" else documents[:-1]
+            texts.append(documents[-1])
+        expected = list(bpe.count_words(texts=texts, pretokenizer=pretokenizer).items())
+        with monkeypatch.context() as patch:
+            patch.setattr(Splitter, "count", None)
+            for size, threads in ((7, 1), (1000, 1), (1000, 3), (1 << 18, 2)):
+                patch.setattr(reading, "READ", size)
+                counts = bpe.count_words(files=paths, pretokenizer=pretokenizer, threads=threads, **options)
+                assert list(counts.items()) == expected
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_first_bytes_of_a_file_that_are_not_utf8_are_named(
+    threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(b"low lower " * 300 + b"\xff low" * 300)
+    monkeypatch.setattr(reading, "READ", 50)
+    monkeypatch.setattr(Splitter, "count", None)
+    for _ in range(10):
+        with pytest.raises(bpe.FormatError, match=r"text, offset 3000: byte 0xff is not UTF-8"):
+            bpe.count_words(files=path, threads=threads)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a named pipe")
