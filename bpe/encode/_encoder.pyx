@@ -44,6 +44,7 @@ from bpe.encode._word_cache cimport (
     state_of,
 )
 from bpe.encode._workspace cimport Workspace, emit_spilled, prepare_output
+from bpe.merge._high_merges cimport HOLE
 from bpe.merge._merger cimport Merger
 from bpe.merge._origins cimport Origins
 from bpe.pretokenize._safe_points cimport next_split_point, next_split_unit, last_split_point
@@ -352,29 +353,16 @@ cdef int emit_uncached(Encoder encoder, Workspace space, Py_ssize_t number) exce
 
 
 cdef int emit_pieces(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end, bint ends) except -1 nogil:
-    """Write the ids of pieces `start` to `end` of the chunk: those of a superword vocabulary unit by unit.
+    """Write the ids of pieces `start` to `end` of the chunk.
 
-    `ends` if the last unit ends with them.
+    Those of a superword vocabulary are merged on; unless a text `ends` with them, the last low tokens stay in `low`.
     """
-    cdef Chunk* chunk = space.chunk
-    cdef Py_ssize_t at
+    cdef size_t done
     if encoder.high is None:
         return emit(encoder, space, start, end)
-    while chunk.next_unit < chunk.n_units and chunk.units[chunk.next_unit] < end:
-        at = chunk.units[chunk.next_unit]
-        chunk.next_unit += 1
-        if at > start or space.low.n:
-            emit_unit(encoder, space, start, at, True)
-            start = at
-    return emit_unit(encoder, space, start, end, ends)
-
-
-cdef int emit_unit(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end, bint ends) except -1 nogil:
-    """The same for pieces of one unit; unless it `ends`, its last low tokens stay in `low`."""
-    cdef size_t done
     space.out, space.low = space.low, space.out
     try:
-        emit(encoder, space, start, end)
+        emit_units(encoder, space, start, end)
     finally:
         space.out, space.low = space.low, space.out
     done = encoder.high.merge(space.low.data, space.low.n, &space.known, ends, &space.scratch, &space.out)
@@ -382,6 +370,22 @@ cdef int emit_unit(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_
     if done and space.low.n:
         memmove(space.low.data, space.low.data + done, space.low.n * sizeof(token_t))
     return 0
+
+
+cdef int emit_units(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+    """Write the low tokens of pieces, with a HOLE between two units."""
+    cdef Chunk* chunk = space.chunk
+    cdef Py_ssize_t at
+    while chunk.next_unit < chunk.n_units and chunk.units[chunk.next_unit] < end:
+        at = chunk.units[chunk.next_unit]
+        chunk.next_unit += 1
+        emit(encoder, space, start, at)
+        start = at
+        if space.out.n:
+            reserve(&space.out, 1)
+            space.out.data[space.out.n] = HOLE
+            space.out.n += 1
+    return emit(encoder, space, start, end)
 
 
 # Whole texts ----------------------------------------------------------------------------------------------------------

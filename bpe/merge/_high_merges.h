@@ -33,7 +33,8 @@ enum {
      * which has sixteen unless it is the last. So but for the last two, they have a sixteenth of the tokens at most. */
     BPE_ROWS = BPE_BLOCK / BPE_LANES + 2 * BPE_FEW + BPE_GROUPS,
 };
-#define BPE_HOLE 0xFFFFFFFEu  /* in place of a token that was merged with the one before it, or of none */
+/* In place of a token that was merged with the one before it, or of none; its lower bits are those of no token. */
+#define BPE_HOLE 0xFFFFFFFEu
 #define BPE_APART 0xFFFFFFFFu /* result: nothing joins the pair */
 
 typedef struct {

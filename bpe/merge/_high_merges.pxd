@@ -13,6 +13,7 @@ cdef extern from "bpe/merge/_high_merges.h" nogil:
         uint32_t* buckets
         int slot_shift
         int bucket_shift
+    const token_t HOLE "BPE_HOLE"  # among low tokens: the end of a unit, which no merge crosses; it gives no id
 
 
 cdef class HighMerges:
@@ -32,7 +33,7 @@ cdef class HighMerges:
         const token_t* low,    # IN (n,)
         size_t n,
         size_t* known,         # IN and OUT: tokens, at the start or of the rest, that are in one segment
-        bint ends,             # whether the unit ends after them
+        bint ends,             # whether their text ends after them
         Scratch* scratch,
         Ids* out,              # IN and OUT: the ids are appended
     ) except? 0xFFFFFFFF nogil

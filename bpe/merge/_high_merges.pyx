@@ -108,7 +108,7 @@ cdef class HighMerges:
         is_low[high.results] = False
         if not is_low[low.results].all() or not is_low[low.pairs].all():
             raise ValueError("a merge of the second stage makes a token of the first")
-        if high.limit >= 1 << TOKEN_BITS or np.any(np.diff(high.results) <= 0):
+        if high.limit >= (1 << TOKEN_BITS) - 1 or np.any(np.diff(high.results) <= 0):
             raise ValueError("the tokens of the second stage are not in the order of its merges, or there are too many")
         self.merges = MergeTable(high.pairs, high.results, high.ranks)
         self.origins = Origins(self.merges, np.flatnonzero(is_low).astype(np.uint32), high)
@@ -205,8 +205,9 @@ cdef class HighMerges:
     ) except? 0xFFFFFFFF nogil:
         """Append the ids of the segments of n low tokens; the number of tokens in them.
 
-        Unless their unit ends, the last segment may go on after them, and a block may still be filled: what is left of
-        them waits for more. A block that is half full takes more than half of the time of a full one.
+        There is a HOLE between two units. Unless a text ends, the last segment may go on after them, and a block may
+        still be filled: what is left of them waits for more. A block that is half full takes more than half of the time
+        of a full one.
         """
         cdef Block block
         cdef size_t at = 0, count, whole, done, start, end, i
