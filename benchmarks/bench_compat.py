@@ -10,7 +10,7 @@ as fast `bpe` is. All results are compared, and one difference fails the run. Wi
 
 With `--peer transformers`: a tokenizer of transformers and the same after `bpe.accelerate`, called in the same way with
 1,000 documents of about 2 KB and with one text of 44 bytes; and the cost of `Encoding` objects, whose other columns are
-not read, beside a native `TokenBatch`.
+not read, beside the native ids: of these documents, of texts of 60 bytes, and of pairs of those.
 """
 
 from __future__ import annotations
@@ -176,6 +176,32 @@ def _call(call: Callable[[Any, list[str], list[list[int]]], Any], ids: list[list
     return call(tok, texts, ids)
 
 
+#: How often each job of `objects` is done in a turn, of which the fastest time counts.
+REPEATED = 10
+
+
+def objects(native: Any, own: Any, texts: list[str]) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
+    """Job → (encoding natively, encoding to `Encoding` objects)."""
+    short = [text[:60] for text in texts]
+    pairs = list(zip(short[::2], short[1::2], strict=True))
+
+    def one_by_one(tokenizer: Any) -> None:
+        for text in short:
+            tokenizer.encode(text)
+
+    def pairs_one_by_one() -> None:
+        for first, second in pairs:
+            own.encode(first, second)
+
+    return {
+        "Encoding objects, documents": (lambda: native.encode_batch(texts), lambda: own.encode_batch(texts)),
+        "Encoding objects, short texts": (lambda: native.encode_batch(short), lambda: own.encode_batch(short)),
+        "Encoding objects, short pairs": (lambda: native.encode_batch(short), lambda: own.encode_batch(pairs)),
+        "Encoding objects, one by one": (lambda: one_by_one(native), lambda: one_by_one(own)),
+        "Encoding objects, pairs one by one": (lambda: one_by_one(native), pairs_one_by_one),
+    }
+
+
 def accelerated(path: Path, vocab: str, ranks: Path, folder: str, repeat: int) -> list[dict[str, Any]]:
     """The measurements of one file and one vocabulary, for a tokenizer of transformers and its accelerated copy."""
     import numpy as np
@@ -203,12 +229,10 @@ def accelerated(path: Path, vocab: str, ranks: Path, folder: str, repeat: int) -
             if not all(np.array_equal(ours, other) for ours, other in zip(*map(list, found), strict=True)):
                 raise SystemExit(f"{job} with {vocab} gives another result for {path.name}")
             rows.append({"corpus": path.name, "vocab": vocab, "job": job, "turn": turn, **took})
-        own = Tokenizer(native)
-        own.encode_batch(texts)
-        seconds, _ = timed(own, lambda tok, texts: tok.encode_batch(texts), [texts])
-        base, _ = timed(native, lambda tok, texts: tok.encode_batch(texts), [texts])
-        setting = {"corpus": path.name, "vocab": vocab, "job": "Encoding objects", "turn": turn}
-        rows.append({**setting, "bpe": [seconds], "transformers": [base]})
+        for job, pair in objects(native, Tokenizer(native), texts).items():
+            base, seconds = (min(timed(None, lambda _, do: do(), [do])[0] for _ in range(REPEATED)) for do in pair)
+            setting = {"corpus": path.name, "vocab": vocab, "job": job, "turn": turn}
+            rows.append({**setting, "bpe": [seconds], "transformers": [base]})
         print(f"{turn + 1}/{repeat} {path.name} {vocab}", file=sys.stderr)
     return rows
 

@@ -168,10 +168,16 @@ def joined_pairs(list pairs not None):
     """The texts of pairs in one list; None unless each is a tuple or list of two str."""
     cdef list texts = []
     for pair in pairs:
-        if not (type(pair) is tuple or type(pair) is list) or len(pair) != 2:
+        if type(pair) is list:
+            pair = tuple(pair)                             # another thread may change the list
+        if type(pair) is not tuple or len(<tuple>pair) != 2:
             return None
-        texts.extend(pair)
-    return texts if are_all_str(texts) and len(texts) == 2 * len(pairs) else None
+        first, second = <tuple>pair
+        if type(first) is not str or type(second) is not str:
+            return None
+        texts.append(first)
+        texts.append(second)
+    return texts
 
 
 def has_name(list texts not None, str prefix not None):
