@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("bpe.cli")
 
 #: Documents are encoded in groups of about this many bytes: enough for all threads, and little memory.
-_GROUP = 32 << 20
+_GROUP = 16 << 20
 #: Extensions of other formats. Ids are written to a file with such a name only if --format is given.
 _OTHER_FORMATS = (
     *(".npz", ".bin", ".idx", ".parquet", ".arrow", ".feather", ".pt", ".pkl", ".h5", ".safetensors"),
