@@ -32,12 +32,9 @@ cdef class Finder:
     cdef readonly Py_ssize_t longest       # bytes of the longest string
     cdef object arrays                                     # keeps the memory of the pointers in `tree` alive
 
-    cdef Py_ssize_t occurrences(
-        self, const byte_t* text, Py_ssize_t low, Py_ssize_t high, Py_ssize_t end, Occurrence** out, size_t* room,
-        Py_ssize_t most,
-    ) except -1 nogil
     cdef int leftmost_longest(
         self, const byte_t* text, Py_ssize_t start, Py_ssize_t end, Kept* kept
     ) except -1 nogil
     cdef bint crosses_in(self, const byte_t* text, Py_ssize_t at, Py_ssize_t end) except -1 nogil
+    cdef Py_ssize_t last_in(self, const byte_t* text, Py_ssize_t start, Py_ssize_t end) except -2 nogil
     cdef bint occurs_in(self, const byte_t* text, Py_ssize_t end) except -1 nogil

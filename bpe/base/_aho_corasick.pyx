@@ -179,35 +179,6 @@ cdef class Finder:
             link_tree(tree, grow_tree(tree, data, &offsets[0], &order[0], n, <Range*>&ranges[0, 0]))
         tree.last = tree.label[1] if tree.first[1] == 2 else -1
 
-    cdef Py_ssize_t occurrences(
-        self, const byte_t* text, Py_ssize_t low, Py_ssize_t high, Py_ssize_t end, Occurrence** out, size_t* room,
-        Py_ssize_t most,
-    ) except -1 nogil:
-        """Find the longest string that begins at each position from `low` up to `high`; returns the number found.
-
-        The last `most` occurrences are written to `out`, from last to first.
-        """
-        cdef const Tree* tree = &self.tree
-        cdef Py_ssize_t pos = min(high + self.longest - 1, end) - 1, n = 0, last_poll = pos
-        cdef uint32_t node = 0
-        while pos >= low:
-            if node == 0:
-                pos = skip(tree, text, pos, low)
-                if pos < low:
-                    break
-            node = step(tree, node, text[pos])
-            if tree.string[node] >= 0 and pos < high:
-                out[0] = <Occurrence*>grown(out[0], room, n + 1, sizeof(Occurrence))
-                out[0][n] = Occurrence(pos, tree.string[node])
-                n += 1
-                if n == most:
-                    break
-            pos -= 1
-            if last_poll - pos > POLL_INTERVAL:
-                check_signals()
-                last_poll = pos
-        return n
-
     def occurs(self, text):
         """Whether any of the strings occurs in a text."""
         cdef Py_buffer view                    # a typed memoryview would cost as much as searching a short text
@@ -262,15 +233,21 @@ cdef class Finder:
 
     def last(self, const byte_t[::1] text, Py_ssize_t start, Py_ssize_t end):
         """The last position in `text[start:end]` where one of the strings is; -1 if there is none."""
+        start, end = max(start, <Py_ssize_t>0), min(end, text.shape[0])
+        if start >= end:
+            return -1
+        with nogil:
+            start = self.last_in(&text[0], start, end)
+        return start
+
+    cdef Py_ssize_t last_in(self, const byte_t* text, Py_ssize_t start, Py_ssize_t end) except -2 nogil:
+        """The same for a text that is not empty."""
         cdef Occurrence* hits = NULL
         cdef size_t room = 0
-        cdef Py_ssize_t n = 0
-        start, end = max(start, <Py_ssize_t>0), min(end, text.shape[0])
         try:
-            if self.longest and start < end:
-                with nogil:
-                    n = self.occurrences(&text[0], start, end, end, &hits, &room, 1)
-            return hits[0].start if n else -1
+            if self.longest and occurrences(self, text, start, end, end, &hits, &room, 1):
+                return hits[0].start
+            return -1
         finally:
             free(hits)
 
@@ -284,7 +261,7 @@ cdef class Finder:
         try:
             while low < end:
                 high = min(low + block, end)
-                i = self.occurrences(text, low, high, end, &hits, &room, EVERY)
+                i = occurrences(self, text, low, high, end, &hits, &room, EVERY)
                 kept.rows = <KeptRow*>grown(kept.rows, &kept.room, kept.n + i, sizeof(KeptRow))
                 while i > 0:
                     i -= 1
@@ -310,7 +287,7 @@ cdef class Finder:
         if not self.longest:
             return False
         try:
-            n = self.occurrences(text, low, at, end, &hits, &room, EVERY)
+            n = occurrences(self, text, low, at, end, &hits, &room, EVERY)
             for i in range(n):
                 found |= hits[i].start + self.sizes[hits[i].number] > at
         finally:
@@ -319,9 +296,34 @@ cdef class Finder:
 
     cdef bint occurs_in(self, const byte_t* text, Py_ssize_t end) except -1 nogil:
         """Whether any of the strings occurs in `text[:end]`."""
-        cdef Occurrence* hits = NULL
-        cdef size_t room = 0
-        try:
-            return self.longest and self.occurrences(text, 0, end, end, &hits, &room, 1)
-        finally:
-            free(hits)
+        return self.last_in(text, 0, end) >= 0
+
+
+cdef Py_ssize_t occurrences(
+    Finder finder, const byte_t* text, Py_ssize_t low, Py_ssize_t high, Py_ssize_t end, Occurrence** out, size_t* room,
+    Py_ssize_t most,
+) except -1 nogil:
+    """Find the longest string that begins at each position from `low` up to `high`; returns the number found.
+
+    The last `most` occurrences are written to `out`, from last to first.
+    """
+    cdef const Tree* tree = &finder.tree
+    cdef Py_ssize_t pos = min(high + finder.longest - 1, end) - 1, n = 0, last_poll = pos
+    cdef uint32_t node = 0
+    while pos >= low:
+        if node == 0:
+            pos = skip(tree, text, pos, low)
+            if pos < low:
+                break
+        node = step(tree, node, text[pos])
+        if tree.string[node] >= 0 and pos < high:
+            out[0] = <Occurrence*>grown(out[0], room, n + 1, sizeof(Occurrence))
+            out[0][n] = Occurrence(pos, tree.string[node])
+            n += 1
+            if n == most:
+                break
+        pos -= 1
+        if last_poll - pos > POLL_INTERVAL:
+            check_signals()
+            last_poll = pos
+    return n

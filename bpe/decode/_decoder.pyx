@@ -76,7 +76,11 @@ cdef class TokenTable:
         if n == 0:
             return b""
         with nogil:
-            out.room = self.likely_size(&ids[0], n)
+            if n < FEW:
+                out.room = self.size_of_every(1, &ids[0], n) + CELL
+            else:
+                out.room = STEP * self.size_of_every(STEP, &ids[0], n)
+                out.room += out.room // 64 + CELL
         try:
             while i < n:
                 resize(&data, out.room)
@@ -130,7 +134,7 @@ cdef class TokenTable:
                 if start == end:
                     texts.append("")
                     continue
-                size = self.exact_size(&ids[start], end - start) + CELL
+                size = self.size_of_every(1, &ids[start], end - start) + CELL
                 out.data = <byte_t*>grown(out.data, &out.room, size, 1)
                 first, out.n = start, 0
                 if not self.copy(&ids[0], end, &first, &out):
@@ -146,29 +150,16 @@ cdef class TokenTable:
     cdef inline int64_t size_of(self, uint32_t token) noexcept nogil:
         return self.sizes[token] if self.sizes[token] < LONG else self.offsets[token + 1] - self.offsets[token]
 
-    cdef Py_ssize_t likely_size(self, const uint32_t* ids, Py_ssize_t n) noexcept nogil:
-        """The bytes of n tokens together and a little more; of many tokens estimated from some of them."""
+    cdef Py_ssize_t size_of_every(self, Py_ssize_t step, const uint32_t* ids, Py_ssize_t n) noexcept nogil:
+        """The bytes of every `step`-th of n tokens together; an id that is no token has none."""
         cdef size_t limit = self.sizes.shape[0]
         cdef Py_ssize_t i = 0, total = 0
         cdef uint32_t token
-        if n < FEW:
-            return self.exact_size(ids, n) + CELL
         while i < n:
             token = ids[i]
             if token < limit:
                 total += self.size_of(token)
-            i += STEP
-        return total * STEP + total * STEP // 64 + CELL
-
-    cdef Py_ssize_t exact_size(self, const uint32_t* ids, Py_ssize_t n) noexcept nogil:
-        """The bytes of n tokens together; an id that is no token has none."""
-        cdef size_t limit = self.sizes.shape[0]
-        cdef Py_ssize_t i, total = 0
-        cdef uint32_t token
-        for i in range(n):
-            token = ids[i]
-            if token < limit:
-                total += self.size_of(token)
+            i += step
         return total
 
     cdef bint copy(self, const uint32_t* ids, Py_ssize_t n, Py_ssize_t* first, TokenText* out) noexcept nogil:

@@ -21,7 +21,6 @@ A `Segment` marks the end of a fragment in a chunk: before piece 4 here.
 
 from bpe.base._types cimport byte_t, token_t
 from bpe.encode._split_filter cimport SplitTables
-from bpe.encode._word_cache cimport Cache
 from bpe.pretokenize._char_masks cimport Cursor
 from bpe.pretokenize._piece_scanner cimport ByteCuts, UnitRules, UnitState
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t

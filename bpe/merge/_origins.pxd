@@ -1,7 +1,7 @@
 """The parts of each token, and which two tokens may be adjacent."""
 
 from bpe.base._types cimport byte_t, token_t
-from bpe.merge._merge_table cimport Merges, MergeTable
+from bpe.merge._merge_table cimport Merges
 from libc.stdint cimport uint32_t, uint64_t
 
 cdef extern from *:

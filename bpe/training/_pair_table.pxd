@@ -4,7 +4,7 @@ Only pairs that may be merged before the next recount are here; the others cost 
 """
 
 from bpe.base._memory cimport grown, mix, prefetch
-from bpe.base._types cimport cell_t, count_t, token_t
+from bpe.base._types cimport count_t, token_t
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
