@@ -5,8 +5,12 @@ the str for its lifetime. Both functions take time linear in the text. Not here:
 (`bpe/corpus/reading.py`).
 """
 
+import numpy as np
+
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._types cimport byte_t
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 
 cdef extern from "bpe/base/_transcode.h" nogil:
     byte_t* bpe_transcode(const void* text, int width, size_t n, byte_t* out)
@@ -48,6 +52,44 @@ cdef Py_ssize_t to_utf8(const Units* units, byte_t* out) noexcept nogil:
 cdef bint is_utf8(const byte_t* text, size_t n) noexcept nogil:
     """Return whether a text is UTF-8 throughout."""
     return bpe_bad_utf8(text, n) >= n
+
+
+cdef Units units_of_item(item) except *:
+    """Return the characters of a str, or bytes as if they were ASCII."""
+    cdef Units units
+    cdef bytes data
+    if isinstance(item, str):
+        return units_of(item)
+    data = item
+    units.data, units.n, units.width = <const byte_t*><char*>data, len(data), 0
+    return units
+
+
+def joined_utf8(list texts):
+    """Return the UTF-8 of texts, str or bytes, one after the other: uint8, and its offsets: int64, shape (n + 1,).
+
+    Each text is copied once: `str.encode` would make an object of each before they are joined.
+    """
+    cdef Py_ssize_t i, n = len(texts), room = UTF8_PADDING, at = 0
+    cdef Units units
+    cdef byte_t[::1] out
+    cdef int64_t[::1] ends
+    for i in range(n):
+        units = units_of_item(texts[i])
+        room += max_utf8_size(&units)
+    joined, offsets = np.empty(room, dtype=np.uint8), np.zeros(n + 1, dtype=np.int64)
+    out, ends = joined, offsets
+    for i in range(n):
+        units = units_of_item(texts[i])
+        if max_utf8_size(&units) > room - UTF8_PADDING - at:
+            raise ValueError("the list of texts was changed while it was read; give each thread a list of its own")
+        if units.width:
+            at += to_utf8(&units, &out[at])
+        elif units.n:
+            memcpy(&out[at], units.data, units.n)
+            at += units.n
+        ends[i + 1] = at
+    return joined[:at], offsets
 
 
 def bad_utf8(const byte_t[::1] text):

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._aho_corasick import Finder
+from bpe.base._utf8 import joined_utf8
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, no_text, to_bytes, utf8_error
 from bpe.corpus.reading import Buffers, EndCut, check_file_text
 from bpe.corpus.separators import find_last, split
@@ -137,16 +138,16 @@ def text_blocks(
     if isinstance(texts, (str, bytes, bytearray, memoryview)):
         raise TypeError(f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{shown(texts, 20)}]")
     check_iterable("texts", texts, "an iterable of str or bytes")
-    waiting: list[bytes] = []
+    waiting: list[str | bytes] = []
     size = 0
     for number, text in enumerate(texts):
-        try:
-            data = to_bytes(text)
-        except TypeError:
-            raise no_text(text, f"text {number}") from None
-        if utf8 and not isinstance(text, str):
-            check_utf8(data, f"text {number}")
-        if cut is not None and len(data) > 2 * BLOCK:
+        data: str | bytes
+        if isinstance(text, str) and (cut is None or 4 * len(text) <= 2 * BLOCK):
+            data, own = text, len(text) * (1 if text.isascii() else 2)  # of UTF-8, about
+        else:
+            data = _bytes_of(text, f"text {number}", utf8)
+            own = len(data)
+        if cut is not None and isinstance(data, bytes) and own > 2 * BLOCK:
             yield from _joined(waiting)
             waiting, size = [], 0
             view = memoryview(data)
@@ -154,11 +155,22 @@ def text_blocks(
                 yield whole_block(view[start:end], f"text {number}", start)
             continue
         waiting.append(data)
-        size += len(data)
+        size += own
         if size >= BLOCK:
             yield from _joined(waiting)
             waiting, size = [], 0
     yield from _joined(waiting)
+
+
+def _bytes_of(text: TextLike, name: str, utf8: bool) -> bytes:
+    """A text as bytes; with `utf8`, bytes that are not UTF-8 are an error."""
+    try:
+        data = to_bytes(text)
+    except TypeError:
+        raise no_text(text, name) from None
+    if utf8 and not isinstance(text, str):
+        check_utf8(data, name)
+    return data
 
 
 def invalid_document(text: memoryview, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[int, str] | None:
@@ -273,12 +285,11 @@ def whole_block(text: Bytes, source: str, offset: int) -> Block:
     return Block(text, bounds[:1], bounds[1:], [], False, source, offset)
 
 
-def _joined(texts: list[bytes]) -> Iterator[Block]:
+def _joined(texts: list[str | bytes]) -> Iterator[Block]:
     """A block with several small texts, or none."""
     if texts:
-        ends = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
-        starts = np.concatenate((np.zeros(1, dtype=np.int64), ends[:-1]))
-        yield Block(b"".join(texts), starts, ends, [], False, "", 0)
+        data, offsets = joined_utf8(texts)
+        yield Block(data.data, offsets[:-1], offsets[1:], [], False, "", 0)
 
 
 def ranges(text: Bytes, cut: Cut, threads: int) -> Iterator[tuple[int, int]]:
