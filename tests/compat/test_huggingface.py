@@ -18,6 +18,7 @@ import pytest
 import bpe
 from bpe.compat import _rows
 from bpe.compat.huggingface import BPE, AddedToken, DecodeStream, Encoding, Tokenizer
+from bpe.formats import huggingface as format_huggingface
 
 theirs = pytest.importorskip("tokenizers", reason="compares with the tokenizers package")
 sys.path.insert(0, str(Path(__file__).parent))
@@ -300,6 +301,28 @@ def test_pairs_are_those_of_tokenizers(name: str) -> None:
         expected = [columns(other.encode(*pair, add_special_tokens=add)) for pair in pairs]
         assert [columns(own.encode(*pair, add_special_tokens=add)) for pair in pairs] == expected
         assert list(map(columns, own.encode_batch(list(map(list, pairs)), add_special_tokens=add))) == expected
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "name"),
+    [
+        ({"type": "Strip", "strip_left": True, "strip_right": True}, " "),
+        ({"type": "StripAccents"}, "\u0301"),
+        ({"type": "Nmt"}, "\u0001"),
+    ],
+)
+def test_a_token_that_is_normalized_away_is_left_to_tokenizers(normalizer: dict[str, Any], name: str) -> None:
+    """It is found between any two characters, so that no merge joins these."""
+    value = json.loads(Tokenizer(bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)).to_str())
+    value["normalizer"] = normalizer
+    value["added_tokens"] = [dict.fromkeys(("single_word", "lstrip", "rstrip", "special"), False)]
+    value["added_tokens"][0] |= {"id": 260, "content": name, "normalized": True}
+    text = json.dumps(value)
+    other, own = theirs.Tokenizer.from_str(text), Tokenizer.from_str(text)
+    for each in ("low low", "lowest", ""):  # tokenizers panics on texts that are not ASCII
+        assert columns(own.encode(each)) == columns(other.encode(each))
+    with pytest.raises(bpe.FormatError, match="splits every text at the empty string"):
+        format_huggingface.read(text.encode())
 
 
 def test_pairs_are_joined_only_if_each_has_two_str() -> None:

@@ -35,7 +35,13 @@ def read_added_tokens(
     found = None if rows is None or (more and value) else _usual_added_tokens(rows)
     if found is None:
         found = _added_one_by_one([*value, *(dict(zip(_TOKEN, row, strict=True)) for row in more)])
-    return found[0], effective_flags(found[1], normalizer)
+    flags = effective_flags(found[1], normalizer)
+    if normalizer is not None:
+        for name, own in flags.items():
+            if "normalized" in own and not normalizer(name):
+                rule = "tokenizers splits every text at the empty string, which is what this name is normalized to"
+                refuse("added_tokens", name, rule, 'remove the token, or set "normalized" to false')
+    return found[0], flags
 
 
 def _usual_rows(value: list[Any]) -> list[tuple[Any, ...]] | None:
