@@ -118,6 +118,10 @@ cdef class EventMerger(Merger):
             self.queue_pair(scratch, begins, at - self.width[ends[at - 1]], n, now)
         return 0
 
+    cdef bint fits_row(self, const byte_t* piece, Py_ssize_t size) noexcept nogil:
+        """Never: rows are merged by rank."""
+        return False
+
     cdef int merge(
         self, const byte_t* piece, Py_ssize_t size, bint earlier, Scratch* scratch, Ids* out, bint* unknown
     ) except -1 nogil:
