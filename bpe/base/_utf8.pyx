@@ -72,15 +72,18 @@ def joined_utf8(list texts):
     """
     cdef Py_ssize_t i, n = len(texts), room = UTF8_PADDING, at = 0
     cdef Units units
+    cdef object text                   # keeps the memory of `units`
     cdef byte_t[::1] out
     cdef int64_t[::1] ends
     for i in range(n):
-        units = units_of_item(texts[i])
+        text = texts[i]
+        units = units_of_item(text)
         room += max_utf8_size(&units)
     joined, offsets = np.empty(room, dtype=np.uint8), np.zeros(n + 1, dtype=np.int64)
     out, ends = joined, offsets
     for i in range(n):
-        units = units_of_item(texts[i])
+        text = texts[i]
+        units = units_of_item(text)
         if max_utf8_size(&units) > room - UTF8_PADDING - at:
             raise ValueError("the list of texts was changed while it was read; give each thread a list of its own")
         if units.width:

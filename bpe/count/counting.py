@@ -172,7 +172,8 @@ def count_into(
             closing(_blocks(source, splitter, threads, utf8=utf8)) as blocks,  # closes the file after an error
         ):
             for done in share(count, _positioned(blocks), threads):
-                bar(done)
+                if done:  # else another thread has read the rest of a file
+                    bar(done)
         joined = tables.joined()
     finally:
         tables.close()
