@@ -392,13 +392,13 @@ cdef int emit_units(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize
 
 
 cdef int run_long(Encoder encoder, Workspace space, Py_ssize_t size) except -1:
-    """The same for a text of so many bytes, without the GIL."""
+    """Write the ids of everything in the feed, some `size` bytes, without the GIL."""
     begin_watch(&space.scratch.watch)
     try:
         with nogil:
             prepare_output(space, size)
             encoder.run(space, NULL)
-    except MemoryError:                                # the workspace may be inconsistent: drop it
+    except MemoryError:                                    # the workspace may be inconsistent: drop it
         raise
     except BaseException:
         encoder.give_back(space)

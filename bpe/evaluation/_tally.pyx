@@ -528,15 +528,15 @@ cdef class TokenTally(Visitor):
         return 0
 
     cdef void take_window(self, uint64_t stop, uint64_t at) noexcept nogil:
-        """Compare the text with the boundaries up to `stop`, the end of the window or of the text; some before `at`."""
+        """Compare the text with the boundaries up to `stop`, the end of the window or text; all are up to `at`."""
         cdef uint64_t cuts[BLOCKS]
         cdef uint64_t n = (stop - self.base + 63) >> 6, rest = 0
         take_bits(self.begins, cuts, n)
         if self.base == 0:
             cuts[0] &= ~<uint64_t>1                        # where the text begins, nothing is cut
         read_window(&self.reader, self.base, n, cuts)
-        if at > self.base + 64 * n:                        # some are marked beyond what has been taken
-            rest = min(at - self.base, <uint64_t>(WINDOW + MARGIN)) - 64 * n
+        if at >= self.base + 64 * n:                       # some are marked beyond what has been taken
+            rest = min(at + 1 - self.base, <uint64_t>(WINDOW + MARGIN)) - 64 * n  # at `at`, one without bytes
         if stop < self.size:                               # the next window begins with them
             memcpy(self.begins, self.begins + WINDOW, rest)
         memset(self.begins + 64 * n, 0, rest)
@@ -560,6 +560,8 @@ cdef class TokenTally(Visitor):
         cdef double* row = &self.own_rows[self.text, 0]
         while self.base < self.size:
             self.take_window(min(self.size, self.base + WINDOW), self.at)
+        if self.size == 0 and self.n_tokens:               # which have been marked, but there was no window
+            memset(self.begins, 0, WINDOW + MARGIN)
         end_number(&self.reader)
         row[0], row[1], row[2], row[3] = self.size, sums.characters, sums.words, sums.multibyte
         row[4], row[5], row[6] = sums.numbers, sums.ideal, self.n_tokens

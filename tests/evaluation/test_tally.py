@@ -117,6 +117,17 @@ def test_tokens_that_reach_far_beyond_a_text_leave_no_trace_in_the_next() -> Non
     assert found.rows[:, TOKENS].tolist() == [unaligned[0], whole, unaligned[1], whole, unaligned[2], whole]
 
 
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 4096, 8192])
+def test_tokens_without_bytes_at_the_end_of_a_text_leave_no_trace_in_the_next(size: int) -> None:
+    """Nor do tokens of an empty text."""
+    for n in (4, 80, 8000):
+        rows = [[size, 0, 0], [n], [1, 2, 0], [n]]
+        found = begun([b"a" * size, b"i" * n, b"", b"i" * n], "script", np.arange(8193))
+        ids = np.array([token for row in rows for token in row], dtype=np.uint32)
+        found.add(ids, np.cumsum([0, *map(len, rows)]), ids)
+        assert found.rows[[1, 3], TOKENS].tolist() == [[1, 1, 0, 0, 0, 0]] * 2
+
+
 def test_numbers_may_be_longer_than_a_window() -> None:
     """Boundaries are compared with groups from the right, whose places only the end of a number tells."""
     documents = [b"1" * 10_000, b"x " + b"2" * 4094 + b" 33", b"4" * 4096 + b"5"]
