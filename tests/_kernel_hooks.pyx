@@ -103,10 +103,7 @@ def work_alternated(EncodeJob job, int n):
         for space, worker in threads:
             found |= job.do_next(space, worker)
     for space, _ in threads:
-        if job.n_parts == 1 and (<Workspace>space).out.n:
-            job.done = job.encoder.taken(space)
-        else:
-            job.encoder.give_back(space)
+        job.finish(space)
 
 
 def utf8(str text):

@@ -49,8 +49,6 @@ from bpe.tokenizer import Tokenizer as NativeTokenizer
 
 __all__ = ["BPE", "AddedToken", "DecodeStream", "Encoding", "Tokenizer"]
 
-_TEXT_TYPES = {str, np.str_}
-
 
 def _with_fast_encode(method: Any) -> Any:
     """Wrap `encode` in a fast path for plain texts, without a Python frame."""
@@ -385,7 +383,7 @@ class Tokenizer(TokenizerFields):
             raise TypeError(f"input is {typed(input)}; it must be a list of inputs")
         texts = list(input)
         plan: Plan = state.plan(add_special_tokens)
-        if not is_pretokenized and (are_all_str(texts) or set(map(type, texts)) <= _TEXT_TYPES):
+        if not is_pretokenized and are_all_str(texts):
             return plan.call(texts).encodings()
         if not is_pretokenized and plan.pair_ends is not None and (joined := joined_pairs(texts)) is not None:
             return plan.call_pairs(joined).encodings()

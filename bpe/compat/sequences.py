@@ -218,7 +218,7 @@ class Core:
         if native is not None:
             threads = 1 if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in _SWITCHED_OFF else None
             try:
-                if not self._allowed(as_text) or (self._prefix and not has_name(texts, self._prefix)):
+                if not self._allowed(as_text) or not has_name(texts, self._prefix):
                     return native.encode_batch(texts, threads=threads)
                 return self._engine.encode_batch(texts, thread_count(threads), self._allowed(as_text))
             except ValueError:

@@ -37,7 +37,7 @@ cdef enum:
     BATCH = 256               # pretokens scanned, hashed and prefetched before they are counted
     MAX_SPAN = 1 << 30        # bytes from the start of a batch to its last pretoken, so that offsets have 32 bits
     FREQUENT = 8              # words with this count are entered first when a table grows
-    READ_BYTES = 1 << 22      # of a file that are counted at once, or some more
+    READ_BYTES = 1 << 22      # of a file that one call counts, and the rest of a block
 
 cdef struct Batch:            # pretokens that are about to be counted
     const byte_t* text        # `start` is relative to this
@@ -170,7 +170,7 @@ cdef class WordTable:
         """Count the pretokens of some blocks of a file, which begins at `position`; returns the bytes that were read.
 
         Raises:
-            FormatError: for text that must be UTF-8 and is not, where no earlier block has such text.
+            FormatError: for the first block of the file that must be UTF-8 and is not.
 
         """
         cdef Batch batch

@@ -23,7 +23,6 @@ from bpe.corpus.sources import Sources
 from bpe.count._word_table import WordTable
 from bpe.count.spilling import Spill
 from bpe.count.word_counts import Arrays, Splitter, WordCounts, fill
-from bpe.pretokenize.patterns import WHOLE
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NormalizerLike
 
@@ -155,8 +154,9 @@ def count_into(
     def count(positioned: tuple[int, Block | FileReader]) -> int:
         position, block = positioned
         if isinstance(block, FileReader):
+            assert splitter.scanner is not None
             with tables.one() as table:
-                return table.count_file(splitter.scanner or WHOLE, block, position)
+                return table.count_file(splitter.scanner, block, position)
         block.check()
         with tables.one() as table:
             splitter.count(table, block.text, *block.documents(), position)

@@ -76,6 +76,7 @@ cdef class EncodeJob:
     cdef int add_id(self, token_t token) except -1
     cdef int add_item(self, item) except -1
     cdef int add_part(self, Py_ssize_t first) except -1
+    cdef int finish(self, Workspace space) except -1
     cdef Worker new_worker(self)
     cdef int share_out(self) except -1
     cdef bint do_next(self, Workspace space, Worker worker) except -1 nogil

@@ -265,10 +265,15 @@ cdef class EncodeJob:
             if not isinstance(error, StoppedError):
                 raise
         else:
-            if self.n_parts == 1 and space.out.n:
-                self.done = self.encoder.taken(space)
-            else:
-                self.encoder.give_back(space)
+            self.finish(space)
+
+    cdef int finish(self, Workspace space) except -1:
+        """End a thread's work when no part is left."""
+        if self.n_parts == 1 and space.out.n:
+            self.done = self.encoder.taken(space)
+        else:
+            self.encoder.give_back(space)
+        return 0
 
     def stop(self):
         """Make all threads stop, even within a long part."""

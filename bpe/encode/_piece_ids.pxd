@@ -31,7 +31,7 @@ cdef class Values:
         self, Workspace space, NewWords* new, Py_ssize_t number, const byte_t* word, Py_ssize_t size, uint64_t lo,
         uint64_t hi,
     ) except -1 nogil
-    cdef int merge_new(self, Workspace space, NewWords* new) noexcept nogil
+    cdef void merge_new(self, Workspace space, NewWords* new) noexcept nogil
     cdef int merge_and_cache(
         self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi, uint64_t* value
     ) except -1 nogil  # no `except? 0`, which takes the GIL at each 0

@@ -122,7 +122,7 @@ cdef class Values:
             self.merge_new(space, new)
         return 0
 
-    cdef int merge_new(self, Workspace space, NewWords* new) noexcept nogil:
+    cdef void merge_new(self, Workspace space, NewWords* new) noexcept nogil:
         """Merge the words of the list together and enter them; the list is empty then."""
         cdef const Words* words = space.cache.words
         cdef Row rows[TOGETHER]
@@ -141,7 +141,6 @@ cdef class Values:
                 enter(&space.cache, new.word[i], new.size[i], lo, hi, value)
             space.chunk.value[new.number[i]] = value
         new.n = 0
-        return 0
 
     cdef int merge_and_cache(
         self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi, uint64_t* value

@@ -1,8 +1,8 @@
 """Counts of tokens, and of the words, characters and numbers that token boundaries cut, one pass over text and ids.
 
 `TokenTally` counts the ids of a text as the encoder writes them, some thousand at a time, and marks where each token
-begins. Behind it, while the text is still in the cache, 64 bytes of text at a time become bit masks, which are compared
-with the marks:
+begins. After each 4 KB of text, which are then in the cache, it makes bit masks of them, 64 bytes in each, and compares
+these with the marks:
 
     text      l o w   l o w e r   4 2
     inside      1 1     1 1 1 1     1      a boundary before this byte cuts a word

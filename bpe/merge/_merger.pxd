@@ -25,7 +25,7 @@ cdef class Merger:
         self, const byte_t* piece, Py_ssize_t size, bint earlier, Scratch* scratch, Ids* out, bint* unknown
     ) except -1 nogil
     cdef bint fits_row(self, const byte_t* piece, Py_ssize_t size) noexcept nogil
-    cdef int merge_short(
+    cdef void merge_short(
         self,
         const byte_t** pieces,    # IN (n,): the pieces, which fit rows
         const Py_ssize_t* sizes,  # IN (n,): their bytes

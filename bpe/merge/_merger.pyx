@@ -94,7 +94,7 @@ cdef class Merger:
         """Whether a piece can be merged together with others."""
         return size <= SHORT and self.small_ranks and are_plain(&self.alphabet, piece, size)
 
-    cdef int merge_short(
+    cdef void merge_short(
         self, const byte_t** pieces, const Py_ssize_t* sizes, size_t n, Row* rows
     ) noexcept nogil:
         """Merge n <= TOGETHER pieces that fit rows."""
@@ -102,7 +102,6 @@ cdef class Merger:
         for i in range(n):
             row_of_bytes(&rows[i], &self.table.merges, self.alphabet.inner.tokens, pieces[i], sizes[i])
         merge_rows(&self.table.merges, rows, n)
-        return 0
 
     cdef int merge(
         self, const byte_t* piece, Py_ssize_t size, bint earlier, Scratch* scratch, Ids* out, bint* unknown

@@ -46,7 +46,7 @@ class Difference:
     harmless: bool = False
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.message}" + "; this changes no id" * self.harmless
+        return f"{self.field}: {self.message}{'; this changes no id' if self.harmless else ''}"
 
 
 def differences(

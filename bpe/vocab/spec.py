@@ -128,7 +128,7 @@ class TokenizerSpec:
         object.__setattr__(self, "normalizer", as_normalizer(self.normalizer))
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields, for pickling and copying, which the empty mappings of the defaults refuse."""
+        """The fields, with dicts for read-only mappings, which cannot be pickled or copied."""
         plain = {name: dict(getattr(self, name)) for name in ("special_tokens", "token_flags")}
         return {**vars(self), **plain}
 

@@ -142,7 +142,6 @@ def test_threads_are_stopped_and_joined(where: str) -> None:
 
 FOREVER = """
 import signal, threading, time, bpe
-from typing import Any
 signal.signal(signal.SIGINT, signal.default_int_handler)
 tok = bpe.train(texts=["low lower lowest"] * 3, num_merges=5)
 text = "low lower lowest " * 200_000

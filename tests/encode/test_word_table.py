@@ -113,7 +113,6 @@ def test_tables_that_overflow_give_the_same_ids(seed: int, hooks: Any) -> None:
 
 FORKED = """
 import os, sys, threading, bpe
-from typing import Any
 tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=270)
 texts = [" ".join(f"w{i * 7919 % 1000003}" for i in range(part, part + 3000)) for part in range(0, 300_000, 3000)]
 expected = [tok.encode(text).tolist() for text in texts[:5]]
