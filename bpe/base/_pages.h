@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
@@ -55,6 +56,19 @@ static inline void bpe_release(void *data, size_t size) {
     else if (data) munmap(data, bpe_whole_pages(size));
 }
 
+/* Move `data` to a larger block, whose other bytes are 0; NULL, and nothing is changed, if there is no memory. */
+static inline void *bpe_grow_zeroed(void *data, size_t size, size_t larger) {
+    void *moved;
+    if (size >= BPE_HUGE) {
+        moved = mremap(data, bpe_whole_pages(size), bpe_whole_pages(larger), MREMAP_MAYMOVE);
+        return moved == MAP_FAILED ? NULL : moved;
+    }
+    moved = bpe_zeroed(larger);
+    if (moved && size) memcpy(moved, data, size);
+    if (moved) bpe_release(data, size);
+    return moved;
+}
+
 /* For new memory from elsewhere, as NumPy asks for its arrays: clearing small pages took half of decoding. */
 static inline void bpe_ask_for_huge_pages(void *start, size_t size) {
     size_t page = 4096, first = ((size_t)start + page - 1) & ~(page - 1), end = ((size_t)start + size) & ~(page - 1);
@@ -67,6 +81,11 @@ static inline int bpe_drop_pages(void *data, size_t from, size_t size) { (void)d
 static inline void bpe_forget_mapped(const void *start, size_t size) { (void)start; (void)size; }
 static inline void *bpe_zeroed(size_t size) { return calloc(size, 1); }
 static inline void bpe_release(void *data, size_t size) { (void)size; free(data); }
+static inline void *bpe_grow_zeroed(void *data, size_t size, size_t larger) {
+    char *moved = (char *)realloc(data, larger);
+    if (moved) memset(moved + size, 0, larger - size);
+    return moved;
+}
 static inline void bpe_ask_for_huge_pages(void *start, size_t size) { (void)start; (void)size; }
 
 #endif

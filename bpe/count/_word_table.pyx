@@ -15,21 +15,19 @@ from bpe.base._memory cimport (
     INLINE_BYTES,
     Key,
     add_overflows,
-    grown,
     hash_bytes,
     hash_key,
     load_key,
     near_key,
     prefetch,
 )
-from bpe.base._pages cimport release, trim_heap, zeroed
+from bpe.base._pages cimport grow_zeroed, release, trim_heap, zeroed
 from bpe.base._types cimport byte_t, count_t
 from bpe.corpus._file_reader cimport FileBlock, FileReader
 from bpe.pretokenize._char_masks cimport Cursor
 from bpe.pretokenize._safe_points cimport last_split_point
 from bpe.pretokenize._scanner cimport MIN_ROOM, begin, scan, scan_bounds
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 
 cdef enum:
@@ -143,7 +141,7 @@ cdef class WordTable:
     def __dealloc__(self):
         release(self.slots, self.n_slots * sizeof(Slot))
         release(self.index, self.n_index * sizeof(LongSlot))
-        free(self.arena)
+        release(self.arena, self.arena_room * UNIT)
 
     def __len__(self):
         return self.n_short + self.n_longs
@@ -498,10 +496,21 @@ cdef class WordTable:
                     "the words of more than 15 bytes take over 32 GiB; count the corpus in parts, or use a "
                     "pretokenizer that makes shorter words"
                 )
-        self.arena = <uint64_t*>grown(self.arena, &self.arena_room, units, UNIT)
+        if units > self.arena_room:
+            self.grow_arena(units)
         entry = <LongWord*>(self.arena + self.arena_units)
         self.arena_units = units
         return entry
+
+    cdef int grow_arena(self, size_t units) except -1 nogil:
+        """Make room for so many units, in whole pages: what threads free of the heap may stay with the process."""
+        cdef size_t room = max(self.arena_room + self.arena_room // 2, units)
+        cdef uint64_t* arena = <uint64_t*>grow_zeroed(self.arena, self.arena_room * UNIT, room * UNIT)
+        if arena == NULL:
+            with gil:
+                raise MemoryError(f"no memory for {room * UNIT} bytes of words; give the process more, or less text")
+        self.arena, self.arena_room = arena, room
+        return 0
 
     cdef int grow_index(self) except -1 nogil:
         cdef size_t i, at, larger = self.n_index * 2
