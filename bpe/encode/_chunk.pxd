@@ -27,7 +27,7 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 cdef enum:
     PIECES = 512              # in a chunk; its arrays stay in the first-level cache, or near
-    FEW_IDS = 7               # of a piece that `emit_values` writes
+    MOST_IDS = 31             # of a piece that `emit_values` writes
     SPARSE = 24               # text is not split if fewer than one byte in 24 starts a character of three bytes
 
 cdef enum:                    # which part of a piece it is; _split_filter.h has the same numbers

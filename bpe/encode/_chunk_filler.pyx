@@ -65,9 +65,9 @@ cdef size_t count_three_byte_chars(const byte_t* text, size_t n) noexcept nogil:
 
 
 cdef size_t emit_values(const uint64_t* value, size_t n, const token_t* spilled, token_t** out) noexcept nogil:
-    """Write the ids of n values up to the first one that is 0 or has more than FEW_IDS; the number of values written.
+    """Write the ids of n values up to the first one that is 0 or has more than MOST_IDS; the number of values written.
 
-    `out` is advanced past the ids. It needs room for FEW_IDS ids per value and 16 more.
+    `out` is advanced past the ids. It needs room for MOST_IDS ids per value and 16 more.
     """
     return bpe_emit(value, n, spilled, out)
 

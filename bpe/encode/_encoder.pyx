@@ -27,7 +27,7 @@ from bpe.base._result_pool cimport ResultPool
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.base._utf8 cimport Units
 from bpe.encode._cache_seeds cimport Seeds
-from bpe.encode._chunk cimport ALL, EARLIER, FEW_IDS, Chunk, Feed, Fragment
+from bpe.encode._chunk cimport ALL, EARLIER, MOST_IDS, Chunk, Feed, Fragment
 from bpe.encode._chunk_filler cimport emit_values, feed_fragments, fill
 from bpe.encode._piece_ids cimport Values, cache_of, merge_piece
 from bpe.encode._split_filter cimport SplitTables, SplitFilter, first_split, last_split
@@ -317,7 +317,7 @@ cdef int emit(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end
     cdef const uint64_t* values = space.chunk.value
     cdef token_t* out
     while True:
-        reserve(&space.out, FEW_IDS * (end - start) + 16)
+        reserve(&space.out, MOST_IDS * (end - start) + 16)
         out = space.out.data + space.out.n
         start += emit_values(values + start, end - start, space.cache.words.spilled, &out)
         space.out.n = out - space.out.data

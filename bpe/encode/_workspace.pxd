@@ -3,7 +3,7 @@
 from bpe.base._ids cimport Ids, reserve
 from bpe.base._result_pool cimport Block, ResultPool
 from bpe.base._types cimport token_t
-from bpe.encode._chunk cimport FEW_IDS, Chunk, Feed
+from bpe.encode._chunk cimport Chunk, Feed
 from bpe.encode._word_cache cimport Cache, SharedWordTable, has_ids
 from bpe.merge._merging cimport Scratch
 from libc.stdint cimport uint64_t
@@ -40,11 +40,8 @@ cdef inline int emit_spilled(Workspace space, uint64_t value) except -1 nogil:
     cdef const token_t* spilled = space.cache.words.spilled + (value >> 32)
     cdef size_t n = spilled[0]
     cdef Ids* out = &space.out
-    reserve(out, max(n, <size_t>FEW_IDS))
-    if n <= FEW_IDS:                                       # a constant size: a few instructions, no call
-        memcpy(out.data + out.n, spilled + 1, FEW_IDS * sizeof(token_t))
-    else:
-        memcpy(out.data + out.n, spilled + 1, n * sizeof(token_t))
+    reserve(out, n)
+    memcpy(out.data + out.n, spilled + 1, n * sizeof(token_t))
     out.n += n
     return 0
 
