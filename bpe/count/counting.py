@@ -32,7 +32,7 @@ STRIDE = 1 << 36
 
 #: A table starts with one slot for BYTES_PER_SLOT of the thread's share, at most MOST_SLOTS: growing it costs threads
 #: most of their waiting time.
-BYTES_PER_SLOT, MOST_SLOTS = 256, 1 << 18
+BYTES_PER_SLOT, MOST_SLOTS = 64, 1 << 19
 
 
 def count_words(
