@@ -10,8 +10,8 @@ In come a corpus or counts and the options; out comes a tokenizer. The files, in
   are never made (`_spelling_rules.pxd`); `adapting.py` smaller vocabularies by a corpus;
 - `words.py`, `kernel_input.py` the kernel's input; `alphabet.py` the initial tokens; `trainer.py` drives the kernel;
 - `checkpoint.py` the files that an interrupted training resumes from;
-- `_trainer.pyx` the loop: take the best pair, merge it everywhere, until the vocabulary is full; `_loop.pxd` what it
-  shares with that of `picky`;
+- `_loop.pyx` the loop, which `picky` shares: take the best pair, have it merged, until the vocabulary is full;
+  `_trainer.pyx` merges it everywhere;
 - `_symbol_array.pyx` all words as one array of symbols; `_token_table.pxd` the tokens; `_pair_table.pxd` and
   `_pair_heap.pxd` the pairs and their queue; `_pair_merge.pyx` one merge; `_recount.pyx` the next epoch.
 

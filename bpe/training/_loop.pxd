@@ -1,14 +1,12 @@
-"""What the loops of training, `_trainer.pyx` and `picky/_learner.pyx`, have in common.
+"""What the loops of training have in common, `_trainer.pyx` and `picky/_learner.pyx`; `_loop.pyx` says what that is."""
 
-That is: which of two pairs with the same count goes first where their bytes decide, why a loop stops, and the bytes of
-tokens.
-"""
-
-from bpe.base._types cimport token_t
+from bpe.base._types cimport count_t, token_t
 from bpe.training._pair_heap cimport Entry, Heap
-from bpe.training._pair_table cimport TrackedPair, TrackedPairs
-from bpe.training._token_table cimport Token, Tokens
-from libc.string cimport memcmp
+from bpe.training._pair_merge cimport TrainingState
+from bpe.training._pair_table cimport TrackedPairs
+from bpe.training._spelling_rules cimport SpellingRules
+from bpe.training._token_table cimport Tokens
+from libc.stdint cimport uint32_t
 
 cdef enum TieBreak:           # as in `TIE_BREAKS` of options.py
     BY_ID = 0
@@ -26,53 +24,34 @@ cdef struct Compared:         # what ties are decided by
     const TrackedPairs* pairs
 
 
-cdef inline int compare_tokens(const Tokens* tokens, token_t a, token_t b) noexcept nogil:
-    cdef const Token* first = &tokens.items[a]
-    cdef const Token* second = &tokens.items[b]
-    cdef int found = memcmp(tokens.bytes + first.offset, tokens.bytes + second.offset, min(first.size, second.size))
-    return found if found else (first.size > second.size) - (first.size < second.size)
+cdef class Learner:
+    cdef TrainingState state
+    cdef Heap heap
+    cdef Compared compared
+    cdef TieBreak tie_break
+    cdef SpellingRules rules
+    cdef bytes forbidden              # the memory of `rules.strings`
+    cdef bytes scripts                # and of `rules.scripts`
+    cdef object veto                  # called as veto(left, right, count), or None
+    cdef bint has_veto                # whether it is not None
+    cdef size_t mark_size             # bytes of the end-of-word mark, which the rules do not see
+    cdef bytearray learned            # rows of int64: left, right, token, count, by how many tokens the corpus shrank
+    cdef size_t n_learned
+    cdef size_t n_deleted             # tokens that are not in the vocabulary any more
+    cdef readonly tuple teams         # of threads; their helpers must be running whenever merges are made
+    cdef readonly int stop            # a Stop
 
-
-cdef inline int compare_pairs(const void* context, const Entry* a, const Entry* b) noexcept nogil:
-    """Order two pairs as (left bytes, right bytes)."""
-    cdef const Compared* compared = <const Compared*>context
-    cdef const TrackedPair* first = &compared.pairs.items[a.pair]
-    cdef const TrackedPair* second = &compared.pairs.items[b.pair]
-    cdef int found = compare_tokens(compared.tokens, first.left, second.left)
-    return found if found else compare_tokens(compared.tokens, first.right, second.right)
-
-
-cdef inline bint smaller_strings(const void* context, const Entry* a, const Entry* b) noexcept nogil:
-    return compare_pairs(context, a, b) < 0
-
-
-cdef inline bint greater_strings(const void* context, const Entry* a, const Entry* b) noexcept nogil:
-    return compare_pairs(context, a, b) > 0
-
-
-cdef inline void set_order(
-    Heap* heap, Compared* compared, const Tokens* tokens, const TrackedPairs* pairs, TieBreak tie_break
-) noexcept nogil:
-    """Let a queue decide ties by this rule; `compared` must live as long as the queue."""
-    compared.tokens, compared.pairs = tokens, pairs
-    heap.context = compared
-    if tie_break == BY_SMALLEST:
-        heap.before = smaller_strings
-    elif tie_break == BY_GREATEST:
-        heap.before = greater_strings
-
-
-cdef inline bytes spelled_token(const Tokens* tokens, size_t token):
-    """The bytes of a token; ValueError if there is no such token."""
-    if token >= tokens.n:
-        raise ValueError(f"token {token} does not exist; there are {tokens.n} tokens")
-    cdef const Token* found = &tokens.items[token]
-    return tokens.bytes[found.offset : found.offset + found.size]
-
-
-cdef inline tuple spelled_tokens(const Tokens* tokens):
-    """The bytes of all tokens end to end, and where each begins and the last one ends, as int64 (n + 1,)."""
-    import numpy as np
-    return tokens.bytes[: tokens.n_bytes], np.array(
-        [token.offset for token in tokens.items[: tokens.n]] + [tokens.n_bytes], dtype=np.int64
-    )
+    cdef int begin(self, start, rule) except -1
+    cdef int step(self, uint32_t number, token_t token, count_t* removed) except -1 nogil
+    cdef bint is_reusable(self, token_t token, bint ends_word) noexcept nogil
+    cdef bint any_left(self) except -1 nogil
+    cdef uint32_t best_pair(self) except? 0xFFFFFFFF nogil
+    cdef Entry entry_of(self, uint32_t number) noexcept nogil
+    cdef bint is_allowed(self, token_t left, token_t right) except -1 nogil
+    cdef token_t token_of(self, token_t left, token_t right) except? 0xFFFFFFFF nogil
+    cdef token_t allowed_token(self, uint32_t number) except? 0xFFFFFFFF nogil
+    cdef int make_token(self, token_t left, token_t right, token_t token) except -1 nogil
+    cdef int end(self) except -1 nogil
+    cdef tuple record(self, token_t left, token_t right, token_t token, count_t count, count_t removed)
+    cdef object rows(self)
+    cdef tuple spelled_tokens(self)

@@ -1,7 +1,7 @@
 """The rules of a training: which pairs are never merged, by what their tokens spell.
 
 They are asked when a pair is the best one; a refused pair costs no id. Not here: the rules' meaning for users
-(`merge_rules.py`), the pairs that were refused, and vetoes by Python (`_trainer.pyx` and `picky/_learner.pyx`).
+(`merge_rules.py`), the pairs that were refused, and vetoes by Python (`_loop.pyx`).
 """
 
 from bpe.base._types cimport byte_t

@@ -5,7 +5,7 @@ deletions, and the record of its training. The files, from the data up:
 
 - `option.py` the option `deletions=` of `bpe.train`, and what it does not go together with;
 - `learning.py` sets up the kernel, drives it as plain training does, and builds the tokenizer;
-- `_learner.pyx` the loop: the best pair, its merge, the deletions that follow.
+- `_learner.pyx` a merge, and the deletions that follow.
 
 Invariants: the events are those of the definition in docs/careful_training.md; the counts of pairs and tokens are exact
 after each event; the result does not depend on threads.

@@ -10,8 +10,8 @@ A position in a list is of a token exactly if `begins` has the token there; one 
 after a split, and one may be in a list twice. A list with positions out of order is sorted before it is used, so that
 merges go from left to right.
 
-Each event, a merge or a split at one position, changes the counts at once. The queue is lazy, as in plain training: a
-pair whose count rose is pushed again, an entry with another count than its pair's is out of date.
+Each event, a merge or a split at one position, changes the counts at once. The loop and its queue are those of plain
+training (`bpe/training/_loop.pyx`); a pair whose count rose is pushed again.
 
 Cost: a few lookups of pairs for each occurrence that is merged or split, and some 5 bytes for each position in a list.
 docs/decisions.md says what prefetching and three positions in a node gain. Not here: what is deleted and why
@@ -21,14 +21,11 @@ docs/decisions.md says what prefetching and three positions in a node gain. Not 
 import numpy as np
 
 from bpe.base._memory cimport grown, prefetch
-from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
-from bpe.training._loop cimport NO_PAIRS, RARE, Compared, TieBreak, set_order, spelled_token, spelled_tokens
-from bpe.training._pair_heap cimport Entry, Heap, pop, push
-from bpe.training._pair_table cimport NO_PAIR, TrackedPair, TrackedPairs, add_pair, find_pair, free_pairs, pair_hash
-from bpe.training._spelling_rules cimport SpellingRules, breaks_rules, set_rules
-from bpe.training._symbol_array cimport Symbols, class_of, free_symbols, write_symbols
-from bpe.training._token_table cimport Token, Tokens, add_token, free_tokens, joined, token_named
-from cpython.exc cimport PyErr_CheckSignals
+from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
+from bpe.training._loop cimport Learner
+from bpe.training._pair_heap cimport push
+from bpe.training._pair_table cimport NO_PAIR, TrackedPair, add_pair, find_pair, pair_hash
+from bpe.training._symbol_array cimport class_of, write_symbols
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcpy
@@ -49,7 +46,6 @@ cdef struct Positions:        # a list in the order in which positions were adde
 cdef struct PairState:        # what else is known of a pair
     Positions positions
     bint rose                 # its count rose in the present step
-    bint refused              # its token must not be made
 
 cdef struct TokenState:       # what else is known of a token
     Positions positions       # of tokens that a merge makes
@@ -63,17 +59,13 @@ cdef int compare_positions(const void* a, const void* b) noexcept nogil:
     return (<const cell_t*>a)[0] > (<const cell_t*>b)[0] or -((<const cell_t*>a)[0] < (<const cell_t*>b)[0])
 
 
-cdef class PickyLearner:
+cdef class PickyLearner(Learner):
     """The state of one training, which `bpe/training/trainer.py` drives as it does a `Trainer`."""
 
-    cdef Symbols symbols              # its cells are `begins`
-    cdef token_t* begins
+    cdef token_t* begins              # the cells of `state.symbols`
     cdef token_t* ends
-    cdef Tokens tokens
     cdef TokenState* states           # by token
     cdef size_t states_room
-    cdef size_t n_live                # tokens that are not deleted
-    cdef TrackedPairs pairs
     cdef PairState* pair_states       # by pair
     cdef size_t pair_states_room
     cdef uint32_t* risen              # pairs whose count rose in the present step
@@ -87,26 +79,10 @@ cdef class PickyLearner:
     cdef size_t found_room
     cdef token_t* parts               # of the token at work, in its split
     cdef size_t parts_room
-    cdef Heap heap
-    cdef Compared compared
-    cdef count_t least                # the least count of a pair that is merged
-    cdef uint64_t max_length
-    cdef double threshold
-    cdef SpellingRules rules
-    cdef bytes forbidden              # the memory of `rules.strings`
-    cdef bytes scripts                # and of `rules.scripts`
-    cdef object veto                  # called as veto(left, right, count), or None
-    cdef bint has_veto                # whether it is not None
-    cdef bytearray learned            # rows of int64: left, right, token, count, by how many tokens the corpus shrank
-    cdef size_t n_learned
+    cdef double threshold             # a part of a merge is deleted from this share of its occurrences on
     cdef bytearray deleted            # rows of int64: the number of the merge before it, the token
-    cdef readonly tuple teams         # of threads: none
-    cdef readonly int stop
 
     def __dealloc__(self):
-        free_symbols(&self.symbols)
-        free_tokens(&self.tokens)
-        free_pairs(&self.pairs)
         free(self.ends)
         free(self.states)
         free(self.pair_states)
@@ -114,7 +90,6 @@ cdef class PickyLearner:
         free(self.nodes)
         free(self.found)
         free(self.parts)
-        free(self.heap.entries)
 
     def __init__(self, words, start, rule, double threshold):
         """Write the symbols, and count all pairs.
@@ -127,25 +102,17 @@ cdef class PickyLearner:
 
         """
         cdef size_t i
-        self.least = max(<count_t>rule.min_frequency, 1)
-        self.max_length, self.threshold, self.teams, self.n_nodes = rule.max_length, threshold, (), 1
-        self.forbidden, self.scripts = b"".join(rule.forbidden), rule.scripts
-        set_rules(&self.rules, rule, self.forbidden, self.scripts)
-        self.veto, self.has_veto = rule.veto, rule.veto is not None
-        self.learned, self.deleted = bytearray(), bytearray()
-        for token, ends_word, reserved, length in start.tokens:
-            add_token(&self.tokens, token, len(token), ends_word, reserved, length)
-        self.symbols.wide = True
-        write_symbols(&self.symbols, &self.tokens, words, start, True)
-        self.begins = <token_t*>self.symbols.cells
-        self.ends = <token_t*>malloc(self.symbols.n * sizeof(token_t))
+        self.begin(start, rule)
+        self.threshold, self.n_nodes, self.deleted = threshold, 1, bytearray()
+        self.state.symbols.wide = True
+        write_symbols(&self.state.symbols, &self.state.tokens, words, start, True)
+        self.begins = <token_t*>self.state.symbols.cells
+        self.ends = <token_t*>malloc(self.state.symbols.n * sizeof(token_t))
         if self.ends == NULL:
-            raise MemoryError(f"no memory for {self.symbols.n} symbols")
-        memcpy(self.ends, self.begins, self.symbols.n * sizeof(token_t))
-        for i in range(self.tokens.n):
+            raise MemoryError(f"no memory for {self.state.symbols.n} symbols")
+        memcpy(self.ends, self.begins, self.state.symbols.n * sizeof(token_t))
+        for i in range(self.state.tokens.n):
             self.add_state(<token_t>i, NO_TOKEN, NO_TOKEN)
-        self.n_live = self.tokens.n
-        set_order(&self.heap, &self.compared, &self.tokens, &self.pairs, <TieBreak><int>rule.tie_break)
         with nogil:
             self.count_pairs()
 
@@ -153,12 +120,12 @@ cdef class PickyLearner:
         cdef size_t p, k = 0
         cdef token_t token
         cdef count_t count
-        for p in range(1, self.symbols.n):
+        for p in range(1, self.state.symbols.n):
             token = self.begins[p]
             if token == NO_TOKEN:
                 continue
-            k = class_of(&self.symbols, <cell_t>p, k)
-            count = self.symbols.counts[k]
+            k = class_of(&self.state.symbols, <cell_t>p, k)
+            count = self.state.symbols.counts[k]
             self.states[token].count += count
             if self.begins[p + 1] != NO_TOKEN:
                 self.add_pair_at(token, self.begins[p + 1], count, p)
@@ -219,16 +186,16 @@ cdef class PickyLearner:
         cdef uint64_t hashed = pair_hash(left, right)
         cdef uint32_t number = NO_PAIR
         cdef PairState* state
-        if self.pairs.n_slots:
-            number = find_pair(&self.pairs, left, right, hashed)
+        if self.state.pairs.n_slots:
+            number = find_pair(&self.state.pairs, left, right, hashed)
         if number == NO_PAIR:
-            number = add_pair(&self.pairs, left, right, hashed)
+            number = add_pair(&self.state.pairs, left, right, hashed)
             self.pair_states = <PairState*>grown(
-                self.pair_states, &self.pair_states_room, self.pairs.n, sizeof(PairState)
+                self.pair_states, &self.pair_states_room, self.state.pairs.n, sizeof(PairState)
             )
-            self.pair_states[number] = PairState(positions=Positions(first=0, last=0, n=0), rose=False, refused=False)
+            self.pair_states[number] = PairState(positions=Positions(first=0, last=0, n=0), rose=False)
         state = &self.pair_states[number]
-        self.pairs.items[number].count += count
+        self.state.pairs.items[number].count += count
         self.append(&state.positions, position)
         if not state.rose:
             state.rose = True
@@ -239,60 +206,25 @@ cdef class PickyLearner:
 
     cdef void remove_pair(self, token_t left, token_t right, count_t count) noexcept nogil:
         """Remove occurrences of a pair; their positions become stale."""
-        cdef uint32_t number = find_pair(&self.pairs, left, right, pair_hash(left, right))
+        cdef uint32_t number = find_pair(&self.state.pairs, left, right, pair_hash(left, right))
         if number != NO_PAIR:
-            self.pairs.items[number].count -= count
-
-    cdef Entry entry_of(self, uint32_t number) noexcept nogil:
-        """The queue's entry of a pair, as of now."""
-        cdef Entry entry
-        entry.count, entry.pair = self.pairs.items[number].count, number
-        entry.key = <uint64_t>self.pairs.items[number].left << 32 | self.pairs.items[number].right
-        return entry
+            self.state.pairs.items[number].count -= count
 
     cdef int push_risen(self) except -1 nogil:
         """Enter the pairs whose counts rose into the queue."""
         cdef size_t i
         for i in range(self.n_risen):
             self.pair_states[self.risen[i]].rose = False
-            if self.pairs.items[self.risen[i]].count >= self.least and not self.pair_states[self.risen[i]].refused:
+            if self.state.pairs.items[self.risen[i]].count >= self.state.policy.threshold:
                 push(&self.heap, self.entry_of(self.risen[i]))
         self.n_risen = 0
         return 0
 
-    cdef uint32_t best_pair(self) except? 0xFFFFFFFF nogil:
-        """The pair to merge next; NO_PAIR where none is left, and `stop` says why."""
-        cdef Entry entry
-        cdef count_t count
-        while self.heap.size > 0:
-            entry = pop(&self.heap)
-            count = self.pairs.items[entry.pair].count
-            if self.pair_states[entry.pair].refused or count < self.least or count > entry.count:
-                continue                                   # or there is an entry with the higher count
-            if count < entry.count:
-                push(&self.heap, self.entry_of(entry.pair))
-            elif self.is_refused(entry.pair):
-                self.pair_states[entry.pair].refused = True
-            else:
-                return entry.pair
-        self.stop = RARE if self.any_left() else NO_PAIRS
-        return NO_PAIR
-
-    cdef bint is_refused(self, uint32_t number) except -1 nogil:
-        """Whether the best pair must not be merged; the veto by Python is asked last, each time that a pair is best."""
-        cdef TrackedPair pair = self.pairs.items[number]
-        if self.token_of(number) == NO_TOKEN:
-            return True
-        if not self.has_veto:
-            return False
-        with gil:
-            return bool(self.veto(self.spelled(pair.left), self.spelled(pair.right), pair.count))
-
     cdef bint any_left(self) except -1 nogil:
         """Whether pairs below min_frequency are left."""
-        cdef uint32_t i
-        for i in range(<uint32_t>self.pairs.n):
-            if self.pairs.items[i].count > 0 and not self.pair_states[i].refused and self.token_of(i) != NO_TOKEN:
+        cdef TrackedPair pair
+        for pair in self.state.pairs.items[: self.state.pairs.n]:
+            if pair.count > 0 and self.is_allowed(pair.left, pair.right):
                 return True
         return False
 
@@ -306,49 +238,20 @@ cdef class PickyLearner:
         )
         return 0
 
-    cdef token_t token_of(self, uint32_t number) except? 0xFFFFFFFF nogil:
-        """The token that a pair makes: one that was made before, `tokens.n` for a new one, NO_TOKEN if none may be."""
-        cdef const TrackedPair* pair = &self.pairs.items[number]
-        cdef Token first = self.tokens.items[pair.left], second = self.tokens.items[pair.right]
-        cdef uint64_t size = <uint64_t>first.size + second.size
-        cdef const byte_t* text
-        cdef token_t known
-        if <uint64_t>first.length + second.length > self.max_length or size > <uint64_t>0xFFFFFFFF:
-            return NO_TOKEN
-        text = joined(&self.tokens, pair.left, pair.right)
-        if breaks_rules(&self.rules, text, first.size, size):
-            return NO_TOKEN
-        known = token_named(&self.tokens, text, size)
-        if known == NO_TOKEN:
-            return <token_t>self.tokens.n
-        return NO_TOKEN if self.states[known].left == NO_TOKEN else known
-
-    cdef int make_token(self, token_t left, token_t right, token_t token) except -1 nogil:
-        """Make a token part of the vocabulary, unless it is."""
-        cdef Token first = self.tokens.items[left], second = self.tokens.items[right]
-        if token == self.tokens.n:
-            add_token(
-                &self.tokens, joined(&self.tokens, left, right), <size_t>first.size + second.size, False, False,
-                first.length + second.length,
-            )
-            self.tokens.width[token] = self.tokens.width[left] + self.tokens.width[right]
-            self.add_state(token, left, right)
-            self.n_live += 1
-        elif self.states[token].deleted:
-            self.states[token].deleted = False
-            self.n_live += 1
-        return 0
+    cdef bint is_reusable(self, token_t token, bint ends_word) noexcept nogil:
+        """Whether a merge has made a token, so that another one may make it again."""
+        return self.states[token].left != NO_TOKEN
 
     # Merging and splitting --------------------------------------------------------------------------------------------
 
     cdef int merge_at(self, size_t p, token_t a, token_t b, token_t c, count_t count) except -1 nogil:
         """Make the tokens a and b at a position the token c."""
-        cdef size_t middle = p + self.tokens.width[a], after = middle + self.tokens.width[b]
+        cdef size_t middle = p + self.state.tokens.width[a], after = middle + self.state.tokens.width[b]
         cdef token_t left = self.ends[p - 1], right = self.begins[after]
         self.remove_pair(a, b, count)
         if left != NO_TOKEN:
             self.remove_pair(left, a, count)
-            self.add_pair_at(left, c, count, p - self.tokens.width[left])
+            self.add_pair_at(left, c, count, p - self.state.tokens.width[left])
         if right != NO_TOKEN:
             self.remove_pair(b, right, count)
             self.add_pair_at(c, right, count, p)
@@ -358,7 +261,7 @@ cdef class PickyLearner:
 
     cdef count_t merge(self, uint32_t number, token_t c) except -1 nogil:
         """Merge a pair wherever it is, from left to right; returns how many occurrences of c that makes."""
-        cdef token_t a = self.pairs.items[number].left, b = self.pairs.items[number].right
+        cdef token_t a = self.state.pairs.items[number].left, b = self.state.pairs.items[number].right
         cdef size_t i, p, k = 0, n = self.take(&self.pair_states[number].positions)
         cdef count_t made = 0, count
         for i in range(n):
@@ -366,9 +269,9 @@ cdef class PickyLearner:
             prefetch(&self.begins[p])
             prefetch(&self.ends[p - 1])
             p = self.found[i]
-            if self.begins[p] == a and self.begins[p + self.tokens.width[a]] == b:
-                k = class_of(&self.symbols, <cell_t>p, k)
-                count = self.symbols.counts[k]
+            if self.begins[p] == a and self.begins[p + self.state.tokens.width[a]] == b:
+                k = class_of(&self.state.symbols, <cell_t>p, k)
+                count = self.state.symbols.counts[k]
                 self.merge_at(p, a, b, c, count)
                 made += count
         self.states[a].count -= made
@@ -381,7 +284,7 @@ cdef class PickyLearner:
 
         They are the parts of its first merge; those that are deleted, too, are split likewise.
         """
-        cdef size_t n = 0, left = 1, room = self.tokens.width[token]
+        cdef size_t n = 0, left = 1, room = self.state.tokens.width[token]
         self.parts = <token_t*>grown(self.parts, &self.parts_room, 2 * room + 1, sizeof(token_t))
         cdef token_t* stack = self.parts + room            # never more than the cells that are left to write
         stack[0] = token
@@ -399,7 +302,7 @@ cdef class PickyLearner:
 
     cdef int split_at(self, size_t p, token_t token, size_t n, count_t count) except -1 nogil:
         """Split a token at a position into the first n of `parts`."""
-        cdef size_t i, after = p + self.tokens.width[token]
+        cdef size_t i, after = p + self.state.tokens.width[token]
         cdef token_t left = self.ends[p - 1], right = self.begins[after], part
         if left != NO_TOKEN:
             self.remove_pair(left, token, count)
@@ -409,14 +312,14 @@ cdef class PickyLearner:
             part = self.parts[i]
             self.begins[p] = part
             if left != NO_TOKEN:
-                self.add_pair_at(left, part, count, p - self.tokens.width[left])
+                self.add_pair_at(left, part, count, p - self.state.tokens.width[left])
             if self.states[part].left != NO_TOKEN:
                 self.append(&self.states[part].positions, p)
-            p += self.tokens.width[part]
+            p += self.state.tokens.width[part]
             self.ends[p - 1] = part
             left = part
         if right != NO_TOKEN:
-            self.add_pair_at(left, right, count, p - self.tokens.width[left])
+            self.add_pair_at(left, right, count, p - self.state.tokens.width[left])
         return 0
 
     cdef count_t delete(self, token_t token, count_t made) except -1 nogil:
@@ -428,7 +331,7 @@ cdef class PickyLearner:
         if state.left == NO_TOKEN or <double>made / <double>(made + state.count) < self.threshold:
             return 0
         state.deleted = True
-        self.n_live -= 1
+        self.n_deleted += 1
         row = [<count_t>self.n_learned, token]
         with gil:
             self.deleted += (<char*>row)[: sizeof(row)]
@@ -436,8 +339,8 @@ cdef class PickyLearner:
         n_parts = self.find_parts(token)
         for i in range(n):
             if self.begins[self.found[i]] == token:
-                k = class_of(&self.symbols, self.found[i], k)
-                self.split_at(self.found[i], token, n_parts, self.symbols.counts[k])
+                k = class_of(&self.state.symbols, self.found[i], k)
+                self.split_at(self.found[i], token, n_parts, self.state.symbols.counts[k])
         count = state.count
         longer = count * <count_t>(n_parts - 1)
         state.count = 0
@@ -445,67 +348,26 @@ cdef class PickyLearner:
             self.states[self.parts[i]].count += count
         return longer
 
-    cdef count_t step(self, uint32_t number, token_t token) except? -1 nogil:
-        """Merge a pair, and delete what is hardly left of it; returns by how many tokens the corpus became shorter."""
-        cdef TrackedPair pair = self.pairs.items[number]
-        cdef count_t made, removed
-        self.make_token(pair.left, pair.right, token)
+    cdef int step(self, uint32_t number, token_t token, count_t* removed) except -1 nogil:
+        """Merge a pair, and delete what is hardly left of it; `removed`: by how many tokens the corpus shrinks."""
+        cdef TrackedPair pair = self.state.pairs.items[number]
+        cdef uint32_t* width
+        cdef count_t made
+        if token == self.state.tokens.n:
+            self.make_token(pair.left, pair.right, token)
+            width = self.state.tokens.width
+            width[token] = width[pair.left] + width[pair.right]
+            self.add_state(token, pair.left, pair.right)
+        elif self.states[token].deleted:
+            self.states[token].deleted = False
+            self.n_deleted -= 1
         made = self.merge(number, token)
-        removed = made - self.delete(pair.left, made)
+        removed[0] = made - self.delete(pair.left, made)
         if pair.right != pair.left:
-            removed -= self.delete(pair.right, made)
-        self.push_risen()
-        return removed
+            removed[0] -= self.delete(pair.right, made)
+        return self.push_risen()
 
     # For Python -------------------------------------------------------------------------------------------------------
-
-    def run(self, size_t most, size_t most_tokens):
-        """Learn up to `most` merges while there are fewer than `most_tokens` tokens, deleted ones not counted.
-
-        Returns:
-            A list of (left, right, token, count); shorter than `most` where `stop` is set or the tokens are enough.
-
-        """
-        cdef uint32_t number
-        cdef token_t token = NO_TOKEN
-        cdef TrackedPair pair
-        cdef count_t removed = 0
-        cdef count_t[5] row
-        merges = []
-        while <size_t>len(merges) < most and self.n_live < most_tokens and not self.stop:
-            PyErr_CheckSignals()
-            with nogil:
-                number = self.best_pair()
-                if number != NO_PAIR:
-                    pair = self.pairs.items[number]
-                    token = self.token_of(number)
-                    removed = self.step(number, token)
-            if number != NO_PAIR:
-                row = [pair.left, pair.right, token, pair.count, removed]
-                self.learned += (<char*>row)[: sizeof(row)]
-                self.n_learned += 1
-                merges.append((pair.left, pair.right, token, pair.count))
-        return merges
-
-    @property
-    def n_tokens(self):
-        """How many tokens there are that are not deleted."""
-        return self.n_live
-
-    def spelled(self, size_t token):
-        """The bytes of a token."""
-        return spelled_token(&self.tokens, token)
-
-    def merges(self):
-        """All merges learned: int64 (n, 4), each left, right, token, count."""
-        return np.ascontiguousarray(self.rows()[:, :4])
-
-    def removed(self):
-        """By how many tokens each merge, with its deletions, made the corpus shorter: int64 (n,)."""
-        return self.rows()[:, 4]
-
-    cdef object rows(self):
-        return np.frombuffer(bytes(self.learned), dtype=np.int64).reshape(-1, 5)
 
     def deletions(self):
         """All deletions in order: int64 (n, 2), each the number of the merge that it follows, and the token."""
@@ -513,5 +375,5 @@ cdef class PickyLearner:
 
     def vocabulary(self):
         """All tokens, deleted ones too: (their bytes end to end, int64 offsets (n + 1,), whether each is deleted)."""
-        deleted = [state.deleted for state in self.states[: self.tokens.n]]
-        return *spelled_tokens(&self.tokens), np.array(deleted, dtype=np.bool_)
+        deleted = [state.deleted for state in self.states[: self.state.tokens.n]]
+        return *self.spelled_tokens(), np.array(deleted, dtype=np.bool_)

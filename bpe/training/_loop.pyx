@@ -1,0 +1,255 @@
+"""What every loop of training does: take the best pair from the queue, find its token, have it merged, record it.
+
+`Learner` is the base of `Trainer` (`_trainer.pyx`) and of `PickyLearner` (`picky/_learner.pyx`). It decides ties, asks
+the rules and the veto, remembers what they refuse, and says why the training stopped.
+
+The queue is lazy: an entry remembers the count that its pair had when it was pushed. A popped entry with the right
+count is the best pair; one whose pair has become rarer goes back with its present count. Whoever makes a pair more
+frequent pushes it again, so that an entry with too low a count is not needed any more. That is exact for every tie
+rule; under `first`, a pair's first position moves only when its count falls.
+
+Not here: how pairs are counted and merged, and from which count on they are tracked.
+"""
+
+import numpy as np
+
+from bpe.base._types cimport NO_TOKEN, byte_t, count_t, token_t
+from bpe.training._pair_heap cimport Entry, pop, push
+from bpe.training._pair_merge cimport first_position, free_state
+from bpe.training._pair_table cimport NO_PAIR, TrackedPair, add_pair, has_pair, pair_hash
+from bpe.training._spelling_rules cimport breaks_rules, set_rules
+from bpe.training._token_table cimport Token, Tokens, add_token, joined, token_named
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memcmp
+
+
+# Ties -----------------------------------------------------------------------------------------------------------------
+
+cdef inline int compare_tokens(const Tokens* tokens, token_t a, token_t b) noexcept nogil:
+    cdef const Token* first = &tokens.items[a]
+    cdef const Token* second = &tokens.items[b]
+    cdef int found = memcmp(tokens.bytes + first.offset, tokens.bytes + second.offset, min(first.size, second.size))
+    return found if found else (first.size > second.size) - (first.size < second.size)
+
+
+cdef inline int compare_pairs(const void* context, const Entry* a, const Entry* b) noexcept nogil:
+    """Order two pairs as (left bytes, right bytes)."""
+    cdef const Compared* compared = <const Compared*>context
+    cdef const TrackedPair* first = &compared.pairs.items[a.pair]
+    cdef const TrackedPair* second = &compared.pairs.items[b.pair]
+    cdef int found = compare_tokens(compared.tokens, first.left, second.left)
+    return found if found else compare_tokens(compared.tokens, first.right, second.right)
+
+
+cdef bint smaller_strings(const void* context, const Entry* a, const Entry* b) noexcept nogil:
+    return compare_pairs(context, a, b) < 0
+
+
+cdef bint greater_strings(const void* context, const Entry* a, const Entry* b) noexcept nogil:
+    return compare_pairs(context, a, b) > 0
+
+
+# The loop -------------------------------------------------------------------------------------------------------------
+
+cdef class Learner:
+    """What learns merges one by one. Subclasses write the symbols, count the pairs, and merge them in `step`."""
+
+    def __cinit__(self):
+        self.learned, self.teams = bytearray(), ()
+
+    def __dealloc__(self):
+        free_state(&self.state)
+        free(self.heap.entries)
+
+    cdef int begin(self, start, rule) except -1:
+        """Take the first tokens of a `Start` and the rule of a `NextMerge` (`kernel_input.py`)."""
+        self.tie_break = <TieBreak><int>rule.tie_break
+        self.state.policy.threshold = max(<count_t>rule.min_frequency, 1)
+        self.state.policy.max_length = rule.max_length
+        self.state.policy.disjoint = rule.disjoint
+        self.forbidden, self.scripts, self.mark_size = b"".join(rule.forbidden), rule.scripts, rule.mark_size
+        set_rules(&self.rules, rule, self.forbidden, self.scripts)
+        self.veto, self.has_veto = rule.veto, rule.veto is not None
+        for token, ends_word, reserved, length in start.tokens:
+            add_token(&self.state.tokens, token, len(token), ends_word, reserved, length)
+        self.compared.tokens, self.compared.pairs = &self.state.tokens, &self.state.pairs
+        self.heap.context = &self.compared
+        if self.tie_break == BY_SMALLEST:
+            self.heap.before = smaller_strings
+        elif self.tie_break == BY_GREATEST:
+            self.heap.before = greater_strings
+        return 0
+
+    # What subclasses do -----------------------------------------------------------------------------------------------
+
+    cdef int step(self, uint32_t number, token_t token, count_t* removed) except -1 nogil:
+        """Merge a pair, and enter what that makes into the queue; `removed`: by how many tokens the corpus shrinks."""
+        return 0
+
+    cdef bint is_reusable(self, token_t token, bint ends_word) noexcept nogil:
+        """Whether a merge may make a token that exists."""
+        return False
+
+    cdef bint any_left(self) except -1 nogil:
+        """Whether pairs below min_frequency are left."""
+        return False
+
+    # The best pair ----------------------------------------------------------------------------------------------------
+
+    cdef Entry entry_of(self, uint32_t number) noexcept nogil:
+        """The queue's entry of a pair, as of now."""
+        cdef Entry entry
+        cdef TrackedPair* pair = &self.state.pairs.items[number]
+        entry.count = pair.count
+        entry.pair = number
+        if self.tie_break == BY_FIRST:
+            entry.key = first_position(&self.state, number)
+        else:
+            entry.key = <uint64_t>pair.left << 32 | pair.right
+        return entry
+
+    cdef uint32_t best_pair(self) except? 0xFFFFFFFF nogil:
+        """Take the best pair from the queue; NO_PAIR where none has the threshold's count."""
+        cdef Entry entry, now
+        cdef count_t count
+        while self.heap.size > 0:
+            entry = pop(&self.heap)
+            count = self.state.pairs.items[entry.pair].count
+            if count < self.state.policy.threshold or count > entry.count:
+                continue                               # merged already, too rare, or there is an entry with this count
+            now = self.entry_of(entry.pair)
+            if now.count == entry.count and now.key == entry.key:
+                return entry.pair
+            push(&self.heap, now)
+        return NO_PAIR
+
+    cdef bint is_allowed(self, token_t left, token_t right) except -1 nogil:
+        """Whether a pair may be merged; a veto by Python is not asked anew."""
+        return not has_pair(&self.state.refused, left, right) and self.token_of(left, right) != NO_TOKEN
+
+    cdef token_t token_of(self, token_t left, token_t right) except? 0xFFFFFFFF nogil:
+        """The token of a merge result: an existing id, `tokens.n` for a new token, NO_TOKEN if it must not be made.
+
+        The merge result must not be longer than `max_length` symbols, nor spell a token that is not reusable; and the
+        rules must allow it.
+        """
+        cdef Tokens* tokens = &self.state.tokens
+        cdef Token first = tokens.items[left], second = tokens.items[right]
+        cdef uint64_t size = <uint64_t>first.size + second.size
+        cdef const byte_t* text
+        cdef token_t known
+        if <uint64_t>first.length + second.length > self.state.policy.max_length or size > <uint64_t>0xFFFFFFFF:
+            return NO_TOKEN
+        text = joined(tokens, left, right)
+        known = token_named(tokens, text, size)
+        if breaks_rules(&self.rules, text, first.size, size - (self.mark_size if second.ends_word else 0)):
+            return NO_TOKEN
+        if known == NO_TOKEN:
+            return <token_t>tokens.n
+        return known if self.is_reusable(known, second.ends_word) else NO_TOKEN
+
+    cdef token_t allowed_token(self, uint32_t number) except? 0xFFFFFFFF nogil:
+        """The token of a pair as `token_of` gives it, unless the veto by Python refuses it.
+
+        NO_TOKEN if the pair must not be merged; then it is refused for good, and its count is not used any more.
+        """
+        cdef TrackedPair pair = self.state.pairs.items[number]
+        cdef token_t token
+        if has_pair(&self.state.refused, pair.left, pair.right):
+            return NO_TOKEN
+        token = self.token_of(pair.left, pair.right)
+        if token != NO_TOKEN and self.has_veto:
+            with gil:
+                if self.veto(self.spelled(pair.left), self.spelled(pair.right), pair.count):
+                    token = NO_TOKEN
+        if token == NO_TOKEN:
+            self.state.pairs.items[number].count = 0
+            add_pair(&self.state.refused, pair.left, pair.right, pair_hash(pair.left, pair.right))
+        return token
+
+    cdef int make_token(self, token_t left, token_t right, token_t token) except -1 nogil:
+        """Give a merge result its length, after adding it if it is new."""
+        cdef Tokens* tokens = &self.state.tokens
+        cdef Token first = tokens.items[left], second = tokens.items[right]
+        cdef uint32_t length = first.length + second.length
+        if token == tokens.n:
+            add_token(
+                tokens, joined(tokens, left, right), <size_t>first.size + second.size, second.ends_word, False, length
+            )
+        else:
+            tokens.items[token].length = length
+        return 0
+
+    cdef int end(self) except -1 nogil:
+        """Stop, since no pair can be merged any more."""
+        self.stop = RARE if self.any_left() else NO_PAIRS
+        return 0
+
+    # For Python -------------------------------------------------------------------------------------------------------
+
+    def run(self, size_t most, size_t most_tokens):
+        """Learn up to `most` merges while there are fewer than `most_tokens` tokens, deleted ones not counted.
+
+        Returns:
+            A list of (left, right, token, count); shorter than `most` where `stop` is set or the tokens are enough.
+
+        """
+        cdef uint32_t number
+        cdef token_t token
+        cdef TrackedPair pair
+        cdef count_t removed = 0
+        merges = []
+        while <size_t>len(merges) < most and self.state.tokens.n - self.n_deleted < most_tokens and not self.stop:
+            PyErr_CheckSignals()                       # with many pieces, the first merges take seconds
+            with nogil:
+                token = NO_TOKEN
+                number = self.best_pair()
+                if number == NO_PAIR:
+                    self.end()
+                else:
+                    pair = self.state.pairs.items[number]
+                    token = self.allowed_token(number)
+                    if token != NO_TOKEN:
+                        self.step(number, token, &removed)
+            if token != NO_TOKEN:
+                merges.append(self.record(pair.left, pair.right, token, pair.count, removed))
+        return merges
+
+    cdef tuple record(self, token_t left, token_t right, token_t token, count_t count, count_t removed):
+        """Record a merge; returns the row of `run`."""
+        cdef count_t[5] row = [left, right, token, count, removed]
+        self.learned += (<char*>row)[: sizeof(row)]
+        self.n_learned += 1
+        return left, right, token, count
+
+    @property
+    def n_tokens(self):
+        """How many tokens there are that are not deleted."""
+        return self.state.tokens.n - self.n_deleted
+
+    def spelled(self, size_t token):
+        """The bytes of a token."""
+        if token >= self.state.tokens.n:
+            raise ValueError(f"token {token} does not exist; there are {self.state.tokens.n} tokens")
+        cdef const Token* found = &self.state.tokens.items[token]
+        return self.state.tokens.bytes[found.offset : found.offset + found.size]
+
+    def merges(self):
+        """All merges learned: int64 (n, 4), each left, right, token, count."""
+        return np.ascontiguousarray(self.rows()[:, :4])
+
+    def removed(self):
+        """By how many tokens each merge made the corpus shorter: int64 (n,)."""
+        return self.rows()[:, 4]
+
+    cdef object rows(self):
+        return np.frombuffer(bytes(self.learned), dtype=np.int64).reshape(-1, 5)
+
+    cdef tuple spelled_tokens(self):
+        """The bytes of all tokens end to end, and where each begins and the last one ends, as int64 (n + 1,)."""
+        cdef const Tokens* tokens = &self.state.tokens
+        return tokens.bytes[: tokens.n_bytes], np.array(
+            [token.offset for token in tokens.items[: tokens.n]] + [tokens.n_bytes], dtype=np.int64
+        )
