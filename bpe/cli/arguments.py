@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import bpe
 from bpe.cli.completion import SHELLS
@@ -196,8 +197,19 @@ def _add_edit(command: Parser) -> None:
 
 def _add_convert(command: Parser) -> None:
     command.add_argument("input", metavar="IN", help="the tokenizer: a file, or a folder")
-    command.add_argument(
+    output = command.add_argument(
         "output", metavar="OUT", type=file_path, help="the file to write; for formats of several files, the folder"
+    )
+
+    class InPlaceOfOutput(argparse.Action):
+        """OUT as an option. Where OUT has nargs="?", argparse does not find it after another option."""
+
+        def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+            del parser, option_string
+            namespace.named_output, output.required = values, False
+
+    command.add_argument(
+        "-o", "--output", metavar="OUT", dest="named_output", type=file_path, action=InPlaceOfOutput, help="OUT, named"
     )
     read, written = format_names(), format_names(written=True)
     command.add_argument(

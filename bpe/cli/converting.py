@@ -22,6 +22,9 @@ log = logging.getLogger("bpe.cli")
 
 def convert(args: argparse.Namespace) -> None:
     """Write a tokenizer in another format."""
+    if args.output is not None and args.named_output is not None:
+        args.parser.error(f"OUT is {args.output}, and --output is {args.named_output}; give one of them")
+    args.output = args.output if args.named_output is None else args.named_output
     if not os.path.isdir(args.input):
         check_inputs(args, [args.input])
     to_format = args.to_format or format_of(args.output)

@@ -21,6 +21,21 @@ def test_convert_there_and_back(tokenizer_file, tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_convert_takes_out_as_an_option_too(tokenizer_file, tmp_path, capsys):
+    """Wherever it stands, as the other commands do."""
+    outs = [str(tmp_path / f"{number}.json") for number in range(4)]
+    assert main(["convert", tokenizer_file, "-o", outs[0]]) == 0
+    assert main(["convert", "--output", outs[1], tokenizer_file]) == 0
+    assert main(["convert", tokenizer_file, "--to", "huggingface", outs[2]]) == 0
+    for out in outs[:3]:
+        assert bpe.Tokenizer.load(out) == bpe.Tokenizer.load(tokenizer_file)
+    capsys.readouterr()
+    message = f"error: OUT is {re.escape(outs[0])}, and --output is {re.escape(outs[3])}; give one of them"
+    fails(capsys, ["convert", tokenizer_file, outs[0], "-o", outs[3]], 2, message)
+    fails(capsys, ["convert", "-o", outs[3]], 2, "the following arguments are required: IN")
+    fails(capsys, ["convert", tokenizer_file], 2, "the following arguments are required: OUT")
+
+
 def test_convert_lists_losses(tokenizer_file, tmp_path, capsys):
     ranks = str(tmp_path / "x.tiktoken")
     message = "error: format tiktoken does not keep special_tokens: .*; pretokenizer: .*; save it as huggingface"
