@@ -14,7 +14,6 @@ The array is divided among threads at anchors: no pair crosses one, nor does a m
 A cell is 16 bits wide while that holds every id, which halves the memory, else 32.
 """
 
-from bpe.base._team cimport Team
 from bpe.base._types cimport cell_t, count_t
 from bpe.training._token_table cimport Tokens
 from libc.stdint cimport uint16_t, uint32_t
@@ -37,7 +36,7 @@ cdef struct Symbols:
     cell_t anchors[ANCHORS + 1]    # word starts, ascending, about evenly spaced; the last one is n
 
 cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, start, bint by_count) except -1
-cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens, Team team, int parts) except -1 nogil
+cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens) except -1 nogil
 cdef int widen(Symbols* symbols) except -1 nogil
 cdef void free_symbols(Symbols* symbols) noexcept nogil
 

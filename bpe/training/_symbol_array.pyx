@@ -8,13 +8,12 @@ import numpy as np
 from bpe.base._bounds cimport check_offsets
 from bpe.base._memory cimport add_overflows, grown, mul_overflows
 from bpe.base._pages cimport ask_for_huge_pages, forget_mapped
-from bpe.base._team cimport MOST_PARTS, Team
 from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t
 from bpe.text._unicode cimport decode_char
 from bpe.training._token_table cimport Tokens
 from libc.stdint cimport int64_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcpy, memmove, memset
+from libc.string cimport memcpy, memset
 
 
 def symbol_counts(
@@ -247,92 +246,44 @@ cdef void free_symbols(Symbols* symbols) noexcept nogil:
 
 # Compacting -----------------------------------------------------------------------------------------------------------
 
-cdef struct CellRange:
-    size_t begin
-    size_t end                # then: the end of what is left
-    size_t first              # classes that begin in it: from this one
-    size_t last               # to before this one
-
-cdef struct Compaction:
-    Symbols* symbols
-    const uint32_t* width
-    CellRange parts[MOST_PARTS]
-
-
-cdef void compact_cells(id_t* cells, Symbols* symbols, const uint32_t* width, CellRange* part) noexcept nogil:
-    """Make every token of a part one cell, and drop words that are one token; classes begin where their words are."""
+cdef void compact_cells(id_t* cells, Symbols* symbols, const uint32_t* width) noexcept nogil:
+    """Make every token one cell, and drop words that are one token, and classes without words."""
+    cdef size_t k, r, end, word, begin, w = 1, kept = 0
     cdef id_t token
-    cdef size_t word, r = part.begin, w = r, k = part.first
-    cdef size_t class_at = symbols.starts[k] if k < part.last else part.end
-    while r < part.end:
-        if r == class_at:
-            symbols.starts[k] = <cell_t>w
-            k += 1
-            class_at = symbols.starts[k] if k < part.last else part.end
-        word = w
-        token = cells[r]
-        while token != <id_t>NO_TOKEN:
-            cells[w] = token
-            w += 1
-            r += width[token]
-            token = cells[r]
-        r += 1
-        if w - word < 2:
-            w = word
-        else:
-            cells[w] = <id_t>NO_TOKEN
-            w += 1
-    part.end = w
-
-
-cdef int compact_part(void* job, int part) except -1 nogil:
-    cdef Compaction* work = <Compaction*>job
-    if work.symbols.wide:
-        compact_cells(<uint32_t*>work.symbols.cells, work.symbols, work.width, &work.parts[part])
-    else:
-        compact_cells(<uint16_t*>work.symbols.cells, work.symbols, work.width, &work.parts[part])
-    return 0
-
-
-cdef void join_ranges(Symbols* symbols, const CellRange* parts, int n) noexcept nogil:
-    """Close the gaps between the parts, and drop classes without words."""
-    cdef size_t size = sizeof(uint32_t) if symbols.wide else sizeof(uint16_t)
-    cdef size_t k, kept = 0, w = 1
-    cdef int i
-    cdef char* cells = <char*>symbols.cells
-    for i in range(n):
-        memmove(cells + w * size, cells + parts[i].begin * size, (parts[i].end - parts[i].begin) * size)
-        for k in range(parts[i].first, parts[i].last):
-            symbols.starts[k] -= <cell_t>(parts[i].begin - w)
-        w += parts[i].end - parts[i].begin
-    symbols.starts[symbols.n_classes] = <cell_t>w
     for k in range(symbols.n_classes):
-        if symbols.starts[k] < symbols.starts[k + 1]:
-            symbols.starts[kept] = symbols.starts[k]
-            symbols.counts[kept] = symbols.counts[k]
+        r, end, begin = symbols.starts[k], symbols.starts[k + 1], w
+        while r < end:
+            word = w
+            token = cells[r]
+            while token != <id_t>NO_TOKEN:
+                cells[w] = token
+                w += 1
+                r += width[token]
+                token = cells[r]
+            r += 1
+            if w - word < 2:
+                w = word
+            else:
+                cells[w] = <id_t>NO_TOKEN
+                w += 1
+        if w > begin:
+            symbols.starts[kept], symbols.counts[kept] = <cell_t>begin, symbols.counts[k]
             kept += 1
     symbols.starts[kept] = <cell_t>w
     symbols.n_classes = kept
     symbols.n = w
 
 
-cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens, Team team, int parts) except -1 nogil:
+cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens) except -1 nogil:
     """Make every token one cell wide (its `width` too), drop words that are one token, and give memory back."""
-    cdef size_t before = symbols.n, token, k = 0
-    cdef int i
-    cdef Compaction work
+    cdef size_t before = symbols.n, token
     cdef void* moved
     if symbols.n_classes == 0:
         return 0
-    work.symbols, work.width = symbols, width
-    for i in range(parts):
-        work.parts[i].begin, work.parts[i].end = part_start(symbols, i, parts), part_start(symbols, i + 1, parts)
-        work.parts[i].first = k
-        while k < symbols.n_classes and symbols.starts[k] < work.parts[i].end:
-            k += 1
-        work.parts[i].last = k
-    team.share(parts, compact_part, &work)
-    join_ranges(symbols, work.parts, parts)
+    if symbols.wide:
+        compact_cells(<uint32_t*>symbols.cells, symbols, width)
+    else:
+        compact_cells(<uint16_t*>symbols.cells, symbols, width)
     for token in range(n_tokens):
         width[token] = 1
     if symbols.n < before:

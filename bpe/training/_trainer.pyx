@@ -96,7 +96,7 @@ cdef class Trainer(Learner):
         cdef TrackedPairs* pairs = &self.state.pairs
         cdef size_t i
         if self.epochs > 0:
-            compact(symbols, self.state.tokens.width, self.state.tokens.n, self.team, self.parts())
+            compact(symbols, self.state.tokens.width, self.state.tokens.n)
         if not symbols.wide and self.state.tokens.n >= self.narrow:
             widen(symbols)
         self.epochs += 1
