@@ -135,8 +135,10 @@ class Core:
         self._prefix = _common_prefix(names) if not specials.always else ""
         self._numbers = id_objects(native.n_vocab)
         self._skipped = np.zeros(native.n_vocab + 1, dtype=np.bool_)
-        decoded = {each.id: self._decoded(each) for each in self.added}
-        skipped = [number for number, name in decoded.items() if name in self.special]
+        if self.normalizer is None:
+            skipped = [each.id for each in self.added if each.content in self.special]
+        else:
+            skipped = [each.id for each in self.added if self._decoded(each) in self.special]
         self._skipped[skipped] = True
         self._skipped_ids = frozenset(skipped)
         self._known = np.append(spec.vocabulary.kinds != 0, False)

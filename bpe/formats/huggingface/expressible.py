@@ -17,6 +17,9 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN
 
+#: Normalizers that make no longer ASCII text of other text.
+_COMPOSING = (n.NFC, n.NFD, type(None))
+
 
 def differs(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
     """The reason why Hugging Face's BPE model would give other ids than this tokenizer; None if the ids are equal.
@@ -55,7 +58,10 @@ def differs(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
         names = {name for name in names if len(name.removesuffix(mark) if mark else name) == 1}
         names -= set() if spec.fuse_unk else {spec.unk_token}
     own = {spec.vocabulary[number].decode() for number in spec.text_specials}
-    occurring = [name for name in names - own if _may_occur(spec, name)]
+    names -= own
+    if spec.model == "byte" and mark is None and isinstance(spec.normalizer, _COMPOSING):  # most of many names
+        names = {name for name in names if len(name) == 1 or not name.isascii() or name not in spec.special_tokens}
+    occurring = [name for name in names if _may_occur(spec, name)]
     return f"ordinary text can spell its special or unknown token {min(occurring)!r}" if occurring else None
 
 
@@ -108,7 +114,7 @@ def _may_occur(spec: TokenizerSpec, name: str) -> bool:
     """Whether the model may see the spelling of a special token, although special tokens are split off first."""
     if spec.model == "byte" and not letter_bytes().keys() >= set(name):
         return False  # the model sees only GPT-2's letters
-    if name not in spec.special_tokens or not isinstance(spec.normalizer, (n.NFC, n.NFD, type(None))):
+    if name not in spec.special_tokens or not isinstance(spec.normalizer, _COMPOSING):
         return True
     if spec.normalizer is not None and len(name) == 1 and name in _composed(type(spec.normalizer).__name__):
         return True
