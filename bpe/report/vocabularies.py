@@ -96,9 +96,8 @@ def scripts_table(scripts: Mapping[str, Mapping[str, int]]) -> Html:
         for script in next(iter(scripts.values()))
         if any(each[script] for each in scripts.values())
     ]
-    return Html(
-        table(["letters of", *scripts], rows, caption="tokens of the vocabulary, by the first script that they hold")
-    )
+    caption = "tokens of the vocabulary, by the first script that they hold"
+    return scrolled("tokens by script", table(["letters of", *scripts], rows, caption=caption))
 
 
 def extremes(tokenizers: Mapping[str, Subject], counts: Counts) -> Html:

@@ -181,6 +181,16 @@ def test_page_does_not_scroll_sideways(browser, report, width):
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize("width", [320, 390])
+def test_page_of_many_vocabularies_does_not_scroll_sideways(browser, tmp_path, wide, width):
+    tokenizers = {f"vocabulary_{number}_base": wide for number in range(5)}
+    path = tmp_path / "report.html"
+    write_page(path, tokenizers, bpe.evaluate(tokenizers, {"en": ["some text"] * 2}), {"en": "some text"})
+    with Opened(browser, path.as_uri(), viewport={"width": width, "height": 800}) as page:
+        page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 def test_characters_are_drawn_whole_or_by_rule(browser, report):
     with Opened(browser, report.as_uri()) as page:
         boxes = page.locator(BOXES)
