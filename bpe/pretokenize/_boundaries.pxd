@@ -31,6 +31,8 @@ cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
     int bpe_ctz(uint64_t bits)
     int bpe_clz(uint64_t bits)
 
+cdef uint64_t certain_before_slash(Cursor* cursor, uint64_t others, uint64_t absorbed) noexcept nogil
+
 cdef uint64_t cut_contractions(
     Cursor* cursor, int rules, uint64_t starts, uint64_t candidates, uint64_t letter, Py_ssize_t known, bint* at_end
 ) noexcept nogil
@@ -102,7 +104,7 @@ cdef inline uint64_t starts_in(
             starts |= number & ~(number << 1) & ~(classes.blank << 1)
         starts |= (space & ~(space << 1)) | last_space
     else:
-        starts = starts_with_lines(rules, classes, other, at_end, &valid)
+        starts = starts_with_lines(cursor, rules, classes, other, at_end, &valid)
     starts = (starts | 1) & valid
     if not rules & CONTRACTIONS:
         return starts
@@ -123,7 +125,7 @@ cdef inline uint64_t starts_in(
 
 
 cdef inline uint64_t starts_with_lines(
-    const int rules, const Classes* classes, uint64_t other, bint* at_end, uint64_t* certain
+    Cursor* cursor, const int rules, const Classes* classes, uint64_t other, bint* at_end, uint64_t* certain
 ) noexcept nogil:
     """Return the certain starts of pretokens under the rule LINES (cl100k, o200k), without contractions.
 
@@ -136,8 +138,8 @@ cdef inline uint64_t starts_with_lines(
     cdef uint64_t space_starts, free_newline, after_line, plain_space, doubtful, starts, last_space, free_space, inner
     cdef uint64_t absorbed = newline & (other << 1), valid = certain[0], kept = valid, upper = classes.upper
     absorbed = newline & ~(newline + absorbed)             # the carry runs through newlines after others
-    if rules & CASED and classes.slash & (absorbed << 1):  # o200k's punctuation ends with `[\\r\\n/]*`, slash included
-        kept &= below(bpe_ctz(absorbed))
+    if rules & CASED and classes.slash & other & (absorbed << 1):
+        kept &= certain_before_slash(cursor, other & (absorbed << 1), absorbed)
     free_space = space & ~absorbed
     free_newline = newline & ~absorbed
     space_starts = free_space & ~(free_space << 1)

@@ -1,4 +1,4 @@
-"""Find the starts of pretokens in rare cases: contractions in non-ASCII text, special tokens of CLIP.
+"""Find the starts of pretokens in rare cases: contractions in non-ASCII text, slashes, special tokens of CLIP.
 
 Not here: the common cases, which are inline (`_boundaries.pxd`).
 """
@@ -10,6 +10,20 @@ from libc.stdint cimport uint64_t
 
 cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
     int bpe_ctz(uint64_t bits)
+
+
+cdef uint64_t certain_before_slash(Cursor* cursor, uint64_t others, uint64_t absorbed) noexcept nogil:
+    """Return the bits before the first absorbed newline if any of `others` is a slash; else all bits.
+
+    `others` follow absorbed newlines. In o200k punctuation ends with `[\\r\\n/]*`, which takes such a slash as well.
+    """
+    cdef int bit
+    while others:
+        bit = bpe_ctz(others)
+        others &= others - 1
+        if cursor.text[cursor.pos + bit] == c"/":
+            return below(bpe_ctz(absorbed))
+    return ~<uint64_t>0
 
 
 cdef uint64_t cut_contractions(

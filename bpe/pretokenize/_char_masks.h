@@ -3,7 +3,7 @@
  *
  * The scanners work on the masks with plain 64-bit arithmetic (_boundaries.pxd); this file holds only the code that
  * needs vector instructions. The level is chosen once, when the module is loaded: AVX-512 or AVX2 on x86-64, else
- * vectors of 128 bits. Most is written with the vector extensions of GCC and Clang, which compile for every machine.
+ * vectors of 128 bits, which the compiler translates to SSE2, NEON or scalar code.
  */
 #ifndef BPE_CLASSIFY_H
 #define BPE_CLASSIFY_H
@@ -20,7 +20,7 @@ typedef struct {
     uint64_t newline;    /* 10 and 13 */
     uint64_t blank;      /* 32 */
     uint64_t apostrophe; /* 39 */
-    uint64_t slash;      /* 47 */
+    uint64_t slash;      /* 47; known for ASCII with AVX-512; else all bits are set, and the text must be read */
     uint64_t lead;       /* 0xC0-0xFF: lead bytes of longer characters; without any, the text is ASCII or invalid */
     uint64_t tail;       /* set by the scanner: bytes of a character after its first */
     uint64_t uncased;    /* set by the scanner: letters of scripts without capitals */
@@ -37,6 +37,12 @@ typedef struct {         /* bits at the first letter of a contraction's ending *
     uint64_t two;        /* ll, ve, re */
 } bpe_endings;
 
+typedef struct {
+    void (*ascii)(const uint8_t *text, bpe_masks *out); /* reads 64 bytes */
+    void (*wide)(const uint8_t *text, bpe_wide *out);   /* reads 66 bytes */
+    void (*endings)(const uint8_t *text, int any_case, bpe_endings *out); /* reads 64 */
+} bpe_level;
+
 static inline int bpe_ctz(uint64_t bits) { return __builtin_ctzll(bits); }
 static inline int bpe_clz(uint64_t bits) { return __builtin_clzll(bits); }
 
@@ -52,9 +58,16 @@ static inline int bpe_clz(uint64_t bits) { return __builtin_clzll(bits); }
 
 #define BPE_INLINE __attribute__((always_inline))
 
-/* Sixteen bytes at a time: SSE2, NEON or scalar code. The bytes of a comparison's mask are 0 or 255. A multiplication
- * gathers one bit of each of eight bytes; the first byte gives the lowest bit. */
-typedef uint8_t bpe_vector __attribute__((vector_size(16), aligned(1), may_alias));
+/* Sixteen bytes at a time with the vector extensions of GCC and Clang, which compile for every machine (SSE2, NEON).
+ * The bytes of a comparison's mask are 0 or 255. A multiplication gathers one bit of each of eight bytes; the first
+ * byte gives the lowest bit. */
+typedef uint8_t bpe_vector __attribute__((vector_size(16)));
+
+static inline bpe_vector bpe_load(const uint8_t *p) {
+    bpe_vector v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
 
 static inline uint64_t bpe_gather(bpe_vector mask) {
     uint64_t half[2];
@@ -64,18 +77,35 @@ static inline uint64_t bpe_gather(bpe_vector mask) {
 }
 
 #define LEVEL(name) static inline void bpe_simd128_##name
+#define STEP 16
 #define V bpe_vector
-#define BITS(mask) bpe_gather((bpe_vector)(mask))
+#define MASK bpe_vector
+#define LOAD(p) bpe_load(p)
+#define SET(c) ((bpe_vector){0} + (uint8_t)(c))
+#define OR(a, b) ((a) | (b))
+#define IN(v, low, span) ((bpe_vector)((v) - (uint8_t)(low) < (uint8_t)(span)))
+#define IS(v, c) ((bpe_vector)((v) == (uint8_t)(c)))
+#define EITHER(a, b) ((a) | (b))
+#define BITS(mask) bpe_gather(mask)
 #include "bpe/pretokenize/_char_masks_level.h"
 
 #if defined(BPE_X86)
 #include <immintrin.h>
 
-typedef uint8_t bpe_vector_avx2 __attribute__((vector_size(32), aligned(1), may_alias));
-
+/* A byte is in [low, low + span) if byte - low, as an unsigned number, is below span. AVX2 has no unsigned comparison:
+ * x <= m is tested as min(x, m) == x. */
 #define LEVEL(name) BPE_FOR_AVX2 static inline void bpe_avx2_##name
-#define V bpe_vector_avx2
-#define BITS(mask) ((uint64_t)(uint32_t)_mm256_movemask_epi8((__m256i)(mask)))
+#define STEP 32
+#define V __m256i
+#define MASK __m256i
+#define LOAD(p) _mm256_loadu_si256((const __m256i *)(p))
+#define SET(c) _mm256_set1_epi8((char)(c))
+#define OR(a, b) _mm256_or_si256(a, b)
+#define IN(v, low, span)                                                                                              \
+    _mm256_cmpeq_epi8(_mm256_min_epu8(_mm256_sub_epi8(v, SET(low)), SET((span) - 1)), _mm256_sub_epi8(v, SET(low)))
+#define IS(v, c) _mm256_cmpeq_epi8(v, SET(c))
+#define EITHER(a, b) _mm256_or_si256(a, b)
+#define BITS(mask) ((uint64_t)(uint32_t)_mm256_movemask_epi8(mask))
 #include "bpe/pretokenize/_char_masks_level.h"
 
 /* With AVX-512 (VBMI) one permutation looks up 64 bytes in a table of 128 entries, with one bit for each class. */
@@ -110,7 +140,6 @@ BPE_FOR_AVX512 static inline void bpe_avx512_bits(__m512i class, bpe_masks *out)
     out->newline = BIT(class, 4);
     out->blank = BIT(class, 5);
     out->apostrophe = BIT(class, 6);
-    out->slash = BIT(class, 7);
 }
 
 BPE_FOR_AVX512 static inline void bpe_avx512_ascii(const uint8_t *text, bpe_masks *out) {
@@ -126,6 +155,7 @@ BPE_FOR_AVX512 static inline int bpe_avx512_all_ascii(const uint8_t *text, bpe_m
     __m512i class = _mm512_permutex2var_epi8(low, v, _mm512_load_si512((const void *)(bpe_ascii_class + 64)));
     if (bpe_bits(_mm512_movepi8_mask(v))) return 0;
     bpe_avx512_bits(class, out);
+    out->slash = BIT(class, 7);
     return 1;
 }
 
@@ -140,10 +170,20 @@ BPE_FOR_AVX512 static inline void bpe_avx512_endings(const uint8_t *text, int an
     out->two = (l & l >> 1) | (v & e >> 1);
 }
 #undef BIT
+
+#define AT(p) _mm512_loadu_si512((const void *)(p))
+#define IN(v, low, span)                                                                                              \
+    _mm512_cmplt_epu8_mask(_mm512_sub_epi8(v, _mm512_set1_epi8((char)(low))), _mm512_set1_epi8(span))
+BPE_FOR_AVX512 static inline void bpe_avx512_wide(const uint8_t *text, bpe_wide *out) {
+    __mmask64 second = IN(AT(text + 1), 0x80, 64), third = IN(AT(text + 2), 0x80, 64);
+    out->two = bpe_bits(IN(AT(text), 0xC2, 30) & second);
+    out->three = bpe_bits(IN(AT(text), 0xE0, 16) & second & third);
+}
+#undef AT
+#undef IN
 #endif
 
-/* Classify 64 bytes. */
-static void (*bpe_classify_block)(const uint8_t *text, bpe_masks *out) = bpe_simd128_ascii;
+static bpe_level bpe_classify = {bpe_simd128_ascii, bpe_simd128_wide, bpe_simd128_endings};
 
 /* Classify 64 bytes with a level's instructions; the caller is compiled for that level and inlines this. Returns 0,
  * with `out` invalid, if a character of several bytes begins there. */
@@ -152,11 +192,13 @@ BPE_INLINE static inline int bpe_ascii_classes(int level, const uint8_t *text, b
     if (level == 3) return bpe_avx512_all_ascii(text, out);
     if (level == 2) {
         bpe_avx2_ascii(text, out);
+        out->slash = ~(uint64_t)0;
         return out->lead == 0;
     }
 #endif
     (void)level;
-    bpe_simd128_ascii(text, out);
+    bpe_classify.ascii(text, out);
+    out->slash = ~(uint64_t)0;
     return out->lead == 0;
 }
 
@@ -173,7 +215,7 @@ BPE_INLINE static inline void bpe_contractions(int level, const uint8_t *text, i
     }
 #endif
     (void)level;
-    bpe_simd128_endings(text, any_case, out);
+    bpe_classify.endings(text, any_case, out);
 }
 
 /* Write `base` plus the position of each set bit, in rising order, and return the number of set bits. `out` has room
@@ -230,9 +272,10 @@ BPE_INLINE static inline ptrdiff_t bpe_bit_positions(int level, uint64_t bits, u
 
 /* Use the versions of a vector level (base/_cpu.pxd). */
 static void bpe_use_level_masks(int level) {
-    bpe_classify_block = bpe_simd128_ascii;
+    bpe_classify = (bpe_level){bpe_simd128_ascii, bpe_simd128_wide, bpe_simd128_endings};
 #ifdef BPE_X86
-    if (level >= 2) bpe_classify_block = level == 3 ? bpe_avx512_ascii : bpe_avx2_ascii;
+    if (level >= 2) bpe_classify = (bpe_level){bpe_avx2_ascii, bpe_avx2_wide, bpe_avx2_endings};
+    if (level >= 3) bpe_classify = (bpe_level){bpe_avx512_ascii, bpe_avx512_wide, bpe_avx512_endings};
 #endif
     (void)level;
 }

@@ -51,7 +51,7 @@ ctypedef struct Classes:  # of the characters of a block; each byte of a charact
     uint64_t newline
     uint64_t blank
     uint64_t apostrophe
-    uint64_t slash
+    uint64_t slash        # all bits are set if unknown
     uint64_t upper
     uint64_t tail         # bytes of a character after its first
     uint64_t undecided    # characters for which the character scanner must decide
@@ -99,7 +99,7 @@ cdef inline void classify_any_block(Cursor* cursor, const int rules, Classes* ou
     out.newline = shifted(low.newline, high.newline, shift)
     out.blank = shifted(low.blank, high.blank, shift)
     out.apostrophe = shifted(low.apostrophe, high.apostrophe, shift)
-    out.slash = shifted(low.slash, high.slash, shift)
+    out.slash = ~<uint64_t>0
     out.upper = shifted(low.upper, high.upper, shift)
     out.tail = shifted(low.tail, high.tail, shift)
     out.undecided = shifted(low.undecided, high.undecided, shift)

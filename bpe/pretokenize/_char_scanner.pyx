@@ -144,21 +144,6 @@ cdef Py_ssize_t next_starcoder(const byte_t* text, Py_ssize_t pos, Py_ssize_t en
     return at
 
 
-cdef Py_ssize_t others_or_space(
-    const byte_t* text, Py_ssize_t pos, Py_ssize_t end, bint slashes, bint whole_at_end
-) noexcept nogil:
-    """Return the end of ` ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*` at `pos`, where no letter or number is, or of white space.
-
-    With `slashes` the newlines may be slashes too.
-    """
-    cdef Py_ssize_t start = pos + (text[pos] == c" "), at = run_of_others(text, start, end)
-    if at == start:
-        return white_space(text, pos, end, True, whole_at_end)
-    while at < end and (text[at] == c"\n" or text[at] == c"\r" or slashes and text[at] == c"/"):
-        at += 1
-    return at
-
-
 cdef inline Py_ssize_t next_with_lines(
     const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int most_digits, bint whole_at_end
 ) noexcept nogil:
@@ -176,7 +161,15 @@ cdef inline Py_ssize_t next_with_lines(
     next_bits = class_at(text, pos + length, end, &next_length)
     if not bits & NEWLINE and next_bits & LETTER:
         return run_of(text, pos + length + next_length, end, LETTER)
-    return others_or_space(text, pos, end, False, whole_at_end)
+    if text[pos] == c" " and next_length and not next_bits & (NUMBER | SPACE):
+        at = run_of_others(text, pos + 1, end)
+    elif bits & SPACE:
+        return white_space(text, pos, end, True, whole_at_end)
+    else:
+        at = run_of_others(text, pos + length, end)
+    while at < end and (text[at] == c"\n" or text[at] == c"\r"):
+        at += 1
+    return at
 
 
 cdef Py_ssize_t next_cl100k(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
@@ -212,8 +205,8 @@ cdef inline Py_ssize_t o200k_word(const byte_t* text, Py_ssize_t pos, Py_ssize_t
 cdef inline Py_ssize_t next_cased(
     const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int most_digits, bint contractions
 ) noexcept nogil:
-    cdef Py_ssize_t length, start, at
-    cdef int bits = class_at(text, pos, end, &length)
+    cdef Py_ssize_t length, next_length, start, at
+    cdef int bits = class_at(text, pos, end, &length), next_bits
     start = pos if bits & (NEWLINE | LETTER | NUMBER) else pos + length      # after the optional first character
     at = o200k_word(text, start, end)
     if at > start:
@@ -227,7 +220,16 @@ cdef inline Py_ssize_t next_cased(
         return contraction(text, at, end, True) if contractions else at
     if bits & NUMBER:
         return numbers(text, pos, end, most_digits)
-    return others_or_space(text, pos, end, True, False)
+    next_bits = class_at(text, pos + length, end, &next_length)
+    if text[pos] == c" " and next_length and not next_bits & (LETTER | NUMBER | SPACE):
+        at = run_of_others(text, pos + 1, end)
+    elif bits & SPACE:
+        return white_space(text, pos, end, True, False)
+    else:
+        at = run_of_others(text, pos + length, end)
+    while at < end and (text[at] == c"\n" or text[at] == c"\r" or text[at] == c"/"):
+        at += 1
+    return at
 
 
 cdef Py_ssize_t next_o200k(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
@@ -274,16 +276,6 @@ cdef inline int deepseek_class_at(
     return bits
 
 
-cdef inline Py_ssize_t deepseek_run(
-    const byte_t* text, Py_ssize_t pos, Py_ssize_t end, bint east, int bits
-) noexcept nogil:
-    """Return the end of a run of characters of DeepSeek's current segment that have any of `bits`."""
-    cdef Py_ssize_t length
-    while deepseek_class_at(text, pos, end, east, &length) & bits:
-        pos += length
-    return pos
-
-
 cdef Py_ssize_t next_deepseek(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Apply DeepSeek V3's three patterns in one pass; each splits the pieces that the previous one leaves."""
     cdef Py_ssize_t length, next_length, at = pos + (text[pos] == c" "), last, after_newline
@@ -305,9 +297,20 @@ cdef Py_ssize_t next_deepseek(const byte_t* text, Py_ssize_t pos, Py_ssize_t end
             at += 1
         return at
     if bits & (UPPER | LOWER) or (not bits & (NEWLINE | SIGN) and next_bits & (UPPER | LOWER)):
-        return deepseek_run(text, at, end, east, UPPER | LOWER)
+        while True:
+            bits = deepseek_class_at(text, at, end, east, &length)
+            if not bits & (UPPER | LOWER):
+                return at
+            at += length
     if bits & SIGN or (text[pos] == c" " and next_bits & SIGN):
-        return deepseek_run(text, deepseek_run(text, at, end, east, SIGN), end, east, NEWLINE)
+        bits = deepseek_class_at(text, at, end, east, &length)
+        while bits & SIGN:
+            at += length
+            bits = deepseek_class_at(text, at, end, east, &length)
+        while bits & NEWLINE:
+            at += length
+            bits = deepseek_class_at(text, at, end, east, &length)
+        return at
     if bits & SPACE:
         at = last = after_newline = pos
         bits = deepseek_class_at(text, at, end, east, &length)

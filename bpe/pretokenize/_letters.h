@@ -7,8 +7,9 @@
  *   characters are letters, or none is: the tables have one bit for each range. Seven mixed ranges that are common in
  *   text (kana, punctuation; `bpe_row_blocks`) have a row: a table indexed by the third byte.
  * - Characters of the other mixed ranges are looked up one at a time in a bitmap of all letters.
- * With AVX2, the same tables decide the ranges that consist of letters and those with a row, which cover nearly all of
- * Korean, Japanese and Chinese; the bitmap decides all else. Elsewhere the bitmap decides everything.
+ * With AVX2, the ranges that consist of letters are found as an interval of second bytes for each first byte, with one
+ * exception (`bpe_letter_spans`). Together with the rows, this covers nearly all of Korean, Japanese and Chinese; the
+ * bitmap decides all else. Elsewhere the bitmap decides everything.
  * The level is chosen once, as for _char_masks.h.
  */
 #ifndef BPE_LETTERS_H
@@ -36,7 +37,7 @@ static void bpe_find_letters_plain(const uint8_t *text, int cased, bpe_wide_lett
     const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
     bpe_wide wide;
     memset(out, 0, sizeof *out);
-    bpe_simd128_wide(text, &wide);
+    bpe_classify.wide(text, &wide);
     for (; wide.three; wide.three &= wide.three - 1) {
         const uint8_t *at = text + bpe_ctz(wide.three);
         out->three |= (bitmap[(at[0] & 15) << 6 | (at[1] & 63)] >> (at[2] & 63) & 1) << (at - text);
@@ -118,6 +119,41 @@ static void bpe_fill_tables(bpe_letter_tables *tables, int cased) {
     }
 }
 
+/* Indexed by the low four bits of the first byte: all characters with a second byte from `low` to `high`, except
+ * `hole`, are letters. */
+typedef struct {
+    uint8_t low[16];
+    uint8_t high[16];
+    uint8_t hole[16];
+} bpe_letter_spans;
+
+static bpe_letter_spans bpe_spans[2];
+
+/* Find the longest interval for each first byte. */
+static void bpe_fill_spans(bpe_letter_spans *spans, int cased) {
+    const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
+    memset(spans->low, 0xFF, sizeof spans->low); /* an empty interval */
+    memset(spans->high, 0, sizeof spans->high);
+    memset(spans->hole, 0, sizeof spans->hole);
+    for (int lead = 0; lead < 16; lead++) {
+        int longest = 0;
+        for (int low = lead ? 0 : 32; low < 64; low++) {
+            int hole = -1;
+            for (int high = low; high < 64; high++) {
+                if (bitmap[lead << 6 | high] != ~(uint64_t)0) {
+                    if (hole >= 0 || high == low) break;
+                    hole = high;
+                } else if (high - low + (hole < 0) > longest) {
+                    longest = high - low + (hole < 0);
+                    spans->low[lead] = (uint8_t)(0x80 | low);
+                    spans->high[lead] = (uint8_t)(0x80 | high);
+                    spans->hole[lead] = (uint8_t)(hole < 0 ? 0 : 0x80 | hole);
+                }
+            }
+        }
+    }
+}
+
 #define SET(c) _mm256_set1_epi8((char)(c))
 #define IS(v, c) _mm256_cmpeq_epi8(v, SET(c))
 #define BITS(mask) ((uint64_t)(uint32_t)_mm256_movemask_epi8(mask))
@@ -139,32 +175,33 @@ BPE_FOR_AVX2 static inline __m256i bpe_in_64_avx2(const uint8_t *table, __m256i 
 typedef struct { /* masks of 32 positions */
     uint64_t letters;
     uint64_t other;
-    uint64_t known; /* decided by a row or a range; the bitmap decides the rest */
+    uint64_t known; /* decided by a row or an interval; the bitmap decides the rest */
 } bpe_three_found;
 
-BPE_FOR_AVX2 static inline bpe_three_found bpe_find_three_avx2(const uint8_t *text, const bpe_letter_tables *tables) {
-    static const uint8_t powers[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+BPE_FOR_AVX2 static inline bpe_three_found bpe_find_three_avx2(
+    const uint8_t *text, const bpe_letter_tables *tables, const bpe_letter_spans *spans) {
     static const uint8_t kana_row[16] = {1, 2, 4, 8}, full_row[16] = {16, 32}; /* 1 << the row */
     __m256i first = _mm256_loadu_si256((const __m256i *)text);
     __m256i second = _mm256_loadu_si256((const __m256i *)(text + 1));
     __m256i third = _mm256_loadu_si256((const __m256i *)(text + 2));
     __m256i lead = _mm256_and_si256(first, SET(15)), few = _mm256_and_si256(second, SET(3));
-    __m256i none = _mm256_setzero_si256(); /* equal to an entry in which the bit is not set */
-    __m256i range = _mm256_blendv_epi8(bpe_in_64_avx2(tables->all, second), bpe_in_64_avx2(tables->all + 64, second),
-                                       _mm256_slli_epi16(first, 4)); /* bit 3 as each byte's highest bit */
-    __m256i not_all = _mm256_cmpeq_epi8(_mm256_and_si256(range, bpe_in_16_avx2(powers, lead)), none);
+    __m256i low = bpe_in_16_avx2(spans->low, lead), high = bpe_in_16_avx2(spans->high, lead);
+    __m256i all = _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_max_epu8(second, low), second),
+                                   _mm256_cmpeq_epi8(_mm256_min_epu8(second, high), second));
+    all = _mm256_andnot_si256(_mm256_cmpeq_epi8(second, bpe_in_16_avx2(spans->hole, lead)), all);
     __m256i kana = _mm256_and_si256(IS(first, 0xE3), _mm256_cmpeq_epi8(_mm256_xor_si256(second, SET(0x80)), few));
     __m256i full = _mm256_and_si256(IS(first, 0xEF), IS(_mm256_or_si256(second, SET(1)), 0xBD));
     __m256i marks = _mm256_and_si256(IS(first, 0xE2), IS(second, 0x80));
     __m256i row = _mm256_and_si256(kana, bpe_in_16_avx2(kana_row, few));
     row = _mm256_or_si256(row, _mm256_and_si256(marks, SET(64)));
     row = _mm256_or_si256(row, _mm256_and_si256(full, bpe_in_16_avx2(full_row, _mm256_and_si256(second, SET(1)))));
+    __m256i none = _mm256_setzero_si256(); /* equal to a row's bit that is not set in the table */
     __m256i no_letter = _mm256_cmpeq_epi8(_mm256_and_si256(row, bpe_in_64_avx2(tables->row, third)), none);
     __m256i no_other = _mm256_cmpeq_epi8(_mm256_and_si256(row, bpe_in_64_avx2(tables->other, third)), none);
     bpe_three_found found;
-    found.letters = ~BITS(_mm256_and_si256(not_all, no_letter)) & 0xFFFFFFFF;
-    found.other = ~BITS(no_other) & 0xFFFFFFFF;
-    found.known = found.letters | BITS(_mm256_or_si256(kana, _mm256_or_si256(full, marks)));
+    found.letters = BITS(_mm256_or_si256(all, _mm256_andnot_si256(no_letter, SET(-1))));
+    found.other = BITS(_mm256_andnot_si256(no_other, SET(-1)));
+    found.known = BITS(_mm256_or_si256(_mm256_or_si256(all, kana), _mm256_or_si256(full, marks)));
     return found;
 }
 #undef SET
@@ -177,8 +214,8 @@ BPE_FOR_AVX2 static void bpe_find_letters_avx2(const uint8_t *text, int cased, b
     memset(out, 0, sizeof *out);
     bpe_avx2_wide(text, &wide);
     if (wide.three) {
-        bpe_three_found low = bpe_find_three_avx2(text, &bpe_tables[cased != 0]);
-        bpe_three_found high = bpe_find_three_avx2(text + 32, &bpe_tables[cased != 0]);
+        bpe_three_found low = bpe_find_three_avx2(text, &bpe_tables[cased != 0], &bpe_spans[cased != 0]);
+        bpe_three_found high = bpe_find_three_avx2(text + 32, &bpe_tables[cased != 0], &bpe_spans[cased != 0]);
         out->three = wide.three & (low.letters | high.letters << 32);
         out->other = wide.three & (low.other | high.other << 32);
         for (uint64_t some = wide.three & ~(low.known | high.known << 32); some; some &= some - 1) {
@@ -294,7 +331,10 @@ static void bpe_use_level_letters(int level) {
     bpe_find_letters = bpe_find_letters_plain;
 #if defined(BPE_X86)
     if (level < 2) return;
-    for (int cased = 0; cased < 2; cased++) bpe_fill_tables(&bpe_tables[cased], cased);
+    for (int cased = 0; cased < 2; cased++) {
+        bpe_fill_tables(&bpe_tables[cased], cased);
+        bpe_fill_spans(&bpe_spans[cased], cased);
+    }
     bpe_find_letters = level >= 3 ? bpe_find_letters_avx512 : bpe_find_letters_avx2;
 #else
     (void)level;

@@ -63,8 +63,10 @@ cdef extern from *:
     #define BPE_NOINLINE __attribute__((noinline))
     struct bpe_cursor;
     typedef Py_ssize_t (*bpe_next_end)(const uint8_t*, Py_ssize_t, Py_ssize_t);
-    BPE_FLATTEN BPE_FOR_AVX2 static Py_ssize_t bpe_scan_avx2(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
-    BPE_FLATTEN BPE_FOR_AVX512 static Py_ssize_t bpe_scan_avx512(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
+    BPE_FLATTEN BPE_FOR_AVX2 static Py_ssize_t bpe_scan_avx2(struct bpe_cursor*, uint32_t*, Py_ssize_t);
+    BPE_FLATTEN BPE_FOR_AVX512 static Py_ssize_t bpe_scan_avx512(struct bpe_cursor*, uint32_t*, Py_ssize_t);
+    BPE_FLATTEN BPE_FOR_AVX2 static Py_ssize_t bpe_gaps_avx2(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
+    BPE_FLATTEN BPE_FOR_AVX512 static Py_ssize_t bpe_gaps_avx512(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
     BPE_NOINLINE static Py_ssize_t bpe_long_run(struct bpe_cursor*, bpe_next_end);
     BPE_NOINLINE static Py_ssize_t bpe_long_pretoken(struct bpe_cursor*, int, uint64_t, bpe_next_end);
     """
@@ -133,7 +135,7 @@ cdef Py_ssize_t long_pretoken "bpe_long_pretoken"(
 cdef inline Py_ssize_t scan_blocks(
     Cursor* cursor, const int rules, const int level, next_t next_end, uint32_t* bounds, Py_ssize_t limit
 ) noexcept nogil:
-    """Find pretokens without gaps block by block; each block begins at the last certain start in the previous one.
+    """Implement `scan_bounds` block by block; each block begins at the last certain start in the previous one.
 
     That start is known only after all work on the block. In ASCII text the next block therefore begins at the last
     non-letter that follows a letter, which is known early: a pretoken nearly always begins there, and the processor
@@ -172,6 +174,31 @@ cdef inline Py_ssize_t scan_blocks(
     return n
 
 
+cdef inline Py_ssize_t scan_patterns(
+    Cursor* cursor, const int level, uint32_t* bounds, Py_ssize_t limit
+) noexcept nogil:
+    """Implement `scan_bounds` for a vector level; the rules of the most common patterns are constants."""
+    if cursor.scanner == GPT2:
+        return scan_blocks(cursor, CONTRACTIONS, level, next_of(GPT2), bounds, limit)
+    if cursor.scanner == CL100K:
+        return scan_blocks(cursor, LINES | CONTRACTIONS | WHOLE_AT_END, level, next_of(CL100K), bounds, limit)
+    if cursor.scanner == O200K:
+        return scan_blocks(cursor, LINES | CONTRACTIONS | CASED, level, next_of(O200K), bounds, limit)
+    return scan_blocks(cursor, cursor.rules, level, next_of(cursor.scanner), bounds, limit)
+
+
+cdef Py_ssize_t scan_avx512 "bpe_scan_avx512"(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) noexcept nogil:
+    return scan_patterns(cursor, 3, bounds, limit)
+
+
+cdef Py_ssize_t scan_avx2 "bpe_scan_avx2"(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) noexcept nogil:
+    return scan_patterns(cursor, 2, bounds, limit)
+
+
+cdef Py_ssize_t scan_plain(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) noexcept nogil:
+    return scan_patterns(cursor, 0, bounds, limit)
+
+
 # Blocks with gaps -----------------------------------------------------------------------------------------------------
 
 
@@ -201,7 +228,7 @@ cdef Py_ssize_t long_run "bpe_long_run"(Cursor* cursor, next_t next_end) noexcep
 cdef inline Py_ssize_t scan_between_gaps(
     Cursor* cursor, const int rules, const int level, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
 ) noexcept nogil:
-    """Find pretokens with gaps block by block; each begins after the last pretoken that ends in the previous one."""
+    """Implement `scan_gaps` block by block; each begins after the last pretoken that ends in the previous one."""
     cdef Py_ssize_t n = 0, pos = cursor.pos, first = pos, end = cursor.end, count, begun
     cdef next_t next_end = next_of(cursor.scanner), gap_end = gap_of(cursor.scanner)
     cdef uint64_t certain, word, start_bits, end_bits
@@ -244,50 +271,38 @@ cdef inline Py_ssize_t scan_between_gaps(
     return n
 
 
-# Vector levels --------------------------------------------------------------------------------------------------------
-
-
-cdef inline Py_ssize_t scan_patterns(
+cdef inline Py_ssize_t scan_gapped_patterns(
     Cursor* cursor, const int level, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
 ) noexcept nogil:
-    """Implement `scan_at_level` for a level; the rules of the most common patterns are constants."""
-    if cursor.scanner == GPT2:
-        return scan_blocks(cursor, CONTRACTIONS, level, next_of(GPT2), starts, limit)
-    if cursor.scanner == CL100K:
-        return scan_blocks(cursor, LINES | CONTRACTIONS | WHOLE_AT_END, level, next_of(CL100K), starts, limit)
-    if cursor.scanner == O200K:
-        return scan_blocks(cursor, LINES | CONTRACTIONS | CASED, level, next_of(O200K), starts, limit)
+    """Implement `scan_gaps` for a vector level."""
     if cursor.scanner == CLIP:
         return scan_between_gaps(cursor, CLIP_RULES, level, starts, ends, limit)
-    if cursor.scanner == WHITESPACE:
-        return scan_between_gaps(cursor, GAPS, level, starts, ends, limit)
-    return scan_blocks(cursor, cursor.rules, level, next_of(cursor.scanner), starts, limit)
+    return scan_between_gaps(cursor, GAPS, level, starts, ends, limit)
 
 
-cdef Py_ssize_t scan_avx512 "bpe_scan_avx512"(
+cdef Py_ssize_t gaps_avx512 "bpe_gaps_avx512"(
     Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
 ) noexcept nogil:
-    return scan_patterns(cursor, 3, starts, ends, limit)
+    return scan_gapped_patterns(cursor, 3, starts, ends, limit)
 
 
-cdef Py_ssize_t scan_avx2 "bpe_scan_avx2"(
+cdef Py_ssize_t gaps_avx2 "bpe_gaps_avx2"(
     Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
 ) noexcept nogil:
-    return scan_patterns(cursor, 2, starts, ends, limit)
+    return scan_gapped_patterns(cursor, 2, starts, ends, limit)
 
 
-cdef Py_ssize_t scan_at_level(Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_ssize_t limit) noexcept nogil:
-    """Find pretokens in blocks, and advance `pos` past them; returns their number.
+cdef Py_ssize_t scan_gaps(Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_ssize_t limit) noexcept nogil:
+    """Find pretokens of a pattern that drops white space, and advance `pos` past them.
 
     Positions are relative to `pos` at the time of the call. At most `limit` pretokens are found; `limit - MIN_ROOM` or
-    fewer only at the end of the text, after MAX_SPAN bytes, or before a pretoken that ends 4 GiB or more away. `ends`
-    is written for patterns that drop white space; for others `starts` has the end of the last pretoken too.
+    fewer only at the end of the text, after MAX_SPAN bytes, or before a pretoken that ends 4 GiB or more away.
     """
     if vector_level == 3:
-        return scan_avx512(cursor, starts, ends, limit)
+        return gaps_avx512(cursor, starts, ends, limit)
     if vector_level == 2:
-        return scan_avx2(cursor, starts, ends, limit)
-    return scan_patterns(cursor, 0, starts, ends, limit)
+        return gaps_avx2(cursor, starts, ends, limit)
+    return scan_gapped_patterns(cursor, 0, starts, ends, limit)
 
 
 # Called by other kernels ----------------------------------------------------------------------------------------------
@@ -345,14 +360,20 @@ cdef Py_ssize_t scan_characters(
 
 
 cdef Py_ssize_t scan_bounds(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) noexcept nogil:
-    """Find pretokens of a pattern without gaps as `scan_at_level` does; returns their number.
+    """Find pretokens of a pattern without gaps, and advance `pos` past them; returns their number.
 
-    Pretoken i is `bounds[i]` to `bounds[i + 1]`. The result is 0 for scanners that leave gaps or that only read
-    characters, and if the next pretoken has 4 GiB or more: call `scan` then.
+    Pretoken i is `bounds[i]` to `bounds[i + 1]`, relative to `pos` at the time of the call. At most `limit` are found;
+    `limit - MIN_ROOM` or fewer only at the end of the text, after MAX_SPAN bytes, or before a pretoken that ends 4 GiB
+    or more away. The result is 0 for scanners that leave gaps or that only read characters, and if the next pretoken
+    has 4 GiB or more: call `scan` then.
     """
     if not cursor.rules or cursor.rules & GAPS:
         return 0
-    return scan_at_level(cursor, bounds, NULL, limit)
+    if vector_level == 3:
+        return scan_avx512(cursor, bounds, limit)
+    if vector_level == 2:
+        return scan_avx2(cursor, bounds, limit)
+    return scan_plain(cursor, bounds, limit)
 
 
 cdef Py_ssize_t scan(Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ssize_t limit) noexcept nogil:
@@ -365,7 +386,7 @@ cdef Py_ssize_t scan(Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ss
     cdef Py_ssize_t n = 0, first = cursor.pos, i
     cdef const uint32_t* last = &bounds[1]
     if limit >= MIN_ROOM and cursor.rules & GAPS:
-        n = scan_at_level(cursor, bounds, gap_starts, min(limit, <Py_ssize_t>MAX_FOUND))
+        n = scan_gaps(cursor, bounds, gap_starts, min(limit, <Py_ssize_t>MAX_FOUND))
         last = gap_starts
     elif limit >= MIN_ROOM:
         n = scan_bounds(cursor, bounds, min(limit, <Py_ssize_t>MAX_FOUND))
