@@ -248,6 +248,14 @@ def room_faults(package: Path) -> Iterable[str]:
                 yield f"{folder.relative_to(package)}: its docstring has {lines} lines, not 10 to 25"
 
 
+def test_the_page_on_the_layout_lists_every_room_in_the_order_of_the_layers() -> None:
+    page = (ROOT / "docs" / "internals" / "layout.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `bpe/(\w+)/` \|", page, re.MULTILINE)
+    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert sorted(listed) == sorted(rooms)
+    assert [LEVELS[room] for room in listed] == sorted(LEVELS[room] for room in listed)
+
+
 def test_every_module_imports_only_lower_layers() -> None:
     assert check(PACKAGE) == []
 
