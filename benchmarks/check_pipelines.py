@@ -32,7 +32,7 @@ from bpe.formats import huggingface
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared" / "data" / "corpora"
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "formats")]
+sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("", "support", "formats")]
 
 pipelines, llama, steps = map(import_module, ("pipelines", "test_llama_shapes", "test_pipelines"))
 
