@@ -28,7 +28,7 @@ from bpe.base.atomic_files import atomic_write
 from bpe.base.utf8 import read_file
 from bpe.compat import training
 from bpe.compat._rows import TokenizerFields, are_all_str, joined_pairs, with_fast_encode
-from bpe.compat.document import FLAGS, Added
+from bpe.compat.document import FLAGS
 from bpe.compat.encodings import Encoding, SequencePart
 from bpe.compat.processing import (
     DIRECTIONS,
@@ -42,7 +42,7 @@ from bpe.compat.processing import (
     padded,
 )
 from bpe.compat.sequences import Core, TextSequence, WordsSequence, load_tokenizers
-from bpe.compat.state import BPE, AddedToken, State, added_fields, model_of, parsed
+from bpe.compat.state import BPE, AddedToken, State, added_fields, model_of, parsed, tokens_after
 from bpe.errors import check_int, error_context, shown, typed
 from bpe.formats import huggingface as format_huggingface
 from bpe.tokenizer import Tokenizer as NativeTokenizer
@@ -509,26 +509,13 @@ class Tokenizer(TokenizerFields):
         return self._add(tokens, special=True)
 
     def _add(self, tokens: Iterable[Any], special: bool) -> int:
-        count = 0
         with self._lock:
             core = self._snapshot().core
-            by_id = {each.id: each for each in core.added}
-            ids, vocab, names = dict(core.added_ids), core.model.vocab, set(core.special)
-            following = max(max(ids.values(), default=-1) + 1, len(vocab))  # the id of the next new token
-            for token in tokens:
-                fields = added_fields(token, special)
-                content = fields["content"]
-                number = ids.get(content, vocab.get(content))
-                made = Added(following if number is None else number, **fields)
-                if not content or by_id.get(made.id) == made:
-                    continue
-                ids[content], by_id[made.id] = made.id, made
-                following += number is None
-                names |= {content} if made.special else set()
-                count += 1
+            fields = [added_fields(token, special) for token in tokens]
+            added, count = tokens_after(core.added, core.model.vocab, fields)
             if count:
-                added = tuple(by_id[number] for number in sorted(by_id))
-                self._state = self._state.with_core(added=added, special=frozenset(names))
+                names = {each["content"] for each in fields if each["special"]} - {""}
+                self._state = self._state.with_core(added=added, special=core.special | names)
         return count
 
     # Training ---------------------------------------------------------------------------------------------------------

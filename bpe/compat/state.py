@@ -6,6 +6,7 @@ Not here: the methods that replace it (`huggingface.py`), what encodes (`sequenc
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import starmap
 from operator import itemgetter
@@ -178,12 +179,46 @@ def parsed(data: bytes, native: NativeTokenizer | None = None) -> State:
     """
     model, top = parse(data)
     try:
-        added = tuple(sorted(_added_tokens(top.get("added_tokens") or ()), key=itemgetter(0)))
+        listed = _added_tokens(top.get("added_tokens") or ())
     except (AttributeError, TypeError) as error:
         raise FormatError(f"a token lacks a field, or has another type: {error}", where="added_tokens") from None
     truncation, padding = _truncation_of(top.get("truncation")), _padding_of(top.get("padding"))
+    added = tuple(sorted(listed, key=itemgetter(0)))
     core = Core(model, added, top.get("normalizer"), top.get("pre_tokenizer"), native=native)
-    return State(core, Rules(top.get("post_processor"), truncation, padding), top.get("decoder"))
+    state = State(core, Rules(top.get("post_processor"), truncation, padding), top.get("decoder"))
+    if native is None and listed and (listed != list(added) or core.native is None):
+        numbered = tokens_after((), model.vocab, (each._asdict() for each in listed))[0]
+        if numbered != added:
+            return state.with_core(added=numbered)
+    return state
+
+
+def tokens_after(
+    added: tuple[Added, ...], vocab: dict[str, int], tokens: Iterable[dict[str, Any]]
+) -> tuple[tuple[Added, ...], int]:
+    """(the added tokens after more are added, how many of them are new or were changed).
+
+    Their ids are those that `tokenizers` gives, also when it reads a file, whatever the file says: a token of the
+    vocab keeps its id, and others are numbered from the one after the largest.
+
+    Args:
+        added: the added tokens, by ascending id.
+        vocab: the tokens of the model.
+        tokens: the fields of each token to add, as `added_fields` gives them; an id among them is ignored.
+
+    """
+    by_id, ids = {each.id: each for each in added}, {each.content: each.id for each in added}
+    following, count = max(max(by_id, default=-1) + 1, len(vocab)), 0
+    for fields in tokens:
+        content = fields["content"]
+        number = ids.get(content, vocab.get(content))
+        made = Added(**fields | {"id": following if number is None else number})
+        if not content or by_id.get(made.id) == made:
+            continue
+        ids[content], by_id[made.id] = made.id, made
+        following += number is None
+        count += 1
+    return tuple(by_id[number] for number in sorted(by_id)), count
 
 
 def _added_tokens(listed: Any) -> list[Added]:

@@ -325,6 +325,30 @@ def test_a_token_that_is_normalized_away_is_left_to_tokenizers(normalizer: dict[
         format_huggingface.read(text.encode())
 
 
+@pytest.mark.parametrize("vocab", [[0, 1, 2], [2, 0, 1], [0, 1, 9]])
+def test_added_tokens_get_the_ids_that_tokenizers_gives_them(vocab: list[int]) -> None:
+    """Whatever the file says: with gaps as in o200k's ids, in any order, repeated, empty."""
+    model = {"type": "BPE", "vocab": dict(zip(["a", "b", "ab"], vocab, strict=True)), "merges": ["a b"]}
+    for seed in range(200):
+        rng = random.Random(seed)
+        names = rng.choices(["a", "b", "<x>", "<y>", "<z>", ""], k=rng.randrange(5))
+        names = names[:2] if vocab[-1] == 9 else names  # tokenizers may give one id twice
+        flags = ("single_word", "lstrip", "rstrip", "normalized", "special")
+        added = [
+            {"id": rng.randrange(12), "content": name, **{flag: rng.random() < 0.3 for flag in flags}} for name in names
+        ]
+        text = json.dumps({"version": "1.0", "added_tokens": added, "model": model})
+        found = []
+        for made in (theirs.Tokenizer.from_str(text), Tokenizer.from_str(text)):
+            tokens = {number: repr(token) for number, token in made.get_added_tokens_decoder().items()}
+            ids = [made.token_to_id(name) for name in ("a", "<x>", "<y>", "<z>", "")]
+            of_ids = [(made.id_to_token(number), made.decode([number], False)) for number in range(14)]
+            more = made.add_tokens(["b", "<new>", "ab"]), made.token_to_id("<new>")
+            encoded = made.encode("a<x>b<y>ab<z><new>").ids
+            found.append([tokens, ids, of_ids, more, encoded, made.get_vocab(), made.get_vocab_size()])
+        assert found[1] == found[0]
+
+
 def test_pairs_are_joined_only_if_each_has_two_str() -> None:
     class Text(str):
         __slots__ = ()
