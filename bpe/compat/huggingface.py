@@ -515,7 +515,7 @@ class Tokenizer(TokenizerFields):
             added, count = tokens_after(core.added, core.model.vocab, fields)
             if count:
                 names = {each["content"] for each in fields if each["special"]} - {""}
-                self._state = self._state.with_core(added=added, special=core.special | names)
+                self._state = self._state.with_core(rows=added, special=core.special | names)
         return count
 
     # Training ---------------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import starmap
 from operator import itemgetter
 from typing import Any
 
@@ -144,9 +143,9 @@ class State(StateFields):
     def with_core(self, **changes: Any) -> State:
         """The state with another model, added tokens, normalizer or pretokenizer."""
         core = self.core
-        names = ("model", "added", "normalizer", "pre_tokenizer", "special")
+        names = ("model", "rows", "normalizer", "pre_tokenizer", "special")
         fields = {name: getattr(core, name) for name in names} | changes
-        return replace(self, core=Core(**fields))
+        return replace(self, core=Core(**fields, keep_ids=True))
 
     def json(self) -> bytes:
         """The tokenizer.json."""
@@ -179,17 +178,18 @@ def parsed(data: bytes, native: NativeTokenizer | None = None) -> State:
     """
     model, top = parse(data)
     try:
-        listed = _added_tokens(top.get("added_tokens") or ())
+        listed = _rows(top.get("added_tokens") or ())
+        rows = sorted(listed, key=itemgetter(0))
     except (AttributeError, TypeError) as error:
         raise FormatError(f"a token lacks a field, or has another type: {error}", where="added_tokens") from None
     truncation, padding = _truncation_of(top.get("truncation")), _padding_of(top.get("padding"))
-    added = tuple(sorted(listed, key=itemgetter(0)))
-    core = Core(model, added, top.get("normalizer"), top.get("pre_tokenizer"), native=native)
+    core = Core(model, rows, top.get("normalizer"), top.get("pre_tokenizer"), native=native)
     state = State(core, Rules(top.get("post_processor"), truncation, padding), top.get("decoder"))
-    if native is None and listed and (listed != list(added) or core.native is None):
-        numbered = tokens_after((), model.vocab, (each._asdict() for each in listed))[0]
-        if numbered != added:
-            return state.with_core(added=numbered)
+    if native is None and listed and (listed != rows or core.native is None):  # else the native reader checked them
+        tokens = _checked(listed)
+        numbered = tokens_after((), model.vocab, (each._asdict() for each in tokens))[0]
+        if list(numbered) != rows:
+            return state.with_core(rows=numbered)
     return state
 
 
@@ -221,12 +221,17 @@ def tokens_after(
     return tuple(by_id[number] for number in sorted(by_id)), count
 
 
-def _added_tokens(listed: Any) -> list[Added]:
-    """The added tokens of a tokenizer.json. Fields that are not known are ignored, as in `tokenizers`."""
+def _rows(listed: Any) -> list[tuple[Any, ...]]:
+    """The fields of the added tokens of a tokenizer.json. Fields that are not known are ignored, as in `tokenizers`."""
     try:
-        added = list(starmap(Added, map(itemgetter(*_FIELDS), listed)))
+        return list(map(itemgetter(*_FIELDS), listed))
     except KeyError:  # a flag is missing
-        added = [Added(**{key: value for key, value in each.items() if key in _FIELDS}) for each in listed]
+        return [Added(**{key: value for key, value in each.items() if key in _FIELDS}) for each in listed]
+
+
+def _checked(rows: list[tuple[Any, ...]]) -> list[Added]:
+    """Added tokens of these fields; FormatError for a field of another type."""
+    added = list(map(Added._make, rows))
     for index, each in enumerate(added):
         if tuple(map(type, each)) != _KINDS or each.id < 0:
             raise FormatError(_fault_of(each), where=f"added_tokens[{index}]")

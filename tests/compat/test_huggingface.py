@@ -349,6 +349,28 @@ def test_added_tokens_get_the_ids_that_tokenizers_gives_them(vocab: list[int]) -
         assert found[1] == found[0]
 
 
+def test_tokens_added_after_a_gap_keep_their_ids() -> None:
+    """`tokenizers` numbers them after the largest id if a call adds them, and otherwise when it reads a file."""
+    native = Tokenizer(bpe.train(texts=["low lower lowest"] * 3, vocab_size=262, special_tokens=["<s>", "<e>"]))
+    value = json.loads(native.to_str())
+    value["model"]["vocab"]["<e>"] = 300
+    value["added_tokens"][-1]["id"] = 300
+    other, own = (kind.from_str(json.dumps(value)) for kind in (theirs.Tokenizer, Tokenizer))
+    for made in (other, own):
+        assert made.add_tokens(["<x>", theirs.AddedToken("<y>", lstrip=True)]) == 2
+    text = "low<x>er <y><e><s>"
+    assert own.native is not None
+    assert columns(own.encode(text)) == columns(other.encode(text))
+    assert own.encode("<x><y>").ids == [own.token_to_id("<x>"), own.token_to_id("<y>")] == [301, 302]
+    assert own.decode([301, 302, 299, 300], False) == other.decode([301, 302, 299, 300], False)
+    assert columns(own._state.core.referred(text, False)) == columns(other.encode(text))  # `tokenizers` behind it
+    copied = copy.deepcopy(own)
+    assert copied.encode(text).ids == own.encode(text).ids
+    read, reread = (kind.from_str(made.to_str()) for kind, made in ((Tokenizer, own), (theirs.Tokenizer, other)))
+    assert columns(read.encode(text)) == columns(reread.encode(text))
+    assert read.token_to_id("<x>") == reread.token_to_id("<x>")
+
+
 def test_pairs_are_joined_only_if_each_has_two_str() -> None:
     class Text(str):
         __slots__ = ()
