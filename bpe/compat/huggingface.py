@@ -28,7 +28,7 @@ from bpe.base.atomic_files import atomic_write
 from bpe.base.utf8 import read_file
 from bpe.compat import training
 from bpe.compat._rows import TokenizerFields, are_all_str, joined_pairs, with_fast_encode
-from bpe.compat.document import FLAGS
+from bpe.compat.document import FLAGS, Added
 from bpe.compat.encodings import Encoding, SequencePart
 from bpe.compat.processing import (
     DIRECTIONS,
@@ -499,6 +499,15 @@ class Tokenizer(TokenizerFields):
         if id < 0:
             raise OverflowError(f"id is {id}; it must be at least 0")
         return names[id] if id < len(names) else None
+
+    def with_added_ids(self, tokens: dict[int, Any]) -> Tokenizer:
+        """The tokenizer with other ids for its added tokens, given as by `get_added_tokens_decoder`.
+
+        A tokenizer.json does not keep the ids of tokens that were added after a gap in the ids.
+        """
+        rows = tuple(Added(number, **added_fields(token, special=False)) for number, token in sorted(tokens.items()))
+        state = self._snapshot()
+        return self if rows == state.core.added else self._of(state.with_core(rows=rows))
 
     def add_tokens(self, tokens: Iterable[Any]) -> int:
         """Add tokens that are not special, given as str or `AddedToken`. Returns how many are new or were changed."""
