@@ -181,7 +181,8 @@ class Core:
 
     def _calls(self) -> Iterator[list[Any]]:
         """The added tokens in the calls by which `tokenizers` gives them their ids."""
-        made, following, tokens = load_tokenizers().AddedToken, len(self.model.vocab), []
+        made, following = load_tokenizers().AddedToken, len(self.model.vocab)
+        tokens: list[Any] = []
         for each in self.added:
             if self.is_new(each.content):
                 if each.id != following:
