@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import compress
+from itertools import compress, starmap
 from operator import itemgetter
 from typing import Any
 
@@ -96,7 +96,7 @@ class Core:
     @cached_property
     def added(self) -> tuple[Added, ...]:
         """The added tokens, by ascending id."""
-        return tuple(map(Added._make, self.rows))
+        return tuple(starmap(Added, self.rows))
 
     @cached_property
     def added_ids(self) -> dict[str, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import starmap
 from operator import itemgetter
 from typing import Any
 
@@ -187,7 +188,7 @@ def parsed(data: bytes, native: NativeTokenizer | None = None) -> State:
     state = State(core, Rules(top.get("post_processor"), truncation, padding), top.get("decoder"))
     if native is None and listed and (listed != rows or core.native is None):  # else the native reader checked them
         tokens = _checked(listed)
-        numbered = tokens_after((), model.vocab, (each._asdict() for each in tokens))[0]
+        numbered = tokens_after((), model.vocab, (each.to_json() for each in tokens))[0]
         if list(numbered) != rows:
             return state.with_core(rows=numbered)
     return state
@@ -231,7 +232,7 @@ def _rows(listed: Any) -> list[tuple[Any, ...]]:
 
 def _checked(rows: list[tuple[Any, ...]]) -> list[Added]:
     """Added tokens of these fields; FormatError for a field of another type."""
-    added = list(map(Added._make, rows))
+    added = list(starmap(Added, rows))
     for index, each in enumerate(added):
         if tuple(map(type, each)) != _KINDS or each.id < 0:
             raise FormatError(_fault_of(each), where=f"added_tokens[{index}]")
