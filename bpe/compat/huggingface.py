@@ -42,7 +42,7 @@ from bpe.compat.processing import (
     padded,
 )
 from bpe.compat.sequences import Core, TextSequence, WordsSequence, load_tokenizers
-from bpe.compat.state import BPE, AddedToken, State, added_fields, model_of, parsed
+from bpe.compat.state import BPE, AddedToken, State, added_fields, model_of, parsed, tokens_after
 from bpe.errors import check_int, error_context, shown, typed
 from bpe.formats import huggingface as format_huggingface
 from bpe.tokenizer import Tokenizer as NativeTokenizer
@@ -500,6 +500,15 @@ class Tokenizer(TokenizerFields):
             raise OverflowError(f"id is {id}; it must be at least 0")
         return names[id] if id < len(names) else None
 
+    def with_added_ids(self, tokens: dict[int, Any]) -> Tokenizer:
+        """The tokenizer with other ids for its added tokens, given as by `get_added_tokens_decoder`.
+
+        A tokenizer.json does not keep the ids of tokens that were added after a gap in the ids.
+        """
+        rows = tuple(Added(number, **added_fields(token, special=False)) for number, token in sorted(tokens.items()))
+        state = self._snapshot()
+        return self if rows == state.core.added else self._of(state.with_core(rows=rows))
+
     def add_tokens(self, tokens: Iterable[Any]) -> int:
         """Add tokens that are not special, given as str or `AddedToken`. Returns how many are new or were changed."""
         return self._add(tokens, special=False)
@@ -509,26 +518,13 @@ class Tokenizer(TokenizerFields):
         return self._add(tokens, special=True)
 
     def _add(self, tokens: Iterable[Any], special: bool) -> int:
-        count = 0
         with self._lock:
             core = self._snapshot().core
-            by_id = {each.id: each for each in core.added}
-            ids, vocab, names = dict(core.added_ids), core.model.vocab, set(core.special)
-            following = max(max(ids.values(), default=-1) + 1, len(vocab))  # the id of the next new token
-            for token in tokens:
-                fields = added_fields(token, special)
-                content = fields["content"]
-                number = ids.get(content, vocab.get(content))
-                made = Added(following if number is None else number, **fields)
-                if not content or by_id.get(made.id) == made:
-                    continue
-                ids[content], by_id[made.id] = made.id, made
-                following += number is None
-                names |= {content} if made.special else set()
-                count += 1
+            fields = [added_fields(token, special) for token in tokens]
+            added, count = tokens_after(core.added, core.model.vocab, fields)
             if count:
-                added = tuple(by_id[number] for number in sorted(by_id))
-                self._state = self._state.with_core(added=added, special=frozenset(names))
+                names = {each["content"] for each in fields if each["special"]} - {""}
+                self._state = self._state.with_core(rows=added, special=core.special | names)
         return count
 
     # Training ---------------------------------------------------------------------------------------------------------

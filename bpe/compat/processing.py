@@ -386,7 +386,7 @@ def padded(encodings: list[Encoding], rule: PaddingRule | None) -> list[Encoding
     """The encodings, padded as the rule says."""
     if rule is None or not encodings:
         return encodings
-    padding = rule.to(max(map(len, encodings)))
+    padding = rule.to(max(map(len, encodings)) if rule.length is None else 0)
     for each in encodings:
         if each.own is None and each.padding is None:
             each.set_padding(padding)

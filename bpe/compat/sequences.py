@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import compress, starmap
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,7 @@ from bpe.base._id_lists import as_array, as_list
 from bpe.base.threads import thread_count
 from bpe.batch import TokenBatch
 from bpe.compat._rows import has_name
-from bpe.compat.document import Added, Model, compact
+from bpe.compat.document import FLAGS, Added, Model, compact
 from bpe.compat.encodings import Columns, Offsets
 from bpe.compat.id_objects import id_objects
 from bpe.errors import FormatError
@@ -60,28 +62,29 @@ class Core:
 
     Args:
         model: the model of the tokenizer.json.
-        added: its added tokens, by ascending id.
+        rows: the fields of its added tokens, as those of `Added`, by ascending id.
         normalizer: the JSON value, or None.
         pre_tokenizer: the JSON value, or None.
         native: the native tokenizer, if it is known.
         special: names that decoding skips although they are no longer special; as in `tokenizers`, adding a special
             token again without the flag does not change that.
+        keep_ids: whether the ids of added tokens are right although `tokenizers` would give others when it reads them.
 
     """
 
     def __init__(
         self,
         model: Model,
-        added: tuple[Added, ...],
+        rows: Sequence[tuple[Any, ...]],
         normalizer: Any,
         pre_tokenizer: Any,
         *,
         native: Tokenizer | None = None,
         special: frozenset[str] = frozenset(),
+        keep_ids: bool = False,
     ) -> None:
-        self.model, self.added, self.normalizer, self.pre_tokenizer = model, added, normalizer, pre_tokenizer
-        self.added_ids = {each.content: each.id for each in added}
-        self.special = special.union(each.content for each in added if each.special)
+        self.model, self.rows, self.normalizer, self.pre_tokenizer = model, rows, normalizer, pre_tokenizer
+        self._once_special, self.keep_ids = special, keep_ids
         self._lock = threading.RLock()
         self._native: Tokenizer | None = native
         self._refused: FormatError | None = None
@@ -89,6 +92,21 @@ class Core:
         self._strings: list[str | None] | None = None
         self._names: list[str | None] | None = None
         self._prepared = False
+
+    @cached_property
+    def added(self) -> tuple[Added, ...]:
+        """The added tokens, by ascending id."""
+        return tuple(starmap(Added, self.rows))
+
+    @cached_property
+    def added_ids(self) -> dict[str, int]:
+        """The name of each added token → its id."""
+        return dict(zip(map(itemgetter(1), self.rows), map(itemgetter(0), self.rows), strict=True))
+
+    @cached_property
+    def special(self) -> frozenset[str]:
+        """The names that decoding skips."""
+        return self._once_special.union(compress(self.added_ids, map(itemgetter(-1), self.rows)))
 
     def json(self, *, with_added: bool = True, with_lists: bool = True) -> bytes:
         """The tokenizer.json of this part alone; without its lists, with an empty vocab and no merges."""
@@ -123,24 +141,19 @@ class Core:
     def _spec(self) -> TokenizerSpec:
         """What the tokenizer.json describes; raises FormatError for one that the native tokenizer cannot read."""
         rest, model = self.json(with_added=False, with_lists=False), self.model
-        spec = huggingface.read_divided(rest, model.vocab_json, model.merges_json, self.added)
-        return spec or huggingface.read(self.json(with_added=False), added=self.added)
+        spec = huggingface.read_divided(rest, model.vocab_json, model.merges_json, self.rows, self.keep_ids)
+        return spec or huggingface.read(self.json(with_added=False), None, self.rows, self.keep_ids)
 
     def _set_tables(self, native: Tokenizer) -> None:
         spec, specials = native.spec, engine_of(native).specials
         self._engine, self._decoder = engine_of(native), decoder_of(native)
-        names = frozenset(self.added_ids) & frozenset(specials.ids)
-        self._all = names | specials.always
+        names = specials.chosen("all", "")
+        if len(self.added_ids) < len(names):  # the unknown token is not sought
+            names &= self.added_ids.keys()
+        self._all = names | specials.always if specials.always - names else names
         self._ordinary = specials.always
         self._prefix = _common_prefix(names) if not specials.always else ""
         self._numbers = id_objects(native.n_vocab)
-        self._skipped = np.zeros(native.n_vocab + 1, dtype=np.bool_)
-        if self.normalizer is None:
-            skipped = [each.id for each in self.added if each.content in self.special]
-        else:
-            skipped = [each.id for each in self.added if self._decoded(each) in self.special]
-        self._skipped[skipped] = True
-        self._skipped_ids = frozenset(skipped)
         self._known = np.append(spec.vocabulary.kinds != 0, False)
 
     @property
@@ -159,10 +172,25 @@ class Core:
 
         """
         if self._reference is None:
-            made = load_tokenizers().Tokenizer.from_str(self.json().decode())
+            made = load_tokenizers().Tokenizer.from_str(self.json(with_added=False).decode())
+            for tokens in self._calls():
+                made.add_tokens(tokens)
             with self._lock:
                 self._reference = self._reference or made
         return self._reference
+
+    def _calls(self) -> Iterator[list[Any]]:
+        """The added tokens in the calls by which `tokenizers` gives them their ids."""
+        made, following = load_tokenizers().AddedToken, len(self.model.vocab)
+        tokens: list[Any] = []
+        for each in self.added:
+            if self.is_new(each.content):
+                if each.id != following:
+                    yield tokens
+                    tokens, following = [], each.id
+                following += 1
+            tokens.append(made(each.content, **dict(zip(FLAGS, each.flags, strict=True))))
+        yield tokens
 
     def refuse(self) -> None:
         """Raise the error of the native reader, unless `tokenizers` can take its place, and for invalid JSON."""
@@ -292,6 +320,18 @@ class Core:
         return added.content if normalizer is None else normalizer(added.content)
 
     # Decoding ---------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _skipped_ids(self) -> frozenset[int]:
+        """The ids that decoding leaves out with `skip_special`."""
+        return frozenset(each.id for each in self.added if self._decoded(each) in self.special)
+
+    @cached_property
+    def _skipped(self) -> NDArray[np.bool_]:
+        """For each id, and one more, whether it is one of these."""
+        skipped = np.zeros(len(self._known), dtype=np.bool_)
+        skipped[list(self._skipped_ids)] = True
+        return skipped
 
     def decode(self, ids: Sequence[int], skip_special: bool, decoder: Any, component: Any) -> str:
         """The text of ids; ids without a token are left out.

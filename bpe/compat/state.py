@@ -6,6 +6,7 @@ Not here: the methods that replace it (`huggingface.py`), what encodes (`sequenc
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import starmap
 from operator import itemgetter
@@ -143,9 +144,9 @@ class State(StateFields):
     def with_core(self, **changes: Any) -> State:
         """The state with another model, added tokens, normalizer or pretokenizer."""
         core = self.core
-        names = ("model", "added", "normalizer", "pre_tokenizer", "special")
+        names = ("model", "rows", "normalizer", "pre_tokenizer", "special")
         fields = {name: getattr(core, name) for name in names} | changes
-        return replace(self, core=Core(**fields))
+        return replace(self, core=Core(**fields, keep_ids=True))
 
     def json(self) -> bytes:
         """The tokenizer.json."""
@@ -178,20 +179,60 @@ def parsed(data: bytes, native: NativeTokenizer | None = None) -> State:
     """
     model, top = parse(data)
     try:
-        added = tuple(sorted(_added_tokens(top.get("added_tokens") or ()), key=itemgetter(0)))
+        listed = _rows(top.get("added_tokens") or ())
+        rows = sorted(listed, key=itemgetter(0))
     except (AttributeError, TypeError) as error:
         raise FormatError(f"a token lacks a field, or has another type: {error}", where="added_tokens") from None
     truncation, padding = _truncation_of(top.get("truncation")), _padding_of(top.get("padding"))
-    core = Core(model, added, top.get("normalizer"), top.get("pre_tokenizer"), native=native)
-    return State(core, Rules(top.get("post_processor"), truncation, padding), top.get("decoder"))
+    core = Core(model, rows, top.get("normalizer"), top.get("pre_tokenizer"), native=native)
+    state = State(core, Rules(top.get("post_processor"), truncation, padding), top.get("decoder"))
+    if native is None and listed and (listed != rows or core.native is None):  # else the native reader checked them
+        tokens = _checked(listed)
+        numbered = tokens_after((), model.vocab, (each.to_json() for each in tokens))[0]
+        if list(numbered) != rows:
+            return state.with_core(rows=numbered)
+    return state
 
 
-def _added_tokens(listed: Any) -> list[Added]:
-    """The added tokens of a tokenizer.json. Fields that are not known are ignored, as in `tokenizers`."""
+def tokens_after(
+    added: tuple[Added, ...], vocab: dict[str, int], tokens: Iterable[dict[str, Any]]
+) -> tuple[tuple[Added, ...], int]:
+    """(the added tokens after more are added, how many of them are new or were changed).
+
+    Their ids are those that `tokenizers` gives, also when it reads a file, whatever the file says: a token of the
+    vocab keeps its id, and others are numbered from the one after the largest.
+
+    Args:
+        added: the added tokens, by ascending id.
+        vocab: the tokens of the model.
+        tokens: the fields of each token to add, as `added_fields` gives them; an id among them is ignored.
+
+    """
+    by_id, ids = {each.id: each for each in added}, {each.content: each.id for each in added}
+    following, count = max(max(by_id, default=-1) + 1, len(vocab)), 0
+    for fields in tokens:
+        content = fields["content"]
+        number = ids.get(content, vocab.get(content))
+        made = Added(**fields | {"id": following if number is None else number})
+        if not content or by_id.get(made.id) == made:
+            continue
+        ids[content], by_id[made.id] = made.id, made
+        following += number is None
+        count += 1
+    return tuple(by_id[number] for number in sorted(by_id)), count
+
+
+def _rows(listed: Any) -> list[tuple[Any, ...]]:
+    """The fields of the added tokens of a tokenizer.json. Fields that are not known are ignored, as in `tokenizers`."""
     try:
-        added = list(starmap(Added, map(itemgetter(*_FIELDS), listed)))
+        return list(map(itemgetter(*_FIELDS), listed))
     except KeyError:  # a flag is missing
-        added = [Added(**{key: value for key, value in each.items() if key in _FIELDS}) for each in listed]
+        return [Added(**{key: value for key, value in each.items() if key in _FIELDS}) for each in listed]
+
+
+def _checked(rows: list[tuple[Any, ...]]) -> list[Added]:
+    """Added tokens of these fields; FormatError for a field of another type."""
+    added = list(starmap(Added, rows))
     for index, each in enumerate(added):
         if tuple(map(type, each)) != _KINDS or each.id < 0:
             raise FormatError(_fault_of(each), where=f"added_tokens[{index}]")

@@ -72,7 +72,7 @@ def trained(state: State, trainer: Any, **corpus: Any) -> State | None:
     added = [
         Added(vocab[each["content"]], each["content"], **{flag: each[flag] for flag in FLAGS}) for each in specials
     ]
-    core = state.with_core(model=model, added=tuple(added), special=frozenset(names)).core
+    core = state.with_core(model=model, rows=added, special=frozenset(names)).core
     return replace(state, core=core)
 
 

@@ -523,7 +523,7 @@ def _verified(tokenizer: Any, originals: dict[str, Any]) -> Acceleration:
     state = Acceleration()
     try:
         state.signature, state.thorough = _signature(backend), _thorough(backend)
-        state.compat = Tokenizer.from_str(backend.to_str())
+        state.compat = Tokenizer.from_str(backend.to_str()).with_added_ids(backend.get_added_tokens_decoder())
         if state.compat.native is None:
             raise ValueError("the native tokenizer cannot read this model")
         _compare(tokenizer, state, originals)

@@ -36,15 +36,17 @@ _MOST_PLANS = 256
 
 
 class _Search:
-    """A search for a set of names, with the id and the flags of each name's token."""
+    """A search for names, with the id and the flags of the token of each."""
 
     __slots__ = ("finder", "flags", "ids", "names")
 
-    def __init__(self, tokens: Mapping[str, str], ids: Mapping[str, int], flags: Mapping[str, frozenset[str]]) -> None:
-        self.names = list(tokens)
-        self.finder = Finder([name.encode() for name in tokens])
-        self.ids = [ids.get(token, -1) for token in tokens.values()]  # -1: a disallowed name without a token
-        own = [flags.get(token, _NONE) for token in tokens.values()]
+    def __init__(
+        self, names: list[str], tokens: list[str], ids: Mapping[str, int], flags: Mapping[str, frozenset[str]]
+    ) -> None:
+        self.names = names
+        self.finder = Finder(list(map(str.encode, names)))
+        self.ids = [ids.get(token, -1) for token in tokens]  # -1: a disallowed name without a token
+        own = [flags.get(token, _NONE) for token in tokens] if flags else []
         self.flags = own if any(own) else None
 
 
@@ -149,7 +151,7 @@ class SpecialTokens:
         plan = self._plans.get(names)
         if plan is None:
             late = names & self._late
-            plain = not late and not any(self._flags.get(name) for name in names)
+            plain = not late and self._flags.keys().isdisjoint(names)
             plan = _remember(self._plans, names, _Plan(names - late, late, plain))
         return plan
 
@@ -160,12 +162,15 @@ class SpecialTokens:
             which = "all"
         found = plan.searches.get(which)
         if found is None:
-            tokens = {name: name for name in {"all": names, "first": plan.first, "late": plan.late}.get(which, ())}
+            sought = list({"all": names, "first": plan.first, "late": plan.late}.get(which, ()))
+            tokens = sought
             if which == "spelled":
+                spelled: dict[str, str] = {}
                 for name in sorted(plan.late, key=lambda each: self.ids[each]):
                     if self._spelled[name]:
-                        tokens.setdefault(self._spelled[name], name)
-            found = plan.searches[which] = _Search(tokens, self.ids, self._flags)
+                        spelled.setdefault(self._spelled[name], name)
+                sought, tokens = list(spelled), list(spelled.values())
+            found = plan.searches[which] = _Search(sought, tokens, self.ids, self._flags)
         return found
 
     def plain(self, names: frozenset[str]) -> bool:

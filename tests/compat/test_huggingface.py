@@ -325,6 +325,52 @@ def test_a_token_that_is_normalized_away_is_left_to_tokenizers(normalizer: dict[
         format_huggingface.read(text.encode())
 
 
+@pytest.mark.parametrize("vocab", [[0, 1, 2], [2, 0, 1], [0, 1, 9]])
+def test_added_tokens_get_the_ids_that_tokenizers_gives_them(vocab: list[int]) -> None:
+    """Whatever the file says: with gaps as in o200k's ids, in any order, repeated, empty."""
+    model = {"type": "BPE", "vocab": dict(zip(["a", "b", "ab"], vocab, strict=True)), "merges": ["a b"]}
+    for seed in range(200):
+        rng = random.Random(seed)
+        names = rng.choices(["a", "b", "<x>", "<y>", "<z>", ""], k=rng.randrange(5))
+        names = names[:2] if vocab[-1] == 9 else names  # tokenizers may give one id twice
+        flags = ("single_word", "lstrip", "rstrip", "normalized", "special")
+        added = [
+            {"id": rng.randrange(12), "content": name, **{flag: rng.random() < 0.3 for flag in flags}} for name in names
+        ]
+        text = json.dumps({"version": "1.0", "added_tokens": added, "model": model})
+        found = []
+        for made in (theirs.Tokenizer.from_str(text), Tokenizer.from_str(text)):
+            tokens = {number: repr(token) for number, token in made.get_added_tokens_decoder().items()}
+            ids = [made.token_to_id(name) for name in ("a", "<x>", "<y>", "<z>", "")]
+            of_ids = [(made.id_to_token(number), made.decode([number], False)) for number in range(14)]
+            more = made.add_tokens(["b", "<new>", "ab"]), made.token_to_id("<new>")
+            encoded = made.encode("a<x>b<y>ab<z><new>").ids
+            found.append([tokens, ids, of_ids, more, encoded, made.get_vocab(), made.get_vocab_size()])
+        assert found[1] == found[0]
+
+
+def test_tokens_added_after_a_gap_keep_their_ids() -> None:
+    """`tokenizers` numbers them after the largest id if a call adds them, and otherwise when it reads a file."""
+    native = Tokenizer(bpe.train(texts=["low lower lowest"] * 3, vocab_size=262, special_tokens=["<s>", "<e>"]))
+    value = json.loads(native.to_str())
+    value["model"]["vocab"]["<e>"] = 300
+    value["added_tokens"][-1]["id"] = 300
+    other, own = (kind.from_str(json.dumps(value)) for kind in (theirs.Tokenizer, Tokenizer))
+    for made in (other, own):
+        assert made.add_tokens(["<x>", theirs.AddedToken("<y>", lstrip=True)]) == 2
+    text = "low<x>er <y><e><s>"
+    assert own.native is not None
+    assert columns(own.encode(text)) == columns(other.encode(text))
+    assert own.encode("<x><y>").ids == [own.token_to_id("<x>"), own.token_to_id("<y>")] == [301, 302]
+    assert own.decode([301, 302, 299, 300], False) == other.decode([301, 302, 299, 300], False)
+    assert columns(own._state.core.referred(text, False)) == columns(other.encode(text))  # `tokenizers` behind it
+    copied = copy.deepcopy(own)
+    assert copied.encode(text).ids == own.encode(text).ids
+    read, reread = (kind.from_str(made.to_str()) for kind, made in ((Tokenizer, own), (theirs.Tokenizer, other)))
+    assert columns(read.encode(text)) == columns(reread.encode(text))
+    assert read.token_to_id("<x>") == reread.token_to_id("<x>")
+
+
 def test_pairs_are_joined_only_if_each_has_two_str() -> None:
     class Text(str):
         __slots__ = ()

@@ -382,6 +382,24 @@ def test_only_fast_tokenizers_are_accelerated() -> None:
         bpe.accelerate(3)
 
 
+def test_tokens_added_after_a_gap_in_the_ids() -> None:
+    value = json.loads(Tokenizer(bpe.train(texts=["low lower"] * 3, vocab_size=260, special_tokens=["<e>"])).to_str())
+    value["model"]["vocab"]["<e>"] = value["added_tokens"][0]["id"] = 300
+    own = transformers.PreTrainedTokenizerFast(tokenizer_object=theirs.Tokenizer.from_str(json.dumps(value)))
+    names = [f"<{number}>" for number in range(70)]
+    own.add_tokens(names)
+    fast = bpe.accelerate(own)
+    state = acceleration_of(fast)
+    assert state is not None
+    assert (state.encoding, state.decoding) == (True, True)
+    text = "low".join([*names, "<e>"])
+    assert fast(text)["input_ids"] == own(text)["input_ids"]
+    assert fast.encode("<69>") == own.encode("<69>") == [370]
+    assert fast.decode(list(range(295, 371))) == own.decode(list(range(295, 371)))
+    fast.add_tokens(["<more>"])
+    assert fast.encode("low<more>") == own.encode("low<more>")
+
+
 def test_what_differs_is_not_accelerated(monkeypatch: pytest.MonkeyPatch) -> None:
     own = plain("gpt2")
     wrong = bpe.train(texts=["other"], vocab_size=256)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,13 +22,25 @@ _dump = json.JSONEncoder(ensure_ascii=False).encode
 _TOKEN = ("id", "content", "single_word", "lstrip", "rstrip", "normalized", "special")
 
 
-def read_added_tokens(
-    value: object, more: Sequence[tuple[Any, ...]], normalizer: n.Normalizer | None
-) -> tuple[dict[str, int], dict[str, frozenset[str]]]:
-    """(name → id of the special and other added tokens, in the file's order; name → flags that have an effect).
+class AddedTokens(NamedTuple):
+    """The special and other added tokens, in the file's order.
 
-    `more` has the fields of further tokens, which follow those of the file.
+    Attributes:
+        ids: name → id.
+        flags: name → flags that have an effect.
+        keep_ids: whether the ids are right although `tokenizers` would give others when it reads a file.
+
     """
+
+    ids: dict[str, int]
+    flags: dict[str, frozenset[str]]
+    keep_ids: bool
+
+
+def read_added_tokens(
+    value: object, more: Sequence[tuple[Any, ...]], keep_ids: bool, normalizer: n.Normalizer | None
+) -> AddedTokens:
+    """The added tokens of a file; `more` has the fields of further ones, which follow those of the file."""
     if not isinstance(value, list):
         raise FormatError(f"{shown(value)} is not a list", where="added_tokens")
     rows = more if more and not value else _usual_rows(value)
@@ -41,7 +53,7 @@ def read_added_tokens(
             if "normalized" in own and not normalizer(name):
                 rule = "tokenizers splits every text at the empty string, which is what this name is normalized to"
                 refuse("added_tokens", name, rule, 'remove the token, or set "normalized" to false')
-    return found[0], flags
+    return AddedTokens(found[0], flags, keep_ids)
 
 
 def _usual_rows(value: list[Any]) -> list[tuple[Any, ...]] | None:

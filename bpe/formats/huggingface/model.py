@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 from operator import add
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.errors import FormatError, counted, shown
+from bpe.formats.huggingface.added_tokens import AddedTokens
 from bpe.formats.huggingface.events import read_events
 from bpe.formats.huggingface.expressible import has_all_bytes, spelled_specials
 from bpe.formats.huggingface.kernel_lists import KernelLists, Located
@@ -54,11 +54,10 @@ def read_model(
     value: dict[str, Any],
     own: bool,
     byte: bool,
-    added: dict[str, int],
+    added: AddedTokens,
     pretokenizer: Pretokenizer | None,
     normalizer: n.Normalizer | None,
     located: Located | None,
-    flags: Mapping[str, frozenset[str]],
 ) -> TokenizerSpec:
     """The tokenizer that a model describes, without its post-processor.
 
@@ -86,8 +85,8 @@ def read_model(
         events=read_events(get(item, "model", "events", list), vocabulary) if picky else None,
         pretokenizer=pretokenizer,
         normalizer=normalizer,
-        special_tokens=dict(added),
-        token_flags=flags,
+        special_tokens=dict(added.ids),
+        token_flags=added.flags,
         unk_token=unk,
         subword_prefix=prefix,
         end_of_word=mark,
@@ -103,7 +102,7 @@ def read_model(
         make_at("model", lambda: check_events(spec))
     drops = not byte and unk is None and _drops_unknown(item, own)
     spec = replace(spec, drop_unknown=drops and not has_all_bytes(spec))
-    return spec if own or byte else replace(spec, text_specials=spelled_specials(spec, names, flags))
+    return spec if own or byte else replace(spec, text_specials=spelled_specials(spec, names, added.flags))
 
 
 def _training(item: dict[str, Any]) -> Training | None:
@@ -127,7 +126,7 @@ def _lists(
     item: dict[str, Any],
     own: bool,
     model: Model,
-    added: dict[str, int],
+    added: AddedTokens,
     unk: str | None,
     prefix: str | None,
     listed: KernelLists | None,
@@ -137,7 +136,7 @@ def _lists(
     vocab = {} if listed is not None else _vocab(item)
     everything = vocab if own or byte else dict(vocab)
     if own:
-        special = dict(added)
+        special = dict(added.ids)
         if unk is not None:
             special[unk] = token_id(item.get("unk_id"), "model.unk_id")
     else:
@@ -235,16 +234,16 @@ def _vocab(item: dict[str, Any]) -> dict[str, int]:
     return vocab
 
 
-def _specials_in_vocab(vocab: dict[str, int] | KernelLists, added: dict[str, int], unk: str | None) -> dict[str, int]:
+def _specials_in_vocab(vocab: dict[str, int] | KernelLists, added: AddedTokens, unk: str | None) -> dict[str, int]:
     """Remove the special tokens from the vocab; one that is not in it must have the next free id, as in `tokenizers`.
 
     Returns name → id of all special tokens, including the unknown token.
     """
-    special, following = dict(added), len(vocab)
-    known = [vocab.pop(name, None) for name in added] if isinstance(vocab, dict) else vocab.pop_all(added)
-    for (name, number), wanted in zip(added.items(), known, strict=True):
+    special, following = dict(added.ids), len(vocab)
+    known = [vocab.pop(name, None) for name in special] if isinstance(vocab, dict) else vocab.pop_all(special)
+    for (name, number), wanted in zip(special.items(), known, strict=True):
         if wanted is None:
-            wanted = following
+            wanted = number if added.keep_ids else following
             following += 1
         if number != wanted:
             refuse(f"added token {name!r}", number, f"`tokenizers` gives it the id {wanted}", f"write {wanted} there")
