@@ -1,10 +1,11 @@
 """Evaluating tokenizers beside encoding alone, and two vocabularies of 200,000 tokens on the shared corpora.
 
-    python benchmarks/bench_evaluate.py [--repeat N] [--threads N] [--corpus NAME]…
+    python benchmarks/bench_evaluate.py [--repeat N] [--threads N] [--corpus NAME]… [--vocab NAME]…
 
-Prints for o200k and SuperBPE's vocabulary (t = 180k): seconds of wall clock and of CPU for `encode_files` and for
-`evaluate` of each corpus, alternated, and the quotient of CPU times; then the time and the peak memory of one
-evaluation of both on all corpora, with its dict. Without the shared corpora it says so and ends.
+Prints the time and the peak memory of one evaluation of o200k and SuperBPE's vocabulary (t = 180k) on all corpora, with
+its dict. Then a row for each vocabulary and corpus, of files (`encode_files`) and of texts (`encode_batch`): medians of
+CPU seconds for encoding and for `evaluate`, alternated, and the quotient, the median of those of the pairs. Without the
+shared corpora it says so and ends.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ import bpe
 
 #: What separates documents in the shared corpora.
 SEPARATOR = report.SEPARATOR.decode()
+#: The vocabularies of the rows.
+VOCABULARIES = ("r50k", "cl100k", "o200k", "superbpe")
 #: SuperBPE's second stage, as published with the vocabulary.
 SUPERWORDS = r"[^\p{N}]+|\p{N}(?:(?!(?:\d{3})+(?!\d))\p{N})*"
 
@@ -31,42 +34,49 @@ SUPERWORDS = r"[^\p{N}]+|\p{N}(?:(?!(?:\d{3})+(?!\d))\p{N})*"
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeat", type=report.at_least(1), default=3)
+    parser.add_argument("--repeat", type=report.at_least(1), default=5)
     parser.add_argument("--threads", type=report.at_least(1), default=None)
     parser.add_argument("--corpus", choices=report.NAMES, action="append")
+    parser.add_argument("--vocab", choices=VOCABULARIES, action="append")
     options = parser.parse_args()
+    threads = options.threads
     with tempfile.TemporaryDirectory() as folder:
         files = {path.stem: path for path in report.corpora((), folder, options.corpus or report.NAMES)}
-        tokenizers = {"o200k": o200k(Path(folder)), "superbpe": superbpe()}
-        for label, tok in tokenizers.items():
-            for name, path in files.items():
-                alone, whole = compared(tok, path, options.repeat, options.threads)
-                print(
-                    f"{label} {name}: encoding {alone[0]:.2f} s ({alone[1]:.2f} s of CPU), evaluating {whole[0]:.2f} s "
-                    f"({whole[1]:.2f} s of CPU): {alone[1] / whole[1]:.2f} of the speed"
-                )
-        seconds, cpu = timed(
-            lambda: bpe.evaluate(tokenizers, files, separator=SEPARATOR, threads=options.threads).to_dict()
-        )
+        tokenizers = {"o200k": published("o200k", Path(folder)), "superbpe": superbpe()}
+        seconds, cpu = timed(lambda: bpe.evaluate(tokenizers, files, separator=SEPARATOR, threads=threads).to_dict())
         size = sum(path.stat().st_size for path in files.values()) / 1e6
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"both on {size:.0f} MB: {seconds:.1f} s ({cpu:.1f} s of CPU), peak memory of the process {peak:.0f} MB")
+        for label in options.vocab or VOCABULARIES:
+            tok = tokenizers.get(label) or published(label, Path(folder))
+            for name, path in files.items():
+                show(label, f"{name}, files", options.repeat, *of_files(tok, path, threads))
+                show(label, f"{name}, texts", options.repeat, *of_texts(tok, path, threads))
 
 
-def compared(
-    tok: bpe.Tokenizer, path: Path, repeat: int, threads: int | None
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Median (wall, CPU) seconds of encoding a file and of evaluating it, alternated."""
-    alone, whole = [], []
-    for _ in range(repeat):
-        alone.append(timed(lambda: tok.encode_files(path, separator=SEPARATOR, threads=threads)))
-        whole.append(timed(lambda: bpe.evaluate(tok, files=path, separator=SEPARATOR, threads=threads)))
-    return middle(alone), middle(whole)
+def of_files(tok: bpe.Tokenizer, path: Path, threads: int | None) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Encoding a file, and evaluating it."""
+    return (
+        lambda: tok.encode_files(path, separator=SEPARATOR, threads=threads),
+        lambda: bpe.evaluate(tok, files=path, separator=SEPARATOR, threads=threads),
+    )
 
 
-def middle(rows: list[tuple[float, float]]) -> tuple[float, float]:
-    """The medians of both columns."""
-    return statistics.median(wall for wall, _ in rows), statistics.median(cpu for _, cpu in rows)
+def of_texts(tok: bpe.Tokenizer, path: Path, threads: int | None) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Encoding the documents of a file as a list of str, and evaluating them."""
+    texts = path.read_text(encoding="utf-8").split(SEPARATOR)
+    return lambda: tok.encode_batch(texts, threads=threads), lambda: bpe.evaluate(tok, texts=texts, threads=threads)
+
+
+def show(label: str, name: str, repeat: int, encode: Callable[[], object], evaluate: Callable[[], object]) -> None:
+    """Print a row, after one call of each that is not measured."""
+    pairs = [(timed(encode)[1], timed(evaluate)[1]) for _ in range(repeat + 1)][1:]
+    alone, whole = (statistics.median(column) for column in zip(*pairs, strict=True))
+    quotient = statistics.median(a / b for a, b in pairs)
+    print(
+        f"{label:8} {name:16}  encoding {alone:.3f} s, evaluating {whole:.3f} s: {quotient:.2f} of the speed",
+        flush=True,
+    )
 
 
 def timed(work: Callable[[], object]) -> tuple[float, float]:
@@ -76,11 +86,11 @@ def timed(work: Callable[[], object]) -> tuple[float, float]:
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def o200k(folder: Path) -> bpe.Tokenizer:
-    """OpenAI's vocabulary of 199,998 tokens."""
-    path = folder / "o200k_base.tiktoken"
-    path.write_bytes(gzip.decompress((report.VOCABULARIES / "o200k_base.tiktoken.gz").read_bytes()))
-    return bpe.Tokenizer.from_tiktoken(path, "o200k")
+def published(name: str, folder: Path) -> bpe.Tokenizer:
+    """A vocabulary of OpenAI's: r50k, cl100k or o200k."""
+    path = folder / f"{name}_base.tiktoken"
+    path.write_bytes(gzip.decompress((report.VOCABULARIES / f"{name}_base.tiktoken.gz").read_bytes()))
+    return bpe.Tokenizer.from_tiktoken(path, "gpt2" if name == "r50k" else name)
 
 
 def superbpe() -> bpe.Tokenizer:

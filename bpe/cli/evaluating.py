@@ -8,6 +8,8 @@ import io
 import json
 import logging
 import os
+import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -58,7 +60,7 @@ def evaluate(args: argparse.Namespace) -> None:
     elif form == "csv":
         _write(out, _csv(found))
     else:
-        say(str(found))
+        say(table.table(found, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
     log_skipped(sum(each.skipped for each in corpora.values()))
 
 

@@ -20,9 +20,10 @@ cdef class FileBlock:
     cdef Py_ssize_t room               # bytes of the buffer
     cdef Py_ssize_t n                  # bytes of the text, which the buffer begins with
     cdef Py_ssize_t offset             # of the text in the file
-    cdef Py_ssize_t size               # bytes that were read for it
-    cdef bint begins                   # with a new document rather than the rest of one
-    cdef bint closes                   # the last document ends with the block
+    cdef readonly Py_ssize_t size      # bytes that were read for it
+    cdef readonly Py_ssize_t number    # among the blocks of its file
+    cdef readonly bint begins          # with a new document rather than the rest of one
+    cdef readonly bint closes          # the last document ends with the block
     cdef FileReader reader             # where it comes from
     cdef int64_t* starts               # of the documents
     cdef int64_t* sizes                # in bytes
@@ -37,12 +38,15 @@ cdef class FileBlock:
 
 cdef class FileReader:
     cdef int file
-    cdef object source
+    cdef readonly object source
     cdef Py_ssize_t size, done         # bytes of the file, and those that were read
     cdef Py_ssize_t step               # bytes to read at once
+    cdef readonly Py_ssize_t n_blocks  # that were read
     cdef readonly bint finished        # every byte is in a block
     cdef list separators
-    cdef bint keep, checked
+    cdef bint keep
+    cdef bint ending                   # a separator at the end starts no empty document
+    cdef readonly bint checked
     cdef Finder ends                   # finds separators
     cdef bytes held                    # the separator
     cdef const char* separator

@@ -1,9 +1,20 @@
+import numpy as np
+from numpy.typing import NDArray
+
 from bpe.corpus.blocks import Block
 
 class FileBlock:
+    size: int
+    number: int
+    begins: bool
+    closes: bool
+    def documents(self) -> tuple[memoryview, NDArray[np.int64], NDArray[np.int64]]: ...
     def block(self) -> Block: ...
 
 class FileReader:
+    source: str
+    checked: bool
+    n_blocks: int
     finished: bool
     def __init__(
         self,
@@ -14,4 +25,6 @@ class FileReader:
         keep: bool,
         strings: list[bytes],
         checked: bool,
+        ending: bool = ...,
+        step: int = ...,
     ) -> None: ...

@@ -1,9 +1,10 @@
 """Reading a text file in small blocks without the GIL.
 
-A block of 256 KB, the file's bytes that are copied to it and its ids stay in a core's cache of 1 MB, and no Python code
-runs for a block, which would take as long as its scanner. Blocks end at safe split points, as those of `reading.py`,
-which handles everything else: pipes, compressed files, replacements, other places to cut. Not here: the threads that
-read and encode blocks (`bpe/encode/_file_blocks.pyx`), or count their words (`bpe/count/_word_table.pyx`).
+A block of 256 KB, unless the caller wants larger ones, the file's bytes that are copied to it and its ids stay in a
+core's cache of 1 MB, and no Python code runs for a block, which would take as long as its scanner. Blocks end at safe
+split points, as those of `reading.py`, which handles everything else: pipes, compressed files, replacements, other
+places to cut. Not here: the threads that read and encode blocks (`bpe/encode/_file_blocks.pyx`), count their words
+(`bpe/count/_word_table.pyx`) or tally their tokens (`bpe/evaluation/tallying.py`).
 """
 
 import os
@@ -57,7 +58,7 @@ cdef class FileBlock:
         for i in range(self.found.n):
             self.add(start, self.found.rows[i].end if keep else self.found.rows[i].start)
             start = self.found.rows[i].end
-        if not keep or start < self.n:
+        if start < self.n or not (keep or (reader.ending and self.closes)):
             self.add(start, self.n)
         return 0
 
@@ -69,13 +70,19 @@ cdef class FileBlock:
         self.n_documents += 1
         return 0
 
+    def documents(self):
+        """The text, until the next block is read, and the starts and ends of the documents that `split` has found."""
+        starts = np.array(<int64_t[: self.n_documents]>self.starts)
+        return memoryview(self.buffer)[: self.n], starts, starts + <int64_t[: self.n_documents]>self.sizes
+
     def block(self):
         """The same as a `Block`, whose text must not be used after the next block was read."""
         cdef FileReader reader = self.reader
-        bounds = np.array([0, self.n], dtype=np.int64)
+        self.split(reader)
+        text, starts, ends = self.documents()
         return Block(
-            memoryview(self.buffer)[: self.n], bounds[:1], bounds[1:], reader.separators, reader.keep, reader.source,
-            self.offset, self.size, self.begins, self.closes, not reader.checked,
+            text, starts, ends, [], reader.keep, reader.source, self.offset, self.size, self.begins, self.closes,
+            not reader.checked,
         )
 
 
@@ -89,17 +96,23 @@ cdef class FileReader:
         separators, keep: as for `Block`.
         strings: what must not be cut: separators and special tokens.
         checked: whether the text must be UTF-8.
+        ending: whether a separator at the end of the file starts no empty document.
+        step: bytes to read at once.
 
     Raises:
         FormatError: for a file that must be UTF-8, and whose first bytes show that it is not text.
 
     """
 
-    def __init__(self, int file, source, Py_ssize_t size, list separators, bint keep, list strings, bint checked):
+    def __init__(
+        self, int file, source, Py_ssize_t size, list separators, bint keep, list strings, bint checked,
+        bint ending=False, Py_ssize_t step=reading.KERNEL_READ,
+    ):
         self.file, self.source, self.size = file, source, size
-        self.step = min(reading.READ, reading.KERNEL_READ)
+        self.step = min(reading.READ, step)                # READ is less in tests
         self.separators, self.keep, self.checked = list(separators), keep, checked
         self.ends = Finder(separators) if separators else None
+        self.ending = ending
         self.whole = Finder(strings)
         if separators:
             self.held = separators[0]
@@ -139,6 +152,8 @@ cdef class FileReader:
             block.size += wanted
             at = end if self.done == self.size else self.cut(block.data, searched, end, last, context)
             searched = end
+        block.number = self.n_blocks
+        self.n_blocks += 1
         self.finished = self.done == self.size
         self.n_rest = end - at
         self.rest = <byte_t*>grown(self.rest, &self.rest_room, self.n_rest, 1)

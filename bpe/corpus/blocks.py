@@ -127,9 +127,11 @@ class Block:
 
 
 def text_blocks(
-    texts: Iterable[TextLike], cut: Cut | None, *, utf8: bool = False, threads: int = 1
+    texts: Iterable[TextLike], cut: Cut | None, *, utf8: bool = False, threads: int = 1, most: int = BLOCK
 ) -> Generator[Block, None, None]:
     """Texts, each a document, in blocks for `threads` threads; with `utf8`, bytes that are not UTF-8 are an error.
+
+    A block ends after `most` bytes, or BLOCK if that is less, unless a text is longer.
 
     Raises:
         TypeError: for a single text instead of several, or an item that is neither str nor bytes.
@@ -139,6 +141,7 @@ def text_blocks(
         raise TypeError(f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{shown(texts, 20)}]")
     check_iterable("texts", texts, "an iterable of str or bytes")
     waiting: list[str | bytes] = []
+    most = min(most, BLOCK)  # BLOCK is less in tests
     size = 0
     for number, text in enumerate(texts):
         data: str | bytes
@@ -156,7 +159,7 @@ def text_blocks(
             continue
         waiting.append(data)
         size += own
-        if size >= BLOCK:
+        if size >= most:
             yield from _joined(waiting)
             waiting, size = [], 0
     yield from _joined(waiting)

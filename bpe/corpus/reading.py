@@ -200,15 +200,12 @@ class Schedule:
     Args:
         total: the number of bytes to read in all, or None if unknown.
         threads: the number of threads that take the blocks.
-        times: how many times SHARED_READ the largest are; for one thread they are at least READ.
 
     """
 
-    def __init__(self, total: int | None, threads: int, times: int = 1) -> None:
+    def __init__(self, total: int | None, threads: int) -> None:
         self._left, self._threads = total, threads
-        self._most = times * min(READ, SHARED_READ)  # READ is less in tests
-        if threads == 1:
-            self._most = max(self._most, READ)
+        self._most = READ if threads == 1 else min(READ, SHARED_READ)  # READ is less in tests
         self._next = self._most if threads == 1 else LEAST
 
     def size(self) -> int:

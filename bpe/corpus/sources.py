@@ -18,6 +18,7 @@ from bpe.corpus._file_reader import FileReader
 from bpe.corpus.blocks import Block, PathLike, Position, document_cut, overlaps, separators_of
 from bpe.corpus.listing import SourceFile, listed_sources
 from bpe.corpus.reading import (
+    KERNEL_READ,
     Buffers,
     EncodingErrors,
     EndCut,
@@ -66,6 +67,7 @@ class _Reading:
     schedule: Schedule
     tally: Tally
     uncut: list[bytes] | None
+    step: int
 
 
 class Sources:
@@ -327,12 +329,12 @@ class Sources:
 
     @overload
     def blocks(
-        self, cut: EndCut | None, threads: int, *, start: Position | None = None, times: int = 1
+        self, cut: EndCut | None, threads: int, *, start: Position | None = None
     ) -> Generator[Block, None, None]: ...
 
     @overload
     def blocks(
-        self, cut: EndCut | None, threads: int, *, uncut: list[bytes] | None
+        self, cut: EndCut | None, threads: int, *, uncut: list[bytes] | None, step: int = KERNEL_READ
     ) -> Generator[Block | FileReader, None, None]: ...
 
     def blocks(
@@ -341,8 +343,8 @@ class Sources:
         threads: int,
         *,
         start: Position | None = None,
-        times: int = 1,
         uncut: list[bytes] | None = None,
+        step: int = KERNEL_READ,
     ) -> Generator[Any, None, None]:
         """The documents in blocks for `threads` threads, from a position on. Close the generator.
 
@@ -354,9 +356,9 @@ class Sources:
             threads: the number of threads that take blocks.
             start: where to begin: `Block.resume` of a block that an earlier call gave, with any number of documents
                 more; None for the beginning.
-            times: how many times the usual size blocks of text have.
             uncut: strings that must not be cut: for a text file that needs nothing else, the generator yields a
                 `FileReader` in place of its blocks, again and again until it is finished. None for blocks only.
+            step: how many bytes a `FileReader` reads at once.
 
         Raises:
             FormatError: for a file that is not of its format, and for a bad record.
@@ -366,8 +368,8 @@ class Sources:
         """
         units = self._parts()
         plain = all(file.seekable and file.format == "text" for file in self._used())
-        schedule = Schedule(self.size if plain and start is None else None, threads, times)
-        reading = _Reading(cut, Buffers(), schedule, Tally(skipped=self.skipped), uncut)
+        schedule = Schedule(self.size if plain and start is None else None, threads)
+        reading = _Reading(cut, Buffers(), schedule, Tally(skipped=self.skipped), uncut, step)
         skip = 0
         if start is not None:
             units, skip = self._from(units, start), start.documents
@@ -438,7 +440,7 @@ class Sources:
         ending = bool(separators) and not keep and (self.separator_ends or unit.end is not None)
         cut = document_cut(separators, keep) if checks or (ending and reading.cut is None) else reading.cut
         simple = file.seekable and unit.start == 0 and unit.end is None and self.encoding_errors != "replace"
-        uncut = None if checks or ending or not simple else reading.uncut
+        uncut = None if checks or not simple else reading.uncut
         made = self._plain_blocks(file, unit, reading, cut, uncut)
         if ending:
             made = _ending(made)
@@ -451,7 +453,7 @@ class Sources:
         checked = self.encoding_errors != "strict"
         with open_stream(file, unit.start, unit.end, self.encoding_errors) as stream:
             if uncut is not None and stream.size is not None:
-                yield from self._readers(stream, file, uncut)
+                yield from self._readers(stream, file, uncut, reading.step)
                 return
             for text in self._texts(stream, file, unit, reading, cut, separators[0] if keep else b""):
                 bounds = np.array([0, len(text.text)], dtype=np.int64)
@@ -472,10 +474,20 @@ class Sources:
                     text.offset,
                 )
 
-    def _readers(self, stream: Stream, file: SourceFile, uncut: list[bytes]) -> Iterator[FileReader]:
+    def _readers(self, stream: Stream, file: SourceFile, uncut: list[bytes], step: int) -> Iterator[FileReader]:
         """A reader of a file, until it is finished."""
         strict, size = self.encoding_errors == "strict", stream.size or 0
-        reader = FileReader(stream.fileno(), file.name, size, self.separators, self.keep_separator, uncut, strict)
+        reader = FileReader(
+            stream.fileno(),
+            file.name,
+            size,
+            self.separators,
+            self.keep_separator,
+            uncut,
+            strict,
+            self.separator_ends,
+            step,
+        )
         while not reader.finished:
             yield reader
 
@@ -544,7 +556,7 @@ def _after(file: BinaryIO, start: int, separator: bytes, size: int) -> int | Non
     return None
 
 
-def _ending(blocks: Iterator[Block]) -> Generator[Block, None, None]:
+def _ending(blocks: Iterator[Any]) -> Generator[Any, None, None]:
     """The blocks of one file, without the empty document that would follow a separator at its end.
 
     A block that ends with a separator but not with a document has an empty document open. It is closed without that
@@ -556,6 +568,9 @@ def _ending(blocks: Iterator[Block]) -> Generator[Block, None, None]:
     held: Block | None = None
     fresh = False  # whether the next block begins a document, whatever it says
     for block in blocks:
+        if isinstance(block, FileReader):  # which leaves it out itself
+            yield block
+            continue
         if held is not None:
             held = _without_open(held, fresh=fresh, always=False)
             yield held

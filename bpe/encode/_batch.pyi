@@ -6,7 +6,6 @@ from numpy.typing import NDArray
 from typing_extensions import Self
 
 from bpe.base._buffers import Buffer
-from bpe.base._visitor import Visitor
 from bpe.encode._encoder import Encoder
 
 PART: int
@@ -27,6 +26,3 @@ class EncodeJob:
     def work(self) -> None: ...
     def stop(self) -> None: ...
     def result(self) -> tuple[NDArray[np.uint32], NDArray[np.int64], int]: ...
-
-class VisitJob(EncodeJob):
-    def __init__(self, encoder: Encoder, threads: int, visitor: Visitor) -> None: ...

@@ -20,7 +20,6 @@ from bpe.base._memory cimport grown
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.base._utf8 cimport UTF8_PADDING, Units, max_utf8_size, to_utf8, units_of
-from bpe.base._visitor cimport Visitor
 from bpe.encode._chunk cimport Fragment
 from bpe.encode._chunk_filler cimport feed_fragments
 from bpe.encode._encoder cimport Encoder
@@ -38,7 +37,6 @@ cdef enum:
     SEVERAL = 8               # with less text than 8 smallest parts, one thread works
     LOOKED = 1 << 14          # characters that are searched for a split point
     COPIED = 512              # bytes: shorter texts are copied into one buffer, since every end of a buffer takes time
-    VISITED = 1 << 14         # ids that a Visitor takes at once, or some more: they stay in a cache
 
 
 cdef class Worker:
@@ -373,44 +371,3 @@ cdef class EncodeJob:
             bad = int(np.searchsorted(firsts, self.unknown_at, side="right")) - 1
         ids = self.done if self.n_parts == 1 else self.delivery.taken()
         return ids, lengths, bad
-
-
-cdef class VisitJob(EncodeJob):
-    """Texts that one thread encodes, and whose ids a Visitor takes, some thousand at a time.
-
-    Args:
-        encoder, threads: as for any job; `threads` is 1.
-        visitor: a Visitor.
-
-    """
-
-    cdef Visitor visitor
-
-    def __init__(self, encoder, threads, Visitor visitor not None):
-        self.visitor = visitor
-
-    cdef bint do_next(self, Workspace space, Worker worker) except -1 nogil:
-        """Encode all texts; False if that is done."""
-        cdef Py_ssize_t start = 0, n, ended
-        cdef int64_t* lengths
-        cdef size_t first
-        cdef bint more
-        if self.begin():
-            return False
-        while start < self.n and self.unknown_at < 0:
-            n = self.feed(space, worker, start, self.n)
-            lengths = &self.counts[start + 1]
-            first, ended, more = 0, 0, True
-            while more:
-                more = self.encoder.run_chunk(space, lengths, &first)
-                if space.unknown_at >= 0:
-                    self.unknown_at = start + space.unknown_at
-                    return True
-                if space.out.n >= VISITED or not more:
-                    self.visitor.take(space.out.data, space.out.n, lengths + ended, space.feed.done - ended)
-                    ended = space.feed.done
-                    first -= space.out.n                   # before the output, for the rest of a text
-                    space.scratch.watch.next -= space.out.n
-                    space.out.n = 0
-            start += n
-        return True

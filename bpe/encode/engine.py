@@ -25,8 +25,9 @@ from bpe.batch import TokenBatch
 from bpe.corpus.blocks import Block, document_cut, safe_cut
 from bpe.corpus.reading import EndCut
 from bpe.encode import _encoder as core
-from bpe.encode._batch import EncodeJob, VisitJob
+from bpe.encode._batch import EncodeJob
 from bpe.encode._file_blocks import BlockJob
+from bpe.encode._visits import visit
 from bpe.encode.words import WordModel
 from bpe.errors import error_context, shown
 from bpe.merge._dropout import Dropout
@@ -426,11 +427,7 @@ class Engine:
             batch = self.encode_documents(buffer, starts, ends, 1)
             visitor.visit(batch.ids, batch.offsets)
             return
-        job = VisitJob(self.kernel, 1, visitor)
-        job.add_documents(buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
-        job.prepare()
-        job.work()
-        *_, bad = job.result()
+        bad = visit(self.kernel, visitor, buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends))
         if bad >= 0:
             self.refuse_unknown(buffer[int(starts[bad]) : int(ends[bad])])
 

@@ -66,17 +66,17 @@ COLUMNS = (
     "aligned_ideal",
 )
 #: Tokens of more bytes have no length of their own in the table of counts.
-LONGEST = 255
+LONGEST = 1023
 
 cdef enum:
-    COUNT_BITS = 24
+    COUNT_BITS = 22
     MOST = (1 << COUNT_BITS) - 1       # tokens until counts are moved to the totals
     N_COLUMNS = 17
     AHEAD = 160               # tokens; 64 are too few for a table beyond the L2 cache: 10% more time
     TOGETHER = 8              # tokens between checks of the window
     WINDOW = 4096             # bytes of text whose masks are compared at once: 64 blocks
     BLOCKS = WINDOW // 64
-    MARGIN = TOGETHER * 256   # bytes after a window in which its last tokens may begin
+    MARGIN = TOGETHER * 1024  # bytes after a window in which its last tokens may begin
 
 cdef struct Block:            # masks of 64 bytes
     uint64_t starts           # of characters

@@ -8,27 +8,24 @@ held as wholes. Not here: reading (`bpe/corpus`), encoding (`adapters.py`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bpe.base._aho_corasick import Finder
-from bpe.corpus.blocks import Block, document_cut, text_blocks
+from bpe.corpus._file_reader import FileReader
+from bpe.corpus.blocks import Block, document_cut, safe_cut, text_blocks
 from bpe.corpus.documents import arrow_documents, row_blocks
-from bpe.corpus.reading import EncodingErrors, EndCut
+from bpe.corpus.reading import EncodingErrors
 from bpe.corpus.sources import Sources
+from bpe.encode._visits import CommonCuts
 from bpe.errors import check_iterable, shown, typed
 from bpe.evaluation.adapters import Adapter, OwnAdapter
 
-#: White space that a long document may be cut next to.
-_WHITE = frozenset(b" \t\n\v\f\r")
-#: How many times the usual size blocks have: with 1, evaluating takes up to a tenth longer, in Python for each block.
-_TIMES = 8
-#: A longer rest of a document, in bytes, goes into the block that it begins in: it would be copied twice.
-_REST = 1 << 16
-#: How far before the end of a block a cut is searched, how far after it a tokenizer looks, and how many are tried.
-_TRIES, _AHEAD = 64, 64
+#: The bytes of a file that are read at once: with fewer, Python's work for each block takes up to a tenth of the time.
+_STEP = 1 << 20
+#: The bytes of texts that are joined at once: they stay in a cache.
+_JOINED = 1 << 19
 
 
 @dataclass
@@ -51,15 +48,18 @@ class Corpus:
         """The bytes of its text, about; None if unknown."""
         return None if self.sources is None else self.sources.text_size
 
-    def blocks(self, adapters: Sequence[Adapter], threads: int) -> Iterator[Block]:
-        """Its documents in blocks."""
+    def blocks(self, cuts: CommonCuts | None, threads: int) -> Iterator[Block | FileReader]:
+        """Its documents in blocks, and plain text files as readers of blocks; without `cuts`, whole documents."""
         if self.sources is not None:
             sources = self.sources.ending()
-            return sources.blocks(end_cut(sources, adapters), threads, times=_TIMES)
+            if cuts is None:
+                return sources.blocks(document_cut(sources.separators, sources.keep_separator), threads)
+            uncut = sources.separators if sources.regular else None
+            return sources.blocks(safe_cut(cuts.last, sources.separators), threads, uncut=uncut, step=_STEP)
         rows = arrow_documents(self.texts)
         if rows is not None:
             return row_blocks(rows, None, utf8=False, threads=threads)
-        return text_blocks(self.texts, None, threads=threads)
+        return text_blocks(self.texts, None, threads=threads, most=_JOINED)
 
 
 def corpora_of(
@@ -113,58 +113,11 @@ def _check_texts(name: str, value: Any) -> None:
     check_iterable(label, value, "an iterable of str or bytes")
 
 
-def end_cut(sources: Sources, adapters: Sequence[Adapter]) -> EndCut | None:
-    """Where a block may end: after a document, or within a long one where no tokenizer and no word is cut."""
-    at_documents = document_cut(sources.separators, sources.keep_separator)
-    lasts: list[Callable[[memoryview, int], int]] = []
+def common_cuts(adapters: Sequence[Adapter]) -> CommonCuts | None:
+    """Where documents may be cut: where no tokenizer and no word is. None if some tokenizer allows no cut."""
     for adapter in adapters:
         if not (isinstance(adapter, OwnAdapter) and adapter.direct and adapter.engine.cuts_documents(frozenset())):
-            return at_documents
+            return None
         if adapter.engine.specials.always:
-            return at_documents
-        lasts.append(adapter.engine.last_cut)
-    finder = Finder(sources.separators)
-
-    def cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
-        found = at_documents(buffer, low, end) if at_documents is not None else None
-        if found is not None and end - found[1] <= _REST:
-            return found
-        with memoryview(buffer) as whole, whole[:end] as text:
-            at = common_cut(text, low if found is None else found[1], lasts, finder.longest)
-            if at is None or finder.crosses(text, at):
-                return found
-        return at, at
-
-    return cut
-
-
-def common_cut(
-    text: memoryview, low: int, lasts: Sequence[Callable[[memoryview, int], int]], margin: int
-) -> int | None:
-    """A position after `low` where every tokenizer may cut, next to white space; None if none is found soon.
-
-    `margin` bytes before the end are left alone: the text may end within a separator.
-    """
-    limit = len(text) - margin - _AHEAD
-    for _ in range(_TRIES):
-        if limit <= low:
             return None
-        with text[:limit] as part:
-            at = lasts[0](part, low)
-        if at <= low:
-            return None
-        near_space = text[at - 1] in _WHITE or text[at] in _WHITE
-        if near_space and all(_is_cut(text, at, last) for last in lasts[1:]):
-            return at
-        limit = at
-    return None
-
-
-def _is_cut(text: memoryview, at: int, last: Callable[[memoryview, int], int]) -> bool:
-    """Whether a tokenizer allows a cut at a position."""
-    for ahead in range(1, _AHEAD):
-        with text[: at + ahead] as part:
-            found = last(part, at - 1)
-        if found >= at:
-            return found == at
-    return False
+    return CommonCuts([adapter.engine.kernel for adapter in adapters if isinstance(adapter, OwnAdapter)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -117,15 +118,45 @@ def with_interval(result: CorpusResult, name: str, how: str) -> str:
     return f"{text} [{written(range_[0], how)}, {written(range_[1], how)}]"
 
 
-def lines_of(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of cells as lines; the first column to the left, the others to the right."""
+def lines_of(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
+    """Rows of cells as lines; the first column to the left, the others to the right.
+
+    If they need more than `width` columns, intervals go below their values, and then some columns below the others.
+
+    >>> rows = [["", "a", "b"], ["bytes", "1.5 [1.2, 1.7]", "2.5"]]
+    >>> print("\\n".join(lines_of(rows, 22)))
+                    a    b
+    bytes         1.5  2.5
+           [1.2, 1.7]
+    """
     widths = [max(width_of(row[column]) for row in rows) for column in range(len(rows[0]))]
+    if width is not None and sum(widths) + 2 * len(widths) - 2 > width:
+        folded = _folded(rows)
+        if len(folded) > len(rows):
+            return lines_of(folded, width)
+        if len(widths) > 2:
+            most = 2
+            while sum(widths[: most + 1]) + 2 * most <= width:
+                most += 1
+            parts = [row[:most] for row in rows], [[row[0], *row[most:]] for row in rows]
+            return [*lines_of(parts[0], width), "", *lines_of(parts[1], width)]
     found = []
     for row in rows:
         cells = [row[0] + " " * (widths[0] - width_of(row[0]))]
         cells += [" " * (width - width_of(cell)) + cell for cell, width in zip(row[1:], widths[1:], strict=True)]
         found.append("  ".join(cells).rstrip())
     return found
+
+
+def _folded(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The rows with intervals in rows of their own."""
+    found = []
+    for heading, *cells in rows[1:]:
+        parts = [cell.partition(" [") for cell in cells]
+        found.append([heading, *(value for value, _, _ in parts)])
+        if any(interval for _, _, interval in parts):
+            found.append(["", *(f"[{interval}" if interval else "" for _, _, interval in parts)])
+    return [list(rows[0]), *found]
 
 
 def width_of(text: str) -> int:
@@ -135,8 +166,11 @@ def width_of(text: str) -> int:
     )
 
 
-def table(evaluation: Evaluation) -> str:
-    """The whole evaluation: all corpora together, then the metrics of BY_CORPUS, then the comparison."""
+def table(evaluation: Evaluation, width: int | None = None) -> str:
+    """The whole evaluation: all corpora together, then the metrics of BY_CORPUS, then the comparison.
+
+    It fits in `width` columns, if that is possible.
+    """
     results = evaluation.results
     dicts = [result.to_dict() for result in results]
     total = results[0].total
@@ -152,14 +186,16 @@ def table(evaluation: Evaluation) -> str:
         f"{total.documents:,} document{'' if total.documents == 1 else 's'}"
         + (f", {len(evaluation.corpora)} corpora" if evaluation.corpora else "")
     ]
-    parts = ["\n".join([*what, "", *lines_of(rows)])]
+    parts = ["\n".join([*what, "", *lines_of(rows, width)])]
     if evaluation.corpora:
         parts += [
-            _by_corpus(evaluation, heading, name, how)
+            _by_corpus(evaluation, heading, name, how, width)
             for heading, name, how in ROWS
             if name in BY_CORPUS and _shown(name, results)
         ]
-    parts += comparison(evaluation)
+    for sentences in comparison(evaluation):
+        lines = sentences.split("\n")
+        parts.append("\n".join(lines if width is None else [textwrap.fill(line, width) for line in lines]))
     if total.draws is None and evaluation.resamples:
         parts.append(
             "No intervals: they need at least two documents (for files, --per-line or, for example, "
@@ -173,12 +209,12 @@ def _shown(name: str, results: Sequence[TokenizerResult]) -> bool:
     return name != "normalized_sequence_length" or len(results) > 1
 
 
-def _by_corpus(evaluation: Evaluation, heading: str, name: str, how: str) -> str:
+def _by_corpus(evaluation: Evaluation, heading: str, name: str, how: str, width: int | None) -> str:
     rows = [[heading, *(result.name for result in evaluation.results)]]
     for corpus in evaluation.corpora:
         cells = [with_interval(result.corpora[corpus], name, how) for result in evaluation.results]
         rows.append([f"  {corpus}", *cells])
-    return "\n".join(lines_of(rows))
+    return "\n".join(lines_of(rows, width))
 
 
 def comparison(evaluation: Evaluation) -> list[str]:

@@ -7,7 +7,7 @@ of the blocks, so that figures do not depend on the threads. Not here: metrics (
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.threads import in_order, shared_out
-from bpe.base.utf8 import utf8_error
+from bpe.base.utf8 import Bytes, utf8_error
+from bpe.corpus._file_reader import FileBlock, FileReader
 from bpe.corpus.blocks import Block
+from bpe.encode._visits import CommonCuts
 from bpe.errors import error_context
 from bpe.evaluation._tally import COLUMNS, TokenTally
 from bpe.evaluation.adapters import Adapter
-from bpe.evaluation.corpora import Corpus
+from bpe.evaluation.corpora import Corpus, common_cuts
 from bpe.evaluation.grouping import Groups
 
 #: The column of each sum of a document.
@@ -75,14 +77,18 @@ def tallies_of(
         threads = 1
     open_rows: list[NDArray[np.float64]] | None = None  # of a document that continues in the next block
 
-    def work(numbered: tuple[int, Block]) -> tuple[int, _Done]:
+    cuts = common_cuts(adapters)
+
+    def work(numbered: tuple[int, Block | FileReader]) -> tuple[int, _Done] | None:
         number, block = numbered
+        if isinstance(block, FileReader):
+            return _tally_next(block, number, cuts, adapters, tables)
         return number, _tally_block(block, adapters, tables)
 
     # An iterable may belong to the caller's thread, and only that thread may wait for a pipe (Ctrl-C).
     share = shared_out if corpus.sources is not None and corpus.sources.regular else in_order
-    with closing(corpus.blocks(adapters, threads)) as blocks:  # type: ignore[type-var]
-        for done in _in_block_order(share(work, enumerate(blocks), threads)):
+    with closing(corpus.blocks(cuts, threads)) as blocks:  # type: ignore[type-var]
+        for done in _in_block_order(share(work, _numbered(blocks), threads)):
             open_rows = _add(groups, done, open_rows)
             advance(done.size)
     if open_rows is not None:
@@ -91,12 +97,25 @@ def tallies_of(
     return [Tally(counts, own) for counts, own in zip(tables.counts(), groups, strict=True)]
 
 
-def _in_block_order(found: Iterator[tuple[int, _Done]]) -> Iterator[_Done]:
+def _numbered(blocks: Iterable[Block | FileReader]) -> Iterator[tuple[int, Block | FileReader]]:
+    """The blocks with their numbers; a reader, which comes again and again, with that of its first block."""
+    number, last = 0, None
+    for block in blocks:
+        if last is not None and block is not last:
+            number += last.n_blocks  # all of them have been read by now
+        last = block if isinstance(block, FileReader) else None
+        yield number, block
+        if last is None:
+            number += 1
+
+
+def _in_block_order(found: Iterator[tuple[int, _Done] | None]) -> Iterator[_Done]:
     """The results in the order of their blocks."""
     waiting: dict[int, _Done] = {}
     following = 0
-    for number, done in found:
-        waiting[number] = done
+    for numbered in found:
+        if numbered is not None:  # else another thread has read the rest of a file
+            waiting[numbered[0]] = numbered[1]
         while following in waiting:
             yield waiting.pop(following)
             following += 1
@@ -126,7 +145,7 @@ def _add(
 
 
 class _Tables:
-    """For each thread, a tally for each tokenizer."""
+    """For each thread, a tally for each tokenizer, and memory for a block."""
 
     def __init__(self, adapters: Sequence[Adapter], mode: int) -> None:
         self._adapters, self._mode = adapters, mode
@@ -134,13 +153,14 @@ class _Tables:
         self._all: list[list[TokenTally]] = []
         self._lock = threading.Lock()
 
-    def own(self) -> list[TokenTally]:
+    def own(self) -> tuple[list[TokenTally], FileBlock]:
         """Those of this thread."""
-        found: list[TokenTally] | None = getattr(self._local, "found", None)
+        found: tuple[list[TokenTally], FileBlock] | None = getattr(self._local, "found", None)
         if found is None:
-            found = self._local.found = [TokenTally(each.lengths, self._mode) for each in self._adapters]
+            tallies = [TokenTally(each.lengths, self._mode) for each in self._adapters]
+            found = self._local.found = tallies, FileBlock()
             with self._lock:
-                self._all.append(found)
+                self._all.append(tallies)
         return found
 
     def counts(self) -> list[NDArray[np.int64]]:
@@ -159,15 +179,44 @@ def _tally_block(block: Block, adapters: Sequence[Adapter], tables: _Tables) -> 
     block.check()
     starts, ends = block.documents(empty=True)
     valid = not block.checked or utf8_error(block.text) is None
-    rows = []
-    for adapter, tally in zip(adapters, tables.own(), strict=True):
-        tally.begin(block.text, starts, ends, valid)
-        try:
-            with error_context(block.source or adapter.name):
-                adapter.tally(block.text, starts, ends, tally)
-        finally:
-            tally.end()
-        rows.append(tally.rows)
+    rows = _tally(block.text, starts, ends, valid, block.source, adapters, tables)
     done = _Done(rows, block.begins, block.closes, len(block.text))
     block.release()
     return done
+
+
+def _tally_next(
+    reader: FileReader, first: int, cuts: CommonCuts | None, adapters: Sequence[Adapter], tables: _Tables
+) -> tuple[int, _Done] | None:
+    """The same for the next block of a file, with its number; None if there is none. Block 0 has the number `first`."""
+    block = tables.own()[1]
+    if cuts is None or not cuts.read(reader, block):
+        return None
+    text, starts, ends = block.documents()
+    done = _Done([], block.begins, block.closes, len(text))
+    number = first + block.number
+    valid = reader.checked or utf8_error(text) is None
+    done.rows = _tally(text, starts, ends, valid, reader.source, adapters, tables)
+    return number, done
+
+
+def _tally(
+    text: Bytes,
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    valid: bool,
+    source: str,
+    adapters: Sequence[Adapter],
+    tables: _Tables,
+) -> list[NDArray[np.float64]]:
+    """Encode and tally documents for each tokenizer; the sums of each."""
+    rows = []
+    for adapter, tally in zip(adapters, tables.own()[0], strict=True):
+        tally.begin(text, starts, ends, valid)
+        try:
+            with error_context(source or adapter.name):
+                adapter.tally(text, starts, ends, tally)
+        finally:
+            tally.end()
+        rows.append(tally.rows)
+    return rows

@@ -19,7 +19,7 @@ ALL = "all texts"
 def metrics(facts: Mapping[str, Facts], name: str = "metrics") -> Html:
     """The main metrics, and the others to unfold; a column for each tokenizer."""
     main, others = (keys_of(facts, main=main) for main in (True, False))
-    shown = scrolled(name, metrics_table(facts, main)) if main else ""
+    shown = scrolled(name, metrics_table(facts, main), whole=True) if main else ""
     more = scrolled(f"more {name}", metrics_table(facts, others)) if others else ""
     unfolded = f"<details><summary>{len(others)} more metrics</summary>{more}</details>" if more else ""
     return Html(shown + unfolded)

@@ -11,9 +11,10 @@ def section(name: str, title: str, *body: str) -> Html:
     return Html(f'<section id="{name}"><h2>{escaped(title)}</h2>{content}</section>' if content else "")
 
 
-def scrolled(label: str, content: str) -> Html:
-    """Content in a box that scrolls, also with the keyboard."""
-    return Html(f'<div class="scroll" tabindex="0" role="group" aria-label="{escaped(label)}">{content}</div>')
+def scrolled(label: str, content: str, *, whole: bool = False) -> Html:
+    """Content in a box that scrolls, also with the keyboard; if it is `whole`, only sideways."""
+    kind = "scroll whole" if whole else "scroll"
+    return Html(f'<div class="{kind}" tabindex="0" role="group" aria-label="{escaped(label)}">{content}</div>')
 
 
 def panel(title: str, *body: str) -> Html:

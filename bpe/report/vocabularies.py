@@ -97,7 +97,7 @@ def scripts_table(scripts: Mapping[str, Mapping[str, int]]) -> Html:
         if any(each[script] for each in scripts.values())
     ]
     caption = "tokens of the vocabulary, by the first script that they hold"
-    return scrolled("tokens by script", table(["letters of", *scripts], rows, caption=caption))
+    return scrolled("tokens by script", table(["letters of", *scripts], rows, caption=caption), whole=True)
 
 
 def extremes(tokenizers: Mapping[str, Subject], counts: Counts) -> Html:

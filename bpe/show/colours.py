@@ -77,5 +77,7 @@ def render(tokens: Iterable[bytes | str], *, colour: bool) -> str:
 def _in_clusters(spelled: str, pieces: list[Piece]) -> str:
     """A token as its grapheme clusters are drawn, or as it is spelled if it has hidden characters or single bytes."""
     if any(piece.kind in ("bytes", "hidden") for piece in pieces):
+        if any(piece.text in ("VS15", "VS16") for piece in pieces):  # without the character that they select a form of
+            spelled = spelled.replace("\ufe0e", r"\xef\xb8\x8e").replace("\ufe0f", r"\xef\xb8\x8f")
         return DOTTED_CIRCLE * (unicodedata.category(spelled[0])[0] == "M") + spelled
     return "".join([piece.text for piece in pieces]).replace("\\", "\\\\")

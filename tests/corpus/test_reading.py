@@ -643,4 +643,3 @@ def test_sizes_of_reads() -> None:
     assert sizes[0] == sizes[-1] == reading.LEAST
     assert max(sizes) == reading.SHARED_READ
     assert sizes == sorted(sizes[:top]) + sorted(sizes[top:], reverse=True)
-    assert reading.Schedule(None, 1, 8).size() == 8 * reading.SHARED_READ

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gzip
 import json
 import math
 import pickle
@@ -180,36 +181,67 @@ def test_an_iterable_is_read_by_the_callers_thread(tok: bpe.Tokenizer, monkeypat
     assert found.to_dict() == bpe.evaluate(tok, texts=list(CORPUS[:4]) * 500, threads=1).to_dict()
 
 
-def test_long_documents_are_cut(tok: bpe.Tokenizer, other: bpe.Tokenizer, tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text("low lower lowest\n" * 200)
-    sources = bpe.Sources(path)
-    cut = corpora.end_cut(sources, [adapt(tok), adapt(other)])
-    assert cut is not None
-    data = bytearray(path.read_bytes())
-    at = cut(data, 0, len(data))
-    assert at is not None
-    assert 0 < at[0] < len(data)
-    assert corpora.end_cut(sources, [adapt(tok), adapt(bpe.train(texts=["ab"], num_merges=1, model="char"))]) is None
+def common_cuts(*tokenizers: bpe.Tokenizer) -> Any:
+    return corpora.common_cuts([adapt(each) for each in tokenizers])
 
 
-def test_a_long_document_continues_in_the_next_block(tok: bpe.Tokenizer, other: bpe.Tokenizer, tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    long = "low lower lowest\n\n" * 8000
-    for separator, rest, cuts_document in (("<doc>", long, True), ("<doc>", "low " * 99, False), ("\n\n", long, False)):
-        path.write_text(f"low{separator}{rest}")
-        sources = bpe.Sources(path, separator=separator)
-        cut = corpora.end_cut(sources, [adapt(tok), adapt(other)])
-        assert cut is not None
-        data = bytearray(path.read_bytes())
-        found = cut(data, 0, len(data))
-        assert found is not None
-        assert (found[0] == found[1]) is cuts_document
-        assert found[0] == data.rindex(separator.encode()) if not cuts_document else len(data) - found[0] < 1000
-        parts = path.read_text().split(separator)
+def test_documents_are_cut_where_every_tokenizer_allows_it_and_no_word_is_cut(
+    tok: bpe.Tokenizer, other: bpe.Tokenizer
+) -> None:
+    texts = ["low lower lowest\n" * 200, "".join(CORPUS) * 20, "吾輩は猫である。\n" * 99, "nowhitespace" * 99]
+    whole = bpe.train(texts=["low lower"], vocab_size=260, pretokenizer="o200k")
+    for text in texts:
+        data = text.encode()
+        for group in ((tok,), (tok, other), (other, whole, tok)):
+            for end in range(len(data), max(len(data) - 300, 0), -7):
+                at = common_cuts(*group).last(data[:end], 5)
+                assert 5 <= at < end
+                if at > 5:
+                    assert data[at - 1 : at].isspace() or data[at : at + 1].isspace()
+                for each in group if at > 5 else ():
+                    assert [*each.encode(data[:at]), *each.encode(data[at:])] == each.encode(data).tolist()
+            assert (at == 5) is (text == texts[-1])
+
+
+def test_some_tokenizers_allow_no_cut(tok: bpe.Tokenizer) -> None:
+    assert common_cuts(tok, bpe.train(texts=["ab"], num_merges=1, model="char")) is None
+    assert common_cuts(tok, bpe.train(texts=["ab"], num_merges=1, normalizer="nfc")) is None
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("step", [64, 1 << 20])
+def test_a_document_that_continues_in_other_blocks_has_the_same_metrics(
+    tok: bpe.Tokenizer, other: bpe.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, step: int
+) -> None:
+    """From plain files, which a kernel reads, and from compressed ones; an empty document at the end is none."""
+    monkeypatch.setattr(corpora, "_STEP", step)
+    long = "low lower lowest\n\n" * 4000
+    for separator, rest in (
+        ("<doc>", long),
+        ("<doc>", "low " * 99),
+        ("\n\n", long),
+        ("<doc>", "".join(CORPUS) + "<doc><doc>x<doc>"),
+        ("<doc>", "<doc>"),
+    ):
+        text = f"low{separator}{rest}"
+        plain, packed = tmp_path / "a.txt", tmp_path / "a.txt.gz"
+        plain.write_text(text)
+        packed.write_bytes(gzip.compress(text.encode()))
+        parts = text.split(separator)
         parts = parts[:-1] if parts[-1] == "" else parts
-        expected = bpe.evaluate([tok, other], texts=parts).to_dict()
-        assert bpe.evaluate([tok, other], files=path, separator=separator).to_dict() == expected
+        expected = bpe.evaluate([tok, other], texts=parts * 2).to_dict()
+        for files in ([plain, plain], [packed, plain], [plain, packed]):
+            found = bpe.evaluate([tok, other], files=files, separator=separator, threads=threads)
+            assert found.to_dict() == expected
+
+
+def test_a_file_that_is_not_utf8_is_refused(tok: bpe.Tokenizer, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"low lower " * 99 + b"\xff low")
+    with pytest.raises(bpe.FormatError, match=r"a.txt.*not UTF-8"):
+        bpe.evaluate(tok, files=path)
+    found = bpe.evaluate(tok, files=path, encoding_errors="bytes").to_dict()
+    assert found == bpe.evaluate(tok, texts=[path.read_bytes()]).to_dict()
 
 
 def test_only_parallel_corpora_have_premiums(tok: bpe.Tokenizer) -> None:

@@ -110,3 +110,11 @@ def test_no_color_is_read_from_the_environment(monkeypatch):
 
 def test_spell_without_marks_leaves_spaces():
     assert spell(b" a|\xc2\xb7", mark_spaces=False) == " a|·"
+
+
+def test_a_selector_without_its_character_is_spelled_on_a_terminal() -> None:
+    """It would be invisible; with its character, in one token, it is drawn as it is."""
+    coloured = render(["1", "\ufe0f", "\u20e3", "❤\ufe0f", "a\ufe0e\n"], colour=True)
+    shown = [part.partition("m")[2] for part in coloured.split("\x1b[38")[1:]]
+    shown = [part.removesuffix("\x1b[0m") for part in shown]
+    assert shown[:4] == ["1", r"\xef\xb8\x8f", "◌\u20e3", "❤\ufe0f"]
