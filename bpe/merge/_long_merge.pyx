@@ -107,7 +107,7 @@ cdef Py_ssize_t merge_window(
         return tokens_of(&row, tokens)
     for i in range(size):
         tokens[i] = ids[text[i]] if text != NULL else ids[i]
-    merge_with_heap(merges, tokens, merge_in_passes(merges, tokens, size, scratch, out.n), scratch, out)
+    merge_with_heap(merges, tokens, merge_in_passes(merges, tokens, size, scratch, out.n), scratch, out, NULL)
     n = out.n - base
     memcpy(tokens, out.data + base, n * sizeof(token_t))
     out.n = base
