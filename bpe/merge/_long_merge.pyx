@@ -33,7 +33,7 @@ from bpe.merge._merging cimport (
     row_of_symbols,
     tokens_of,
 )
-from bpe.merge._origins cimport NO_LIMIT, Origins
+from bpe.merge._origins cimport Origins, is_valid_pair
 from libc.string cimport memcpy
 
 cdef enum:
@@ -65,7 +65,7 @@ cdef bint merge_windows(
         last = out.data[out.n - 1] if out.n > base else NO_TOKEN
         if (
             last != NO_TOKEN and tokens[0] != NO_TOKEN
-            and not origins.is_valid_pair(merges, last, tokens[0], NO_LIMIT)
+            and not is_valid_pair(merges, origins.parts, last, tokens[0], NO_TOKEN)
         ):
             out.n -= 1
             at -= symbols_in(origins, last)
