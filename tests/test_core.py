@@ -19,7 +19,7 @@ from bpe.merge._merge_table import MergeTable
 from bpe.vocab.vocabulary import NO_TOKEN
 
 TYPES = Path(bpe.__file__).parent / "base" / "_types.pxd"
-DTYPES = {"token_t": np.uint32, "rank_t": np.uint32, "count_t": np.int64, "cell_t": np.uint32, "byte_t": np.uint8}
+DTYPES = {"token_t": np.uint32, "count_t": np.int64, "cell_t": np.uint32, "byte_t": np.uint8}
 
 
 def test_c_types_are_the_dtypes_of_the_arrays() -> None:

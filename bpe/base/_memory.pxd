@@ -17,21 +17,13 @@ cdef extern from *:
     #define bpe_prefetch(address) ({ __builtin_prefetch(address); __asm__ volatile(""); })
     #define bpe_add_overflows(a, b, sum) __builtin_add_overflow(a, b, sum)
     #define bpe_mul_overflows(a, b, product) __builtin_mul_overflow(a, b, product)
-    static inline uint64_t bpe_mix(uint64_t a, uint64_t b) {
-    #if defined(__SIZEOF_INT128__)
-        unsigned __int128 product = (unsigned __int128)a * b;
-        return (uint64_t)product ^ (uint64_t)(product >> 64);
-    #else
-        uint64_t x = (a ^ (b >> 32)) * 0x9E3779B97F4A7C15ull;
-        x ^= (x >> 29) ^ (b * 0xD6E8FEB86659FD93ull);
-        return x ^ (x >> 32);
-    #endif
-    }
     """
     void prefetch "bpe_prefetch"(const void* address) nogil
     bint add_overflows "bpe_add_overflows"(long long a, long long b, long long* total) nogil
     bint mul_overflows "bpe_mul_overflows"(long long a, long long b, long long* product) nogil
-    uint64_t mix "bpe_mix"(uint64_t a, uint64_t b) nogil
+
+cdef extern from "bpe/base/_mix.h" nogil:
+    uint64_t mix "bpe_mix"(uint64_t a, uint64_t b)
 
 cdef enum:
     INLINE_BYTES = 15         # a key of at most this many bytes fits a Key

@@ -6,7 +6,6 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 ctypedef uint32_t token_t     # a token id: vocabularies go up to 2**31
-ctypedef uint32_t rank_t      # a merge's place in the list; lower is applied first
 ctypedef int64_t count_t      # occurrences: a corpus of 20 GB has pairs beyond 2**31
 ctypedef uint32_t cell_t      # a place in the trainer's symbol array, which is refused beyond 2**32 - 2 cells
 ctypedef uint8_t byte_t       # a byte of UTF-8 (or of anything else)

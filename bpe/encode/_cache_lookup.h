@@ -1,6 +1,7 @@
 /* Looking up many short words in the front table of a word cache, and writing ids, with vector instructions.
  *
  * A line of the table is four keys and their four values, 64 bytes. base/_cpu.pyx chooses the version of each function.
+ * Only looking up has one for AVX-512: without it English takes 1.08, Python code 1.11 of the time (o200k, Zen 4).
  */
 #ifndef BPE_LOOKUP_H
 #define BPE_LOOKUP_H
@@ -376,46 +377,6 @@ BPE_AVX512 static void bpe_look_up_avx512(const bpe_run *run, const bpe_line *li
     out->n_missed = found.n_missed;
     out->n_others = found.n_others;
 }
-
-/* Eight values with one compression; in a group with spilled ids, the values between those. */
-BPE_AVX512 static size_t bpe_emit_avx512(const uint64_t *value, size_t n, const uint32_t *spilled, uint32_t **out) {
-    uint32_t *to = *out;
-    for (size_t i = 0; i < n; i += 8) {
-        uint32_t all = n - i < 8 ? ((uint32_t)1 << 2 * (n - i)) - 1 : 0xFFFF;
-        __m512i ids = _mm512_maskz_loadu_epi32((__mmask16)all, value + i);
-        uint32_t inline_ids = _mm512_test_epi32_mask(ids, ids), spilled_ids = ~inline_ids & all & 0x5555;
-        ids = _mm512_sub_epi32(ids, _mm512_set1_epi32(1));
-        while (spilled_ids) {
-            uint32_t first = spilled_ids & -spilled_ids, before = inline_ids & (first - 1);
-            size_t k = i + ((size_t)__builtin_ctz(spilled_ids) >> 1);
-            _mm512_storeu_si512((void *)to, _mm512_maskz_compress_epi32((__mmask16)before, ids));
-            to += __builtin_popcount(before);
-            if (!bpe_emit_spilled(value[k], spilled, &to)) {
-                *out = to;
-                return k;
-            }
-            inline_ids &= ~(4 * first - 1);
-            spilled_ids &= spilled_ids - 1;
-        }
-        _mm512_storeu_si512((void *)to, _mm512_maskz_compress_epi32((__mmask16)inline_ids, ids));
-        to += __builtin_popcount(inline_ids);
-    }
-    *out = to;
-    return n;
-}
-
-BPE_AVX512 static size_t bpe_count_three_byte_chars_avx512(const uint8_t *text, size_t n) {
-    size_t count = 0, i = 0;
-    uint64_t has_ff = 0;
-    for (; i < n; i += 64) {
-        __mmask64 all = n - i < 64 ? ((uint64_t)1 << (n - i)) - 1 : ~(uint64_t)0;
-        __m512i bytes = _mm512_maskz_loadu_epi8(all, text + i);
-        __m512i lead = _mm512_sub_epi8(bytes, _mm512_set1_epi8((char)0xE0));
-        count += (size_t)__builtin_popcountll(_mm512_cmplt_epu8_mask(lead, _mm512_set1_epi8(16)));
-        has_ff |= _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(-1));
-    }
-    return has_ff ? n + 1 : count;
-}
 #endif
 
 static bpe_look_up_t bpe_look_up = bpe_look_up_plain;
@@ -434,11 +395,7 @@ static void bpe_use_level_look_up(int level) {
         bpe_emit = bpe_emit_avx2;
         bpe_count_three_byte_chars = bpe_count_three_byte_chars_avx2;
     }
-    if (level >= 3) {
-        bpe_look_up = bpe_look_up_avx512;
-        bpe_emit = bpe_emit_avx512;
-        bpe_count_three_byte_chars = bpe_count_three_byte_chars_avx512;
-    }
+    if (level >= 3) bpe_look_up = bpe_look_up_avx512;
 #endif
     (void)level;
 }

@@ -16,6 +16,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "bpe/base/_mix.h"
+
 /* A word of at most 16 bytes: its bytes as two numbers, padded with 0xFF. */
 typedef struct {
     uint64_t lo;    /* 0 while the entry is free */
@@ -73,17 +75,8 @@ enum { BPE_PROBED_LINES = 8 }; /* a word is in a later one only if the earlier o
 #define BPE_ADD(field, n) __atomic_fetch_add(&(field), (n), __ATOMIC_RELAXED)
 #define BPE_CLAIM(field, old, x) __atomic_compare_exchange_n(&(field), &(old), (x), 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
 
-/* A wyhash-style mix: the two halves of a product of 128 bits, combined. */
 static inline uint64_t bpe_hash_word(uint64_t lo, uint64_t hi) {
-    uint64_t a = lo ^ 0x9E3779B97F4A7C15ull, b = hi ^ 0xD6E8FEB86659FD93ull;
-#if defined(__SIZEOF_INT128__)
-    unsigned __int128 product = (unsigned __int128)a * b;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-#else
-    uint64_t x = (a ^ (b >> 32)) * 0x9E3779B97F4A7C15ull;
-    x ^= (x >> 29) ^ (b * 0xD6E8FEB86659FD93ull);
-    return x ^ (x >> 32);
-#endif
+    return bpe_mix(lo ^ 0x9E3779B97F4A7C15ull, hi ^ 0xD6E8FEB86659FD93ull);
 }
 
 /* The value that one of a line's two wide entries has for a word, or 0.

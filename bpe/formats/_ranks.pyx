@@ -16,7 +16,8 @@ from bpe.base._bounds cimport check_offsets
 from bpe.base._memory cimport grown, mix, prefetch
 from bpe.base._pages cimport release, zeroed
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
-from bpe.merge._merge_table cimport Merges, MergeTable, find_pair, pair_hash
+from bpe.merge._merge_table cimport Merges, MergeTable, pair_hash
+from bpe.merge._origins cimport TokenParts, is_valid_pair
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
@@ -52,13 +53,13 @@ cdef struct TokenSplit:       # of a token into two parts that may both be token
     uint64_t left             # key of the left part
     uint64_t right
 
-cdef struct MergedPair:       # the two tokens that a token is merged from; -1, -1 for a byte and an unreachable token
+cdef struct MergedPair:       # two tokens that make a third
     int left
     int right
 
 cdef struct FoundMerges:
     const Merges* pairs       # a pair's value is token << 32 | token, less than NO_MERGE
-    MergedPair* pair_of       # by token
+    TokenParts* parts         # by token; of `order` 0 for a byte and an unreachable token, and of no `size`
 
 cdef struct SplitWork:        # for one token; three are in progress to hide memory latency
     TokenSplit* splits        # room for one per byte of the longest token, as in `pairs`
@@ -263,31 +264,6 @@ cdef bint enter_strings(TokenStrings* strings, Py_ssize_t n) noexcept nogil:
 # Merges ---------------------------------------------------------------------------------------------------------------
 
 
-cdef bint is_valid_pair(const FoundMerges* merges, token_t left, token_t right) noexcept nogil:
-    """Whether merging the bytes of two adjacent tokens with the merges known so far gives exactly these two tokens.
-
-    This undoes the merges of both tokens, later merges first. At each step the two parts at the boundary must not form
-    a merge that comes before the merge undone last, since it would have been applied first. O(depth of the tokens).
-
-    Worked example: `low` is merged from lo + w, and later `er` from e + r. No merge may join low + er. Undo `er`: no
-    merge before `er` may join low + e. Undo `low`: no merge before `low` may join w + e. Single bytes remain: valid.
-    """
-    cdef uint64_t limit = NO_TOKEN                         # only merges that create lower tokens count
-    cdef MergedPair left_pair, right_pair
-    while True:
-        if find_pair(merges.pairs, left, right) >> 32 < limit:
-            return False
-        left_pair, right_pair = merges.pair_of[left], merges.pair_of[right]
-        if left_pair.right >= 0 and (right_pair.left < 0 or left > right):
-            limit = left
-            left = <token_t>left_pair.right
-        elif right_pair.left >= 0:
-            limit = right + 1                              # of equal tokens the left one is merged first
-            right = <token_t>right_pair.left
-        else:
-            return True
-
-
 cdef void find_splits(const TokenStrings* strings, uint64_t* sums, token_t token, SplitWork* work) noexcept nogil:
     """Find the splits of a token whose parts may both be tokens, and prefetch the slots of these parts.
 
@@ -345,8 +321,8 @@ cdef void find_pairs(
     for i in range(work.n):
         if not pair_of_split(strings, token, &work.splits[i], &pairs[n]):
             continue
-        prefetch(&merges.pair_of[pairs[n].left])
-        prefetch(&merges.pair_of[pairs[n].right])
+        prefetch(&merges.parts[pairs[n].left])
+        prefetch(&merges.parts[pairs[n].right])
         if max(pairs[n].left, pairs[n].right) < worst:
             worst = max(pairs[n].left, pairs[n].right)
             pairs[0], pairs[n] = pairs[n], pairs[0]
@@ -359,7 +335,7 @@ cdef void find_pairs(
 
 cdef inline bint is_reachable(const TokenStrings* strings, const FoundMerges* merges, token_t token) noexcept nogil:
     """Whether a token is a single byte or the result of a merge known so far."""
-    return merges.pair_of[token].left >= 0 or strings.offsets[token + 1] - strings.offsets[token] == 1
+    return merges.parts[token].order > 0 or strings.offsets[token + 1] - strings.offsets[token] == 1
 
 
 cdef bint find_merge(
@@ -372,9 +348,9 @@ cdef bint find_merge(
         left, right = <token_t>work.pairs[i].left, <token_t>work.pairs[i].right
         if (
             is_reachable(strings, merges, left) and is_reachable(strings, merges, right)
-            and is_valid_pair(merges, left, right)
+            and is_valid_pair(merges.pairs, merges.parts, left, right, NO_TOKEN)
         ):
-            merges.pair_of[token] = work.pairs[i]
+            merges.parts[token] = TokenParts(left=left, right=right, order=token + 1, size=0)
             table.insert(left, right, <uint64_t>token << 32 | token)
             return True
     return False
@@ -442,13 +418,13 @@ cdef class RankTable:
         cdef SplitWork* second = &self.works[1]
         cdef SplitWork* third = &self.works[2]
         cdef Py_ssize_t i, n = self.n
-        found = np.full((n, 2), -1, dtype=np.int32)
-        cdef int[:, ::1] pair_of = found
+        found = np.zeros((n, 4), dtype=np.uint32)
+        cdef uint32_t[:, ::1] parts = found
         cdef MergeTable table = MergeTable.__new__(MergeTable)
         if n == 0:
-            return found
+            return np.empty((0, 2), dtype=np.int32)
         table.allocate(n // 2 + n // 8)                    # a higher load than for encoding, to stay in cache
-        merges.pairs, merges.pair_of = &table.merges, <MergedPair*>&pair_of[0, 0]
+        merges.pairs, merges.parts = &table.merges, <TokenParts*>&parts[0, 0]
         with nogil:
             for i in range(n + 2):
                 if i < n:
@@ -458,7 +434,7 @@ cdef class RankTable:
                 if i >= 2:
                     find_merge(&self.strings, &merges, table, <token_t>(i - 2), third)
                 first, second, third = third, first, second
-        return found
+        return np.where(found[:, 2:3] > 0, found[:, :2].view(np.int32), np.int32(-1))
 
     def splits(self, const int64_t[::1] wanted):
         """Return every split of these distinct tokens into two tokens: int32, shape (n, 3): left, right, token.

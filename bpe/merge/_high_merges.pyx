@@ -258,4 +258,4 @@ cdef class HighMerges:
         if merge_windows(merges, self.origins, NULL, NULL, n, scratch, out):
             return 0
         n = merge_in_passes(merges, scratch.symbols, n, scratch, out.n)
-        return merge_with_heap(merges, scratch.symbols, n, scratch, out)
+        return merge_with_heap(merges, scratch.symbols, n, scratch, out, NULL)

@@ -33,7 +33,7 @@ from bpe.merge._merging cimport (
     row_of_symbols,
     tokens_of,
 )
-from bpe.merge._origins cimport NO_LIMIT, Origins
+from bpe.merge._origins cimport Origins, is_valid_pair
 from libc.string cimport memcpy
 
 cdef enum:
@@ -65,7 +65,7 @@ cdef bint merge_windows(
         last = out.data[out.n - 1] if out.n > base else NO_TOKEN
         if (
             last != NO_TOKEN and tokens[0] != NO_TOKEN
-            and not origins.is_valid_pair(merges, last, tokens[0], NO_LIMIT)
+            and not is_valid_pair(merges, origins.parts, last, tokens[0], NO_TOKEN)
         ):
             out.n -= 1
             at -= symbols_in(origins, last)
@@ -107,7 +107,7 @@ cdef Py_ssize_t merge_window(
         return tokens_of(&row, tokens)
     for i in range(size):
         tokens[i] = ids[text[i]] if text != NULL else ids[i]
-    merge_with_heap(merges, tokens, merge_in_passes(merges, tokens, size, scratch, out.n), scratch, out)
+    merge_with_heap(merges, tokens, merge_in_passes(merges, tokens, size, scratch, out.n), scratch, out, NULL)
     n = out.n - base
     memcpy(tokens, out.data + base, n * sizeof(token_t))
     out.n = base

@@ -137,4 +137,4 @@ cdef class Merger:
             n = symbols_of(alphabet, piece, size, scratch, &unknown_at)
         if self.small_ranks and self.origins.ordered:
             n = merge_in_passes(&self.table.merges, scratch.symbols, n, scratch, out.n)
-        return merge_with_heap(&self.table.merges, scratch.symbols, n, scratch, out)
+        return merge_with_heap(&self.table.merges, scratch.symbols, n, scratch, out, NULL)

@@ -4,7 +4,7 @@ from bpe.base._ids cimport Ids
 from bpe.base._interrupts cimport Watch
 from bpe.base._types cimport byte_t, token_t
 from bpe.merge._merge_queue cimport Queue
-from bpe.merge._merge_table cimport NO_MERGE, Merges
+from bpe.merge._merge_table cimport Merges
 from libc.stdint cimport uint32_t, uint64_t
 
 cdef extern from "bpe/merge/_short_merge.h" nogil:
@@ -60,11 +60,10 @@ cdef struct Scratch:          # memory to merge in; its owner frees it
     Queue queue
     Watch watch
 
-
-cdef inline bint is_current(const Scratch* scratch, uint64_t entry) noexcept nogil:
-    """Whether an entry of the queue is still the merge of its symbol with the next one."""
-    cdef uint64_t merge = scratch.links[<uint32_t>entry].merge
-    return merge != NO_MERGE and merge >> 32 == entry >> 32
+cdef struct Dropping:         # of BPE-dropout (`_dropout.pyx`); its owner frees `skipped`
+    uint64_t dropped          # the probability with which a merge is left out, times 2**53
+    uint64_t state            # of the random numbers
+    Queue skipped             # the merges left out since the last one was made
 
 
 cdef void free_scratch(Scratch* scratch) noexcept nogil
@@ -94,10 +93,5 @@ cdef int merge_with_heap(
     Py_ssize_t n,
     Scratch* scratch,
     Ids* out,                 # IN and OUT: the ids are appended
+    Dropping* dropping,       # NULL: no merge is left out
 ) except -1 nogil
-
-cdef int link_symbols(const Merges* merges, const token_t* symbols, Py_ssize_t n, Scratch* scratch) except -1 nogil
-
-cdef int merge_with_next(const Merges* merges, Scratch* scratch, uint32_t at, Py_ssize_t n) except -1 nogil
-
-cdef int append_links(const Scratch* scratch, Py_ssize_t n, Ids* out) except -1 nogil

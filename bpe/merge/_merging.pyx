@@ -10,15 +10,15 @@ from bpe.base._cpu cimport follow_vector_level
 from bpe.base._ids cimport Ids, reserve
 from bpe.base._interrupts cimport poll_if_due
 from bpe.base._memory cimport grown
+from bpe.base._random cimport next_random
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
-from bpe.merge._merge_queue cimport pop, push
+from bpe.merge._merge_queue cimport Queue, pop, push
 from bpe.merge._merge_table cimport NO_MERGE, Merges, find_pair
 from bpe.text._unicode cimport decode_char
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free
 
 cdef extern from "bpe/merge/_short_merge.h" nogil:
-    void bpe_merge_row(const Merges* merges, Row* row)
     void bpe_merge_rows(const Merges* merges, Row* rows, size_t n)
     void use_level_merge "bpe_use_level_merge"(int level) noexcept
 
@@ -129,7 +129,7 @@ cdef inline bint tokens_of_bytes(
 
 cdef void merge_row(const Merges* merges, Row* row) noexcept nogil:
     """Merge a row."""
-    bpe_merge_row(merges, row)
+    bpe_merge_rows(merges, row, 1)
 
 
 cdef void merge_rows(const Merges* merges, Row* rows, size_t n) noexcept nogil:
@@ -203,7 +203,7 @@ cdef int check_length(Py_ssize_t n) except -1 nogil:
 
 
 cdef int merge_with_heap(
-    const Merges* merges, const token_t* symbols, Py_ssize_t n, Scratch* scratch, Ids* out
+    const Merges* merges, const token_t* symbols, Py_ssize_t n, Scratch* scratch, Ids* out, Dropping* dropping
 ) except -1 nogil:
     """Merge n symbols and append the tokens: a heap of (rank, position) over a linked list.
 
@@ -216,9 +216,31 @@ cdef int merge_with_heap(
         entry = pop(&scratch.queue)
         scratch.watch.next -= IDS_PER_STEP
         poll_if_due(&scratch.watch, out.n)
-        if is_current(scratch, entry):
+        if is_current(scratch, entry) and (dropping == NULL or not is_dropped(dropping, entry)):
             merge_with_next(merges, scratch, <uint32_t>entry, n)
+            while dropping != NULL and dropping.skipped.n > 0:
+                dropping.skipped.n -= 1
+                push(&scratch.queue, dropping.skipped.entries[dropping.skipped.n])
     return append_links(scratch, n, out)
+
+
+cdef bint is_dropped(Dropping* dropping, uint64_t entry) except -1 nogil:
+    """Whether to leave out a merge until the next one is made. An entry can be in the queue twice, at equal ranks."""
+    cdef Queue* skipped = &dropping.skipped
+    if skipped.n and skipped.entries[skipped.n - 1] == entry:
+        return True
+    if next_random(&dropping.state) >> 11 >= dropping.dropped:
+        return False
+    skipped.entries = <uint64_t*>grown(skipped.entries, &skipped.room, skipped.n + 1, sizeof(uint64_t))
+    skipped.entries[skipped.n] = entry
+    skipped.n += 1
+    return True
+
+
+cdef inline bint is_current(const Scratch* scratch, uint64_t entry) noexcept nogil:
+    """Whether an entry of the queue is still the merge of its symbol with the next one."""
+    cdef uint64_t merge = scratch.links[<uint32_t>entry].merge
+    return merge != NO_MERGE and merge >> 32 == entry >> 32
 
 
 cdef int link_symbols(const Merges* merges, const token_t* symbols, Py_ssize_t n, Scratch* scratch) except -1 nogil:

@@ -4,12 +4,6 @@ from bpe.base._types cimport byte_t, token_t
 from bpe.merge._merge_table cimport Merges
 from libc.stdint cimport uint32_t, uint64_t
 
-cdef extern from *:
-    """
-    #define BPE_NO_LIMIT UINT64_MAX
-    """
-    const uint64_t NO_LIMIT "BPE_NO_LIMIT"
-
 cdef struct TokenParts:       # the two tokens that a token was merged from
     uint32_t left
     uint32_t right
@@ -24,4 +18,7 @@ cdef class Origins:
     cdef size_t limit         # of the arrays: the largest id + 1
     cdef readonly bint ordered
 
-    cdef bint is_valid_pair(self, const Merges* merges, token_t a, token_t b, uint64_t limit) noexcept nogil
+
+cdef bint is_valid_pair(
+    const Merges* merges, const TokenParts* parts, token_t a, token_t b, uint64_t limit
+) noexcept nogil

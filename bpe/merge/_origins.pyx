@@ -7,7 +7,7 @@ is that of GitHub's `bpe` crate. `_long_merge.pyx` merges long pieces with it.
 """
 
 from bpe.base._types cimport byte_t, token_t
-from bpe.merge._merge_table cimport NO_MERGE, Merges, MergeTable, find_pair
+from bpe.merge._merge_table cimport Merges, MergeTable, find_pair
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
@@ -63,7 +63,7 @@ cdef class Origins:
                 self.parts[result].size = self.parts[a].size + self.parts[b].size
                 self.reachable[result] = known or (
                     self.reachable[a] and self.reachable[b]
-                    and self.is_valid_pair(&table.merges, a, b, <uint64_t>ranks[i])
+                    and is_valid_pair(&table.merges, self.parts, a, b, <uint64_t>ranks[i])
                 )
         if known and self.ordered:
             unreachable = merges.unreachable
@@ -75,26 +75,29 @@ cdef class Origins:
         free(self.parts)
         free(self.reachable)
 
-    cdef bint is_valid_pair(self, const Merges* merges, token_t a, token_t b, uint64_t limit) noexcept nogil:
-        """Whether no merge of a rank below `limit` would join symbols across the position between two tokens.
 
-        Undo the merges of both tokens, the last one first: the part that is left at the position was there before. Of
-        two merges of equal rank the left one was first. Example: for `ab|c` with the merges (b, c) 0 and (a, b) 1,
-        undoing a + b leaves b|c, which would have merged before it: not a valid pair.
-        """
-        cdef uint64_t merge
-        cdef const TokenParts* left
-        cdef const TokenParts* right
-        while True:
-            merge = find_pair(merges, a, b)
-            if merge != NO_MERGE and merge >> 32 < limit:
-                return False
-            left, right = &self.parts[a], &self.parts[b]
-            if left.order > right.order:
-                limit = left.order - 1
-                a = left.right
-            elif right.order:
-                limit = right.order                        # a merge of equal rank to its left was first
-                b = right.left
-            else:
-                return True
+cdef bint is_valid_pair(
+    const Merges* merges, const TokenParts* parts, token_t a, token_t b, uint64_t limit
+) noexcept nogil:
+    """Whether no merge of a rank below `limit` would join symbols across the position between two tokens.
+
+    Undo the merges of both tokens, the last one first: the part that is left at the position was there before. Of
+    two merges of equal rank the left one was first. `limit` is NO_TOKEN for any rank. O(depth of the tokens).
+
+    Worked example: `low` is merged from lo + w, and later `er` from e + r. No merge may join low + er. Undo `er`: no
+    merge before `er` may join low + e. Undo `low`: no merge before `low` may join w + e. Symbols remain: valid.
+    """
+    cdef const TokenParts* left
+    cdef const TokenParts* right
+    while True:
+        if find_pair(merges, a, b) >> 32 < limit:          # NO_MERGE >> 32 is no rank below any limit
+            return False
+        left, right = &parts[a], &parts[b]
+        if left.order > right.order:
+            limit = left.order - 1
+            a = left.right
+        elif right.order:
+            limit = right.order                            # a merge of equal rank to its left was first
+            b = right.left
+        else:
+            return True

@@ -50,7 +50,7 @@ cdef class SuperMerger:
         cdef size_t i, before = out.n
         reserve(out, n)
         if n > SHORT:
-            merge_with_heap(&self.table.merges, ids, n, scratch, out)
+            merge_with_heap(&self.table.merges, ids, n, scratch, out, NULL)
         else:
             row_of_symbols(&row, &self.table.merges, ids, n)
             merge_row(&self.table.merges, &row)

@@ -27,7 +27,7 @@ cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
         uint64_t one
         uint64_t two
 
-    void bpe_contractions(int level, const byte_t* text, bint any_case, Endings* out)
+    void bpe_contractions(const byte_t* text, uint64_t apostrophes, bint any_case, Endings* out)
     int bpe_ctz(uint64_t bits)
     int bpe_clz(uint64_t bits)
 
@@ -63,7 +63,7 @@ cdef inline uint64_t after_one_other(uint64_t run_start, uint64_t other, uint64_
 
 
 cdef inline uint64_t starts_in(
-    Cursor* cursor, const int rules, const int level, const Classes* classes, Py_ssize_t left, bint* at_end
+    Cursor* cursor, const int rules, const Classes* classes, Py_ssize_t left, bint* at_end
 ) noexcept nogil:
     """Find the starts of pretokens in the 64 bytes from `pos`, the start of a pretoken; `left` bytes remain.
 
@@ -116,12 +116,11 @@ cdef inline uint64_t starts_in(
         return cut_contractions(cursor, rules, starts, apostrophe, letter, known, at_end) if apostrophe else starts
     if rules & CASED:
         apostrophe &= letter << 1 & letter >> 1 & valid
-        return join_suffixes(cursor, rules, level, starts, apostrophe, letter, valid, at_end) if apostrophe else starts
+        return join_suffixes(cursor, rules, starts, apostrophe, letter, valid, at_end) if apostrophe else starts
     apostrophe &= starts
     starts &= apostrophe & ~(valid >> 3) ^ (apostrophe & ~(valid >> 3)) - 1  # up to the first with unknown letters
-    if apostrophe & (letter >> 1):
-        starts = cut_plain_contractions(cursor, rules, level, starts, apostrophe)
-    return starts
+    apostrophe &= letter >> 1 & valid >> 3
+    return cut_plain_contractions(cursor, rules, starts, apostrophe) if apostrophe else starts
 
 
 cdef inline uint64_t starts_with_lines(
@@ -186,24 +185,23 @@ cdef inline uint64_t number_groups(uint64_t numbers) noexcept nogil:
 
 
 cdef inline uint64_t cut_plain_contractions(
-    Cursor* cursor, const int rules, const int level, uint64_t starts, uint64_t apostrophes
+    Cursor* cursor, const int rules, uint64_t starts, uint64_t apostrophes
 ) noexcept nogil:
     """Make contractions pretokens in an ASCII block after which the text goes on.
 
-    A contraction counts only if a pretoken begins at its apostrophe. Of `apostrophes`, those where a
-    pretoken begins have their letters within the block.
+    A contraction counts only if a pretoken begins at its apostrophe, as at each of `apostrophes`. Their letters are
+    within the block.
     """
     cdef Endings endings
     cdef uint64_t one, two
-    bpe_contractions(level, cursor.text + cursor.pos, rules & LINES != 0, &endings)
-    one = apostrophes & starts & endings.one >> 1
-    two = apostrophes & starts & endings.two >> 1
+    bpe_contractions(cursor.text + cursor.pos, apostrophes, rules & LINES != 0, &endings)
+    one, two = endings.one, endings.two
     return starts & ~((one | two) << 1 | two << 2) | one << 2 | two << 3
 
 
 cdef inline uint64_t join_suffixes(
-    Cursor* cursor, const int rules, const int level, uint64_t starts, uint64_t apostrophes, uint64_t letter,
-    uint64_t valid, bint* at_end
+    Cursor* cursor, const int rules, uint64_t starts, uint64_t apostrophes, uint64_t letter, uint64_t valid,
+    bint* at_end,
 ) noexcept nogil:
     """Join contractions to the words before them (rule CASED) in an ASCII block after which the text goes on.
 
@@ -212,9 +210,8 @@ cdef inline uint64_t join_suffixes(
     """
     cdef Endings endings
     cdef uint64_t one, two, unknown = apostrophes & ~(valid >> 3)
-    bpe_contractions(level, cursor.text + cursor.pos, True, &endings)
-    one = apostrophes & endings.one >> 1
-    two = apostrophes & endings.two >> 1
+    bpe_contractions(cursor.text + cursor.pos, apostrophes & ~unknown, True, &endings)
+    one, two = endings.one, endings.two
     if apostrophes & (one << 2 | two << 3):                # no contraction follows another directly
         return cut_contractions(cursor, rules, starts, apostrophes, letter, 64 - bpe_clz(valid), at_end)
     starts &= ~unknown & unknown - 1

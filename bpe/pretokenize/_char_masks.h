@@ -32,16 +32,10 @@ typedef struct {
     uint64_t three;      /* a byte 0xE0-0xEF before two bytes 0x80-0xBF: a character of three bytes, or invalid */
 } bpe_wide;
 
-typedef struct {         /* bits at the first letter of a contraction's ending */
+typedef struct {         /* bits at the apostrophes of contractions, by their letters */
     uint64_t one;        /* s, t, d, m */
     uint64_t two;        /* ll, ve, re */
 } bpe_endings;
-
-typedef struct {
-    void (*ascii)(const uint8_t *text, bpe_masks *out); /* reads 64 bytes */
-    void (*wide)(const uint8_t *text, bpe_wide *out);   /* reads 66 bytes */
-    void (*endings)(const uint8_t *text, int any_case, bpe_endings *out); /* reads 64 */
-} bpe_level;
 
 static inline int bpe_ctz(uint64_t bits) { return __builtin_ctzll(bits); }
 static inline int bpe_clz(uint64_t bits) { return __builtin_clzll(bits); }
@@ -113,15 +107,6 @@ static const uint8_t bpe_ascii_class[128] __attribute__((aligned(64))) = {
     ['A' ... 'Z'] = 1 | 2, ['a' ... 'z'] = 1, ['0' ... '9'] = 4, [9] = 8, [10] = 8 | 16, [11 ... 12] = 8,
     [13] = 8 | 16, [' '] = 8 | 32, ['\''] = 64, ['/'] = 128,
 };
-static const uint8_t bpe_ending_class[128] __attribute__((aligned(64))) = {
-    ['s'] = 1 | 16, ['t'] = 1 | 16, ['d'] = 1 | 16, ['m'] = 1 | 16, ['l'] = 2 | 32, ['v'] = 4 | 64, ['r'] = 4 | 64,
-    ['e'] = 8 | 128, ['S'] = 16, ['T'] = 16, ['D'] = 16, ['M'] = 16, ['L'] = 32, ['V'] = 64, ['R'] = 64, ['E'] = 128,
-};
-
-BPE_FOR_AVX512 static inline __m512i bpe_look_up_class(const uint8_t *table, __m512i v) {
-    __m512i low = _mm512_load_si512((const void *)table), high = _mm512_load_si512((const void *)(table + 64));
-    return _mm512_maskz_permutex2var_epi8(~_mm512_movepi8_mask(v), low, v, high);
-}
 
 /* Hide from the compiler that a value is a mask: GCC would otherwise feed one comparison's result into the next as its
  * mask to save an `and`, which makes the comparisons wait for each other. */
@@ -143,9 +128,10 @@ BPE_FOR_AVX512 static inline void bpe_avx512_bits(__m512i class, bpe_masks *out)
 }
 
 BPE_FOR_AVX512 static inline void bpe_avx512_ascii(const uint8_t *text, bpe_masks *out) {
-    __m512i v = _mm512_loadu_si512((const void *)text);
+    __m512i v = _mm512_loadu_si512((const void *)text), low = _mm512_load_si512((const void *)bpe_ascii_class);
+    __m512i high = _mm512_load_si512((const void *)(bpe_ascii_class + 64));
     memset(out, 0, sizeof *out);
-    bpe_avx512_bits(bpe_look_up_class(bpe_ascii_class, v), out);
+    bpe_avx512_bits(_mm512_maskz_permutex2var_epi8(~_mm512_movepi8_mask(v), low, v, high), out);
     out->lead = BIT(v, 7) & BIT(v, 6);
 }
 
@@ -158,32 +144,11 @@ BPE_FOR_AVX512 static inline int bpe_avx512_all_ascii(const uint8_t *text, bpe_m
     out->slash = BIT(class, 7);
     return 1;
 }
-
-BPE_FOR_AVX512 static inline void bpe_avx512_endings(const uint8_t *text, int any_case, bpe_endings *out) {
-    __m512i class = bpe_look_up_class(bpe_ending_class, _mm512_loadu_si512((const void *)text));
-    uint64_t l, v, e;
-    if (any_case) class = _mm512_srli_epi16(class, 4);
-    l = BIT(class, 1);
-    v = BIT(class, 2);
-    e = BIT(class, 3);
-    out->one = BIT(class, 0);
-    out->two = (l & l >> 1) | (v & e >> 1);
-}
 #undef BIT
-
-#define AT(p) _mm512_loadu_si512((const void *)(p))
-#define IN(v, low, span)                                                                                              \
-    _mm512_cmplt_epu8_mask(_mm512_sub_epi8(v, _mm512_set1_epi8((char)(low))), _mm512_set1_epi8(span))
-BPE_FOR_AVX512 static inline void bpe_avx512_wide(const uint8_t *text, bpe_wide *out) {
-    __mmask64 second = IN(AT(text + 1), 0x80, 64), third = IN(AT(text + 2), 0x80, 64);
-    out->two = bpe_bits(IN(AT(text), 0xC2, 30) & second);
-    out->three = bpe_bits(IN(AT(text), 0xE0, 16) & second & third);
-}
-#undef AT
-#undef IN
 #endif
 
-static bpe_level bpe_classify = {bpe_simd128_ascii, bpe_simd128_wide, bpe_simd128_endings};
+/* Classify 64 bytes. */
+static void (*bpe_classify_ascii)(const uint8_t *text, bpe_masks *out) = bpe_simd128_ascii;
 
 /* Classify 64 bytes with a level's instructions; the caller is compiled for that level and inlines this. Returns 0,
  * with `out` invalid, if a character of several bytes begins there. */
@@ -197,25 +162,23 @@ BPE_INLINE static inline int bpe_ascii_classes(int level, const uint8_t *text, b
     }
 #endif
     (void)level;
-    bpe_classify.ascii(text, out);
+    bpe_simd128_ascii(text, out);
     out->slash = ~(uint64_t)0;
     return out->lead == 0;
 }
 
-/* Find the letters that form a contraction after an apostrophe. */
-BPE_INLINE static inline void bpe_contractions(int level, const uint8_t *text, int any_case, bpe_endings *out) {
-#ifdef BPE_X86
-    if (level == 3) {
-        bpe_avx512_endings(text, any_case, out);
-        return;
+/* Find which of some apostrophes begin a contraction; the two bytes after each are readable. */
+static inline void bpe_contractions(const uint8_t *text, uint64_t apostrophes, int any_case, bpe_endings *out) {
+    uint8_t fold = any_case ? 0x20 : 0;
+    out->one = out->two = 0;
+    for (; apostrophes; apostrophes &= apostrophes - 1) {
+        int at = bpe_ctz(apostrophes);
+        uint8_t first = text[at + 1] | fold, second = text[at + 2] | fold;
+        int one = (first == 's') | (first == 't') | (first == 'd') | (first == 'm');
+        int two = ((first == 'l') & (second == 'l')) | (((first == 'v') | (first == 'r')) & (second == 'e'));
+        out->one |= (uint64_t)one << at;
+        out->two |= (uint64_t)two << at;
     }
-    if (level == 2) {
-        bpe_avx2_endings(text, any_case, out);
-        return;
-    }
-#endif
-    (void)level;
-    bpe_classify.endings(text, any_case, out);
 }
 
 /* Write `base` plus the position of each set bit, in rising order, and return the number of set bits. `out` has room
@@ -272,10 +235,10 @@ BPE_INLINE static inline ptrdiff_t bpe_bit_positions(int level, uint64_t bits, u
 
 /* Use the versions of a vector level (base/_cpu.pxd). */
 static void bpe_use_level_masks(int level) {
-    bpe_classify = (bpe_level){bpe_simd128_ascii, bpe_simd128_wide, bpe_simd128_endings};
+    bpe_classify_ascii = bpe_simd128_ascii;
 #ifdef BPE_X86
-    if (level >= 2) bpe_classify = (bpe_level){bpe_avx2_ascii, bpe_avx2_wide, bpe_avx2_endings};
-    if (level >= 3) bpe_classify = (bpe_level){bpe_avx512_ascii, bpe_avx512_wide, bpe_avx512_endings};
+    if (level >= 2) bpe_classify_ascii = bpe_avx2_ascii;
+    if (level >= 3) bpe_classify_ascii = bpe_avx512_ascii;
 #endif
     (void)level;
 }

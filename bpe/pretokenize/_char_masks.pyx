@@ -11,10 +11,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
-    struct Level "bpe_level":
-        void (*ascii)(const byte_t* text, Masks* out) noexcept nogil
-
-    Level classify "bpe_classify"
+    void bpe_classify_ascii(const byte_t* text, Masks* out)
     void bpe_use_level_masks(int level)
     int bpe_ctz(uint64_t bits)
 
@@ -58,11 +55,11 @@ cdef void classify_chunk(Cursor* cursor) noexcept nogil:
     for i in range(n_blocks):
         rest = left - 64 * i
         if rest >= 64:
-            classify.ascii(text + 64 * i, &cursor.masks[i])
+            bpe_classify_ascii(text + 64 * i, &cursor.masks[i])
         else:                                              # never read past the text
             memset(padded, 0, 64)
             memcpy(padded, text + 64 * i, rest)
-            classify.ascii(padded, &cursor.masks[i])
+            bpe_classify_ascii(padded, &cursor.masks[i])
     memset(&cursor.masks[n_blocks], 0, 2 * sizeof(Masks))
     for i in range(n_blocks):
         if cursor.masks[i].lead:

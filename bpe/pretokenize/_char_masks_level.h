@@ -31,19 +31,6 @@ LEVEL(wide)(const uint8_t *text, bpe_wide *out) {
     }
 }
 
-LEVEL(endings)(const uint8_t *text, int any_case, bpe_endings *out) {
-    uint64_t l = 0, v = 0, e = 0;
-    out->one = 0;
-    for (int at = 0; at < 64; at += STEP) {
-        V c = OR(LOAD(text + at), SET(any_case ? 0x20 : 0));
-        out->one |= BITS(EITHER(EITHER(IS(c, 's'), IS(c, 't')), EITHER(IS(c, 'd'), IS(c, 'm')))) << at;
-        l |= BITS(IS(c, 'l')) << at;
-        v |= BITS(EITHER(IS(c, 'v'), IS(c, 'r'))) << at;
-        e |= BITS(IS(c, 'e')) << at;
-    }
-    out->two = (l & l >> 1) | (v & e >> 1);
-}
-
 #undef LEVEL
 #undef STEP
 #undef V

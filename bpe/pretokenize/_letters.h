@@ -37,7 +37,7 @@ static void bpe_find_letters_plain(const uint8_t *text, int cased, bpe_wide_lett
     const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
     bpe_wide wide;
     memset(out, 0, sizeof *out);
-    bpe_classify.wide(text, &wide);
+    bpe_simd128_wide(text, &wide);
     for (; wide.three; wide.three &= wide.three - 1) {
         const uint8_t *at = text + bpe_ctz(wide.three);
         out->three |= (bitmap[(at[0] & 15) << 6 | (at[1] & 63)] >> (at[2] & 63) & 1) << (at - text);

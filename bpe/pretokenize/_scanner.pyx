@@ -150,14 +150,14 @@ cdef inline Py_ssize_t scan_blocks(
         cursor.pos = pos
         if level > 1 and end - pos > 64 and classify_ascii_block(cursor.text + pos, level, &classes):
             guess = 63 - bpe_clz(classes.letter << 1 & ~classes.letter | 1)
-            found = starts_in(cursor, rules, level, &classes, 65, &at_end)
+            found = starts_in(cursor, rules, &classes, 65, &at_end)
             if found >> guess & 1 and guess:               # a predicted branch, not a conditional move
                 n += bpe_bit_positions(level, found & below(guess), <uint32_t>(pos - first), bounds + n)
                 pos += guess
                 continue
         else:
             classify_any_block(cursor, rules, &classes)
-            found = starts_in(cursor, rules, level, &classes, end - pos, &at_end)
+            found = starts_in(cursor, rules, &classes, end - pos, &at_end)
         if found == 1 and not at_end:
             next_pos = long_pretoken(cursor, rules, classes.letter, next_end)
             if next_pos - first > <Py_ssize_t>0xFFFFFFFF:
