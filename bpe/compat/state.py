@@ -180,6 +180,8 @@ def parsed(data: bytes, native: NativeTokenizer | None = None) -> State:
     model, top = parse(data)
     try:
         listed = _rows(top.get("added_tokens") or ())
+        if any(type(row[0]) is not int for row in listed):  # they may have no order
+            _checked(listed)
         rows = sorted(listed, key=itemgetter(0))
     except (AttributeError, TypeError) as error:
         raise FormatError(f"a token lacks a field, or has another type: {error}", where="added_tokens") from None

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from typing_extensions import Self
 
 from bpe.base._buffers import Buffer
+from bpe.base._visitor import Visitor
 from bpe.encode._encoder import Encoder
 
 PART: int
@@ -26,3 +27,7 @@ class EncodeJob:
     def work(self) -> None: ...
     def stop(self) -> None: ...
     def result(self) -> tuple[NDArray[np.uint32], NDArray[np.int64], int]: ...
+
+def visit(
+    encoder: Encoder, visitor: Visitor, buffer: Buffer, starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> int: ...

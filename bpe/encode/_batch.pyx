@@ -13,13 +13,14 @@ import numpy as np
 from bpe.base._interrupts import StoppedError
 
 from bpe.base._atomic cimport store
-from bpe.base._bounds cimport check_offsets
+from bpe.base._bounds cimport check_offsets, check_spans
 from bpe.base._delivery cimport Delivery
 from bpe.base._interrupts cimport begin_watch
 from bpe.base._memory cimport grown
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.base._utf8 cimport UTF8_PADDING, Units, max_utf8_size, to_utf8, units_of
+from bpe.base._visitor cimport Visitor
 from bpe.encode._chunk cimport Fragment
 from bpe.encode._chunk_filler cimport feed_fragments
 from bpe.encode._encoder cimport Encoder
@@ -37,6 +38,8 @@ cdef enum:
     SEVERAL = 8               # with less text than 8 smallest parts, one thread works
     LOOKED = 1 << 14          # characters that are searched for a split point
     COPIED = 512              # bytes: shorter texts are copied into one buffer, since every end of a buffer takes time
+    VISITED = 1 << 14         # ids that a Visitor takes at once, or some more: they stay in a cache
+    VISITED_TEXTS = 512       # that are encoded for a Visitor at once
 
 
 cdef class Worker:
@@ -371,3 +374,67 @@ cdef class EncodeJob:
             bad = int(np.searchsorted(firsts, self.unknown_at, side="right")) - 1
         ids = self.done if self.n_parts == 1 else self.delivery.taken()
         return ids, lengths, bad
+
+
+def visit(
+    Encoder encoder, Visitor visitor, const byte_t[::1] buffer, const int64_t[::1] starts, const int64_t[::1] ends
+):
+    """Give a visitor the ids of texts in one buffer; the first text with a symbol that has no id, or -1.
+
+    Text i is `buffer[starts[i]:ends[i]]`. Nobody may write to any of the arrays meanwhile.
+
+    Raises:
+        ValueError: for a text that is not within the buffer.
+
+    """
+    cdef Workspace space
+    cdef const byte_t* text = NULL
+    cdef Py_ssize_t n = starts.shape[0], unknown
+    check_spans(starts, ends, buffer.shape[0])
+    if n == 0:
+        return -1
+    if buffer.shape[0]:
+        text = &buffer[0]
+    space = encoder.workspace()
+    begin_watch(&space.scratch.watch)
+    try:
+        with nogil:
+            unknown = visit_texts(encoder, space, visitor, text, buffer.shape[0], &starts[0], &ends[0], n)
+    except MemoryError:                                    # the workspace may be inconsistent: drop it
+        raise
+    except BaseException:
+        encoder.give_back(space)
+        raise
+    encoder.give_back(space)
+    return unknown
+
+
+cdef Py_ssize_t visit_texts(
+    Encoder encoder, Workspace space, Visitor visitor, const byte_t* text, Py_ssize_t size, const int64_t* starts,
+    const int64_t* ends, Py_ssize_t n,
+) except -2 nogil:
+    """The same for texts in `size` bytes."""
+    cdef Fragment fragments[VISITED_TEXTS]
+    cdef int64_t lengths[VISITED_TEXTS]
+    cdef Py_ssize_t i, given, done = 0, ended
+    cdef size_t first
+    cdef bint more
+    while done < n:
+        given = min(n - done, <Py_ssize_t>VISITED_TEXTS)
+        for i in range(given):
+            fragments[i].text, fragments[i].size = text + starts[done + i], ends[done + i] - starts[done + i]
+        feed_fragments(space.feed, fragments, given, encoder.scanner)
+        space.feed.shared, space.feed.readable = True, text + size
+        first, ended, more = 0, 0, True
+        while more:
+            more = encoder.run_chunk(space, lengths, &first)
+            if space.unknown_at >= 0:
+                return done + space.unknown_at
+            if space.out.n >= VISITED or not more:
+                visitor.take(space.out.data, space.out.n, lengths + ended, space.feed.done - ended)
+                ended = space.feed.done
+                first -= space.out.n                       # before the output, for the rest of a text
+                space.scratch.watch.next -= space.out.n
+                space.out.n = 0
+        done += given
+    return -1

@@ -25,9 +25,8 @@ from bpe.batch import TokenBatch
 from bpe.corpus.blocks import Block, document_cut, safe_cut
 from bpe.corpus.reading import EndCut
 from bpe.encode import _encoder as core
-from bpe.encode._batch import EncodeJob
+from bpe.encode._batch import EncodeJob, visit
 from bpe.encode._file_blocks import BlockJob
-from bpe.encode._visits import visit
 from bpe.encode.words import WordModel
 from bpe.errors import error_context, shown
 from bpe.merge._dropout import Dropout

@@ -4,7 +4,7 @@ In come tokenizers and corpora; out comes an `Evaluation`. The files, in the ord
 
 - `evaluating.py` `bpe.evaluate`: checks arguments, and runs one pass for all tokenizers;
 - `adapters.py` tokenizers of this package and of others, as what gives ids and where their boundaries are;
-- `corpora.py` the corpora, as blocks of documents that may be cut for all tokenizers;
+- `corpora.py` the corpora, as blocks of documents, which `_common_cuts.pyx` ends where all tokenizers allow it;
 - `tallying.py` blocks to counts on several threads, with `_tally.pyx` (`_block_masks.h`); `grouping.py` keeps sums of
   documents, or of groups of them, for intervals;
 - `metrics.py` the definitions of all metrics; `shapes.py` what the tokens of a vocabulary look like; `reachability.py`

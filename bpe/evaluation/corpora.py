@@ -18,8 +18,8 @@ from bpe.corpus.blocks import Block, document_cut, safe_cut, text_blocks
 from bpe.corpus.documents import arrow_documents, row_blocks
 from bpe.corpus.reading import EncodingErrors
 from bpe.corpus.sources import Sources
-from bpe.encode._visits import CommonCuts
 from bpe.errors import check_iterable, shown, typed
+from bpe.evaluation._common_cuts import CommonCuts
 from bpe.evaluation.adapters import Adapter, OwnAdapter
 
 #: The bytes of a file that are read at once: with fewer, Python's work for each block takes up to a tenth of the time.

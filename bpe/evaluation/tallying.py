@@ -19,8 +19,8 @@ from bpe.base.threads import in_order, shared_out
 from bpe.base.utf8 import Bytes, utf8_error
 from bpe.corpus._file_reader import FileBlock, FileReader
 from bpe.corpus.blocks import Block
-from bpe.encode._visits import CommonCuts
 from bpe.errors import error_context
+from bpe.evaluation._common_cuts import CommonCuts
 from bpe.evaluation._tally import COLUMNS, TokenTally
 from bpe.evaluation.adapters import Adapter
 from bpe.evaluation.corpora import Corpus, common_cuts

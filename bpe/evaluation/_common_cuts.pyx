@@ -1,0 +1,102 @@
+"""Where blocks of text may end for several tokenizers at once.
+
+A block ends where each of the tokenizers allows a cut, next to white space; it is then encoded for one after the other,
+while it is in the cache. Not here: encoding (`encode/_batch.pyx`), counting (`_tally.pyx`).
+"""
+
+from bpe.base._types cimport byte_t
+from bpe.corpus._file_reader cimport FileBlock, FileReader
+from bpe.encode._encoder cimport Encoder
+from libc.stdlib cimport free, malloc
+
+cdef enum:
+    AHEAD = 64                # bytes that show whether a position is a cut whatever follows
+    TRIES = 64                # positions that are looked at for a cut
+
+cdef struct Encoders:         # of several tokenizers
+    void** each               # `Encoder`s
+    Py_ssize_t n
+
+
+cdef inline bint is_white(byte_t byte) noexcept nogil:
+    return byte == 32 or 9 <= byte <= 13
+
+
+cdef bint is_cut(const Encoders* encoders, const byte_t* text, Py_ssize_t at) noexcept nogil:
+    """Whether all tokenizers allow a cut; `AHEAD` bytes after it can be read."""
+    cdef Py_ssize_t i, end, found
+    for i in range(encoders.n):
+        end, found = at, 0
+        while found < at:
+            end += 1
+            if end == at + AHEAD:
+                return False
+            found = (<Encoder>encoders.each[i]).last_cut_in(text, at - 1, end)
+        if found != at:
+            return False
+    return True
+
+
+cdef Py_ssize_t last_cut(void* encoders, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
+    """The last position found after `low` where all tokenizers allow a cut of `text[:end]`, next to white space."""
+    cdef Py_ssize_t at, tried = 0
+    for at in range(end - AHEAD, low, -1):
+        if is_white(text[at - 1]) or is_white(text[at]):
+            if is_cut(<const Encoders*>encoders, text, at):
+                return at
+            tried += 1
+            if tried == TRIES:
+                break
+    return low
+
+
+cdef class CommonCuts:
+    """Where text may be cut for several tokenizers, and between words.
+
+    Args:
+        encoders: their `Encoder`s, at least one.
+
+    """
+
+    cdef tuple held
+    cdef Encoders encoders
+
+    def __cinit__(self, encoders):
+        cdef Encoder encoder
+        cdef Py_ssize_t i
+        self.held = tuple(encoders)
+        self.encoders.n = len(self.held)
+        self.encoders.each = <void**>malloc(max(self.encoders.n, <Py_ssize_t>1) * sizeof(void*))
+        if self.encoders.each == NULL:
+            raise MemoryError(f"no memory for {self.encoders.n} addresses")
+        if not self.held:
+            raise ValueError("encoders is empty; there must be at least one")
+        for i in range(self.encoders.n):
+            encoder = self.held[i]
+            self.encoders.each[i] = <void*>encoder
+
+    def __dealloc__(self):
+        free(self.encoders.each)
+
+    def last(self, const byte_t[::1] text, Py_ssize_t low):
+        """The last position found after `low` where the text may be cut, whatever follows it; else `low`."""
+        low = max(low, <Py_ssize_t>0)
+        if text.shape[0] <= low:
+            return low
+        with nogil:
+            low = last_cut(&self.encoders, &text[0], low, text.shape[0])
+        return low
+
+    def read(self, FileReader reader not None, FileBlock block not None):
+        """Read the next block of a file, with its documents; False if there is none.
+
+        Raises:
+            FormatError, OSError: for the first block that must be UTF-8 and is not, or that cannot be read.
+
+        """
+        cdef bint found
+        with nogil:
+            found = reader.take(block, last_cut, &self.encoders)
+            if found:
+                block.split(reader)
+        return found
