@@ -19,6 +19,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free
 
 cdef extern from "bpe/merge/_short_merge.h" nogil:
+    void bpe_merge_row(const Merges* merges, Row* row)
     void bpe_merge_rows(const Merges* merges, Row* rows, size_t n)
     void use_level_merge "bpe_use_level_merge"(int level) noexcept
 
@@ -129,7 +130,7 @@ cdef inline bint tokens_of_bytes(
 
 cdef void merge_row(const Merges* merges, Row* row) noexcept nogil:
     """Merge a row."""
-    bpe_merge_rows(merges, row, 1)
+    bpe_merge_row(merges, row)
 
 
 cdef void merge_rows(const Merges* merges, Row* rows, size_t n) noexcept nogil:

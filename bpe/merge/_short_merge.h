@@ -132,6 +132,17 @@ BPE_INLINE static inline int bpe_merge_best_pair(bpe_row *row, bpe_joined *joine
     return 1;
 }
 
+/* Merge the symbols of a row. Example with GPT-2's ranks: `l o w e s t` merges e s, es t, l o, lo w; `low est` is left. */
+BPE_INLINE static inline void bpe_merge_symbols(const bpe_merges *merges, bpe_row *row) {
+    const uint32_t *token = row->token;
+    bpe_joined new;
+    bpe_open_row(row);
+    while (bpe_merge_best_pair(row, &new)) {
+        if (new.has_right) bpe_set_merge(row, new.at, bpe_find_pair(merges, token[new.at], token[new.right]));
+        if (new.has_left) bpe_set_merge(row, new.left, bpe_find_pair(merges, token[new.left], token[new.at]));
+    }
+}
+
 enum { BPE_TOGETHER = 16 }; /* rows that are merged at once, at most */
 
 /* A pair whose merge is to be looked up. */
@@ -149,8 +160,7 @@ static inline void bpe_want_pair(const bpe_merges *merges, bpe_row *row, int lef
     __builtin_prefetch(&merges->filter[bpe_filter_word(merges, wanted->hash)]);
 }
 
-/* Merge the symbols of n <= BPE_TOGETHER rows. Example with GPT-2's ranks: `l o w e s t` merges e s, es t, l o, lo w; `low est`
- * is left. */
+/* Merge the symbols of n <= BPE_TOGETHER rows. */
 BPE_INLINE static inline void bpe_merge_together(const bpe_merges *merges, bpe_row *rows, size_t n) {
     bpe_row *going_on[BPE_TOGETHER];
     bpe_wanted wanted[2 * BPE_TOGETHER];
@@ -183,16 +193,23 @@ BPE_INLINE static inline void bpe_merge_together(const bpe_merges *merges, bpe_r
     }
 }
 
-static void bpe_merge_rows_plain(const bpe_merges *merges, bpe_row *rows, size_t n) { bpe_merge_together(merges, rows, n); }
-BPE_FOR_AVX2 static void bpe_merge_rows_avx2(const bpe_merges *merges, bpe_row *rows, size_t n) {
-    bpe_merge_together(merges, rows, n);
-}
+/* Both functions for a vector level. */
+#define BPE_MERGES_AT(target, level)                                                                                   \
+    target static void bpe_merge_row_##level(const bpe_merges *merges, bpe_row *row) { bpe_merge_symbols(merges, row); } \
+    target static void bpe_merge_rows_##level(const bpe_merges *merges, bpe_row *rows, size_t n) {                     \
+        bpe_merge_together(merges, rows, n);                                                                           \
+    }
 
-static void (*bpe_merge_rows)(const bpe_merges *merges, bpe_row *rows, size_t n) = bpe_merge_rows_plain;
+BPE_MERGES_AT(, 0)
+BPE_MERGES_AT(BPE_FOR_AVX2, 2)
+
+static void (*bpe_merge_row)(const bpe_merges *merges, bpe_row *row) = bpe_merge_row_0;
+static void (*bpe_merge_rows)(const bpe_merges *merges, bpe_row *rows, size_t n) = bpe_merge_rows_0;
 
 /* Use the versions of a vector level (base/_cpu.pxd). */
 static void bpe_use_level_merge(int level) {
-    bpe_merge_rows = level >= 2 ? bpe_merge_rows_avx2 : bpe_merge_rows_plain;
+    bpe_merge_row = level >= 2 ? bpe_merge_row_2 : bpe_merge_row_0;
+    bpe_merge_rows = level >= 2 ? bpe_merge_rows_2 : bpe_merge_rows_0;
 }
 
 #endif
