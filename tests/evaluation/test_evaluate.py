@@ -315,11 +315,29 @@ def test_the_examples_of_tokenization_scorer() -> None:
         assert metrics.efficiency(counts, None, metrics.SCORER_ALPHA) == pytest.approx(published, abs=1e-12)
 
 
-def test_the_examples_of_tokeval_for_numbers() -> None:
-    """1|234|567 has an F1 of 1, 1234|567 of 2/3, 12|345|67 and 1234567 of 0; 42 of 1, 4|2 of 0."""
-    for cuts, expected in (({1, 4}, 1), ({4}, 2 / 3), ({2, 5}, 0), (set(), 0)):
-        assert naive.f1(cuts, {1, 4}) == pytest.approx(expected)
-    assert (naive.f1(set(), set()), naive.f1({1}, set())) == (1, 0)
+class CutAsGiven:
+    """Gives each text the tokens that its bars show: `1|234` is the text 1234 as two tokens."""
+
+    def __init__(self, *shown: str) -> None:
+        self._parts = {text.replace("|", ""): [part.encode() for part in text.split("|")] for text in shown}
+        self.vocab = {
+            part: number for number, part in enumerate(sorted({p for ps in self._parts.values() for p in ps}))
+        }
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        return [[self.vocab[part] for part in self._parts.get(text, [text.encode()])] for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("shown", "published"),
+    [("1|234|567", 1), ("1234|567", 2 / 3), ("12|345|67", 0), ("1234567", 0), ("42", 1), ("4|2", 0)],
+)
+def test_the_examples_of_tokeval_for_numbers(shown: str, published: float) -> None:
+    text, own = shown.replace("|", ""), CutAsGiven(shown)
+    found = bpe.evaluate(own, texts=[text]).to_dict()
+    assert found["digits_f1"] == pytest.approx(published, abs=1e-9)
+    cuts = {at for at in range(1, len(text)) if at in np.cumsum([len(part) for part in shown.split("|")])}
+    assert naive.f1(cuts, set(range(len(text) - 3, 0, -3))) == pytest.approx(published)
 
 
 # Tokenizers of other packages -----------------------------------------------------------------------------------------
