@@ -742,7 +742,7 @@ class Tokenizer:
         more = [f"and {len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
         facts = {
             "model": described_model(self._spec),
-            "vocabulary": counted(self.vocab_size, "token"),
+            "vocabulary": f"{self.vocab_size:,} tokens",
             "merges": described_merges(self._spec),
             "special tokens": ", ".join(names[:_SHOWN] + more) or "none",
             "pretokenizer": "none" if self.pretokenizer is None else self.pretokenizer.name or repr(self.pretokenizer),
