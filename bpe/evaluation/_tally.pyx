@@ -21,7 +21,7 @@ from bpe.base._types cimport byte_t
 from bpe.base._visitor cimport Visitor
 from bpe.text._unicode cimport SPACE, class_of_code, decode_char
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy, memmove, memset
 
 cdef extern from "bpe/evaluation/_block_masks.h" nogil:
     ctypedef struct BlockMasks "bpe_block_masks":
@@ -537,9 +537,11 @@ cdef class TokenTally(Visitor):
         read_window(&self.reader, self.base, n, cuts)
         if at >= self.base + 64 * n:                       # some are marked beyond what has been taken
             rest = min(at + 1 - self.base, <uint64_t>(WINDOW + MARGIN)) - 64 * n  # at `at`, one without bytes
-        if stop < self.size:                               # the next window begins with them
-            memcpy(self.begins, self.begins + WINDOW, rest)
-        memset(self.begins + 64 * n, 0, rest)
+        if stop < self.size:                               # the next window begins with them: n is BLOCKS
+            memmove(self.begins, self.begins + WINDOW, rest)
+            memset(self.begins + max(rest, <uint64_t>WINDOW), 0, min(rest, <uint64_t>WINDOW))
+        else:
+            memset(self.begins + 64 * n, 0, rest)
         self.base = stop
 
     cdef int begin_text(self, Py_ssize_t number) noexcept nogil:

@@ -100,6 +100,18 @@ def test_long_texts_equal_the_twin_at_every_vector_level(level: str, longest: in
         assert found.rows[number, TOKENS].tolist() == [len(row), 1, *cut]
 
 
+@pytest.mark.parametrize("size", [700, 900, LONGEST])
+def test_tokens_that_reach_over_two_windows_keep_their_boundaries(size: int) -> None:
+    """Eight tokens are counted before the window is looked at; the last ones begin after the next window."""
+    data = ("ab, " * 30_000).encode()
+    row = tokens_of(data, [1, 2, 3, *[size] * 61])
+    lengths = np.array([len(token) for token in row], dtype=np.uint32)
+    found = begun([data], "script", np.arange(LONGEST + 1))
+    found.add(np.append(lengths, [1] * 200).astype(np.uint32), np.array([0, len(row)]), NO_SIZES)
+    cut, _ = naive.cut_sums(data, naive.cuts_of(row), "script")
+    assert found.rows[0, TOKENS].tolist() == [len(row), 1, *cut]
+
+
 def test_documents_whose_tokens_have_another_length_are_not_aligned() -> None:
     found = begun([b"abc 12", b"de"], "script", np.arange(8))
     found.add(np.array([3, 7, 2], dtype=np.uint32), np.array([0, 2, 3]), NO_SIZES)
