@@ -26,11 +26,11 @@ cdef bint is_cut(const Encoders* encoders, const byte_t* text, Py_ssize_t at) no
     """Whether all tokenizers allow a cut; `AHEAD` bytes after it can be read."""
     cdef Py_ssize_t i, end, found
     for i in range(encoders.n):
+        if (<Encoder>encoders.each[i]).last_cut_in(text, at - 1, at + AHEAD - 1) < at:
+            return False                                   # as nearly everywhere
         end, found = at, 0
         while found < at:
             end += 1
-            if end == at + AHEAD:
-                return False
             found = (<Encoder>encoders.each[i]).last_cut_in(text, at - 1, end)
         if found != at:
             return False

@@ -493,7 +493,7 @@ cdef class TokenTally(Visitor):
         cdef uint32_t* table = &self.table[0] if self.table.shape[0] else NULL
         cdef byte_t* begins = self.begins                  # copies: a write to `table` might change the object's
         cdef uint64_t at = self.at, i = 0, k, base, stop, n_ahead = min(n, given - AHEAD) if given > AHEAD else 0
-        cdef uint32_t entry
+        cdef uint32_t entry, following
         cdef const uint32_t* sizes = self.sizes
         if sizes != NULL:
             n_ahead = 0
@@ -503,12 +503,16 @@ cdef class TokenTally(Visitor):
             stop = self.base + WINDOW
             base = self.base
             while i + TOGETHER <= n_ahead and at < stop:   # unrolled by the compiler
-                for k in range(<uint64_t>TOGETHER):
+                for k in range(i, i + TOGETHER, 2):
+                    prefetch(table + ids[k + AHEAD])       # a large table is not in the L1 cache
+                    prefetch(table + ids[k + 1 + AHEAD])
+                    entry, following = table[ids[k]], table[ids[k + 1]]
+                    table[ids[k]] = entry + 1              # both are read before: a read would wait for this
+                    table[ids[k + 1]] = following + 1 + (ids[k] == ids[k + 1])
                     begins[at - base] = 0x80
-                    prefetch(table + ids[i + k + AHEAD])   # a large table is not in the L1 cache
-                    entry = table[ids[i + k]]
-                    table[ids[i + k]] = entry + 1
                     at += entry >> COUNT_BITS
+                    begins[at - base] = 0x80
+                    at += following >> COUNT_BITS
                 i += TOGETHER
             while i < n and at < stop:
                 begins[at - base] = 0x80
