@@ -18,6 +18,7 @@ cimport cython
 from bpe.base._delivery cimport Delivery
 from bpe.base._types cimport byte_t, token_t
 from bpe.base._utf8 cimport Units
+from bpe.base._visitor cimport Visitor
 from bpe.encode._chunk cimport Fragment
 from bpe.encode._encoder cimport Encoder
 from bpe.encode._workspace cimport Workspace
@@ -86,3 +87,9 @@ cdef class EncodeJob:
     cdef Py_ssize_t encode(self, Workspace space, Worker worker, Py_ssize_t start, Py_ssize_t end) except -2 nogil
     cdef Py_ssize_t feed(self, Workspace space, Worker worker, Py_ssize_t start, Py_ssize_t end) except -1 nogil
     cdef bint is_copied(self, const Text* text) noexcept nogil
+
+
+cdef Py_ssize_t visit_spans(
+    Encoder encoder, Visitor visitor, const byte_t* text, Py_ssize_t size, const int64_t* starts, const int64_t* sizes,
+    Py_ssize_t n,
+) except -2

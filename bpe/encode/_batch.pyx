@@ -387,19 +387,25 @@ def visit(
         ValueError: for a text that is not within the buffer.
 
     """
-    cdef Workspace space
-    cdef const byte_t* text = NULL
-    cdef Py_ssize_t n = starts.shape[0], unknown
+    cdef const byte_t* text = &buffer[0] if buffer.shape[0] else NULL
+    cdef Py_ssize_t n = starts.shape[0]
+    cdef const int64_t[::1] sizes
     check_spans(starts, ends, buffer.shape[0])
-    if n == 0:
-        return -1
-    if buffer.shape[0]:
-        text = &buffer[0]
-    space = encoder.workspace()
+    sizes = np.subtract(ends, starts)
+    return visit_spans(encoder, visitor, text, buffer.shape[0], &starts[0], &sizes[0], n) if n else -1
+
+
+cdef Py_ssize_t visit_spans(
+    Encoder encoder, Visitor visitor, const byte_t* text, Py_ssize_t size, const int64_t* starts, const int64_t* sizes,
+    Py_ssize_t n,
+) except -2:
+    """The same for n texts in `size` bytes: text i has `sizes[i]` bytes from `text + starts[i]` on."""
+    cdef Workspace space = encoder.workspace()
+    cdef Py_ssize_t unknown
     begin_watch(&space.scratch.watch)
     try:
         with nogil:
-            unknown = visit_texts(encoder, space, visitor, text, buffer.shape[0], &starts[0], &ends[0], n)
+            unknown = visit_texts(encoder, space, visitor, text, size, starts, sizes, n)
     except MemoryError:                                    # the workspace may be inconsistent: drop it
         raise
     except BaseException:
@@ -411,9 +417,9 @@ def visit(
 
 cdef Py_ssize_t visit_texts(
     Encoder encoder, Workspace space, Visitor visitor, const byte_t* text, Py_ssize_t size, const int64_t* starts,
-    const int64_t* ends, Py_ssize_t n,
+    const int64_t* sizes, Py_ssize_t n,
 ) except -2 nogil:
-    """The same for texts in `size` bytes."""
+    """The same in a workspace."""
     cdef Fragment fragments[VISITED_TEXTS]
     cdef int64_t lengths[VISITED_TEXTS]
     cdef Py_ssize_t i, given, done = 0, ended
@@ -422,7 +428,7 @@ cdef Py_ssize_t visit_texts(
     while done < n:
         given = min(n - done, <Py_ssize_t>VISITED_TEXTS)
         for i in range(given):
-            fragments[i].text, fragments[i].size = text + starts[done + i], ends[done + i] - starts[done + i]
+            fragments[i].text, fragments[i].size = text + starts[done + i], sizes[done + i]
         feed_fragments(space.feed, fragments, given, encoder.scanner)
         space.feed.shared, space.feed.readable = True, text + size
         first, ended, more = 0, 0, True

@@ -3,10 +3,8 @@ from collections.abc import Iterable
 from typing_extensions import Self
 
 from bpe.base._buffers import Buffer
-from bpe.corpus._file_reader import FileBlock, FileReader
 from bpe.encode._encoder import Encoder
 
 class CommonCuts:
     def __new__(cls, encoders: Iterable[Encoder]) -> Self: ...
     def last(self, text: Buffer, low: int) -> int: ...
-    def read(self, reader: FileReader, block: FileBlock) -> bool: ...

@@ -5,18 +5,13 @@ while it is in the cache. Not here: encoding (`encode/_batch.pyx`), counting (`_
 """
 
 from bpe.base._types cimport byte_t
-from bpe.corpus._file_reader cimport FileBlock, FileReader
 from bpe.encode._encoder cimport Encoder
+from bpe.evaluation._common_cuts cimport Encoders
 from libc.stdlib cimport free, malloc
 
 cdef enum:
     AHEAD = 64                # bytes that show whether a position is a cut whatever follows
     TRIES = 64                # positions that are looked at for a cut
-
-cdef struct Encoders:         # of several tokenizers
-    void** each               # `Encoder`s
-    Py_ssize_t n
-
 
 cdef inline bint is_white(byte_t byte) noexcept nogil:
     return byte == 32 or 9 <= byte <= 13
@@ -58,9 +53,6 @@ cdef class CommonCuts:
 
     """
 
-    cdef tuple held
-    cdef Encoders encoders
-
     def __cinit__(self, encoders):
         cdef Encoder encoder
         cdef Py_ssize_t i
@@ -86,17 +78,3 @@ cdef class CommonCuts:
         with nogil:
             low = last_cut(&self.encoders, &text[0], low, text.shape[0])
         return low
-
-    def read(self, FileReader reader not None, FileBlock block not None):
-        """Read the next block of a file, with its documents; False if there is none.
-
-        Raises:
-            FormatError, OSError: for the first block that must be UTF-8 and is not, or that cannot be read.
-
-        """
-        cdef bint found
-        with nogil:
-            found = reader.take(block, last_cut, &self.encoders)
-            if found:
-                block.split(reader)
-        return found

@@ -18,7 +18,7 @@ from bpe.base._bounds cimport check_spans
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._memory cimport prefetch
 from bpe.base._types cimport byte_t
-from bpe.base._visitor cimport Visitor
+from bpe.evaluation._tally cimport MARGIN, WINDOW, Block, Reader, Sums
 from bpe.text._unicode cimport SPACE, class_of_code, decode_char
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
@@ -73,50 +73,8 @@ cdef enum:
     MOST = (1 << COUNT_BITS) - 1       # tokens until counts are moved to the totals
     N_COLUMNS = 17
     AHEAD = 160               # tokens; 64 are too few for a table beyond the L2 cache: 10% more time
-    TOGETHER = 8              # tokens between checks of the window
-    WINDOW = 4096             # bytes of text whose masks are compared at once: 64 blocks
+    TOGETHER = MARGIN // 1024  # tokens between checks of the window
     BLOCKS = WINDOW // 64
-    MARGIN = TOGETHER * 1024  # bytes after a window in which its last tokens may begin
-
-cdef struct Block:            # masks of 64 bytes
-    uint64_t starts           # of characters
-    uint64_t wide             # of those of several bytes
-    uint64_t space            # each byte of white space
-    uint64_t single           # each byte of characters that are words by themselves
-    uint64_t tails
-    uint64_t digit
-
-cdef struct Sums:             # as the columns
-    int64_t characters
-    int64_t words
-    int64_t multibyte
-    int64_t numbers
-    int64_t ideal             # boundaries of groups of three digits from the right
-    int64_t cut_words
-    int64_t split_characters
-    int64_t number_cuts
-    int64_t right_cuts
-    double number_f1          # less 1 for each number
-
-cdef struct Reader:           # a text, block by block
-    const byte_t* text
-    Py_ssize_t size
-    Py_ssize_t at             # the next character begins here
-    int mode
-    bint valid                # UTF-8
-    Block block               # the current one
-    Block spilled             # of the next one: what the characters of this one reach into
-    # Of the block before, in the highest bits, or in bit 0.
-    uint64_t breaks           # a word may begin after it
-    uint64_t digit            # it ends in a digit
-    uint64_t inside
-    uint64_t carry            # of the sum that finds words that are cut
-    uint64_t split
-    uint64_t tails
-    # The number that is not over.
-    int64_t length
-    int64_t cuts[3]           # boundaries in it, by their distance from its start modulo 3
-    Sums sums
 
 
 cdef inline bint is_single(uint32_t code) noexcept nogil:
@@ -374,28 +332,6 @@ cdef class TokenTally(Visitor):
 
     """
 
-    cdef readonly object rows
-    cdef double[:, ::1] own_rows
-    cdef int mode
-    # Counts.
-    cdef uint32_t[::1] table           # by id: the length << COUNT_BITS | the count
-    cdef int64_t[::1] totals
-    cdef uint64_t room, most           # tokens that can still be counted, and after `empty`
-    # The texts.
-    cdef const byte_t[::1] buffer
-    cdef const int64_t[::1] starts
-    cdef const int64_t[::1] ends
-    cdef bint valid
-    cdef const uint32_t* sizes         # the bytes of text of the next tokens; NULL to look them up
-    # The current text.
-    cdef Py_ssize_t text
-    cdef uint64_t size                 # in bytes
-    cdef uint64_t at                   # where the next token begins
-    cdef uint64_t base                 # of the window
-    cdef int64_t n_tokens
-    cdef Reader reader
-    cdef byte_t begins[WINDOW + MARGIN]  # by position from `base` on: 0x80 where a token begins
-
     def __init__(self, lengths, int mode, uint64_t most=MOST):
         if not 0 < most <= MOST:
             raise ValueError(f"most is {most}; it must be from 1 to {MOST}")
@@ -418,18 +354,29 @@ cdef class TokenTally(Visitor):
             ValueError: for texts that are not within the buffer.
 
         """
-        self.starts, self.ends = np.array(starts), np.array(ends)  # the caller's may change
-        check_spans(self.starts, self.ends, buffer.shape[0])
-        self.rows = np.zeros((starts.shape[0], N_COLUMNS))
+        starts, ends = np.array(starts), np.array(ends)    # the caller's may change
+        check_spans(starts, ends, buffer.shape[0])
+        self.buffer, self.starts, self.sizes = buffer, starts, np.subtract(ends, starts)
+        self.open(
+            &buffer[0] if buffer.shape[0] else NULL, &self.starts[0] if starts.shape[0] else NULL,
+            &self.sizes[0] if starts.shape[0] else NULL, starts.shape[0], valid,
+        )
+
+    cdef int open(
+        self, const byte_t* data, const int64_t* starts, const int64_t* sizes, Py_ssize_t n, bint valid
+    ) except -1:
+        """The same for n texts that stay where they are: text i has `sizes[i]` bytes from `data + starts[i]` on."""
+        self.rows = np.zeros((n, N_COLUMNS))
         self.own_rows = self.rows
-        self.buffer, self.valid = buffer, valid
+        self.data, self.own_starts, self.own_sizes, self.n_texts, self.valid = data, starts, sizes, n, valid
         memset(self.begins, 0, WINDOW + MARGIN)
         self.begin_text(0)
+        return 0
 
     def end(self):
         """Let go of the buffer, after all ids or after an error."""
-        self.buffer = None
-        self.starts = self.ends = np.empty(0, dtype=np.int64)
+        self.n_texts = 0
+        self.buffer = self.starts = self.sizes = None
         self.begin_text(0)
 
     def add(self, const uint32_t[::1] ids, const int64_t[::1] offsets, const uint32_t[::1] sizes):
@@ -441,11 +388,11 @@ cdef class TokenTally(Visitor):
         """
         if sizes.shape[0] not in (0, ids.shape[0]):
             raise ValueError(f"there are {sizes.shape[0]} sizes for {ids.shape[0]} tokens; they must be as many")
-        self.sizes = &sizes[0] if sizes.shape[0] else NULL
+        self.given = &sizes[0] if sizes.shape[0] else NULL
         try:
             self.visit(ids, offsets)
         finally:
-            self.sizes = NULL
+            self.given = NULL
 
     def counts(self):
         """Return how often each token occurs, by id: int64, valid until more tokens are counted."""
@@ -456,9 +403,9 @@ cdef class TokenTally(Visitor):
         cdef Py_ssize_t i, own, left = n
         for i in range(n_ended):
             own = lengths[i] - self.n_tokens
-            if not (0 <= own <= left and self.text < self.starts.shape[0]):
+            if not (0 <= own <= left and self.text < self.n_texts):
                 with gil:
-                    raise ValueError(f"text {self.text} of {self.starts.shape[0]} has no {lengths[i]} tokens")
+                    raise ValueError(f"text {self.text} of {self.n_texts} has no {lengths[i]} tokens")
             self.add_tokens(ids, own, left)
             self.end_text()
             ids += own
@@ -494,10 +441,10 @@ cdef class TokenTally(Visitor):
         cdef byte_t* begins = self.begins                  # copies: a write to `table` might change the object's
         cdef uint64_t at = self.at, i = 0, k, base, stop, n_ahead = min(n, given - AHEAD) if given > AHEAD else 0
         cdef uint32_t entry, following
-        cdef const uint32_t* sizes = self.sizes
+        cdef const uint32_t* sizes = self.given
         if sizes != NULL:
             n_ahead = 0
-            self.sizes += n
+            self.given += n
         self.n_tokens += n
         while i < n:
             stop = self.base + WINDOW
@@ -553,10 +500,10 @@ cdef class TokenTally(Visitor):
         cdef const byte_t* text = NULL
         self.text = number
         self.size = self.at = self.base = self.n_tokens = 0
-        if number < self.starts.shape[0]:
-            self.size = self.ends[number] - self.starts[number]
+        if number < self.n_texts:
+            self.size = self.own_sizes[number]
             if self.size:
-                text = &self.buffer[self.starts[number]]
+                text = self.data + self.own_starts[number]
             begin_text(&self.reader, text, self.size, self.mode, self.valid)
         return 0
 

@@ -146,7 +146,7 @@ class OwnAdapter(Adapter):
         #: Whether the kernel takes documents in a buffer too.
         self.direct = self.engine.direct and self._own_bytes
         #: Whether ids can be counted as the kernel writes them.
-        self._counted = (
+        self.counted = (
             self.direct and not self.engine.specials.always and spec.vocabulary.lengths.max(initial=0) <= LONGEST
         )
 
@@ -189,7 +189,7 @@ class OwnAdapter(Adapter):
         self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], tally: TokenTally
     ) -> None:
         """As `Adapter.tally`; ids of the kernel are counted as it writes them."""
-        if self._counted:
+        if self.counted:
             self.engine.visit_documents(text, starts, ends, tally)
         else:
             super().tally(text, starts, ends, tally)

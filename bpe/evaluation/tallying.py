@@ -21,11 +21,14 @@ from bpe.corpus._file_reader import FileBlock, FileReader
 from bpe.corpus.blocks import Block
 from bpe.errors import error_context
 from bpe.evaluation._common_cuts import CommonCuts
+from bpe.evaluation._file_tally import tally_blocks
 from bpe.evaluation._tally import COLUMNS, TokenTally
 from bpe.evaluation.adapters import Adapter
 from bpe.evaluation.corpora import Corpus, common_cuts
 from bpe.evaluation.grouping import Groups
 
+#: Blocks of a file that a thread tallies before Python handles their results.
+_BLOCKS = 16
 #: The column of each sum of a document.
 INDEX = {name: number for number, name in enumerate(COLUMNS)}
 
@@ -79,11 +82,12 @@ def tallies_of(
 
     cuts = common_cuts(adapters)
 
-    def work(numbered: tuple[int, Block | FileReader]) -> tuple[int, _Done] | None:
+    def work(numbered: tuple[int, Block | FileReader]) -> list[tuple[int, _Done]]:
         number, block = numbered
         if isinstance(block, FileReader):
+            assert cuts is not None  # without cuts, whole documents are read
             return _tally_next(block, number, cuts, adapters, tables)
-        return number, _tally_block(block, adapters, tables)
+        return [(number, _tally_block(block, adapters, tables))]
 
     # An iterable may belong to the caller's thread, and only that thread may wait for a pipe (Ctrl-C).
     share = shared_out if corpus.sources is not None and corpus.sources.regular else in_order
@@ -109,13 +113,12 @@ def _numbered(blocks: Iterable[Block | FileReader]) -> Iterator[tuple[int, Block
             number += 1
 
 
-def _in_block_order(found: Iterator[tuple[int, _Done] | None]) -> Iterator[_Done]:
+def _in_block_order(found: Iterator[list[tuple[int, _Done]]]) -> Iterator[_Done]:
     """The results in the order of their blocks."""
     waiting: dict[int, _Done] = {}
     following = 0
-    for numbered in found:
-        if numbered is not None:  # else another thread has read the rest of a file
-            waiting[numbered[0]] = numbered[1]
+    for numbered in found:  # an empty list if another thread has read the rest of a file
+        waiting.update(numbered)
         while following in waiting:
             yield waiting.pop(following)
             following += 1
@@ -186,18 +189,13 @@ def _tally_block(block: Block, adapters: Sequence[Adapter], tables: _Tables) -> 
 
 
 def _tally_next(
-    reader: FileReader, first: int, cuts: CommonCuts | None, adapters: Sequence[Adapter], tables: _Tables
-) -> tuple[int, _Done] | None:
-    """The same for the next block of a file, with its number; None if there is none. Block 0 has the number `first`."""
-    block = tables.own()[1]
-    if cuts is None or not cuts.read(reader, block):
-        return None
-    text, starts, ends = block.documents()
-    done = _Done([], block.begins, block.closes, len(text))
-    number = first + block.number
-    valid = reader.checked or utf8_error(text) is None
-    done.rows = _tally(text, starts, ends, valid, reader.source, adapters, tables)
-    return number, done
+    reader: FileReader, first: int, cuts: CommonCuts, adapters: Sequence[Adapter], tables: _Tables
+) -> list[tuple[int, _Done]]:
+    """The same for the next blocks of a file, with their numbers. Block 0 has the number `first`."""
+    tallies, memory = tables.own()
+    with error_context(reader.source):
+        blocks = tally_blocks(reader, memory, cuts, adapters, tallies, _BLOCKS)
+    return [(first + number, _Done(rows, begins, closes, size)) for number, begins, closes, size, rows in blocks]
 
 
 def _tally(

@@ -560,6 +560,30 @@ def test_tokens_too_long_for_the_table_of_counts_have_their_length() -> None:
     assert found.to_dict()["continued_words"] == 0.5
 
 
+def test_files_with_a_tokenizer_whose_tokens_are_too_long_for_the_table(tok: bpe.Tokenizer, tmp_path: Path) -> None:
+    long = bpe.train(texts=["ab" * 1024] * 3, vocab_size=266, pretokenizer="gpt2")
+    assert max(long.token_byte_lengths) > LONGEST
+    text = f"low {'ab' * 700} lower {'ab' * 1024}\n" * 9
+    path = tmp_path / "a.txt"
+    path.write_text(text)
+    assert common_cuts(tok, long) is not None
+    assert bpe.evaluate([tok, long], files=path).to_dict() == bpe.evaluate([tok, long], texts=[text]).to_dict()
+
+
+def test_a_file_with_a_byte_that_has_no_token_is_refused_by_name(tok: bpe.Tokenizer, tmp_path: Path) -> None:
+    (tmp_path / "vocab.json").write_text(json.dumps({"l": 0, "o": 1, "w": 2, "lo": 3, "\u0120": 4}))
+    (tmp_path / "merges.txt").write_text("l o\n")
+    few = bpe.Tokenizer.from_vocab_merges(tmp_path / "vocab.json", tmp_path / "merges.txt")
+    path = tmp_path / "a.txt"
+    path.write_text("low low wow low")
+    assert bpe.evaluate([tok, few], files=path)[1].total.sums["tokens"] == 12
+    path.write_text("low low x low")
+    with pytest.raises(bpe.FormatError, match=r"a\.txt.*'x'|a\.txt.*0x78"):
+        bpe.evaluate([tok, few], files=path)
+    path.write_text("low low wow low")
+    assert bpe.evaluate([tok, few], files=path)[1].total.sums["tokens"] == 12
+
+
 def test_evaluations_and_specs_are_pickled_and_copied() -> None:
     texts = {"x": ["low lower", "newest"] * 5, "y": ["lowest <e>", "wider"] * 5}
     for names in ([], ["<e>"]):
