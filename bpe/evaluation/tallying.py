@@ -28,7 +28,7 @@ from bpe.evaluation.corpora import Corpus, common_cuts
 from bpe.evaluation.grouping import Groups
 
 #: Blocks of a file that a thread tallies before Python handles their results.
-_BLOCKS = 16
+_BLOCKS = 8
 #: The column of each sum of a document.
 INDEX = {name: number for number, name in enumerate(COLUMNS)}
 
