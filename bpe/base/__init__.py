@@ -10,7 +10,7 @@ the kernels rely on. The files, in the order in which a call uses them:
 - `_delivery.pyx`, `_result_pool.pyx`, `_id_array.pyx`: the ids of several threads in one array, and its memory;
 - `_visitor.pyx`: what reads ids as they are written; `_id_lists.pyx`: ids as lists of int;
 - `_aho_corasick.pyx` searching in text, `_binary_search.pxd` in numbers, `_string_index.pyx` among strings;
-  `_slices.pyx` copying strings, `_json_escapes.pxd` reading the escapes of JSON;
+  `_slices.pyx` copying strings, `_json.pyx` reading JSON;
 - `atomic_files.py` files written atomically, `memory_limits.py` sizes such as "2G", `progress.py` progress bars,
   `spelling.py` tokens in visible characters, `arrow.py` loading pyarrow.
 

@@ -122,7 +122,8 @@ LISTS = [
     b"{}", b'{"a":1,}', b'{"a":01}', b'{"a":1.0}', b'{"a":-1}', b'{"a":2147483647}', b'{"a":99999999999}', b'{"a":}',
     b'{"a"}', b'{"a" 1}', b'{"a":1 "b":2}', b'{"a":1,"a":2}', b'{"a":1,"\\u0061":2}', b'{"":1}', b'{"a\n":1}',
     b'{"\\u00":1}', b'{"\\u00zz":1}',
-    b'{"a":1]', b'{"a":1', b"{1:1}", b'{"' + b"a" * 70_000 + b'":1}',
+    b'{"a":1]', b'{"a":1', b"{1:1}", b'{"\\ud800":1}', b'{"\\x":1}', b'{" \\q":2}',
+    b'{" \n":1}',
 ]  # fmt: skip
 
 
@@ -131,7 +132,7 @@ def test_unusual_vocabs_are_left_to_json(vocab):
     assert jsontokens.read_vocab(vocab, 0, byte_by_letter()[:512]) is None
 
 
-STRINGS = [b'{"\\ud800":1}', b'{"\xff":1}', b'{" ":1," ":2}', b'{"\\x":1}', b'{" \n":1}', b'{" \\q":2}']
+STRINGS = [b'{"\xff":1}', b'{" ":1," ":2}']
 
 
 @pytest.mark.parametrize("vocab", STRINGS)
@@ -198,7 +199,10 @@ def test_unusual_files_are_left_to_json():
             read(data)
 
 
-TEXTS = ['{"a":0,"日本":1,"\\n":2,"\\u00e9":3,"\\u65e5":4,"\\"\\\\\\/\\t\\r\\b\\f":5,"😀":6," ":7}', '{"<0x0A>":0}']
+TEXTS = [
+    '{"a":0,"日本":1,"\\n":2,"\\u00e9":3,"\\u65e5":4,"\\"\\\\\\/\\t\\r\\b\\f":5,"😀":6," ":7,"\\ud83d\\ude00!":8}',
+    '{"<0x0A>":0}',
+]
 
 
 @pytest.mark.parametrize("vocab", TEXTS)
@@ -210,7 +214,7 @@ def test_the_kernel_reads_a_vocab_of_text(vocab):
     assert dict(zip(tokens, found.numbers.tolist(), strict=True)) == json.loads(vocab)
 
 
-@pytest.mark.parametrize("vocab", ['{"\\ud83d\\ude00":1}', '{"\\q":1}', '{"a\x01":1}', '{"\\u12":1}', '{"a\\'])
+@pytest.mark.parametrize("vocab", ['{"\\ud83d":1}', '{"\\q":1}', '{"a\x01":1}', '{"\\u12":1}', '{"a\\'])
 def test_unusual_text_is_left_to_json(vocab):
     assert jsontokens.read_vocab(vocab.encode(), 0, None) is None
 
@@ -245,7 +249,7 @@ def test_a_repeated_token_is_left_to_json():
 
 
 def test_many_and_long_merges():
-    """Merges are read in blocks, of 32 or of 128 KB of text."""
+    """Merges are read in blocks of 32."""
     vocab, merges = {letter: i for i, letter in enumerate("abcdefgh")}, []
     for size in range(1, 16):
         for letter in "abcdefgh":
