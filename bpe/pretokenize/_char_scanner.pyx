@@ -17,6 +17,7 @@ from bpe.pretokenize._patterns cimport (
     METASPACE,
     O200K,
     QWEN2,
+    SCANNERS,
     SPACE_RUNS,
     STARCODER,
     TEKKEN,
@@ -451,32 +452,25 @@ cdef inline Py_ssize_t find_metaspace(const byte_t* text, Py_ssize_t pos, Py_ssi
 # Functions by scanner -------------------------------------------------------------------------------------------------
 
 
+cdef next_t[SCANNERS] NEXT
+NEXT[GPT2] = next_gpt2
+NEXT[CL100K] = next_cl100k
+NEXT[O200K] = next_o200k
+NEXT[CLIP] = next_clip
+NEXT[WHITESPACE] = next_whitespace
+NEXT[LLAMA3] = next_llama3
+NEXT[QWEN2] = next_qwen2
+NEXT[TEKKEN] = next_tekken
+NEXT[DEEPSEEK] = next_deepseek
+NEXT[STARCODER] = next_starcoder
+NEXT[METASPACE] = next_metaspace
+NEXT[SPACE_RUNS] = next_space_run
+
+
 cdef next_t next_of(int scanner) noexcept nogil:
-    """Return the function that finds the end of a pretoken for a scanner."""
-    if scanner == GPT2:
-        return next_gpt2
-    if scanner == CL100K:
-        return next_cl100k
-    if scanner == LLAMA3:
-        return next_llama3
-    if scanner == QWEN2:
-        return next_qwen2
-    if scanner == O200K:
-        return next_o200k
-    if scanner == TEKKEN:
-        return next_tekken
-    if scanner == DEEPSEEK:
-        return next_deepseek
-    if scanner == STARCODER:
-        return next_starcoder
-    if scanner == CLIP:
-        return next_clip
-    if scanner == WHITESPACE:
-        return next_whitespace
-    if scanner == METASPACE:
-        return next_metaspace
-    if scanner == SPACE_RUNS:
-        return next_space_run
+    """Return the function that finds the end of a pretoken for a scanner; for any other number, that of WHOLE."""
+    if 0 <= scanner < SCANNERS and NEXT[scanner] != NULL:
+        return NEXT[scanner]
     return next_whole
 
 

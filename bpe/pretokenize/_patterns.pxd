@@ -1,6 +1,6 @@
 """The numbers of the scanners; those of named patterns are also in `bpe/pretokenize/patterns.py`."""
 
-cdef enum Scanner:
+cdef enum:
     WHOLE = 0          # the whole text is one pretoken
     GPT2 = 1
     CL100K = 2
@@ -14,6 +14,7 @@ cdef enum Scanner:
     STARCODER = 10
     METASPACE = 32     # each U+2581 starts a pretoken
     SPACE_RUNS = 33    # each U+2581 that follows another character starts one
+    SCANNERS = 34      # all numbers are below this
 
 
 cdef inline bint is_metaspace(const unsigned char* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:

@@ -35,7 +35,18 @@ from bpe.pretokenize._char_masks cimport (
     shifted,
 )
 from bpe.pretokenize._char_scanner cimport clip_class_at, gap_of, next_of, next_t
-from bpe.pretokenize._patterns cimport CL100K, CLIP, GPT2, LLAMA3, O200K, QWEN2, STARCODER, TEKKEN, WHITESPACE
+from bpe.pretokenize._patterns cimport (
+    CL100K,
+    CLIP,
+    GPT2,
+    LLAMA3,
+    O200K,
+    QWEN2,
+    SCANNERS,
+    STARCODER,
+    TEKKEN,
+    WHITESPACE,
+)
 from bpe.text._unicode cimport (
     BPE_CLIP_UNICODE_VERSION,
     BPE_UNICODE_VERSION,
@@ -63,10 +74,8 @@ cdef extern from *:
     #define BPE_NOINLINE __attribute__((noinline))
     struct bpe_cursor;
     typedef Py_ssize_t (*bpe_next_end)(const uint8_t*, Py_ssize_t, Py_ssize_t);
-    BPE_FLATTEN BPE_FOR_AVX2 static Py_ssize_t bpe_scan_avx2(struct bpe_cursor*, uint32_t*, Py_ssize_t);
-    BPE_FLATTEN BPE_FOR_AVX512 static Py_ssize_t bpe_scan_avx512(struct bpe_cursor*, uint32_t*, Py_ssize_t);
-    BPE_FLATTEN BPE_FOR_AVX2 static Py_ssize_t bpe_gaps_avx2(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
-    BPE_FLATTEN BPE_FOR_AVX512 static Py_ssize_t bpe_gaps_avx512(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
+    BPE_FLATTEN BPE_FOR_AVX2 static Py_ssize_t bpe_scan_avx2(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
+    BPE_FLATTEN BPE_FOR_AVX512 static Py_ssize_t bpe_scan_avx512(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
     BPE_NOINLINE static Py_ssize_t bpe_long_run(struct bpe_cursor*, bpe_next_end);
     BPE_NOINLINE static Py_ssize_t bpe_long_pretoken(struct bpe_cursor*, int, uint64_t, bpe_next_end);
     """
@@ -76,17 +85,6 @@ cdef enum:
 
 UNICODE_VERSION = BPE_UNICODE_VERSION.decode()
 CLIP_UNICODE_VERSION = BPE_CLIP_UNICODE_VERSION.decode()
-
-
-cdef int vector_level = 0     # see base/_cpu.pyx
-
-
-cdef void use_level(int level) noexcept:
-    global vector_level
-    vector_level = level
-
-
-follow_vector_level(use_level)
 
 
 # Blocks of 64 bytes ---------------------------------------------------------------------------------------------------
@@ -135,7 +133,7 @@ cdef Py_ssize_t long_pretoken "bpe_long_pretoken"(
 cdef inline Py_ssize_t scan_blocks(
     Cursor* cursor, const int rules, const int level, next_t next_end, uint32_t* bounds, Py_ssize_t limit
 ) noexcept nogil:
-    """Implement `scan_bounds` block by block; each block begins at the last certain start in the previous one.
+    """Implement `scan_patterns` without gaps; each block begins at the last certain start in the previous one.
 
     That start is known only after all work on the block. In ASCII text the next block therefore begins at the last
     non-letter that follows a letter, which is known early: a pretoken nearly always begins there, and the processor
@@ -174,31 +172,6 @@ cdef inline Py_ssize_t scan_blocks(
     return n
 
 
-cdef inline Py_ssize_t scan_patterns(
-    Cursor* cursor, const int level, uint32_t* bounds, Py_ssize_t limit
-) noexcept nogil:
-    """Implement `scan_bounds` for a vector level; the rules of the most common patterns are constants."""
-    if cursor.scanner == GPT2:
-        return scan_blocks(cursor, CONTRACTIONS, level, next_of(GPT2), bounds, limit)
-    if cursor.scanner == CL100K:
-        return scan_blocks(cursor, LINES | CONTRACTIONS | WHOLE_AT_END, level, next_of(CL100K), bounds, limit)
-    if cursor.scanner == O200K:
-        return scan_blocks(cursor, LINES | CONTRACTIONS | CASED, level, next_of(O200K), bounds, limit)
-    return scan_blocks(cursor, cursor.rules, level, next_of(cursor.scanner), bounds, limit)
-
-
-cdef Py_ssize_t scan_avx512 "bpe_scan_avx512"(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) noexcept nogil:
-    return scan_patterns(cursor, 3, bounds, limit)
-
-
-cdef Py_ssize_t scan_avx2 "bpe_scan_avx2"(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) noexcept nogil:
-    return scan_patterns(cursor, 2, bounds, limit)
-
-
-cdef Py_ssize_t scan_plain(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) noexcept nogil:
-    return scan_patterns(cursor, 0, bounds, limit)
-
-
 # Blocks with gaps -----------------------------------------------------------------------------------------------------
 
 
@@ -228,7 +201,7 @@ cdef Py_ssize_t long_run "bpe_long_run"(Cursor* cursor, next_t next_end) noexcep
 cdef inline Py_ssize_t scan_between_gaps(
     Cursor* cursor, const int rules, const int level, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
 ) noexcept nogil:
-    """Implement `scan_gaps` block by block; each begins after the last pretoken that ends in the previous one."""
+    """Implement `scan_patterns` with gaps; each block begins after the last pretoken that ends in the previous one."""
     cdef Py_ssize_t n = 0, pos = cursor.pos, first = pos, end = cursor.end, count, begun
     cdef next_t next_end = next_of(cursor.scanner), gap_end = gap_of(cursor.scanner)
     cdef uint64_t certain, word, start_bits, end_bits
@@ -271,68 +244,78 @@ cdef inline Py_ssize_t scan_between_gaps(
     return n
 
 
-cdef inline Py_ssize_t scan_gapped_patterns(
+# Vector levels --------------------------------------------------------------------------------------------------------
+
+
+cdef inline Py_ssize_t scan_patterns(
     Cursor* cursor, const int level, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
 ) noexcept nogil:
-    """Implement `scan_gaps` for a vector level."""
-    if cursor.scanner == CLIP:
-        return scan_between_gaps(cursor, CLIP_RULES, level, starts, ends, limit)
-    return scan_between_gaps(cursor, GAPS, level, starts, ends, limit)
-
-
-cdef Py_ssize_t gaps_avx512 "bpe_gaps_avx512"(
-    Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
-) noexcept nogil:
-    return scan_gapped_patterns(cursor, 3, starts, ends, limit)
-
-
-cdef Py_ssize_t gaps_avx2 "bpe_gaps_avx2"(
-    Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
-) noexcept nogil:
-    return scan_gapped_patterns(cursor, 2, starts, ends, limit)
-
-
-cdef Py_ssize_t scan_gaps(Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_ssize_t limit) noexcept nogil:
-    """Find pretokens of a pattern that drops white space, and advance `pos` past them.
+    """Find pretokens by blocks, and advance `pos` past them; the rules of the most common patterns are constants.
 
     Positions are relative to `pos` at the time of the call. At most `limit` pretokens are found; `limit - MIN_ROOM` or
-    fewer only at the end of the text, after MAX_SPAN bytes, or before a pretoken that ends 4 GiB or more away.
+    fewer only at the end of the text, after MAX_SPAN bytes, or before a pretoken that ends 4 GiB or more away. Without
+    gaps, `starts` gets the end of the last one too, and `ends` is not used.
     """
-    if vector_level == 3:
-        return gaps_avx512(cursor, starts, ends, limit)
-    if vector_level == 2:
-        return gaps_avx2(cursor, starts, ends, limit)
-    return scan_gapped_patterns(cursor, 0, starts, ends, limit)
+    if cursor.scanner == GPT2:
+        return scan_blocks(cursor, CONTRACTIONS, level, next_of(GPT2), starts, limit)
+    if cursor.scanner == CL100K:
+        return scan_blocks(cursor, LINES | CONTRACTIONS | WHOLE_AT_END, level, next_of(CL100K), starts, limit)
+    if cursor.scanner == O200K:
+        return scan_blocks(cursor, LINES | CONTRACTIONS | CASED, level, next_of(O200K), starts, limit)
+    if cursor.scanner == CLIP:
+        return scan_between_gaps(cursor, CLIP_RULES, level, starts, ends, limit)
+    if cursor.rules & GAPS:
+        return scan_between_gaps(cursor, GAPS, level, starts, ends, limit)
+    return scan_blocks(cursor, cursor.rules, level, next_of(cursor.scanner), starts, limit)
+
+
+cdef Py_ssize_t scan_avx512 "bpe_scan_avx512"(
+    Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
+) noexcept nogil:
+    return scan_patterns(cursor, 3, starts, ends, limit)
+
+
+cdef Py_ssize_t scan_avx2 "bpe_scan_avx2"(
+    Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_ssize_t limit
+) noexcept nogil:
+    return scan_patterns(cursor, 2, starts, ends, limit)
+
+
+cdef Py_ssize_t scan_plain(Cursor* cursor, uint32_t* starts, uint32_t* ends, Py_ssize_t limit) noexcept nogil:
+    return scan_patterns(cursor, 0, starts, ends, limit)
+
+
+cdef Py_ssize_t (*scan_by_blocks)(Cursor*, uint32_t*, uint32_t*, Py_ssize_t) noexcept nogil
+
+
+cdef void use_level(int level) noexcept:
+    """See base/_cpu.pyx."""
+    global scan_by_blocks
+    scan_by_blocks = scan_avx512 if level == 3 else scan_avx2 if level == 2 else scan_plain
+
+
+follow_vector_level(use_level)
 
 
 # Called by other kernels ----------------------------------------------------------------------------------------------
 
 
-cdef inline int rules_of(int scanner) noexcept nogil:
-    """Return the rules of a scanner that reads blocks; 0 for a scanner that reads characters."""
-    if scanner == CL100K:
-        return LINES | CONTRACTIONS | WHOLE_AT_END
-    if scanner == LLAMA3:
-        return LINES | CONTRACTIONS
-    if scanner == QWEN2:
-        return LINES | CONTRACTIONS | SINGLE_DIGITS
-    if scanner == O200K:
-        return LINES | CONTRACTIONS | CASED
-    if scanner == TEKKEN:
-        return LINES | CASED | SINGLE_DIGITS
-    if scanner == GPT2:
-        return CONTRACTIONS
-    if scanner == STARCODER:
-        return CONTRACTIONS | SINGLE_DIGITS
-    if scanner == CLIP:
-        return CLIP_RULES
-    return GAPS if scanner == WHITESPACE else 0
+cdef int[SCANNERS] RULES      # of the scanners that read blocks; 0 for those that read characters
+RULES[GPT2] = CONTRACTIONS
+RULES[CL100K] = LINES | CONTRACTIONS | WHOLE_AT_END
+RULES[O200K] = LINES | CONTRACTIONS | CASED
+RULES[CLIP] = CLIP_RULES
+RULES[WHITESPACE] = GAPS
+RULES[LLAMA3] = LINES | CONTRACTIONS
+RULES[QWEN2] = LINES | CONTRACTIONS | SINGLE_DIGITS
+RULES[TEKKEN] = LINES | CASED | SINGLE_DIGITS
+RULES[STARCODER] = CONTRACTIONS | SINGLE_DIGITS
 
 
 cdef void begin(Cursor* cursor, int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Initialize `cursor` to scan `text[pos:end]`."""
     cursor.scanner = scanner
-    cursor.rules = rules_of(scanner)
+    cursor.rules = RULES[scanner] if 0 <= scanner < SCANNERS else 0
     cursor.text = text
     cursor.pos = pos
     cursor.end = end
@@ -362,18 +345,12 @@ cdef Py_ssize_t scan_characters(
 cdef Py_ssize_t scan_bounds(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) noexcept nogil:
     """Find pretokens of a pattern without gaps, and advance `pos` past them; returns their number.
 
-    Pretoken i is `bounds[i]` to `bounds[i + 1]`, relative to `pos` at the time of the call. At most `limit` are found;
-    `limit - MIN_ROOM` or fewer only at the end of the text, after MAX_SPAN bytes, or before a pretoken that ends 4 GiB
-    or more away. The result is 0 for scanners that leave gaps or that only read characters, and if the next pretoken
+    Pretoken i is `bounds[i]` to `bounds[i + 1]`, as in `scan_patterns`. The result is 0 for scanners that leave gaps or that only read characters, and if the next pretoken
     has 4 GiB or more: call `scan` then.
     """
     if not cursor.rules or cursor.rules & GAPS:
         return 0
-    if vector_level == 3:
-        return scan_avx512(cursor, bounds, limit)
-    if vector_level == 2:
-        return scan_avx2(cursor, bounds, limit)
-    return scan_plain(cursor, bounds, limit)
+    return scan_by_blocks(cursor, bounds, NULL, limit)
 
 
 cdef Py_ssize_t scan(Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ssize_t limit) noexcept nogil:
@@ -382,14 +359,11 @@ cdef Py_ssize_t scan(Cursor* cursor, Py_ssize_t* starts, Py_ssize_t* ends, Py_ss
     Text between pretokens (white space, for the scanners that drop it) is skipped. After the last one `pos` is `end`.
     """
     cdef uint32_t bounds[MAX_FOUND + 1]
-    cdef uint32_t gap_starts[MAX_FOUND]
+    cdef uint32_t gaps[MAX_FOUND]
     cdef Py_ssize_t n = 0, first = cursor.pos, i
-    cdef const uint32_t* last = &bounds[1]
-    if limit >= MIN_ROOM and cursor.rules & GAPS:
-        n = scan_gaps(cursor, bounds, gap_starts, min(limit, <Py_ssize_t>MAX_FOUND))
-        last = gap_starts
-    elif limit >= MIN_ROOM:
-        n = scan_bounds(cursor, bounds, min(limit, <Py_ssize_t>MAX_FOUND))
+    cdef const uint32_t* last = &gaps[0] if cursor.rules & GAPS else &bounds[1]
+    if limit >= MIN_ROOM and cursor.rules:
+        n = scan_by_blocks(cursor, bounds, gaps, min(limit, <Py_ssize_t>MAX_FOUND))
     if n == 0:
         return scan_characters(cursor, starts, ends, limit)
     for i in range(n):
