@@ -75,15 +75,6 @@ cdef inline size_t units_of(size_t size) noexcept nogil:
     return (sizeof(LongWord) + size + UNIT - 1) // UNIT
 
 
-cdef inline void begin_batch(
-    Batch* batch, const byte_t* text, Py_ssize_t pos, Py_ssize_t size, uint64_t position
-) noexcept nogil:
-    """Prepare an empty batch for pretokens from `text[pos:size]`; the text is at `position` of the corpus."""
-    batch.text = text + pos
-    batch.readable = size - pos
-    batch.position = position + <uint64_t>pos
-
-
 cdef inline Py_ssize_t scan_into(Batch* batch, Cursor* cursor) noexcept nogil:
     """Add the next pretokens that a scanner finds, if they have no gaps and fit; returns their number."""
     cdef uint32_t bounds[BATCH + 1]
@@ -205,7 +196,8 @@ cdef class WordTable:
             if batch.n + MIN_ROOM > BATCH or text + cursor.pos - batch.text >= MAX_SPAN:
                 self.count_batch(batch)
             if batch.n == 0:
-                begin_batch(batch, text, cursor.pos, size, position)
+                batch.text, batch.readable = text + cursor.pos, size - cursor.pos
+                batch.position = position + <uint64_t>cursor.pos
             if not scan_into(batch, &cursor):
                 self.count_scanned_singly(&cursor, size, position)
         return 0
@@ -223,27 +215,13 @@ cdef class WordTable:
         self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends, uint64_t position
     ):
         """Count the pretokens `text[starts[i]:ends[i]]`, in any order; `text` is at `position` of the corpus."""
-        cdef Batch batch
-        cdef Py_ssize_t i, first = 0, last = 0, size = text.shape[0]
+        cdef Py_ssize_t i, size = text.shape[0]
         check_spans(starts, ends, size, False)
         if size == 0:
             return
-        batch.n = 0
         with nogil:
             for i in range(starts.shape[0]):
-                if batch.n == BATCH or (batch.n and (starts[i] < last or ends[i] - first > MAX_SPAN)):
-                    self.count_batch(&batch)           # a batch is in order
-                last = starts[i]
-                if ends[i] - starts[i] > MAX_SPAN:
-                    self.insert(&text[0], starts[i], ends[i] - starts[i], size, 1, position + <uint64_t>starts[i])
-                    continue
-                if batch.n == 0:
-                    first = starts[i]
-                    begin_batch(&batch, &text[0], first, size, position)
-                batch.start[batch.n] = <uint32_t>(starts[i] - first)
-                batch.size[batch.n] = <uint32_t>(ends[i] - starts[i])
-                batch.n += 1
-            self.count_batch(&batch)
+                self.insert(&text[0], starts[i], ends[i] - starts[i], size, 1, position + <uint64_t>starts[i])
         self.check()
 
     def add_arrays(
@@ -316,7 +294,7 @@ cdef class WordTable:
         """
         cdef Key keys[BATCH]
         cdef uint64_t hashes[BATCH]
-        cdef Py_ssize_t longs[BATCH]
+        cdef LongKey longs[BATCH]
         cdef Py_ssize_t i, n = batch.n, n_longs
         cdef size_t mask = self.n_slots - 1
         cdef Slot* slots = self.slots
@@ -338,10 +316,10 @@ cdef class WordTable:
                 slots = self.slots
                 mask = self.n_slots - 1
         self.seen_until = max(self.seen_until, batch.position + batch.start[n - 1] + 1)
-        return self.count_long_words(batch, longs, n_longs)
+        return self.insert_long_words(longs, n_longs)
 
     cdef inline Py_ssize_t hash_batch(
-        self, const Batch* batch, Py_ssize_t n, Key* keys, uint64_t* hashes, Py_ssize_t* longs
+        self, const Batch* batch, Py_ssize_t n, Key* keys, uint64_t* hashes, LongKey* longs
     ) noexcept nogil:
         """Compute the keys and hashes of n pretokens, and prefetch their slots; lists the long words in `longs`.
 
@@ -353,7 +331,9 @@ cdef class WordTable:
         cdef Py_ssize_t i, n_longs = 0
         for i in range(n):
             if batch.size[i] > INLINE_BYTES:
-                longs[n_longs] = i
+                longs[n_longs] = long_key(
+                    batch.text + batch.start[i], batch.size[i], 1, batch.position + batch.start[i]
+                )
                 n_longs += 1
                 keys[i].lo = 1                         # differs from every slot, also from an empty one
                 keys[i].hi = hashes[i] = 0
@@ -365,16 +345,6 @@ cdef class WordTable:
             hashes[i] = hash_key(keys[i])
             prefetch(&slots[hashes[i] & mask])
         return n_longs
-
-    cdef int count_long_words(self, const Batch* batch, const Py_ssize_t* which, Py_ssize_t n) except -1 nogil:
-        """Count the long words of a batch."""
-        cdef LongKey longs[BATCH]
-        cdef Py_ssize_t i
-        for i in range(n):
-            longs[i] = long_key(
-                batch.text + batch.start[which[i]], batch.size[which[i]], 1, batch.position + batch.start[which[i]]
-            )
-        return self.insert_long_words(longs, n)
 
     cdef int insert(
         self, const byte_t* text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t end, count_t count, uint64_t position

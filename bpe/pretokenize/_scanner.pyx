@@ -345,8 +345,8 @@ cdef Py_ssize_t scan_characters(
 cdef Py_ssize_t scan_bounds(Cursor* cursor, uint32_t* bounds, Py_ssize_t limit) noexcept nogil:
     """Find pretokens of a pattern without gaps, and advance `pos` past them; returns their number.
 
-    Pretoken i is `bounds[i]` to `bounds[i + 1]`, as in `scan_patterns`. The result is 0 for scanners that leave gaps or that only read characters, and if the next pretoken
-    has 4 GiB or more: call `scan` then.
+    Pretoken i is `bounds[i]` to `bounds[i + 1]`, as in `scan_patterns`. The result is 0 for scanners that leave gaps or
+    that only read characters, and if the next pretoken has 4 GiB or more: call `scan` then.
     """
     if not cursor.rules or cursor.rules & GAPS:
         return 0
