@@ -35,6 +35,7 @@ cdef class Encoder:
     cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil
     cdef bint run_chunk(self, Workspace space, int64_t* lengths, size_t* first) except -1 nogil
     cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t pos) noexcept nogil
+    cdef Py_ssize_t cut_utf8(self, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
     cdef Py_ssize_t last_cut_in(self, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil
     cdef Workspace workspace(self)
     cdef int give_back(self, Workspace space) except -1

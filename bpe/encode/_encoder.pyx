@@ -25,7 +25,7 @@ from bpe.base._ids cimport reserve
 from bpe.base._interrupts cimport begin_watch, poll_if_due
 from bpe.base._result_pool cimport ResultPool
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
-from bpe.base._utf8 cimport Units
+from bpe.base._utf8 cimport UTF8_PADDING, Units, to_utf8
 from bpe.encode._cache_seeds cimport Seeds
 from bpe.encode._chunk cimport ALL, EARLIER, MOST_IDS, Chunk, Feed, Fragment
 from bpe.encode._chunk_filler cimport emit_values, feed_fragments, fill
@@ -47,7 +47,7 @@ from bpe.encode._workspace cimport Workspace, emit_spilled, prepare_output
 from bpe.merge._high_merges cimport HOLE
 from bpe.merge._merger cimport Merger
 from bpe.merge._origins cimport Origins
-from bpe.pretokenize._safe_points cimport next_split_point, next_split_unit, last_split_point
+from bpe.pretokenize._safe_points cimport next_split_point, last_split_point
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
@@ -63,7 +63,8 @@ CACHE_MEMORY = 32 << 20
 cdef enum:
     KEPT = 4                  # the memory of a freed result that is kept for the next one, as a multiple of the table's
     FEW_UNITS = 256           # that are encoded at once
-    NEAR = 256                # bytes or characters in which the split filter looks for a split point
+    NEAR = 256                # bytes in which the split filter looks for a split point
+    TRIED = 1024              # characters of a str where a split point is sought
 
 
 cdef class Encoder:
@@ -188,17 +189,33 @@ cdef class Encoder:
     cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t pos) noexcept nogil:
         """A position at or after `pos` where a text may be split; its length if none is found.
 
+        All rules ask for two characters before a position and one after it: of a str, these are converted to UTF-8.
+        """
+        cdef byte_t utf8[12 + UTF8_PADDING]
+        cdef Units around = text[0]
+        cdef Py_ssize_t at
+        if text.width == 0:
+            return self.cut_utf8(text.data, pos, text.n)
+        for pos in range(max(pos, <Py_ssize_t>2), min(pos + TRIED, text.n)):
+            around.data, around.n = text.data + (pos - 2) * text.width, 2
+            at = to_utf8(&around, utf8)
+            around.n = 3
+            if self.cut_utf8(utf8, at, to_utf8(&around, utf8)) == at:
+                return pos
+        return text.n
+
+    cdef Py_ssize_t cut_utf8(self, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+        """The same for UTF-8, `text[:end]`.
+
         Near `pos`, the split filter finds any safe position; further on, the scanner finds the start of a pretoken.
         """
         cdef const SplitTables* splits = text_splits(self)
-        cdef Py_ssize_t near = min(pos + NEAR, text.n), found
+        cdef Py_ssize_t near = min(pos + NEAR, end), found
         if splits != NULL:
             found = first_split(splits, text, pos, near)
             if found < near:
                 return found
-        if text.width:
-            return next_split_unit(self.scanner, text, pos)
-        return next_split_point(self.scanner, text.data, pos, text.n)
+        return next_split_point(self.scanner, text, pos, end)
 
     def last_cut(self, const byte_t[::1] text, Py_ssize_t low):
         """The last position found after `low` where a text may be split, whatever follows it; else `low`."""

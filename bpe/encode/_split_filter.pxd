@@ -1,7 +1,6 @@
 """Safe split points: positions between two adjacent characters that no token contains together."""
 
 from bpe.base._types cimport byte_t
-from bpe.base._utf8 cimport Units
 from libc.stdint cimport uint16_t, uint32_t
 
 cdef extern from "bpe/encode/_split_filter.h" nogil:
@@ -22,7 +21,9 @@ cdef inline bint are_three_byte_chars(const byte_t* text) noexcept nogil:
     return is_three_byte_char(text) and is_three_byte_char(text + 3)
 
 
-cdef Py_ssize_t first_split(const SplitTables* splits, const Units* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+cdef Py_ssize_t first_split(
+    const SplitTables* splits, const byte_t* text, Py_ssize_t pos, Py_ssize_t end
+) noexcept nogil
 cdef Py_ssize_t last_split(
     const SplitTables* splits, const byte_t* text, Py_ssize_t low, Py_ssize_t end
 ) noexcept nogil

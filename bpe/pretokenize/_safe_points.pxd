@@ -1,8 +1,6 @@
 """Safe split points of a text."""
 
 from bpe.base._types cimport byte_t
-from bpe.base._utf8 cimport Units
 
 cdef Py_ssize_t next_split_point(int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
 cdef Py_ssize_t last_split_point(int scanner, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil
-cdef Py_ssize_t next_split_unit(int scanner, const Units* units, Py_ssize_t pos) noexcept nogil

@@ -3,7 +3,7 @@
 Streams and threads split texts there. There are two kinds:
 
 - Before white space that follows a letter. No pretoken contains a letter followed by white space, and no look-ahead
-  reaches across a letter. In UTF-8, only white space of ASCII is found.
+  reaches across a letter. Only white space of ASCII is found.
 - Before a letter that follows a single newline, if no white space precedes the newline; these serve texts without
   spaces. No pretoken contains a newline followed by a letter, and a single newline is the same pretoken, or ends the
   same pretoken, at the end of a text.
@@ -15,9 +15,8 @@ within pretokens (`encode/_split_filter.pyx`), boundaries of documents (`corpus/
 """
 
 from bpe.base._types cimport byte_t
-from bpe.base._utf8 cimport Units, unit_at
 from bpe.pretokenize._patterns cimport METASPACE, SPACE_RUNS, WHOLE, is_metaspace
-from bpe.text._unicode cimport LETTER, SPACE, class_at, class_of_code
+from bpe.text._unicode cimport LETTER, SPACE, class_at
 
 cdef enum:
     STEP = 64                 # positions that are rejected at once where split points are far apart
@@ -136,32 +135,3 @@ cdef inline bint is_complete(const byte_t* text, Py_ssize_t pos, Py_ssize_t end)
     if text[pos] < 0xC0:
         return True
     return pos + (2 if text[pos] < 0xE0 else 3 if text[pos] < 0xF0 else 4) <= end
-
-
-cdef Py_ssize_t next_split_unit(int scanner, const Units* units, Py_ssize_t pos) noexcept nogil:
-    """`next_split_point` for the characters of a str: an index in characters; `n` if there is none."""
-    if scanner == WHOLE:
-        return units.n
-    pos = max(pos, <Py_ssize_t>1)
-    if is_of_metaspaces(scanner):
-        while pos < units.n and (unit_at(units, pos) != 0x2581 or unit_at(units, pos - 1) == 0x2581):
-            pos += 1
-        return min(pos, units.n)
-    while pos < units.n and not is_unit_split_point(units, pos):
-        pos += 1
-    return min(pos, units.n)
-
-
-cdef bint is_unit_split_point(const Units* units, Py_ssize_t pos) noexcept nogil:
-    """Whether character `pos` > 0 is at a safe split point."""
-    cdef int here = class_of_unit(units, pos)
-    if here & SPACE:
-        return class_of_unit(units, pos - 1) & LETTER
-    return (
-        here & LETTER and pos > 1 and unit_at(units, pos - 1) == c"\n"
-        and not class_of_unit(units, pos - 2) & SPACE
-    )
-
-
-cdef inline int class_of_unit(const Units* units, Py_ssize_t pos) noexcept nogil:
-    return class_of_code(unit_at(units, pos))
