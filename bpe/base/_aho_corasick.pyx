@@ -14,6 +14,7 @@ have consecutive numbers, ordered by byte:
 
 import numpy as np
 
+from bpe.base._binary_search cimport first_from
 from bpe.base._bounds cimport check_spans
 from bpe.base._interrupts cimport check_signals
 from bpe.base._memory cimport grown
@@ -56,14 +57,9 @@ cdef array_of(const Kept* kept):
 
 cdef inline uint32_t child(const Tree* tree, uint32_t node, byte_t byte) noexcept nogil:
     """Return the child of a node by a byte; 0 if there is none."""
-    cdef uint32_t low = tree.first[node], high = tree.first[node + 1], end = high, middle
-    while low < high:
-        middle = (low + high) >> 1
-        if tree.label[middle] < byte:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < end and tree.label[low] == byte else 0
+    cdef uint32_t first = tree.first[node], end = tree.first[node + 1]
+    cdef uint32_t at = first + <uint32_t>first_from(tree.label + first, end - first, byte)
+    return at if at < end and tree.label[at] == byte else 0
 
 
 cdef inline uint32_t step(const Tree* tree, uint32_t node, byte_t byte) noexcept nogil:

@@ -1,8 +1,9 @@
 """Looking a number up among rising ones."""
 
-from libc.stdint cimport uint16_t, uint32_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
 
 ctypedef fused rising_t:
+    uint8_t
     uint16_t
     uint32_t
 

@@ -14,6 +14,7 @@ The array is divided among threads at anchors: no pair crosses one, nor does a m
 A cell is 16 bits wide while that holds every id, which halves the memory, else 32.
 """
 
+from bpe.base._binary_search cimport first_from
 from bpe.base._types cimport cell_t, count_t
 from bpe.training._token_table cimport Tokens
 from libc.stdint cimport uint16_t, uint32_t
@@ -44,18 +45,11 @@ cdef void free_symbols(Symbols* symbols) noexcept nogil
 cdef inline size_t class_of(const Symbols* symbols, cell_t position, size_t known) noexcept nogil:
     """The class of a position in class `known` or a later one, by galloping and then bisection."""
     cdef const cell_t* starts = symbols.starts
-    cdef size_t last = symbols.n_classes - 1, step = 1, low = known, high, middle
+    cdef size_t last = symbols.n_classes - 1, step = 1, low = known
     while low + step <= last and starts[low + step] <= position:
         low += step
         step *= 2
-    high = min(low + step, last + 1)
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if starts[middle] <= position:
-            low = middle
-        else:
-            high = middle
-    return low
+    return low + first_from(starts + low + 1, min(step - 1, last - low), position + 1)
 
 
 cdef inline cell_t part_start(const Symbols* symbols, int part, int parts) noexcept nogil:
