@@ -26,9 +26,8 @@ from bpe.encode._word_cache cimport (
     prefetch_front,
     prefetch_line,
     find_front,
-    find_long,
+    find_shared,
     find_short,
-    find_word,
     hash_word,
     short_key,
     state_of,
@@ -274,7 +273,10 @@ cdef bint append_short(
         value = values[i]
         if value == 0:
             word, length = text + start[i], end[i] - start[i]
-            value = find_shared(cache, word, length, lo[i], hi[i])
+            if length <= SHORT_WORD:
+                value = find_short(cache, lo[i])
+            else:
+                value = find_shared(cache.words, word, length, lo[i], hi[i])
             if value == 0:
                 encoder.values.merge_and_cache(
                     space, word, length, space.chunk.part[i] if splitting else ALL, lo[i], hi[i], &value
@@ -303,14 +305,3 @@ cdef inline void set_keys(
         prefetch_line(cache.words, hash_word(lo[0], hi[0]))
     else:
         lo[0] = hash_bytes(word, length)
-
-
-cdef inline uint64_t find_shared(
-    Cache* cache, const byte_t* word, Py_ssize_t length, uint64_t lo, uint64_t hi
-) noexcept nogil:
-    """The value of a word in the shared tables, or 0."""
-    if length <= SHORT_WORD:
-        return find_short(cache, lo)
-    if length <= MIDDLE_WORD:
-        return find_word(cache.words, lo, hi, hash_word(lo, hi))
-    return find_long(cache.words, word, length, lo)

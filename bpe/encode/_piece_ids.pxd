@@ -25,8 +25,7 @@ cdef class Values:
     cdef bint unsplit         # no pretoken is split, so that the cache may have whole words
 
     cdef int look_up(self, Workspace space) except -1 nogil
-    cdef uint64_t find_other(self, Workspace space, size_t i) noexcept nogil
-    cdef int add_other(self, Workspace space, size_t i, NewWords* new) except -1 nogil
+    cdef int find_other(self, Workspace space, size_t i, NewWords* new) except -1 nogil
     cdef int add(
         self, Workspace space, NewWords* new, Py_ssize_t number, const byte_t* word, Py_ssize_t size, uint64_t lo,
         uint64_t hi,

@@ -18,11 +18,10 @@ from bpe.encode._word_cache cimport (
     enter_word,
     prefetch_kept,
     prefetch_spilled,
-    find_long,
     find_middles,
+    find_shared,
     find_short,
     find_shorts,
-    find_word,
     has_room,
     hash_word,
     is_keyed,
@@ -74,36 +73,29 @@ cdef class Values:
             if chunk.size[i] > MIDDLE_WORD:
                 prefetch_kept(cache, chunk.hash[i])
         for i in range(chunk.n_others):
-            number, value = chunk.others[i], chunk.found[i]
-            if value == 0:
-                value = self.find_other(space, i)
-            chunk.value[number] = value
-            if value == 0:
-                self.add_other(space, i, &new)
+            number = chunk.others[i]
+            chunk.value[number] = chunk.found[i]
+            if chunk.found[i] == 0:
+                self.find_other(space, i, &new)
             prefetch_spilled(cache, chunk.value[number])
         self.merge_new(space, &new)
         return 0
 
-    cdef uint64_t find_other(self, Workspace space, size_t i) noexcept nogil:
-        """The value of a word without a key of 64 bits, or 0."""
+    cdef int find_other(self, Workspace space, size_t i, NewWords* new) except -1 nogil:
+        """Find the value of a word without a key of 64 bits, or add it to the new ones.
+
+        A very long one is merged when its ids are written.
+        """
         cdef Chunk* chunk = space.chunk
-        cdef const Words* words = cache_of(self, space, chunk.part[chunk.others[i]]).words
-        cdef Py_ssize_t size = chunk.size[i]
+        cdef const byte_t* word = chunk.word[i]
+        cdef Py_ssize_t number = chunk.others[i], size = chunk.size[i]
+        cdef uint64_t lo = chunk.hash[i], hi = 0
         if size > LONG_WORD:
             return 0
-        if is_keyed(chunk.word[i], size):
-            return find_word(words, chunk.key[2 * i], chunk.key[2 * i + 1], chunk.hash[i])
-        return find_long(words, chunk.word[i], size, chunk.hash[i])
-
-    cdef int add_other(self, Workspace space, size_t i, NewWords* new) except -1 nogil:
-        """Add such a word, which no table has; a very long one is merged when its ids are written."""
-        cdef Chunk* chunk = space.chunk
-        cdef uint64_t lo = chunk.hash[i], hi = 0
-        if chunk.size[i] > LONG_WORD:
-            return 0
-        if is_keyed(chunk.word[i], chunk.size[i]):
+        if is_keyed(word, size):
             lo, hi = chunk.key[2 * i], chunk.key[2 * i + 1]
-        return self.add(space, new, chunk.others[i], chunk.word[i], chunk.size[i], lo, hi)
+        chunk.value[number] = find_shared(cache_of(self, space, chunk.part[number]).words, word, size, lo, hi)
+        return 0 if chunk.value[number] else self.add(space, new, number, word, size, lo, hi)
 
     cdef int add(
         self, Workspace space, NewWords* new, Py_ssize_t number, const byte_t* word, Py_ssize_t size, uint64_t lo,
@@ -132,11 +124,8 @@ cdef class Values:
         self.merger.merge_short(new.word, new.size, new.n, rows)
         for i in range(new.n):
             lo, hi = new.keys[i][0], new.keys[i][1]
-            if is_keyed(new.word[i], new.size[i]):         # it may be in the list twice
-                value = find_word(words, lo, hi, hash_word(lo, hi))
-            else:
-                value = find_long(words, new.word[i], new.size[i], lo)
-            if value == 0:
+            value = find_shared(words, new.word[i], new.size[i], lo, hi)
+            if value == 0:                                 # else it was in the list before
                 value = value_of(space.cache.words, ids, tokens_of(&rows[i], ids))
                 enter(&space.cache, new.word[i], new.size[i], lo, hi, value)
             space.chunk.value[new.number[i]] = value

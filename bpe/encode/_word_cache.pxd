@@ -204,5 +204,14 @@ cdef inline bint is_keyed(const byte_t* word, Py_ssize_t size) noexcept nogil:
     return size <= MIDDLE_WORD and word[size - 1] != 0xFF
 
 
+cdef inline uint64_t find_shared(
+    const Words* words, const byte_t* word, Py_ssize_t size, uint64_t lo, uint64_t hi
+) noexcept nogil:
+    """The value of a word, or 0; `lo` and `hi` are its keys. For a word that is not found by keys, `lo` is its hash."""
+    if is_keyed(word, size):
+        return find_word(words, lo, hi, hash_word(lo, hi))
+    return find_long(words, word, size, lo)
+
+
 cdef int open_front(Cache* cache, size_t memory) except -1 nogil
 cdef void empty_front(Cache* cache) noexcept nogil
