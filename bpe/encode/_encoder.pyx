@@ -265,12 +265,10 @@ cdef class Encoder:
         cdef Workspace space = self.workspace()
         cdef Fragment fragment
         check_spans(starts, ends, text.shape[0], False)
-        if starts.shape[0]:
+        if starts.shape[0] and self.rules is not None:
+            run_units(self, space, &text[0], starts, ends)
+        elif starts.shape[0]:
             fragment.text, fragment.size = &text[0], text.shape[0]
-            if self.rules is not None:
-                run_units(self, space, &text[0], starts, ends)
-                known = not space.unknown
-                return self.taken(space), known
             feed_fragments(space.feed, &fragment, 1, -1)
             space.feed.starts, space.feed.ends, space.feed.n_given = &starts[0], &ends[0], starts.shape[0]
             run_long(self, space, fragment.size)

@@ -241,11 +241,6 @@ BPE_FOR_AVX2 static void bpe_list_parts_avx2(
 #define BPE_SPLIT_AVX512                                                                                             \
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi,bmi2,popcnt")))
 
-static const uint8_t bpe_byte_indexes[64] = {
-    0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,
-    28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55,
-    56, 57, 58, 59, 60, 61, 62, 63};
-
 /* Hash all candidates, sixteen at a time, then load their words, then test them: independent loads take half the time of a
  * gather on Zen 4. */
 BPE_SPLIT_AVX512 static void bpe_find_splits_avx512(

@@ -184,12 +184,13 @@ static inline void bpe_contractions(const uint8_t *text, uint64_t apostrophes, i
 /* Write `base` plus the position of each set bit, in rising order, and return the number of set bits. `out` has room
  * for 64 positions; entries after the last one are overwritten with arbitrary values. */
 #ifdef BPE_X86
+static const uint8_t bpe_byte_indexes[64] = {
+    0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,
+    28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55,
+    56, 57, 58, 59, 60, 61, 62, 63};
+
 BPE_FOR_AVX512 static inline ptrdiff_t bpe_avx512_positions(uint64_t bits, uint32_t base, uint32_t *out) {
-    static const uint8_t positions[64] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
-                                       16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
-                                       32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
-                                       48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
-    __m512i found = _mm512_maskz_compress_epi8((__mmask64)bits, _mm512_loadu_si512((const void *)positions));
+    __m512i found = _mm512_maskz_compress_epi8((__mmask64)bits, _mm512_loadu_si512((const void *)bpe_byte_indexes));
     __m512i from = _mm512_set1_epi32((int)base);
     ptrdiff_t n = __builtin_popcountll(bits);
 #define STORE(part)                                                                                                  \
