@@ -161,7 +161,7 @@ cdef class VocabTokens:
                 if not (accept(reader, c",") and accept(reader, c'"')):
                     return -1
                 right = read_string(reader, second)
-                if not accept(reader, c"]"):
+                if right <= 0 or not accept(reader, c"]"):
                     return -1
             else:
                 second = <byte_t*>memchr(token, c" ", left)

@@ -184,6 +184,16 @@ def test_the_kernel_reads_merges(merges, expected):
         assert pairs[2] == len(merges)
 
 
+@pytest.mark.parametrize("letters", [byte_by_letter()[:512], None])
+@pytest.mark.parametrize(
+    "merges", [b'[["a","b\\q]', b'[["a","b\\q"]]', b'[["a\\q,"b"]', b'["a b\\q]', b'[["a","b\x01]', b'["a \\u12]']
+)
+def test_unusual_strings_of_merges_are_left_to_json(merges, letters):
+    found = jsontokens.read_vocab(b'{"a":0,"b":1,"ab":2}', 0, letters)
+    assert found is not None
+    assert found.merges(merges, 0) is None
+
+
 def test_unusual_files_are_left_to_json():
     for change in (
         lambda one: one["model"]["merges"].append(one["model"]["merges"][0]),
