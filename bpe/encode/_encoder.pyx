@@ -64,7 +64,7 @@ cdef enum:
     KEPT = 4                  # the memory of a freed result that is kept for the next one, as a multiple of the table's
     FEW_UNITS = 256           # that are encoded at once
     NEAR = 256                # bytes in which the split filter looks for a split point
-    TRIED = 1024              # characters of a str where a split point is sought
+    CONVERTED = 1024          # characters of a str that are converted to find a split point
 
 
 cdef class Encoder:
@@ -189,19 +189,29 @@ cdef class Encoder:
     cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t pos) noexcept nogil:
         """A position at or after `pos` where a text may be split; its length if none is found.
 
-        All rules ask for two characters before a position and one after it: of a str, these are converted to UTF-8.
+        Of a str, some characters at a time are converted to UTF-8. All rules ask for two characters before a position
+        and one after it.
         """
-        cdef byte_t utf8[12 + UTF8_PADDING]
-        cdef Units around = text[0]
-        cdef Py_ssize_t at
+        cdef byte_t utf8[4 * CONVERTED + UTF8_PADDING]
+        cdef Units some = text[0]
+        cdef Py_ssize_t low, end, at, following, i
         if text.width == 0:
             return self.cut_utf8(text.data, pos, text.n)
-        for pos in range(max(pos, <Py_ssize_t>2), min(pos + TRIED, text.n)):
-            around.data, around.n = text.data + (pos - 2) * text.width, 2
-            at = to_utf8(&around, utf8)
-            around.n = 3
-            if self.cut_utf8(utf8, at, to_utf8(&around, utf8)) == at:
-                return pos
+        pos = max(pos, <Py_ssize_t>2)
+        while pos < text.n:
+            some.data, some.n = text.data + (pos - 2) * text.width, 2
+            low = to_utf8(&some, utf8)
+            some.n = min(<Py_ssize_t>CONVERTED, text.n - pos + 2)
+            end = to_utf8(&some, utf8)
+            at = self.cut_utf8(utf8, low, end)
+            following = pos + some.n - 2
+            if at < end:
+                for i in range(low, at):
+                    pos += utf8[i] & 0xC0 != 0x80
+                some.n -= following - pos
+                if to_utf8(&some, utf8) == at:             # not if a surrogate pair has become one character
+                    return pos
+            pos = following
         return text.n
 
     cdef Py_ssize_t cut_utf8(self, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:

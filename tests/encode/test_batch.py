@@ -78,6 +78,20 @@ def test_text_without_spaces_is_divided_among_threads(monkeypatch: pytest.Monkey
         assert tok.encode_batch([each], threads=2)[0].tolist() == tok.encode(to_bytes(each)).tolist()
 
 
+def test_a_str_is_divided_where_split_points_are_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the characters that are converted together, and with surrogate pairs, which become one character."""
+    monkeypatch.setattr(gather, "PART", 2000)
+    monkeypatch.setattr(gather, "LEAST", 100)
+    tok = bpe.train(texts=["low lower 가나"] * 3, num_merges=10)
+    for distance in (1022, 1023, 1024, 1025, 5000):
+        for filler in ("1", "é1", "\ud83d\ude001", "\ud83d1"):
+            text = "가" + f"{filler * (distance // len(filler))}low\n" * 30
+            job = gather.EncodeJob(engine_of(tok).kernel, 2)
+            job.add_items([text], np.array([0, 1], dtype=np.int64))
+            assert job.prepare() > (10 if "\ud83d" not in filler else 0)
+            assert tok.encode_batch([text], threads=2)[0].tolist() == tok.encode(to_bytes(text)).tolist()
+
+
 def test_changing_a_result_does_not_affect_others() -> None:
     """Results of this size may share memory with the output buffer, or be copied from it."""
     tok = bpe.train(texts=["low lower lowest"], num_merges=3)
