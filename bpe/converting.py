@@ -47,7 +47,8 @@ class TextDifference:
     def __str__(self) -> str:
         first, second = (" ".join(map(shown, each)) for each in self.tokens)
         counts = f"{counted(self.counts[0], 'token')} and {self.counts[1]}"
-        return f"text {self.text}: {counts}, the first difference at token {self.index}: {first} and {second}"
+        both = f"{first} and {second}" if first != second else f"{first}, the same tokens with other ids"
+        return f"text {self.text}: {counts}, the first difference at token {self.index}: {both}"
 
 
 @dataclass(frozen=True)

@@ -475,7 +475,8 @@ _COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None]]] = {
             "On a terminal tokens have coloured backgrounds. Elsewhere, or with NO_COLOR set, a | separates "
             "tokens and a middle dot is a space. A character whose bytes are in several tokens is shown in each, "
             "with the numbers of its bytes there as subscripts. Bytes that cannot be shown are written as \\xNN. "
-            "A backslash precedes a backslash, |, middle dot or subscript that is part of the text."
+            "A backslash precedes a backslash, | or middle dot that is part of the text, and a subscript after a "
+            "character that is not ASCII."
         ),
         _add_show,
     ),

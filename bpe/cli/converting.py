@@ -51,7 +51,8 @@ def _diff(args: argparse.Namespace) -> int:
     first, second = (bpe.Tokenizer.load(path) for path in (args.first, args.second))
     found = compared(first.spec, second.spec, (args.first, args.second))
     of_texts = list(_text_differences(args, first, second)) if args.files else []
-    for line in (*(f"{each.kind}: {each}" for each in found), *of_texts):
+    of_both = (str(each) if each.kind == each.field else f"{each.kind}: {each}" for each in found)
+    for line in (*of_both, *of_texts):
         say(line)
     return 0 if not of_texts and all(each.harmless for each in found) else 1
 

@@ -24,9 +24,6 @@ from bpe.evaluation.sanity import failed
 
 log = logging.getLogger("bpe.cli")
 
-#: How many bytes of the files `bpe sanity-check` decodes and compares, at most.
-_MOST_CHECKED = 8 << 20
-
 
 def evaluate(args: argparse.Namespace) -> None:
     """Print the metrics of tokenizers on corpora, or write them to a file."""
@@ -131,13 +128,8 @@ def sanity_check(args: argparse.Namespace) -> int:
 
 
 def _documents(args: argparse.Namespace, files: list[str]) -> Iterator[bytes]:
-    """The first documents of files, up to some bytes."""
-    left = _MOST_CHECKED
+    """The documents of files."""
     for path in named(files).values():
         found: Any = corpus_in(args, path).documents()
         with closing(found) as documents:
-            for document in documents:
-                yield document[:left]
-                left -= len(document)
-                if left <= 0:
-                    return
+            yield from documents

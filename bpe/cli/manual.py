@@ -140,6 +140,20 @@ _EXIT_STATUS = (
     ("2", "bad use, such as an unknown flag"),
     ("130", "ended by Ctrl-C; stderr says what was saved"),
 )
+#: Of commands that answer a question by it.
+_OWN_STATUS = {
+    "sanity-check": (
+        ("0", "no check failed; there may be warnings"),
+        ("1", "a check failed, or bad input, with one line on stderr"),
+        *_EXIT_STATUS[2:],
+    ),
+    "diff": (
+        ("0", "no difference but what changes no id"),
+        ("1", "there are differences"),
+        ("2", "bad input, with one line on stderr, or bad use, such as an unknown flag"),
+        _EXIT_STATUS[3],
+    ),
+}
 _FILES = (
     ("tokenizer.json", "a tokenizer, in the format of Hugging Face's tokenizers"),
     ("words.counts", "word counts, made by bpe count-words"),
@@ -213,7 +227,7 @@ def _of_a_command(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[
     yield "OPTIONS", _list(options)
     if name in EXAMPLES:
         yield "EXAMPLES", _examples(EXAMPLES[name])
-    yield "EXIT STATUS", _table(_EXIT_STATUS)
+    yield "EXIT STATUS", _table(_OWN_STATUS.get(name, _EXIT_STATUS))
     yield "SEE ALSO", _indented("bpe help")
 
 

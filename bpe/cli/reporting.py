@@ -128,6 +128,8 @@ def named(paths: Iterable[str]) -> dict[str, str]:
         if name in _COMMON_NAMES and where.parent.name:
             name = where.parent.name
         name = own or name or path
+        if own and own in found:
+            raise ValueError(f"two of PATHS are named {own}: {found[own]} and {path}; give each a name of its own")
         found[name if name not in found else path] = path
     return found
 

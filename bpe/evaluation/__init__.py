@@ -9,7 +9,8 @@ In come tokenizers and corpora; out comes an `Evaluation`. The files, in the ord
   `_file_tally.pyx`; `grouping.py` keeps sums of documents, or of groups of them, for intervals;
 - `metrics.py` the definitions of all metrics; `shapes.py` what the tokens of a vocabulary look like; `reachability.py`
   which tokens encoding gives back; `morphemes.py` boundaries of morphemes;
-- `result.py` `Evaluation` and its parts; `table.py` the same for a terminal; `sanity.py` `bpe.sanity_check`.
+- `result.py` `Evaluation` and its parts, with `savings.py` which tokens save most; `table.py` the same for a terminal;
+  `sanity.py` `bpe.sanity_check`.
 
 Invariants: figures do not depend on threads or on how the text is divided into blocks; ids are those of
 `Tokenizer.encode`; intervals depend on the seed alone. Memory is that of a few blocks, the tokenizers' caches, and

@@ -20,6 +20,7 @@ from bpe.evaluation.adapters import Adapter
 from bpe.evaluation.grouping import interval, resampled
 from bpe.evaluation.morphemes import Alignment
 from bpe.evaluation.reachability import Reachability, reachability
+from bpe.evaluation.savings import Saving, savings
 from bpe.evaluation.shapes import Shapes, shapes_of
 from bpe.evaluation.tallying import INDEX, Tally
 
@@ -131,6 +132,19 @@ class CorpusResult:
         self._baseline = baseline
         self.__dict__.pop("_metrics", None)
 
+    def savings(self, most: int = 10, baseline: CorpusResult | None = None) -> list[Saving]:
+        """The tokens that save most, compared with the first tokenizer, or with `baseline`; the first saves most.
+
+        Each is counted as the tokens that the other tokenizer has for its text by itself, so that the sum over all
+        tokens differs from the difference between both numbers of tokens.
+
+        Raises:
+            ValueError: for tokens that the other tokenizer cannot encode.
+
+        """
+        other = self._baseline if baseline is None else baseline
+        return savings(self.counts, self._vocab.adapter, other._vocab.adapter, self._vocab.shapes.whole, most)
+
     def _relative(self) -> dict[str, Any]:
         """The number of tokens relative to that of the first tokenizer, with its interval."""
         own, other = self.draws, self._baseline.draws
@@ -184,7 +198,9 @@ class CorpusResult:
     def __getitem__(self, name: str) -> Any:
         """A metric by its name in `to_dict`."""
         if name not in self._metrics:
-            raise KeyError(f"{name!r} is no metric; there are {', '.join(self._metrics)}")
+            raise KeyError(
+                f"{name!r} is no metric; to_dict() has all of them, such as {', '.join(list(self._metrics)[:8])}"
+            )
         return self._metrics[name]
 
 
@@ -265,7 +281,10 @@ class TokenizerResult:
 
     def __getitem__(self, name: str) -> Any:
         """A metric of all corpora together by its name, or the result of a corpus by its name."""
-        return self.corpora[name] if name in self.corpora else self.total[name]
+        if name in self.corpora or name in self.total.to_dict():
+            return self.corpora[name] if name in self.corpora else self.total[name]
+        corpora = f" and no corpus; the corpora are {', '.join(self.corpora)}" if self.corpora else ""
+        raise KeyError(f"{name!r} is no metric{corpora}; to_dict() has all metrics")
 
     def costs(self) -> dict[str, float]:
         """The tokens of each corpus per byte."""
@@ -291,7 +310,8 @@ class TokenizerResult:
     def _between(self) -> dict[str, Any]:
         """What compares the corpora."""
         costs = self.costs()
-        found: dict[str, Any] = {"gini": metrics.gini(list(costs.values())), "parallel": self._settings.parallel}
+        found: dict[str, Any] = {"gini": metrics.gini(list(costs.values())) if len(costs) > 1 else None}
+        found["parallel"] = self._settings.parallel
         tokens = {name: result.sums["tokens"] for name, result in self.corpora.items()}
         reference = self._settings.reference or next(iter(tokens))
         found["relative_tokens_per_byte"] = metrics.premiums(costs, reference)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -130,8 +130,7 @@ def _round_trip(adapter: Adapter, texts: Iterable[TextLike]) -> Finding:
     check, total, changed = "lost text", 0, 0
     lost: list[str] = []
     normalized = isinstance(adapter, OwnAdapter) and adapter.tokenizer.normalizer is not None
-    probes = [*PROBES, *(to_bytes(text).decode("utf-8", "replace") for text in texts)]
-    for text in probes:
+    for text in chain(PROBES, (to_bytes(text).decode("utf-8", "replace") for text in texts)):
         total += 1
         try:
             back = adapter.decode_all(adapter.encode_texts([text]))[0]
@@ -152,7 +151,8 @@ def _round_trip(adapter: Adapter, texts: Iterable[TextLike]) -> Finding:
         )
     if changed:
         return Finding(check, "warning", f"the normalizer changes {changed} of {total} texts")
-    return Finding(check, "ok", f"{counted(total, 'text')} came back unchanged")
+    own = "" if total == len(PROBES) else f", {total - len(PROBES):,} of them given"
+    return Finding(check, "ok", f"{total:,} texts came back unchanged{own}")
 
 
 def _numbers(adapter: Adapter) -> Finding:

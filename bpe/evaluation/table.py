@@ -7,6 +7,9 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from bpe.errors import shown
+from bpe.evaluation.savings import Saving
+
 
 class CorpusResult(Protocol):
     """The metrics of a tokenizer on a corpus."""
@@ -22,6 +25,10 @@ class CorpusResult(Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """The metrics by name."""
+        ...
+
+    def savings(self, most: int = 10, baseline: Any = None) -> Sequence[Saving]:
+        """The tokens that save most, compared with a result of another tokenizer."""
         ...
 
     def __getitem__(self, name: str) -> Any:
@@ -199,7 +206,7 @@ def table(evaluation: Evaluation, width: int | None = None) -> str:
     if total.draws is None and evaluation.resamples:
         parts.append(
             "No intervals: they need at least two documents (for files, --per-line or, for example, "
-            "--separator '<|endoftext|>')."
+            "--separator '<|endoftext|>'; in Python per_line=True or separator='<|endoftext|>')."
         )
     return "\n\n".join(parts)
 
@@ -231,7 +238,8 @@ def comparison(evaluation: Evaluation) -> list[str]:
             where = f"{name}: " if name else ""
             how_many = "as many tokens as" if relative == 1 else f"{_difference(relative, range_)} than"
             baseline = evaluation.results[0].name
-            lines.append(f"{where}{result.name} takes {how_many} {baseline}{_why(first, each)}.")
+            saved = _saved(baseline, first, result.name, each)
+            lines.append(f"{where}{result.name} takes {how_many} {baseline}{_why(first, each)}.{saved}")
         found.append("\n".join(lines))
     return [each for each in found if each]
 
@@ -247,18 +255,35 @@ def _difference(relative: float, range_: Sequence[float] | None) -> str:
 
 def _why(first: CorpusResult, other: CorpusResult) -> str:
     """What else differs: cut words, split characters, used tokens."""
-    parts = []
+    changes = []
     for name, what in (
         ("continued_words", "of the words are cut"),
         ("split_characters", "of the characters are split"),
     ):
         before, after = first[name], other[name]
         if before is not None and after is not None and abs(before - after) >= 0.005:
-            parts.append(f"{written(after, '%')} {what} instead of {written(before, '%')}")
+            sentence = f"{written(after, '%')} {what} instead of {written(before, '%')}"
+            changes.append((abs(before - after), sentence))
+    parts = [sentence for _, sentence in sorted(changes, reverse=True)]  # the greatest change first
     used = first["used_tokens"], other["used_tokens"]
     if abs(used[0] - used[1]) > 0.05 * max(used):
         parts.append(f"{used[1]:,} different tokens occur instead of {used[0]:,}")
     return ": " + ", ".join(parts) if parts else ""
+
+
+def _saved(baseline: str, first: CorpusResult, name: str, other: CorpusResult) -> str:
+    """Which tokens of the one that takes fewer save most; empty if there are none."""
+    (better, fewer), (_, more) = sorted(((baseline, first), (name, other)), key=lambda each: each[1].sums["tokens"])
+    try:
+        found = fewer.savings(3, more)
+    except ValueError:  # tokens that the other cannot encode
+        found = []
+    each = (f"{shown(one.text, 30)} ({_times(one.count)}, instead of {one.instead} tokens)" for one in found)
+    return f" {better} saves most by {', '.join(each)}." if found else ""
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def records(evaluation: Evaluation) -> list[dict[str, Any]]:

@@ -119,12 +119,15 @@ def bar_chart(title: str, groups: Mapping[str, Mapping[str, tuple[float, float, 
         for j, name in enumerate(names):
             if name in series:
                 drawn.append(_bar(axis, series[name], top + 20 + row * j, row - 2, j, f"{group}, {name}"))
+    columns = ["corpus", "tokenizer", label]
+    if any(high > low for series in groups.values() for _, low, high in series.values()):
+        columns.append("interval")
     rows = [
-        [Heading(group), name, value, f"{number(low)} to {number(high)}"]
+        [Heading(group), name, value, f"{number(low)} to {number(high)}"][: len(columns)]
         for group, series in groups.items()
         for name, (value, low, high) in series.items()
     ]
-    return _figure(title, names, drawn, height, table(["corpus", "tokenizer", label, "interval"], rows))
+    return _figure(title, names, drawn, height, table(columns, rows))
 
 
 def _bar(axis: Axis, interval: tuple[float, float, float], y: float, height: float, series: int, name: str) -> str:

@@ -61,19 +61,30 @@ def verdicts(facts: Mapping[str, Facts]) -> Iterator[str]:
         for corpus in [*names, ""] if len(names) != 1 else names:
             ours, theirs = (each.get("corpora", {}).get(corpus, {}) if corpus else each for each in (first, second))
             if ours.get("tokens") and theirs.get("tokens"):
-                yield _verdict(corpus or ALL, (a, ours), (b, theirs))
+                relative = _interval(theirs) if a == next(iter(facts)) else None
+                yield _verdict(corpus or ALL, (a, ours), (b, theirs), relative)
 
 
-def _verdict(corpus: str, a: tuple[str, Facts], b: tuple[str, Facts]) -> str:
+def _interval(facts: Facts) -> tuple[float, float] | None:
+    """The interval of the tokens relative to those of the first tokenizer, on the same documents."""
+    key = "normalized_sequence_length"
+    return interval_of(facts, key) if has_interval(facts, key) else None
+
+
+def _verdict(
+    corpus: str, a: tuple[str, Facts], b: tuple[str, Facts], relative: tuple[float, float] | None = None
+) -> str:
+    """One sentence; `relative` is the interval of the tokens of `b` relative to those of `a`."""
     (better, fewer), (worse, more) = sorted((a, b), key=lambda each: int(each[1]["tokens"]))
     if fewer["tokens"] == more["tokens"]:
         return f"{corpus}: {better} and {worse} need the same number of tokens, {number(fewer['tokens'])}."
     saved = 1 - fewer["tokens"] / more["tokens"]
     said = f"{corpus}: {better} needs {saved:.1%} fewer tokens than {worse}"
+    if relative is not None:
+        shares = relative if better == b[0] else tuple(1 / each for each in relative)
+        low, high = sorted(1 - share for share in shares)
+        said += f" [{low:.1%}, {high:.1%}{'' if low > 0 else ', which may be chance'}]"
     key = "bytes_per_token"
     if fewer.get(key) and more.get(key):
         said += f" ({fewer[key]:.3f} bytes per token, not {more[key]:.3f})"
-        if has_interval(fewer, key) and has_interval(more, key):
-            apart = interval_of(fewer, key)[0] > interval_of(more, key)[1]
-            said += "; the intervals do not overlap" if apart else "; the intervals overlap"
     return said + "."

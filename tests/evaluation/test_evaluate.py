@@ -533,7 +533,7 @@ def test_two_corpora_of_files(tok: bpe.Tokenizer, tmp_path: Path) -> None:
 def test_a_table_of_one_document_says_how_to_get_intervals(tok: bpe.Tokenizer) -> None:
     lines = str(bpe.evaluate(tok, texts=["low lower"])).splitlines()
     assert lines[0] == "9 bytes, 2 words, 1 document"
-    assert lines[-1].endswith("(for files, --per-line or, for example, --separator '<|endoftext|>').")
+    assert lines[-1].endswith("in Python per_line=True or separator='<|endoftext|>').")
 
 
 def test_an_evaluation_as_a_data_frame_and_a_table(tok: bpe.Tokenizer, other: bpe.Tokenizer) -> None:
@@ -593,3 +593,31 @@ def test_evaluations_and_specs_are_pickled_and_copied() -> None:
             assert same.to_dict() == result.to_dict()
         for spec in (pickle.loads(pickle.dumps(tok.spec)), copy.deepcopy(tok.spec)):
             assert bpe.Tokenizer.from_spec(spec) == tok
+
+
+def test_the_tokens_that_save_most_are_those_of_a_twin(tok: bpe.Tokenizer, other: bpe.Tokenizer) -> None:
+    texts = {"a": [*CORPUS, "low lowest"], "b": ["lowest 가나다 low"]}
+    found = bpe.evaluate({"tok": tok, "other": other}, texts)
+    for ours, theirs, each, baseline in (
+        (other, tok, found["other"], None),
+        (tok, other, found["tok"], found["other"]),
+    ):
+        for corpus, result in each.corpora.items():
+            expected = []
+            for number, count in enumerate(result.counts.tolist()):
+                data = ours.token_bytes(number)
+                if count and reference.is_whole(data) and len(theirs.encode(data)) > 1:
+                    expected.append((count * (len(theirs.encode(data)) - 1), data.decode()))
+            own = result.savings(10_000, baseline and baseline[corpus])
+            assert sorted((one.saved, one.text) for one in own) == sorted(expected)
+            assert [one.saved for one in own] == sorted((saved for saved, _ in expected), reverse=True)
+            assert result.savings(2, baseline and baseline[corpus]) == own[:2]
+    assert found["tok"]["a"].savings() == []
+    assert "saves most by '" in str(found)
+
+
+def test_names_that_are_neither_metrics_nor_corpora(tok: bpe.Tokenizer) -> None:
+    found = bpe.evaluate(tok, {"ko": ["낮은"], "en": ["low"]})
+    with pytest.raises(KeyError, match="'kr' is no metric and no corpus; the corpora are ko, en"):
+        found["kr"]
+    assert bpe.evaluate(tok, {"ko": ["낮은"]}).to_dict()["gini"] is None

@@ -1,0 +1,66 @@
+"""Which tokens of a tokenizer save most, compared with another one. Not here: numbers of tokens (`result.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.offsets import offsets_of
+from bpe.evaluation.adapters import Adapter
+
+#: Tokens that are encoded by the other tokenizer: those that would save most if each of their bytes were a token.
+_TRIED = 2000
+
+
+@dataclass(frozen=True)
+class Saving:
+    """A token that takes the place of several tokens of another tokenizer.
+
+    Attributes:
+        text: the token.
+        count: how often it occurs.
+        instead: the tokens of the other tokenizer for the same text by itself.
+
+    """
+
+    text: str
+    count: int
+    instead: int
+
+    @property
+    def saved(self) -> int:
+        """How many tokens it saves."""
+        return self.count * (self.instead - 1)
+
+
+def savings(
+    counts: NDArray[np.int64], adapter: Adapter, other: Adapter, whole: NDArray[np.bool_], most: int
+) -> list[Saving]:
+    """The tokens that save most, the first saves most; fewer than `most` if no others save anything.
+
+    Args:
+        counts: how often each token occurs, by id.
+        adapter: the tokenizer.
+        other: the one to compare with.
+        whole: whether each token is whole characters; others are left out.
+        most: how many tokens to return, at most.
+
+    Raises:
+        ValueError: for tokens that the other tokenizer cannot encode.
+
+    """
+    tokens = adapter.tokens
+    bounds = np.where(whole & tokens.known, counts * (tokens.lengths - 1), 0)
+    tried = np.argsort(-bounds, kind="stable")[:_TRIED]
+    tried = tried[bounds[tried] > 0]
+    texts = [tokens[number] for number in tried.tolist()]
+    ends = offsets_of([len(text) for text in texts])
+    _, offsets, _ = other.encode(b"".join(texts), ends[:-1], ends[1:])
+    found = [
+        Saving(text.decode("utf-8"), int(counts[number]), int(instead))
+        for text, number, instead in zip(texts, tried.tolist(), np.diff(offsets), strict=True)
+        if instead > 1
+    ]
+    return sorted(found, key=lambda each: -each.saved)[:most]
