@@ -437,7 +437,9 @@ def _tensors(data: dict[str, Any], kind: str) -> Any:
     arrays = {}
     for name, given in data.items():
         rows = given if given and isinstance(given[0], list) else [given]
-        if not isinstance(rows[0], list) or not rows[0] or any(len(row) != len(rows[0]) for row in rows):
+        if not isinstance(rows[0], list) or not rows[0]:
+            return None
+        if len(rows) > 1 and any(len(row) != len(rows[0]) for row in rows):
             return None
         if not isinstance(rows[0][0], int):
             return None

@@ -51,6 +51,9 @@ MIN_PARALLEL_BYTES = 1 << 19
 #: The number of bytes of a pipe that are read before several threads encode them.
 AHEAD = 32 << 20
 
+#: How many texts are searched for special tokens together, and the most characters that they may have.
+_SEARCHED, _JOINED = 16, 1 << 18
+
 #: A part of a text: text that the pretokenizer splits, pretokens that it has found, or the id of a special token.
 Item = str | bytes | Pretokens | int
 
@@ -301,6 +304,16 @@ class Engine:
         """Whether a text may contain one of the special tokens. Other types than text are refused elsewhere."""
         return not isinstance(text, (str, bytes)) or self.specials.occur(text, allowed)
 
+    def _any_may_hold(self, texts: Sequence[TextLike], allowed: frozenset[str]) -> bool:
+        """Whether one of several texts may; short ones are searched together, which takes a fourth of the time."""
+        for first in range(0, len(texts), _SEARCHED):
+            some = texts[first : first + _SEARCHED]
+            if all(type(text) is str for text in some) and sum(map(len, some)) <= _JOINED:
+                some = ["\n".join(cast("Sequence[str]", some))]
+            if any(self._may_hold(text, allowed) for text in some):
+                return True
+        return False
+
     def encode_segment(self, data: str | bytes | Pretokens) -> NDArray[np.uint32]:
         """The ids of a prepared segment."""
         if self.spec.dropout:
@@ -367,7 +380,7 @@ class Engine:
         around: Around = NOTHING,
     ) -> TokenBatch:
         """The ids of many texts. A large batch is encoded by several threads."""
-        unchanged = self.direct and not (allowed and any(self._may_hold(text, allowed) for text in texts))
+        unchanged = self.direct and not (allowed and self._any_may_hold(texts, allowed))
         if (scanner_of(self.spec.pretokenizer) is None and not unchanged) or self.spec.dropout:
             return self._encode_one_by_one(texts, threads, allowed, around)
         job = EncodeJob(self.kernel, threads)

@@ -92,6 +92,26 @@ def test_a_str_is_divided_where_split_points_are_far_apart(monkeypatch: pytest.M
             assert tok.encode_batch([text], threads=2)[0].tolist() == tok.encode(to_bytes(text)).tolist()
 
 
+@pytest.mark.parametrize("joined", [1 << 18, 100, 0])
+def test_special_tokens_are_found_wherever_they_are_in_a_batch(joined: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts are searched together: also the last one, bytes, long ones and a subclass of str."""
+    monkeypatch.setattr(bpe.encode.engine, "_JOINED", joined)
+    tok = bpe.train(
+        texts=["low lower"] * 3, num_merges=5, special_tokens=["<|end|>", "<a>", "<b>", "<c>", "<d>", "<e>"]
+    )
+
+    class Text(str):
+        __slots__ = ()
+
+    for number in (1, 15, 16, 17, 40):
+        for at in {0, number // 2, number - 1}:
+            for special in ("low<|end|>", b"low<|end|>", Text("low<|end|>"), "low " * 50 + "<e>", "<|en", ""):
+                texts: list[str | bytes] = ["d|>low"] * number
+                texts[at] = special
+                expected = [tok.encode(text, allowed_special="all").tolist() for text in texts]
+                assert tok.encode_batch(texts, allowed_special="all", threads=1).to_list() == expected
+
+
 def test_changing_a_result_does_not_affect_others() -> None:
     """Results of this size may share memory with the output buffer, or be copied from it."""
     tok = bpe.train(texts=["low lower lowest"], num_merges=3)
