@@ -10,6 +10,7 @@ it, that is an error.
 
 from __future__ import annotations
 
+import operator
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -342,12 +343,19 @@ class Core:
             decoder: the decoder as JSON, or None.
             component: returns the decoder as a component of `tokenizers`.
 
+        Raises:
+            TypeError, OverflowError: for ids that are not integers from 0 to 2**32 - 1.
+
         """
         kind = decoder.get("type") if isinstance(decoder, dict) else None
         if kind == "ByteLevel" and self._own_decoding:
             return self._decode_bytes(ids, skip_special).decode("utf-8", "replace")
         strings, special = self.names, self.special if skip_special else frozenset()
-        tokens = [token for i in ids if i < len(strings) and (token := strings[i]) is not None and token not in special]
+        tokens = [
+            token
+            for i in _checked(ids)
+            if i < len(strings) and (token := strings[i]) is not None and token not in special
+        ]
         if kind is None:
             return " ".join(tokens)
         if kind == "ByteLevel":
@@ -371,13 +379,25 @@ class Core:
         if skip_special and len(ids) < _SHORT:
             numbers, skip_special = self._skipped_ids, False
             ids = [number for number in ids if number not in numbers]
-        array = as_array(ids)
+        try:
+            array = as_array(ids)
+        except TypeError:  # integers of NumPy's types
+            array = as_array(_checked(ids))
         if skip_special:
             array = array[~self._skipped[np.minimum(array, len(self._skipped) - 1)]]
         try:
             return self._decoder.pieces_of(array)
         except ValueError:
             return self._decoder.pieces_of(array[self._known[np.minimum(array, len(self._known) - 1)]])
+
+
+def _checked(ids: Sequence[int]) -> list[int]:
+    """Ids, of NumPy's types too, as a list of int."""
+    numbers = list(map(operator.index, ids))
+    wrong = [number for number in numbers if not 0 <= number < 1 << 32]
+    if wrong:
+        raise OverflowError(f"id {wrong[0]} is out of range; it must be from 0 to 2**32 - 1")
+    return numbers
 
 
 class TextSequence:

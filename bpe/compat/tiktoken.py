@@ -11,6 +11,7 @@ same character. Here it is the longer one.
 from __future__ import annotations
 
 import operator
+import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -204,7 +205,7 @@ class Encoding:
         allowed = self._allowed_in(text, allowed_special, disallowed_special)
         return self._engine.encode(text if text.isascii() else text.encode(), allowed)
 
-    def encode_ordinary_batch(self, text: list[str], *, num_threads: int = 8) -> list[list[int]]:
+    def encode_ordinary_batch(self, text: list[str], *, num_threads: int | None = 8) -> list[list[int]]:
         """The ids of several texts, as `encode_ordinary` gives them, with at most `num_threads` threads.
 
         Raises:
@@ -221,7 +222,7 @@ class Encoding:
         self,
         text: list[str],
         *,
-        num_threads: int = 8,
+        num_threads: int | None = 8,
         allowed_special: Special = _NO_NAMES,
         disallowed_special: NotSpecial = "all",
     ) -> list[list[int]]:
@@ -339,7 +340,7 @@ class Encoding:
         return b"".join(parts).decode("utf-8", "strict"), offsets
 
     def decode_batch(
-        self, batch: Iterable[Sequence[int]], *, errors: str = "replace", num_threads: int = 8
+        self, batch: Iterable[Sequence[int]], *, errors: str = "replace", num_threads: int | None = 8
     ) -> list[str]:
         """The texts of several sequences of ids. `num_threads` is checked, and one thread decodes.
 
@@ -350,7 +351,7 @@ class Encoding:
         _threads(num_threads)
         return [self.decode(tokens, errors) for tokens in batch]
 
-    def decode_bytes_batch(self, batch: Iterable[Sequence[int]], *, num_threads: int = 8) -> list[bytes]:
+    def decode_bytes_batch(self, batch: Iterable[Sequence[int]], *, num_threads: int | None = 8) -> list[bytes]:
         """The bytes of several sequences of ids. `num_threads` is checked, and one thread decodes.
 
         Raises:
@@ -533,9 +534,9 @@ def _sequence(tokens: Any) -> Sequence[int]:
     return tokens  # type: ignore[no-any-return]
 
 
-def _threads(num_threads: int) -> int:
-    """The argument `num_threads`, at most the number of available cores."""
-    return min(check_int("num_threads", num_threads, 1), thread_count(None))
+def _threads(num_threads: int | None) -> int:
+    """The argument `num_threads`, at most the number of available cores; None for all of them."""
+    return min(check_int("num_threads", sys.maxsize if num_threads is None else num_threads, 1), thread_count(None))
 
 
 def _raise_disallowed(name: str) -> NoReturn:

@@ -80,7 +80,7 @@ def encoding_for_model(model: str) -> Tokenizer:
     return get_encoding(encoding_name_for_model(model))
 
 
-def encoding_name_for_model(model: str) -> str:
+def encoding_name_for_model(model_name: str) -> str:
     """The name of the encoding that a model uses.
 
     Raises:
@@ -91,16 +91,16 @@ def encoding_name_for_model(model: str) -> str:
     ('o200k_base', 'cl100k_base')
 
     """
-    if not isinstance(model, str):
-        raise TypeError(f"model is {typed(model)}; it must be the name of a model, such as 'gpt-4o'")
-    if model in MODELS:
-        return MODELS[model]
+    if not isinstance(model_name, str):
+        raise TypeError(f"model_name is {typed(model_name)}; it must be the name of a model, such as 'gpt-4o'")
+    if model_name in MODELS:
+        return MODELS[model_name]
     for prefix, name in MODEL_PREFIXES.items():
-        if model.startswith(prefix):
+        if model_name.startswith(prefix):
             return name
     raise KeyError(
-        f"model is {model!r}, whose encoding is not known; use get_encoding with the name of its encoding, one of "
-        f"{', '.join(map(repr, ENCODINGS))}"
+        f"model_name is {model_name!r}, whose encoding is not known; use get_encoding with the name of its encoding, "
+        f"one of {', '.join(map(repr, ENCODINGS))}"
     )
 
 

@@ -224,7 +224,7 @@ def test_the_number_of_threads_is_checked() -> None:
     for call in (enc.encode_batch, enc.encode_ordinary_batch, enc.decode_batch, enc.decode_bytes_batch):
         with pytest.raises(ValueError, match="num_threads is 0"):
             call([], num_threads=0)
-        assert call([], num_threads=100) == []
+        assert call([], num_threads=100) == call([], num_threads=None) == []
 
 
 # Special tokens -------------------------------------------------------------------------------------------------------

@@ -273,6 +273,27 @@ def test_streams_with_other_decoders(lib: SimpleNamespace) -> None:
     assert [stream.step(tok, 1), stream.step(tok, 1)] == ["sail", " sail"]
 
 
+@pytest.mark.parametrize("decoder", [None, decoders.ByteLevel(), decoders.Fuse(), decoders.BPEDecoder()])
+def test_ids_that_are_no_tokens(lib: SimpleNamespace, decoder: Any) -> None:
+    tok = lib.Tokenizer(models.BPE({"a": 0, "b": 1}, []))
+    if decoder is not None:
+        tok.decoder = decoder
+    expected = tok.decode([0, 1])
+    for ids in ((0, 1), np.array([0, 1]), [np.int64(0), 1], [0, 2, 1], [0, 1, 2**32 - 1]):
+        assert tok.decode(ids) == expected
+        assert tok.decode_batch([ids]) == [expected]
+    for wrong in (-1, -100, 2**32, 2**70):
+        for ids in ([0, wrong], [wrong] * 20, *([np.array([0, wrong])] if abs(wrong) < 2**62 else [])):
+            for skip in (False, True):
+                with pytest.raises(OverflowError):
+                    tok.decode(ids, skip_special_tokens=skip)
+        with pytest.raises((TypeError, OverflowError)):
+            lib.DecodeStream(skip_special_tokens=False).step(tok, wrong)
+    for kind in ("0", 1.0, None):
+        with pytest.raises(TypeError):
+            tok.decode([kind])
+
+
 @pytest.mark.parametrize(
     ("decoder", "tokens", "text"),
     [

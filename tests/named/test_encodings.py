@@ -255,13 +255,13 @@ def test_the_data_is_that_of_tiktoken(monkeypatch) -> None:
 
 
 def test_models() -> None:
-    assert encodings.encoding_name_for_model("gpt2") == "gpt2"
+    assert encodings.encoding_name_for_model(model_name="gpt2") == "gpt2"
     assert encodings.encoding_name_for_model("text-davinci-edit-001") == "p50k_edit"
     assert encodings.encoding_name_for_model("gpt-3.5-turbo-0301") == "cl100k_base"
     assert encodings.encoding_name_for_model("gpt-oss-120b") == "o200k_harmony"
     with pytest.raises(KeyError, match=r"'llama', whose encoding is not known; use get_encoding"):
         bpe.encoding_for_model("llama")
-    with pytest.raises(TypeError, match="model is 3, an int"):
+    with pytest.raises(TypeError, match="model_name is 3, an int"):
         bpe.encoding_for_model(3)  # type: ignore[arg-type]
 
 
