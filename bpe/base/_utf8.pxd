@@ -13,6 +13,7 @@ cdef struct Units:            # the characters of a str
 
 
 cdef Units units_of(text)
+cdef Units units_of_item(item) except *
 
 cdef inline Py_ssize_t max_utf8_size(const Units* units) noexcept nogil:
     """Return an upper bound of the size of the UTF-8 in bytes."""

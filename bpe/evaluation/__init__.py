@@ -5,8 +5,8 @@ In come tokenizers and corpora; out comes an `Evaluation`. The files, in the ord
 - `evaluating.py` `bpe.evaluate`: checks arguments, and runs one pass for all tokenizers;
 - `adapters.py` tokenizers of this package and of others, as what gives ids and where their boundaries are;
 - `corpora.py` the corpora, as blocks of documents, which `_common_cuts.pyx` ends where all tokenizers allow it;
-- `tallying.py` blocks to counts on several threads, with `_tally.pyx` (`_block_masks.h`), and files by
-  `_file_tally.pyx`; `grouping.py` keeps sums of documents, or of groups of them, for intervals;
+- `tallying.py` blocks to counts on several threads, with `_tally.pyx` (`_block_masks.h`); `_file_tally.pyx` does so for
+  files and lists of texts; `grouping.py` keeps sums of documents, or of groups of them, for intervals;
 - `metrics.py` the definitions of all metrics; `shapes.py` what the tokens of a vocabulary look like; `reachability.py`
   which tokens encoding gives back; `morphemes.py` boundaries of morphemes;
 - `result.py` `Evaluation` and its parts, with `savings.py` which tokens save most; `table.py` the same for a terminal;

@@ -15,3 +15,6 @@ def tally_blocks(
     tallies: Sequence[TokenTally],
     n: int,
 ) -> list[tuple[int, bool, bool, int, list[NDArray[np.float64]]]]: ...
+def tally_texts(
+    texts: list[str | bytes], block: FileBlock, adapters: Sequence[object], tallies: Sequence[TokenTally]
+) -> tuple[int, list[list[NDArray[np.float64]]]]: ...

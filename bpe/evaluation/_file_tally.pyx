@@ -1,4 +1,4 @@
-"""Tallying a file's blocks for several tokenizers, with little of Python between reading, encoding and counting.
+"""Tallying files and texts for several tokenizers, with little of Python between reading, encoding and counting.
 
 Each block displaces the interpreter's code and objects from the core's caches; what Python does after it, a tenth of a
 millisecond's work, would take as long as tallying 40 KB. So Python handles the results of several blocks together, and
@@ -6,12 +6,18 @@ the blocks can be small enough for the caches. Not here: documents that continue
 """
 
 from bpe.base._types cimport byte_t
-from bpe.base._utf8 cimport is_utf8
+from bpe.base._utf8 cimport UTF8_PADDING, Units, is_utf8, max_utf8_size, to_utf8, units_of_item
 from bpe.corpus._file_reader cimport FileBlock, FileReader
 from bpe.encode._batch cimport visit_spans
 from bpe.encode._encoder cimport Encoder
 from bpe.evaluation._common_cuts cimport CommonCuts, last_cut
 from bpe.evaluation._tally cimport TokenTally
+from libc.string cimport memcpy
+
+from bpe.errors import error_context
+
+cdef enum:
+    JOINED = 1 << 19          # bytes of texts in a block, unless a text is longer; they stay in a core's cache
 
 
 def tally_blocks(
@@ -28,7 +34,7 @@ def tally_blocks(
 
     Raises:
         FormatError, OSError: for the first block that must be UTF-8 and is not, or that cannot be read.
-        ValueError: for text that a tokenizer cannot encode.
+        FormatError: for text that a tokenizer cannot encode.
 
     """
     cdef bint found, valid
@@ -41,13 +47,55 @@ def tally_blocks(
         if not found:
             break
         valid = reader.checked or is_utf8(block.data, block.n)
-        rows = [rows_of(block, adapter, tally, valid) for adapter, tally in zip(adapters, tallies, strict=True)]
+        rows = [
+            rows_of(block, adapter, tally, valid, reader.source)
+            for adapter, tally in zip(adapters, tallies, strict=True)
+        ]
         blocks.append((block.number, block.begins, block.closes, block.n, rows))
     return blocks
 
 
-cdef object rows_of(FileBlock block, adapter, TokenTally tally, bint valid):
+def tally_texts(list texts not None, FileBlock block not None, adapters, tallies):
+    """Tally texts, str or bytes: (their bytes, for each tokenizer its rows in parts). Arguments as for `tally_blocks`.
+
+    Raises:
+        FormatError: for a text that a tokenizer cannot encode.
+
+    """
+    cdef Units units
+    cdef Py_ssize_t size, total = 0, i = 0, n = len(texts)
+    cdef bint valid
+    rows = [[] for _ in adapters]
+    while i < n:
+        block.n = block.n_documents = 0
+        valid = True
+        while i < n and (block.n == 0 or block.n < JOINED):
+            text = texts[i]                                # a reference, whatever happens to the list
+            units = units_of_item(text)
+            block.reserve(block.n + max_utf8_size(&units) + UTF8_PADDING, block.n)
+            if units.width:
+                size = to_utf8(&units, block.data + block.n)
+            else:
+                size = units.n
+                memcpy(block.data + block.n, units.data, size)
+            valid = valid and (isinstance(text, str) or is_utf8(block.data + block.n, size))
+            block.add(block.n, block.n + size)
+            block.n += size
+            i += 1
+        total += block.n
+        for own, adapter, tally in zip(rows, adapters, tallies, strict=True):
+            own.append(rows_of(block, adapter, tally, valid, ""))
+    return total, rows
+
+
+cdef object rows_of(FileBlock block, adapter, TokenTally tally, bint valid, source):
     """Encode and tally the documents of a block; the rows of the tally."""
+    with error_context(source or adapter.name):
+        return tallied(block, adapter, tally, valid)
+
+
+cdef object tallied(FileBlock block, adapter, TokenTally tally, bint valid):
+    """The same, with the errors of the tokenizer."""
     cdef Encoder encoder = adapter.engine.kernel
     cdef Py_ssize_t unknown
     try:

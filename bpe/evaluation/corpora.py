@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bpe.corpus._file_reader import FileReader
-from bpe.corpus.blocks import Block, document_cut, safe_cut, text_blocks
+from bpe.corpus.blocks import Block, document_cut, safe_cut, text_blocks, text_groups
 from bpe.corpus.documents import arrow_documents, row_blocks
 from bpe.corpus.reading import EncodingErrors
 from bpe.corpus.sources import Sources
@@ -24,8 +24,8 @@ from bpe.evaluation.adapters import Adapter, OwnAdapter
 
 #: The bytes of a file that are read at once: with 256 KB, the work for each block takes as long as the cache saves.
 _STEP = 1 << 20
-#: The bytes of texts that are joined at once: they stay in a cache.
-_JOINED = 1 << 19
+#: The bytes of texts that Python hands over at once; and of those that are joined without a kernel, for a cache.
+_HANDED, _JOINED = 1 << 22, 1 << 19
 
 
 @dataclass
@@ -48,8 +48,8 @@ class Corpus:
         """The bytes of its text, about; None if unknown."""
         return None if self.sources is None else self.sources.text_size
 
-    def blocks(self, cuts: CommonCuts | None, threads: int) -> Iterator[Block | FileReader]:
-        """Its documents in blocks, and plain text files as readers of blocks; without `cuts`, whole documents."""
+    def blocks(self, cuts: CommonCuts | None, threads: int) -> Iterator[Block | FileReader | list[str | bytes]]:
+        """Its documents in blocks, plain text files as readers of blocks, and texts; without `cuts`, in blocks only."""
         if self.sources is not None:
             sources = self.sources.ending()
             if cuts is None:
@@ -59,6 +59,8 @@ class Corpus:
         rows = arrow_documents(self.texts)
         if rows is not None:
             return row_blocks(rows, None, utf8=False, threads=threads)
+        if cuts is not None:
+            return text_groups(self.texts, _HANDED)
         return text_blocks(self.texts, None, threads=threads, most=_JOINED)
 
 

@@ -21,12 +21,14 @@ from bpe.corpus._file_reader import FileBlock, FileReader
 from bpe.corpus.blocks import Block
 from bpe.errors import error_context
 from bpe.evaluation._common_cuts import CommonCuts
-from bpe.evaluation._file_tally import tally_blocks
+from bpe.evaluation._file_tally import tally_blocks, tally_texts
 from bpe.evaluation._tally import COLUMNS, TokenTally
 from bpe.evaluation.adapters import Adapter
 from bpe.evaluation.corpora import Corpus, common_cuts
 from bpe.evaluation.grouping import Groups
 
+#: A part of a corpus: documents in a block, a file, or texts.
+_Part = Block | FileReader | list[str | bytes]
 #: Blocks of a file that a thread tallies before Python handles their results.
 _BLOCKS = 8
 #: The column of each sum of a document.
@@ -82,8 +84,10 @@ def tallies_of(
 
     cuts = common_cuts(adapters)
 
-    def work(numbered: tuple[int, Block | FileReader]) -> list[tuple[int, _Done]]:
+    def work(numbered: tuple[int, _Part]) -> list[tuple[int, _Done]]:
         number, block = numbered
+        if isinstance(block, list):
+            return [(number, _tally_texts(block, adapters, tables))]
         if isinstance(block, FileReader):
             assert cuts is not None  # without cuts, whole documents are read
             return _tally_next(block, number, cuts, adapters, tables)
@@ -101,7 +105,7 @@ def tallies_of(
     return [Tally(counts, own) for counts, own in zip(tables.counts(), groups, strict=True)]
 
 
-def _numbered(blocks: Iterable[Block | FileReader]) -> Iterator[tuple[int, Block | FileReader]]:
+def _numbered(blocks: Iterable[_Part]) -> Iterator[tuple[int, _Part]]:
     """The blocks with their numbers; a reader, which comes again and again, with that of its first block."""
     number, last = 0, None
     for block in blocks:
@@ -193,9 +197,15 @@ def _tally_next(
 ) -> list[tuple[int, _Done]]:
     """The same for the next blocks of a file, with their numbers. Block 0 has the number `first`."""
     tallies, memory = tables.own()
-    with error_context(reader.source):
-        blocks = tally_blocks(reader, memory, cuts, adapters, tallies, _BLOCKS)
+    blocks = tally_blocks(reader, memory, cuts, adapters, tallies, _BLOCKS)
     return [(first + number, _Done(rows, begins, closes, size)) for number, begins, closes, size, rows in blocks]
+
+
+def _tally_texts(texts: list[str | bytes], adapters: Sequence[Adapter], tables: _Tables) -> _Done:
+    """The same for texts."""
+    tallies, memory = tables.own()
+    size, rows = tally_texts(texts, memory, adapters, tallies)
+    return _Done([np.concatenate(parts) for parts in rows], True, True, size)
 
 
 def _tally(

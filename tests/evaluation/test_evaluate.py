@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import bpe
 import bpe.report
+from bpe.base.utf8 import to_bytes
 from bpe.evaluation import corpora, grouping, metrics
 from bpe.evaluation._tally import LONGEST
 from bpe.evaluation.adapters import adapt
@@ -179,6 +180,23 @@ def test_an_iterable_is_read_by_the_callers_thread(tok: bpe.Tokenizer, monkeypat
     found = bpe.evaluate(tok, texts=texts(), threads=3)
     assert readers == {threading.get_ident()}
     assert found.to_dict() == bpe.evaluate(tok, texts=list(CORPUS[:4]) * 500, threads=1).to_dict()
+
+
+def test_texts_of_all_kinds_and_sizes(
+    tok: bpe.Tokenizer, other: bpe.Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A str of each width, bytes that are UTF-8 or not, other buffers, empty ones, and more than are joined at once."""
+    parts = ["low 12345", "é low", "가나다", "\U0001f600 low", "", b"\xff low", "낮은".encode(), b"", "low \ud83d"]
+    texts: list[Any] = [part * size for size in (1, 3, 200) for part in parts] * 40
+    texts += ["가나 " * 200_000, b"low " * 200_000, bytearray(b"low"), memoryview(b"lowest")]
+    data = [to_bytes(text) if isinstance(text, str) else bytes(text) for text in texts]
+    expected = bpe.evaluate([tok, other], texts=data, resamples=20).to_dict()
+    found = bpe.evaluate([tok, other], texts=texts, resamples=20)
+    assert found.to_dict() == expected
+    assert found[0].total.sums["tokens"] == sum(len(tok.encode(text)) for text in data)
+    monkeypatch.setattr(corpora, "_HANDED", 100)
+    for threads in (1, 3):
+        assert bpe.evaluate([tok, other], texts=iter(texts), threads=threads, resamples=20).to_dict() == expected
 
 
 def common_cuts(*tokenizers: bpe.Tokenizer) -> Any:
