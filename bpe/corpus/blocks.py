@@ -137,7 +137,9 @@ def text_blocks(
         TypeError: for a single text instead of several, or an item that is neither str nor bytes.
 
     """
-    check_texts(texts)
+    if isinstance(texts, (str, bytes, bytearray, memoryview)):
+        raise TypeError(f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{shown(texts, 20)}]")
+    check_iterable("texts", texts, "an iterable of str or bytes")
     waiting: list[str | bytes] = []
     most = min(most, BLOCK)  # BLOCK is less in tests
     size = 0
@@ -167,10 +169,9 @@ def text_groups(texts: Iterable[TextLike], most: int) -> Generator[list[str | by
     """Texts in lists of `most` characters or bytes, or some more.
 
     Raises:
-        TypeError: as for `text_blocks`.
+        TypeError: for an item that is neither str nor bytes.
 
     """
-    check_texts(texts)
     group: list[str | bytes] = []
     size, most = 0, min(most, BLOCK)  # BLOCK is less in tests
     for number, text in enumerate(texts):
@@ -181,13 +182,6 @@ def text_groups(texts: Iterable[TextLike], most: int) -> Generator[list[str | by
             group, size = [], 0
     if group:
         yield group
-
-
-def check_texts(texts: Iterable[TextLike]) -> None:
-    """Raise TypeError for a single text instead of several, and for what cannot be iterated."""
-    if isinstance(texts, (str, bytes, bytearray, memoryview)):
-        raise TypeError(f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{shown(texts, 20)}]")
-    check_iterable("texts", texts, "an iterable of str or bytes")
 
 
 def _bytes_of(text: TextLike, name: str, utf8: bool) -> bytes:

@@ -1,8 +1,8 @@
 """Tallying files and texts for several tokenizers, with little of Python between reading, encoding and counting.
 
-Each block displaces the interpreter's code and objects from the core's caches; what Python does after it, a tenth of a
-millisecond's work, would take as long as tallying 40 KB. So Python handles the results of several blocks together, and
-the blocks can be small enough for the caches. Not here: documents that continue in the next block (`tallying.py`).
+A block of text displaces the interpreter from the core's caches. A few steps of Python after each block would then take
+a tenth of the whole time, so several blocks are tallied before their results go to Python. Not here: documents that
+continue in the next block (`tallying.py`).
 """
 
 from bpe.base._types cimport byte_t
@@ -33,8 +33,8 @@ def tally_blocks(
         n: the most blocks to read; an empty list is returned at the end of the file.
 
     Raises:
-        FormatError, OSError: for the first block that must be UTF-8 and is not, or that cannot be read.
-        FormatError: for text that a tokenizer cannot encode.
+        FormatError, OSError: for the first block that must be UTF-8 and is not, or that cannot be read, and for text
+            that a tokenizer cannot encode.
 
     """
     cdef bint found, valid

@@ -281,8 +281,10 @@ class TokenizerResult:
 
     def __getitem__(self, name: str) -> Any:
         """A metric of all corpora together by its name, or the result of a corpus by its name."""
-        if name in self.corpora or name in self.total.to_dict():
-            return self.corpora[name] if name in self.corpora else self.total[name]
+        if name in self.corpora:
+            return self.corpora[name]
+        if name in self.total.to_dict():
+            return self.total[name]
         corpora = f" and no corpus; the corpora are {', '.join(self.corpora)}" if self.corpora else ""
         raise KeyError(f"{name!r} is no metric{corpora}; to_dict() has all metrics")
 

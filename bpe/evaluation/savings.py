@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from bpe.base.offsets import offsets_of
 from bpe.evaluation.adapters import Adapter
 
-#: Tokens that are encoded by the other tokenizer: those that would save most if each of their bytes were a token.
-_TRIED = 2000
+#: How many tokens the other tokenizer encodes at once.
+_TOGETHER = 2000
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,21 @@ def savings(
         ValueError: for tokens that the other tokenizer cannot encode.
 
     """
-    tokens = adapter.tokens
-    bounds = np.where(whole & tokens.known, counts * (tokens.lengths - 1), 0)
-    tried = np.argsort(-bounds, kind="stable")[:_TRIED]
-    tried = tried[bounds[tried] > 0]
-    texts = [tokens[number] for number in tried.tolist()]
-    ends = offsets_of([len(text) for text in texts])
-    _, offsets, _ = other.encode(b"".join(texts), ends[:-1], ends[1:])
-    found = [
-        Saving(text.decode("utf-8"), int(counts[number]), int(instead))
-        for text, number, instead in zip(texts, tried.tolist(), np.diff(offsets), strict=True)
-        if instead > 1
-    ]
-    return sorted(found, key=lambda each: -each.saved)[:most]
+    tokens, found = adapter.tokens, list[Saving]()
+    bounds = np.where(whole & tokens.known, counts * (tokens.lengths - 1), 0)  # each byte a token: none can save more
+    order = np.argsort(-bounds, kind="stable")
+    order = order[bounds[order] > 0]
+    for first in range(0, len(order), _TOGETHER):
+        if len(found) == most and (not found or found[-1].saved >= bounds[order[first]]):
+            break
+        numbers = order[first : first + _TOGETHER].tolist()
+        texts = [tokens[number] for number in numbers]
+        ends = offsets_of([len(text) for text in texts])
+        _, offsets, _ = other.encode(b"".join(texts), ends[:-1], ends[1:])
+        found += [
+            Saving(text.decode("utf-8"), int(counts[number]), int(instead))
+            for text, number, instead in zip(texts, numbers, np.diff(offsets), strict=True)
+            if instead > 1
+        ]
+        found = sorted(found, key=lambda each: -each.saved)[:most]
+    return found

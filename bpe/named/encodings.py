@@ -66,18 +66,18 @@ def get_encoding(name: str) -> Tokenizer:
     return named_encoding(name).tokenizer
 
 
-def encoding_for_model(model: str) -> Tokenizer:
+def encoding_for_model(model_name: str) -> Tokenizer:
     """The tokenizer of one of OpenAI's models, such as "gpt-4o"; `get_encoding` says where it comes from.
 
     Args:
-        model: the name of the model, or one that begins like a known one ("gpt-4o-2024-05-13").
+        model_name: the name of the model, or one that begins like a known one ("gpt-4o-2024-05-13").
 
     Raises:
         KeyError: for a model that is not known.
         TypeError, OSError, ValueError: as for `get_encoding`.
 
     """
-    return get_encoding(encoding_name_for_model(model))
+    return get_encoding(encoding_name_for_model(model_name))
 
 
 def encoding_name_for_model(model_name: str) -> str:

@@ -9,6 +9,7 @@ from conftest import fails
 
 import bpe
 from bpe.cli import main
+from bpe.converting import TextDifference
 
 
 def test_convert_there_and_back(tokenizer_file, tmp_path, capsys):
@@ -70,12 +71,21 @@ def test_diff(tokenizer_file, text_file, tmp_path, capsys):
     assert capsys.readouterr().out == ""
     assert main(["diff", tokenizer_file, other, text_file]) == 1
     out = capsys.readouterr().out
+    assert "vocabulary: vocabulary:" not in out
     kinds = [line.split(":")[0] for line in out.splitlines()]
     assert kinds == ["vocabulary", "merges", "settings", "settings", "ids"]
     assert re.search(rf"vocabulary: \d+ tokens only in {re.escape(tokenizer_file)} \(", out)
     assert re.search(rf"ids: text {re.escape(text_file)}: \d+ tokens and \d+, the first difference at token 0: ", out)
     assert main(["diff", tokenizer_file, other, text_file, "--per-line"]) == 1
     assert re.search(r"document 0: .*; 4 documents of 4 differ\n$", capsys.readouterr().out)
+
+
+def test_a_difference_of_the_same_tokens_with_other_ids():
+    found = TextDifference("a.txt", (1, 1), 0, ([b"low"], [b"low"]))
+    assert (
+        str(found)
+        == "text a.txt: 1 token and 1, the first difference at token 0: b'low', the same tokens with other ids"
+    )
 
 
 @pytest.mark.parametrize("argv", [["none.json"], ["damaged"]])

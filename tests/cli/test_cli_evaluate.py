@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -101,3 +102,13 @@ def test_sanity_check(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "failure  numbers: " in out
     assert main(["sanity-check", "random.json", "--allow", "numbers"]) == 0
     assert "allowed  numbers: " in capsys.readouterr().out
+
+
+def test_sanity_check_reads_whole_files(tmp_path, capsys):
+    """The last document, which loses a character, begins after 9 MB."""
+    tok = bpe.train(texts=["low lower"], vocab_size=258, pretokenizer=bpe.Pretokenizer.from_regex("[^#]+"))
+    tok.save(tmp_path / "t.json")
+    (tmp_path / "a.txt").write_text("low lower " * 900_000 + "\nlow #5 lower\n")
+    argv = ["sanity-check", str(tmp_path / "t.json"), str(tmp_path / "a.txt"), "--per-line"]
+    main(argv)
+    assert re.search(r"failure  lost text: .*'low #5 lower.* came back as 'low 5 lower", capsys.readouterr().out)

@@ -28,6 +28,11 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+def test_two_paths_of_one_name_are_refused():
+    with pytest.raises(ValueError, match=r"two of PATHS are named ko: a.txt and b.txt; give each a name"):
+        named(["ko=a.txt", "ko=b.txt"])
+
+
 def test_report(folder, capsys):
     argv = ["report", "a/tokenizer.json", "ko.txt", "b", "en.txt", "rows.jsonl", "-o", "report.html", "--per-line"]
     assert main(argv) == 0

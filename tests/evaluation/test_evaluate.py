@@ -613,7 +613,11 @@ def test_evaluations_and_specs_are_pickled_and_copied() -> None:
             assert bpe.Tokenizer.from_spec(spec) == tok
 
 
-def test_the_tokens_that_save_most_are_those_of_a_twin(tok: bpe.Tokenizer, other: bpe.Tokenizer) -> None:
+@pytest.mark.parametrize("together", [1, 5, 2000])
+def test_the_tokens_that_save_most_are_those_of_a_twin(
+    tok: bpe.Tokenizer, other: bpe.Tokenizer, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bpe.evaluation.savings, "_TOGETHER", together)
     texts = {"a": [*CORPUS, "low lowest"], "b": ["lowest 가나다 low"]}
     found = bpe.evaluate({"tok": tok, "other": other}, texts)
     for ours, theirs, each, baseline in (
@@ -629,7 +633,9 @@ def test_the_tokens_that_save_most_are_those_of_a_twin(tok: bpe.Tokenizer, other
             own = result.savings(10_000, baseline and baseline[corpus])
             assert sorted((one.saved, one.text) for one in own) == sorted(expected)
             assert [one.saved for one in own] == sorted((saved for saved, _ in expected), reverse=True)
-            assert result.savings(2, baseline and baseline[corpus]) == own[:2]
+            for most in range(4):
+                first = result.savings(most, baseline and baseline[corpus])
+                assert [one.saved for one in first] == [one.saved for one in own[:most]]
     assert found["tok"]["a"].savings() == []
     assert "saves most by '" in str(found)
 
