@@ -6,6 +6,7 @@ tokenizers as data (`bpe/vocab/differences.py`).
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,11 +16,13 @@ from numpy.typing import NDArray
 
 from bpe.base.utf8 import TextLike
 from bpe.errors import counted, shown, typed
-from bpe.formats.loading import load_spec
+from bpe.formats.loading import load_spec, unread_fields
 from bpe.formats.saving import compared, save_spec
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.differences import Difference
 from bpe.vocab.spec import check_spec
+
+log = logging.getLogger("bpe")
 
 PathLike = str | os.PathLike[str]
 
@@ -103,9 +106,14 @@ def convert(
     ([], ['tokenizer_config.json', 'vocab.json'], True)
 
     """
-    spec = load_spec(source, from_format)
+    spec, unread = load_spec(source, from_format), unread_fields(source)
     check_spec(spec)
-    return save_spec(spec, target, to_format, lossy=lossy)
+    lost = save_spec(spec, target, to_format, lossy=lossy)
+    for name in unread:
+        reason = f"it is a setting of transformers, which stays in {os.fspath(source)}; copy it from there"
+        lost.append(Difference("settings", name, reason, harmless=True))
+        log.warning("%s does not keep %s", os.fspath(target), lost[-1])
+    return lost
 
 
 def diff(a: Tokenizer, b: Tokenizer, texts: Iterable[TextLike] = ()) -> Diff:

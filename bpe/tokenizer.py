@@ -971,8 +971,9 @@ class Tokenizer:
     def bos_token(self) -> str | None:
         """The name of the special token that begins a text, or None if it is unknown; its id is `token_id(name)`.
 
-        It is the first token of `template`. Without one, it is the special token with a name that models commonly use
-        for it (`<s>`, `<bos>`, `<|begin_of_text|>`, `<｜begin▁of▁sentence｜>`, …), if there is exactly one.
+        It is the `bos_token` of `roles`, or the first token of `template`. Where no roles are known either, it is the
+        special token with a name that models commonly use for it (`<s>`, `<bos>`, `<|begin_of_text|>`,
+        `<｜begin▁of▁sentence｜>`, …), if there is exactly one.
         """
         return bos_token(self._spec)
 
@@ -980,9 +981,9 @@ class Tokenizer:
     def eos_token(self) -> str | None:
         """The name of the special token that ends a text, or None if it is unknown; its id is `token_id(name)`.
 
-        It is the last token of `template`. Without one, it is the special token with a name that models commonly use
-        for it (`</s>`, `<eos>`, `<|endoftext|>`, `<|end_of_text|>`, `<｜end▁of▁sentence｜>`, …), if there is exactly
-        one.
+        It is the `eos_token` of `roles`, or the last token of `template`. Where no roles are known either, it is the
+        special token with a name that models commonly use for it (`</s>`, `<eos>`, `<|endoftext|>`, `<|end_of_text|>`,
+        `<｜end▁of▁sentence｜>`, …), if there is exactly one.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|endoftext|>"])
@@ -990,6 +991,23 @@ class Tokenizer:
         (None, '<|endoftext|>')
         """
         return eos_token(self._spec)
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The special token of each role that is known, a dict from the role to the token's name.
+
+        The roles are those of `transformers`: bos_token, eos_token, unk_token, sep_token, pad_token, cls_token and
+        mask_token. They come from the tokenizer_config.json in a tokenizer's folder, or from a GGUF file or
+        sentencepiece's model; a tokenizer.json alone has none, unless `save` wrote it. No id depends on them.
+
+        >>> import bpe, dataclasses
+        >>> tok = bpe.train(texts=["a b"], vocab_size=258, special_tokens=["<end>", "<pad>"])
+        >>> spec = dataclasses.replace(tok.spec, roles={"eos_token": "<end>", "pad_token": "<pad>"})
+        >>> tok = bpe.Tokenizer.from_spec(spec)
+        >>> tok.eos_token, tok.token_id(tok.roles["pad_token"])
+        ('<end>', 1)
+        """
+        return dict(self._spec.roles)
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes of a token, an end-of-word mark included.
@@ -1532,9 +1550,7 @@ class Tokenizer:
     def __reduce__(self) -> tuple[Any, ...]:
         spec = self._spec
         vocabulary = spec.vocabulary
-        fields = {name: getattr(spec, name) for name in spec.__dataclass_fields__ if name != "vocabulary"}
-        fields["special_tokens"] = dict(spec.special_tokens)
-        fields["token_flags"] = dict(spec.token_flags)
+        fields = {name: value for name, value in spec.__getstate__().items() if name != "vocabulary"}
         return _rebuild, (
             vocabulary.blob,
             vocabulary.offsets,

@@ -81,6 +81,7 @@ def _tokenizer_facts(path: str) -> dict[str, Any]:
         "merges": described_merges(tokenizer.spec),
         "special tokens": _few([f"{name} {number}" for name, number in named.items() if name not in always]),
         "added tokens": _few([f"{name} {number}" for name, number in named.items() if name in always]),
+        "roles": ", ".join(f"{role} {name}" for role, name in tokenizer.roles.items()) or "none",
         "unknown token": tokenizer.unk_token or "none",
         "end-of-word mark": "none" if mark is None else f"{mark}, {glued}",
         "pretokenizer": _cutting(tokenizer.pretokenizer),

@@ -43,6 +43,13 @@ PRETOKENIZERS: Mapping[str, tuple[str, bool]] = {
     "deepseek-v3": ("deepseek_v3", False),
 }
 
+#: The key with the id of a role → the role.
+ROLE_KEYS: Mapping[str, str] = {
+    "bos_token_id": "bos_token", "eos_token_id": "eos_token", "unknown_token_id": "unk_token",
+    "seperator_token_id": "sep_token", "padding_token_id": "pad_token", "cls_token_id": "cls_token",
+    "mask_token_id": "mask_token",
+}  # fmt: skip
+
 
 def mapped(path: str | os.PathLike[str]) -> mmap.mmap | None:
     """A GGUF file mapped into memory, so that its weights are not read; None for any other file.
@@ -153,7 +160,11 @@ def _spec(values: dict[str, Any]) -> TokenizerSpec:
     types = _list(values, "token_type", int) if "token_type" in values else [sentencepiece.NORMAL] * len(tokens)
     if len(types) != len(tokens):
         raise FormatError(f"it has {len(types)} items for {len(tokens)} tokens", where=f"{PREFIX}token_type")
-    return _gpt2(values, tokens, types) if kind == "gpt2" else _llama(values, tokens, types)
+    spec = _gpt2(values, tokens, types) if kind == "gpt2" else _llama(values, tokens, types)
+    names = {number: name for name, number in spec.special_tokens.items()}
+    ids = {role: values.get(key) for key, role in ROLE_KEYS.items()}
+    known = {role: names[number] for role, number in ids.items() if isinstance(number, int) and number in names}
+    return replace(spec, roles=known)  # llama.cpp ignores ids of no token, too
 
 
 def _list(values: dict[str, Any], name: str, kind: type) -> list[Any]:

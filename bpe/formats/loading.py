@@ -20,6 +20,7 @@ from bpe.base.utf8 import read_file
 from bpe.errors import FormatError, check_choice
 from bpe.formats import (
     clip,
+    configuration,
     gguf,
     huggingface,
     sentencepiece,
@@ -92,8 +93,8 @@ FORMATS: Mapping[str, Format] = {
             names=(
                 vocab_merges.VOCAB,
                 vocab_merges.MERGES,
-                vocab_merges.CONFIG,
-                vocab_merges.SPECIAL_MAP,
+                configuration.CONFIG,
+                configuration.SPECIAL_MAP,
                 vocab_merges.ADDED,
             ),
         ),
@@ -109,7 +110,7 @@ FORMATS: Mapping[str, Format] = {
             "tiktoken.model and tokenizer_config.json in a folder",
             read_folder=tiktoken_folder.read,
             write=tiktoken_folder.write,
-            names=(tiktoken_folder.RANKS, "*.tiktoken", tiktoken_folder.CONFIG),
+            names=(tiktoken_folder.RANKS, "*.tiktoken", configuration.CONFIG),
         ),
         Format("tekken", "a tekken.json", tekken.read, write=tekken.write, names=("tekken.json",)),
         Format("clip", "CLIP's merge list", _read_clip, write=clip.write),
@@ -174,7 +175,7 @@ def _detected(data: bytes, path: Path) -> str:
     name = path.name.lower()
     head = _head(data)
     if tiktoken.looks_like_ranks(data):
-        beside = path.parent / tiktoken_folder.CONFIG
+        beside = path.parent / configuration.CONFIG
         ours = name == tiktoken_folder.RANKS or name.endswith(".tiktoken")
         return "tiktoken-folder" if ours and beside.is_file() and tiktoken.published(data) is None else "tiktoken"
     if name in (vocab_merges.VOCAB, vocab_merges.MERGES) and _is_pair(path.parent):
@@ -226,8 +227,8 @@ def folder_format(names: list[str]) -> tuple[str, list[str]] | None:
         return "vocab-merges", [name for name in FORMATS["vocab-merges"].names if name in names]
     ranks = tiktoken_folder.rank_file_of(names)
     if ranks is not None:
-        if tiktoken_folder.CONFIG in names:
-            return "tiktoken-folder", [ranks, tiktoken_folder.CONFIG]
+        if configuration.CONFIG in names:
+            return "tiktoken-folder", [ranks, configuration.CONFIG]
         return "tiktoken", [ranks]
     if SENTENCEPIECE in names:
         return "sentencepiece", [SENTENCEPIECE]
@@ -236,7 +237,8 @@ def folder_format(names: list[str]) -> tuple[str, list[str]] | None:
 
 def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
     """Load the tokenizer in a folder; of several, the one whose format is chosen or comes first."""
-    names = sorted(each.name for each in folder.iterdir() if _is_regular(each))
+    names = _names_in(folder)
+    settings = [name for name in (configuration.CONFIG, configuration.SPECIAL_MAP) if name in names]
     if chosen is not None:
         names = [name for name in names if any(fnmatchcase(name, pattern) for pattern in chosen.names)]
     found = folder_format(names)
@@ -250,7 +252,27 @@ def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
     if format_.read_folder is not None:
         return format_.read_folder(contents, os.fspath(folder))
     assert format_.read is not None
-    return format_.read(contents[files[0]], os.fspath(folder / files[0]))
+    spec = format_.read(contents[files[0]], os.fspath(folder / files[0]))
+    return configuration.with_roles(spec, {each: read_file(folder / each) for each in settings}, os.fspath(folder))
+
+
+def unread_fields(path: str | os.PathLike[str]) -> list[str]:
+    """The settings of `transformers` in a folder that no tokenizer of this package holds; for a file, none.
+
+    Raises:
+        FormatError: for a configuration that is not JSON.
+        OSError: for a folder that cannot be read.
+
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        return []
+    wanted = {configuration.CONFIG, configuration.CHAT_TEMPLATE}.intersection(_names_in(folder))
+    return configuration.unread({each: read_file(folder / each) for each in wanted}, os.fspath(folder))
+
+
+def _names_in(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir() if _is_regular(each))
 
 
 def _is_regular(path: Path) -> bool:

@@ -19,9 +19,10 @@ from bpe.formats import clip, huggingface, tiktoken
 from bpe.formats.huggingface.writing import check_name
 from bpe.formats.loading import NATIVE, Format, check_format
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.vocab.differences import Difference, differences
+from bpe.vocab.differences import Difference, differences, role_differences
 from bpe.vocab.reachability import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.special_names import bos_token, eos_token
 
 log = logging.getLogger("bpe")
 
@@ -79,7 +80,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
 
 
 def _save_native(spec: TokenizerSpec, path: str | os.PathLike[str]) -> list[Difference]:
-    data, reason = huggingface.write(spec, training=True), huggingface.unreadable(spec)
+    data, reason = huggingface.write(spec, facts=True), huggingface.unreadable(spec)
     if reason is not None:
         log.warning("%s: Hugging Face's tokenizers cannot load this file, and refuses it: %s", path, reason)
     with atomic_write(path) as file:
@@ -106,15 +107,19 @@ def losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, b
     except FormatError as error:
         reason = f"{error.message}; save it as huggingface"
         raise ValueError(f"format {format_.name} cannot hold this tokenizer: {reason}") from None
+    bounds = {"bos_token": bos_token(back), "eos_token": eos_token(back)}  # found by the names of the tokens, too
+    kept = {role: back.roles.get(role) or bounds.get(role) for role in spec.roles}
+    back = replace(back, roles={role: token for role, token in kept.items() if token is not None})
     return compared(spec, back, ("the tokenizer", "the file"))
 
 
 def compared(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
-    """As `differences`, with those marked as harmless that are known to change no id."""
-    found = differences(a, b, names)
+    """As `differences`, with those of roles, and with those marked as harmless that are known to change no id."""
+    found = [*differences(a, b, names), *role_differences(a, b, names)]
     ignoring = a if a.ignore_merges else b
     return [
-        replace(each, harmless=each.field == "ignore_merges" and merging_suffices(ignoring, Engine)) for each in found
+        replace(each, harmless=merging_suffices(ignoring, Engine)) if each.field == "ignore_merges" else each
+        for each in found
     ]
 
 

@@ -36,6 +36,10 @@ _TYPES = {1: "Unigram", 2: "BPE", 3: "word", 4: "character"}
 MOST_PIECES, MOST_CHARS = 1 << 24, 1024
 #: The most steps to recover merges, about the sum of the squared lengths of the pieces; published models need 10**7.
 MOST_STEPS = 10**9
+#: The number of a field of the trainer's settings that names the piece of a role → (the role, the piece by default).
+_ROLES = {
+    45: ("unk_token", "<unk>"), 46: ("bos_token", "<s>"), 47: ("eos_token", "</s>"), 48: ("pad_token", "<pad>"),
+}  # fmt: skip
 
 
 @dataclass
@@ -52,6 +56,7 @@ class Model:
         escape_spaces: whether a space becomes U+2581.
         charsmap: the compiled rules of the normalizer; empty for none.
         unk_surface: what the unknown piece is decoded as.
+        roles: role → piece, if there is such a piece.
 
     """
 
@@ -64,6 +69,7 @@ class Model:
     escape_spaces: bool = True
     charsmap: bytes = b""
     unk_surface: str = " \u2047 "
+    roles: dict[str, str] = field(default_factory=lambda: dict(_ROLES.values()))
 
 
 def looks_like_model(data: bytes) -> bool:
@@ -97,6 +103,8 @@ def _parsed(data: bytes) -> Model:
                     kind = _int(content, at)
                 elif setting == 35:
                     model.byte_fallback = bool(content)
+                elif setting in _ROLES:
+                    model.roles[_ROLES[setting][0]] = _text(content, at, "trainer_spec")
                 elif setting == 44:
                     model.unk_surface = _text(content, at, "trainer_spec.unk_surface")
                 elif setting == 24 and content:
@@ -202,7 +210,8 @@ def spec_of(model: Model) -> TokenizerSpec:
         },
     }
     spec = huggingface.read(json.dumps(value, ensure_ascii=False).encode())
-    spec = replace(spec, normalizer=_normalizer(model))
+    roles = {role: piece for role, piece in model.roles.items() if piece in spec.special_tokens}
+    spec = replace(spec, normalizer=_normalizer(model), roles=roles)
     return spec if merges is not None else _with_all_splits(spec, model, order)
 
 

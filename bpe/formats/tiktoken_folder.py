@@ -15,6 +15,7 @@ from typing import Any
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, shown
 from bpe.formats import tiktoken
+from bpe.formats.configuration import CONFIG, read_roles
 from bpe.formats.json_fields import get, get_text, is_id, load, make_at
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC
@@ -22,7 +23,7 @@ from bpe.vocab.reachability import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary
 
-RANKS, CONFIG = "tiktoken.model", "tokenizer_config.json"
+RANKS = "tiktoken.model"
 
 _CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]"
@@ -65,7 +66,8 @@ def read(files: Mapping[str, bytes], path: str | None = None) -> TokenizerSpec:
         config = load(files[CONFIG])
         if not isinstance(config, dict):
             raise FormatError(f"{shown(config)} is not an object")
-        return _read(files[name], name, config)
+        spec = _read(files[name], name, config)
+        return replace(spec, roles=read_roles(config, spec.special_tokens, {}, None))
     except FormatError as error:
         where = ", ".join(part for part in (error.path or CONFIG, error.where) if part)
         raise FormatError(error.message, path=path, where=where) from None
@@ -142,6 +144,7 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
             }
             for name, number in sorted(spec.special_tokens.items(), key=lambda item: item[1])
         },
+        **spec.roles,
     }
     if not spec.ignore_merges and merging_suffices(spec, Engine):
         config["ignore_merges"] = False  # other programs, which do not know the field, give the same ids without it

@@ -18,20 +18,19 @@ from typing import Any
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, shown
 from bpe.formats import huggingface
+from bpe.formats.configuration import CONFIG, SPECIAL_MAP, configuration, json_object, read_roles, token_text
 from bpe.formats.huggingface.expressible import differs
-from bpe.formats.json_fields import get, get_text, is_id, load
+from bpe.formats.json_fields import get, get_text, is_id
 from bpe.formats.packed import unpacked
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC, Normalizer
 from bpe.vocab.byte_letters import to_letters
 from bpe.vocab.reachability import merging_suffices
-from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.spec import ROLES, TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, SPECIAL
 
 VOCAB, MERGES = "vocab.json", "merges.txt"
-CONFIG, SPECIAL_MAP, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
-#: The fields of the configuration that name a special token, in the order in which `transformers` adds them.
-ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+ADDED = "added_tokens.json"
 #: Fields with a list of special tokens; the second is the name in transformers 5.
 LISTS = ("additional_special_tokens", "extra_special_tokens")
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized")
@@ -87,7 +86,7 @@ def read(files: Mapping[str, bytes], path: str | None = None) -> TokenizerSpec:
         FormatError: for files that are invalid or do not fit together; it names the file and the line or field.
 
     """
-    config = {**_object(files, SPECIAL_MAP, path), **_object(files, CONFIG, path)}
+    config = configuration(files, path)
     name = get_text(config, CONFIG, "tokenizer_class")
     kind = KINDS.get((name or "GPT2Tokenizer").removesuffix("Fast"))
     if kind is None:
@@ -105,6 +104,7 @@ def read(files: Mapping[str, bytes], path: str | None = None) -> TokenizerSpec:
         spec,
         ignore_merges=get(config, CONFIG, "ignore_merges", bool, False),
         pretokenizer=Pretokenizer(kind.pattern, add_prefix_space=prefix),
+        roles=read_roles(config, spec.special_tokens, kind.roles, path),
         template=_template(config, kind, spec, path),
     )
 
@@ -176,8 +176,8 @@ def _config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
     template = [[names.get(number) for number in side] for side in spec.template or ((), ())]
     if len(template[0]) == len(template[1]) == 1 and None not in (*template[0], *template[1]):
         name, roles = "RobertaTokenizer", {"cls_token": template[0][0], "sep_token": template[1][0]}
-    for role, default in KINDS[name].roles.items():
-        roles.setdefault(role, _content(default))
+    known = spec.roles or {role: token_text(default) for role, default in KINDS[name].roles.items()}
+    roles = {role: known.get(role) for role in {**KINDS[name].roles, **known}} | roles
     roles = {role: each if each in special else None for role, each in roles.items()}
     config: dict[str, Any] = {
         "tokenizer_class": name,
@@ -202,28 +202,11 @@ def _config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
     return config, {**{role: each for role, each in roles.items() if each is not None}, LISTS[0]: listed}
 
 
-def _object(files: Mapping[str, bytes], name: str, path: str | None) -> dict[str, Any]:
-    """The JSON object in a file; empty if there is no such file."""
-    if name not in files:
-        return {}
-    try:
-        value = load(unpacked(files[name], path))
-    except FormatError as error:
-        raise FormatError(error.message, path=path, where=_in(name, error.where)) from None
-    if not isinstance(value, dict):
-        raise FormatError(f"{shown(value)} is not an object", path=path, where=name)
-    return value
-
-
-def _in(name: str, where: str | None) -> str:
-    return f"{name}, {where}" if where else name
-
-
 def _vocab(files: Mapping[str, bytes], path: str | None) -> dict[str, int]:
     for name in (VOCAB, MERGES):
         if name not in files:
             raise FormatError(f"{name} is missing; vocab.json and merges.txt belong together", path=path)
-    return _object(files, VOCAB, path)
+    return json_object(files, VOCAB, path)
 
 
 def _merge_lines(data: bytes, path: str | None) -> list[str]:
@@ -282,7 +265,7 @@ def _added_tokens(
         if not isinstance(item, dict) or not isinstance(item.get("content"), str) or not is_id(number):
             raise FormatError(f"{shown(item)} is not a token with an id and a content", path=path, where=where)
         found[item["content"]] = {"id": int(number), **_flags(item)}
-    numbers = _object(files, ADDED, path)
+    numbers = json_object(files, ADDED, path)
     for content, number in numbers.items():
         if type(number) is not int:
             raise FormatError(f"{shown(number)} is not an id", path=path, where=f"{ADDED}[{shown(content)}]")
@@ -328,11 +311,6 @@ def _named(config: dict[str, Any], kind: Kind, path: str | None) -> list[dict[st
     return tokens
 
 
-def _content(token: Any) -> Any:
-    """The text of a special token, which is a string or an object with flags."""
-    return token.get("content") if isinstance(token, dict) else token
-
-
 def _template(
     config: dict[str, Any], kind: Kind, spec: TokenizerSpec, path: str | None
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
@@ -348,7 +326,7 @@ def _template(
     for roles in names:
         side = []
         for role in roles:
-            content = _content(config.get(role, kind.roles.get(role)))
+            content = token_text(config.get(role, kind.roles.get(role)))
             if not isinstance(content, str) or content not in spec.special_tokens:
                 raise FormatError(f"{shown(content)} is not a special token", path=path, where=f"{CONFIG}: {role}")
             side.append(spec.special_tokens[content])

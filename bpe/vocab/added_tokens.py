@@ -101,6 +101,7 @@ def without_tokens(spec: TokenizerSpec, names: Iterable[str]) -> TokenizerSpec:
         vocabulary=vocabulary,
         special_tokens=ids,
         token_flags=flags,
+        roles={role: name for role, name in spec.roles.items() if name in ids},
         text_specials=tuple(number for number in spec.text_specials if kinds[number] != NONE),
         ends_word=None if spec.ends_word is None else spec.ends_word[:limit].copy(),
     )

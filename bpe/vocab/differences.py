@@ -16,13 +16,13 @@ import numpy as np
 from bpe.errors import counted, shown
 from bpe.vocab.events import same_events
 from bpe.vocab.fingerprint import fingerprint
-from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.spec import ROLES, TokenizerSpec
 from bpe.vocab.vocabulary import SPECIAL
 
-#: The fields of a spec that have a function here, that follow from the others, or, the last four, that change no id.
+#: The fields of a spec that have a function here, that follow from the others, or, the last five, that change no id.
 _NOT_SETTINGS = {
     "vocabulary", "merges", "merge_results", "merge_ranks", "special_tokens", "token_flags", "ends_word", "unreachable",
-    "post_processor", "truncation", "padding", "training",
+    "post_processor", "truncation", "padding", "training", "roles",
 }  # fmt: skip
 #: How many tokens a line names.
 _SHOWN = 5
@@ -73,6 +73,16 @@ def differences(
     if not found and fingerprint(a) != fingerprint(b):
         found.append(Difference("settings", "fingerprint", f"{fingerprint(a)} and {fingerprint(b)}"))
     return found
+
+
+def role_differences(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
+    """What differs between the roles of special tokens; no id depends on them."""
+    parts = []
+    for role in ROLES:
+        one, other = (shown(each.roles[role]) if role in each.roles else "none" for each in (a, b))
+        if one != other:
+            parts.append(f"{role} is {one} in {names[0]}, {other} in {names[1]}")
+    return [Difference("settings", "roles", "; ".join(parts), harmless=True)] if parts else []
 
 
 def setting_differences(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:

@@ -146,6 +146,7 @@ def only(spec: TokenizerSpec, kept: NDArray[np.bool_], alive: NDArray[np.bool_])
         word_merges=None if spec.word_merges is None else int(np.count_nonzero(alive[: spec.word_merges])),
         special_tokens=names,
         token_flags={name: flags for name, flags in spec.token_flags.items() if name in names},
+        roles={role: name for role, name in spec.roles.items() if name in names},
         template=_remap_template(spec, lambda number: number if kept[number] else -1),
         unk_token=unk,
         fuse_unk=spec.fuse_unk and unk is not None,

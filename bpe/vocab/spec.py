@@ -29,6 +29,9 @@ Model = Literal["byte", "char"]
 
 NO_SPECIALS: Mapping[str, int] = MappingProxyType({})
 NO_FLAGS: Mapping[str, frozenset[str]] = MappingProxyType({})
+NO_ROLES: Mapping[str, str] = MappingProxyType({})
+#: The roles that a special token may have, by the names of the fields of `transformers`.
+ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 #: The flags that a special token may have.
 FLAGS = ("ordinary", "lstrip", "rstrip", "single_word", "normalized")
 
@@ -56,6 +59,8 @@ class TokenizerSpec:
             "ordinary" (matched in every text, whether allowed or not), "lstrip" and "rstrip" (the white space before or
             after the token is part of the match), "single_word" (matched only where no letter or digit is adjacent),
             "normalized" (matched after the others, in the normalized text).
+        roles: role → special token: which token begins texts, ends them, pads them and so on, for the roles that are
+            known; they are called as in `transformers` (`ROLES`). No id depends on them.
         template: the ids that the model expects before and after a text, or None. Encoding adds them if a call passes
             `template=True`.
         unk_token: the token for a symbol outside the alphabet, or None; it is in the vocabulary as SPECIAL.
@@ -97,6 +102,7 @@ class TokenizerSpec:
     normalizer: Normalizer | None = None
     special_tokens: Mapping[str, int] = field(default_factory=lambda: NO_SPECIALS)
     token_flags: Mapping[str, frozenset[str]] = field(default_factory=lambda: NO_FLAGS)
+    roles: Mapping[str, str] = field(default_factory=lambda: NO_ROLES)
     template: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     unk_token: str | None = None
     fuse_unk: bool = False
@@ -129,7 +135,7 @@ class TokenizerSpec:
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields, with dicts for read-only mappings, which cannot be pickled or copied."""
-        plain = {name: dict(getattr(self, name)) for name in ("special_tokens", "token_flags")}
+        plain = {name: dict(getattr(self, name)) for name in ("special_tokens", "token_flags", "roles")}
         return {**vars(self), **plain}
 
 
@@ -367,3 +373,7 @@ def _check_names(spec: TokenizerSpec) -> None:
             f"special_tokens, template or clip has the id {shown(wrong[0])}, which is not in the vocabulary; add a "
             "token with that id"
         )
+    for role, token in spec.roles.items():
+        check_choice("role", role, ROLES)
+        if token not in spec.special_tokens:
+            raise ValueError(f"{role} is {shown(token)}, which is no special token; add it, or leave the role out")

@@ -43,17 +43,21 @@ def decoded_names(spec: TokenizerSpec) -> dict[int, str]:
 
 
 def bos_token(spec: TokenizerSpec) -> str | None:
-    """The name of the token that begins a text: the template's first, or the one with a common name."""
-    return _bound(spec, spec.template[0][:1] if spec.template else (), BOS_NAMES)
+    """The name of the token that begins a text: by its role, the template's first, or the one with a common name."""
+    return _bound(spec, "bos_token", spec.template[0][:1] if spec.template else (), BOS_NAMES)
 
 
 def eos_token(spec: TokenizerSpec) -> str | None:
-    """The name of the token that ends a text: the template's last, or the one with a common name."""
-    return _bound(spec, spec.template[1][-1:] if spec.template else (), EOS_NAMES)
+    """The name of the token that ends a text: by its role, the template's last, or the one with a common name."""
+    return _bound(spec, "eos_token", spec.template[1][-1:] if spec.template else (), EOS_NAMES)
 
 
-def _bound(spec: TokenizerSpec, ids: tuple[int, ...], names: tuple[str, ...]) -> str | None:
+def _bound(spec: TokenizerSpec, role: str, ids: tuple[int, ...], names: tuple[str, ...]) -> str | None:
+    if role in spec.roles:
+        return spec.roles[role]
     if ids:
         return next((name for name, number in spec.special_tokens.items() if number == ids[0]), None)
+    if spec.roles:
+        return None  # the other roles are known
     found = [name for name in names if name in spec.special_tokens]
     return found[0] if len(found) == 1 else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 from operator import add
@@ -21,17 +22,18 @@ from bpe.formats.json_fields import LATER, as_object, get, get_text, make_at, re
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text import normalizers as n
 from bpe.vocab.byte_letters import byte_letters, letter_bytes
-from bpe.vocab.spec import Model, TokenizerSpec, check_events, check_word_merges
+from bpe.vocab.spec import ROLES, Model, TokenizerSpec, check_events, check_word_merges
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, Vocabulary
 
 _MODEL = (
     "type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback",
-    "ignore_merges", "unknown_symbols", "training", "vocab", "merges",
+    "ignore_merges", "unknown_symbols", "roles", "training", "vocab", "merges",
 )  # fmt: skip
 _OWN_MODEL = (
     "type", "unk_token", "unk_id", "fuse_unk", "byte_fallback", "dropout", "ignore_merges", "unknown_symbols",
-    "end_of_word", "end_of_word_glued", "ends_word", "clip", "merge_ranks", "training", "vocab", "merges",
+    "end_of_word", "end_of_word_glued", "ends_word", "clip", "merge_ranks", "roles", "training", "vocab",
+    "merges",
 )  # fmt: skip
 #: The model of BoundlessBPE: an own model, with the number of its merges within words.
 BOUNDLESS = "bpe.BoundlessBPE"
@@ -93,6 +95,7 @@ def read_model(
         end_of_word_glued=glued and mark is not None,
         ends_word=ends,
         clip=_clip(item, vocabulary),
+        roles=_roles(item, added.ids),
         training=_training(item),
         **_switches(item, byte),
     )
@@ -103,6 +106,16 @@ def read_model(
     drops = not byte and unk is None and _drops_unknown(item, own)
     spec = replace(spec, drop_unknown=drops and not has_all_bytes(spec))
     return spec if own or byte else replace(spec, text_specials=spelled_specials(spec, names, added.flags))
+
+
+def _roles(item: dict[str, Any], names: Mapping[str, int]) -> dict[str, str]:
+    """The roles of special tokens, which `tokenizers` does not write."""
+    found = get(item, "model", "roles", dict, {})
+    for role, token in found.items():
+        if role not in ROLES or not isinstance(token, str) or token not in names:
+            rule = f"a role must be one of {', '.join(ROLES)}, and its token an added token"
+            raise FormatError(f"{shown(role)} is {shown(token)}; {rule}", where="model.roles")
+    return dict(found)
 
 
 def _training(item: dict[str, Any]) -> Training | None:

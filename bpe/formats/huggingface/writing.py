@@ -27,10 +27,11 @@ from bpe.vocab.vocabulary import NONE, ORDINARY, SPECIAL
 _dump = json.JSONEncoder(ensure_ascii=False).encode
 
 
-def write(spec: TokenizerSpec, *, training: bool = False) -> bytes:
+def write(spec: TokenizerSpec, *, facts: bool = False) -> bytes:
     """Serialize a tokenizer as tokenizer.json. Equal tokenizers give equal bytes.
 
-    With `training`, the model has the facts about its training, a field that `tokenizers` ignores.
+    With `facts`, the model has what no id depends on, in fields that `tokenizers` ignores: the facts about its
+    training, and the roles of special tokens.
 
     Raises:
         ValueError: for a spec whose fields contradict each other.
@@ -51,8 +52,11 @@ def write(spec: TokenizerSpec, *, training: bool = False) -> bytes:
         "decoder": write_decoder(spec),
     }
     model = write_own_model(spec, special) if own else write_model(spec, mark)
-    if training and spec.training is not None:
-        model["training"] = spec.training.to_json()
+    if facts:
+        if spec.training is not None:
+            model["training"] = spec.training.to_json()
+        if spec.roles:
+            model["roles"] = dict(spec.roles)
     names = {number: name for number, name in special.items() if not own or is_unspelled(spec, name)}
     _check_merges(spec, own)
     vocab, merges = vocab_and_merges(spec, names)
