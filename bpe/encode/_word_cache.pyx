@@ -58,6 +58,7 @@ cdef class SharedWordTable:
             raise MemoryError(f"no memory for a table of {3 * lines} words; lower cache_memory")
         words.lines = <WordLine*>self.block[n]
         words.spilled = <token_t*>(words.lines + lines)
+        words.spilled[0] = 0                               # its huge page is cleared now, not within an early text
         words.kept = <byte_t*>(words.longs + lines)
         words.n_spilled = 8                                # index 0 means no value
         words.max_spilled = lines * SPILLED // sizeof(token_t)
