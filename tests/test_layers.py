@@ -41,6 +41,7 @@ LAYERS = [
     {"encode"},
     {"decode"},
     {"formats"},
+    {"drawing"},
     {"tokenizer"},
     {"named", "converting"},
     {"training"},
