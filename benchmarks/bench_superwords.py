@@ -31,9 +31,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from check_superword_encoding import VOCABULARIES, published
 from peers import SEPARATOR, THREAD_VARIABLES
-from report import at_least, corpora, keep, machine, middle, table
+from report import VOCABULARIES, at_least, corpora, keep, machine, middle, superbpe, table
 from variations import write_large
 
 KINDS = ("plain", "lines", "paper", "v2")
@@ -168,7 +167,7 @@ def published_encodings(paths: list[Path], folder: Path, repeat: int) -> list[di
     if not VOCABULARIES.is_dir():
         print(f"\n{VOCABULARIES} is absent: no encoding with published vocabularies")
         return rows
-    files = dict(published(folder))
+    files = dict(superbpe(folder))
     ours: dict[str, Any] = {}
     libraries = [name for name in ("bpe", "tokenizers", "gigatoken") if importlib.util.find_spec(name)]
     unloaded: set[tuple[str, str]] = set()

@@ -11,7 +11,7 @@ import platform
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,11 @@ VOCABULARIES = SHARED.parent / "vocab"
 VOCAB_NAMES = ("r50k", "cl100k", "o200k")
 SEPARATOR = b"<|endoftext|>"
 NAMES = ("english", "korean", "japanese", "python")
+BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+DIGITS = {"type": "Digits", "individual_digits": False}
+GROUPS = {"type": "Split", "pattern": {"Regex": r"(?=(\d{3})+(?!\d))"}, "behavior": "Isolated", "invert": False}
+#: How published vocabularies divide text: by SuperBPE's steps, or not at all.
+STEPS: dict[str, object] = {"steps": {"type": "Sequence", "pretokenizers": [DIGITS, GROUPS, BYTES]}, "whole": BYTES}
 
 
 def at_least(least: int) -> Callable[[str], int]:
@@ -84,6 +89,23 @@ def vocabularies(names: Iterable[str], folder: str | Path) -> dict[str, str]:
         bpe.Tokenizer.from_tiktoken(ranks, "gpt2" if name == "r50k" else name).save(written)
         found[name] = f"{name},{ranks},{written}"
     return found
+
+
+def superbpe(folder: Path) -> Iterator[tuple[str, Path]]:
+    """The names of the published SuperBPE vocabularies with each way of dividing text, and a tokenizer.json of each."""
+    import bpe
+
+    for name in ("superbpe_t180k", "superbpe_t80k"):
+        for part in ("vocab.json", "merges.txt"):
+            (folder / part).write_bytes(gzip.decompress((VOCABULARIES / f"{name}_{part}.gz").read_bytes()))
+        path = folder / f"{name}.json"
+        bpe.Tokenizer.from_vocab_merges(folder / "vocab.json", folder / "merges.txt", None).save(path)
+        value = json.loads(path.read_bytes())
+        for kind, steps in STEPS.items():
+            value["pre_tokenizer"] = steps
+            path = folder / f"{name}_{kind}.json"
+            path.write_text(json.dumps(value))
+            yield f"{name} {kind}", path
 
 
 def beginning(path: Path, size: int, folder: str | Path) -> Path:

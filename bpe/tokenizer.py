@@ -1,7 +1,8 @@
 """The `Tokenizer`, the class that users of this package work with.
 
 Each method is documented here and done elsewhere: encoding in `bpe/encode/text_encoder.py`, decoding in
-`bpe/decode/decoder.py`, smaller vocabularies in `bpe/vocab/pruning.py`, files in `bpe/formats`.
+`bpe/decode/decoder.py`, drawing in `bpe/drawing.py`, smaller vocabularies in `bpe/vocab/pruning.py`, files in
+`bpe/formats`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import EncodingErrors
 from bpe.corpus.sources import Sources
 from bpe.decode.decoder import Ids, IncrementalDecoder, TokenDecoder
+from bpe.drawing import Drawing
 from bpe.encode import _fast_path
 from bpe.encode._encoder import CACHE_MEMORY
 from bpe.encode.clip_rows import ClipRows
@@ -42,24 +44,17 @@ from bpe.text.normalizers import Normalizer, as_normalizer
 from bpe.vocab import pruning, reachability
 from bpe.vocab.added_tokens import with_tokens, without_tokens
 from bpe.vocab.fingerprint import fingerprint
-from bpe.vocab.merge_tree import MergeTree
-from bpe.vocab.spec import Model, TokenizerSpec, check_spec, described_merges, described_model
+from bpe.vocab.spec import Model, TokenizerSpec, check_spec
 from bpe.vocab.special_names import bos_token, eos_token
 from bpe.vocab.special_tokens import Allowed
 from bpe.vocab.training_record import Training
-from bpe.vocab.vocabulary import NO_TOKEN, SPECIAL, Vocabulary
+from bpe.vocab.vocabulary import SPECIAL, Vocabulary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from bpe.data.map_function import MapFunction
-    from bpe.show.html import Token
     from bpe.show.views import MergeSteps, TokenView
-
-#: The most bytes of a text that `show_merges` takes: its time is quadratic in the longest word.
-_LONGEST_EXPLAINED = 10_000
-#: How many special tokens, and how many of the longest tokens, a notebook's card shows.
-_SHOWN = 10
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -646,11 +641,7 @@ class Tokenizer:
         >>> tok.show("lowest lower")
         low|e|s|t|·lowe|r
         """
-        from bpe.show.views import TokenView
-
-        tokens = self._rows(text, allowed_special)
-        limit = check_int("max_tokens", max_tokens, 1)
-        return TokenView(self._drawn(tokens[:limit]), len(tokens), len(to_bytes(text)))
+        return self._drawing.show(text, allowed_special, max_tokens)
 
     def show_merges(self, text: TextLike) -> MergeSteps:
         """A text before any merge, and after each merge that changes it, in the order of ranks.
@@ -672,17 +663,7 @@ class Tokenizer:
           2  u + n (rank 1, id 257)   h|ug|·|p|un
           3  h + ug (rank 2, id 258)  hug|·|p|un
         """
-        from bpe.show.views import MergeSteps
-
-        if (size := len(to_bytes(text))) > _LONGEST_EXPLAINED:
-            raise ValueError(f"the text has {counted(size, 'byte')}; show_merges takes at most {_LONGEST_EXPLAINED}")
-        steps = self._texts.merge_steps(text)
-        return MergeSteps(
-            [
-                (merge, self._drawn([(data, None if i == NO_TOKEN else i) for data, i in tokens]))
-                for merge, tokens in steps
-            ]
-        )
+        return self._drawing.show_merges(text)
 
     def plot_lengths(self, ax: Axes | None = None) -> Axes:
         """Plot how many tokens have each length in bytes, with matplotlib (needs the extra `plot`).
@@ -734,44 +715,11 @@ class Tokenizer:
 
     def _repr_html_(self) -> str:
         """A card with the tokenizer's facts, for notebooks."""
-        from bpe.show.html import Html, card, separate
-
-        lengths = self.token_byte_lengths
-        longest = np.argsort(-lengths.astype(np.int64), kind="stable")[:_SHOWN]
-        names = [f"{name} ({number})" for name, number in self.special_tokens.items()]
-        more = [f"and {len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
-        facts = {
-            "model": described_model(self._spec),
-            "vocabulary": f"{self.vocab_size:,} tokens",
-            "merges": described_merges(self._spec),
-            "special tokens": ", ".join(names[:_SHOWN] + more) or "none",
-            "pretokenizer": "none" if self.pretokenizer is None else self.pretokenizer.name or repr(self.pretokenizer),
-            "normalizer": "none" if self.normalizer is None else repr(self.normalizer),
-            "longest tokens": Html(separate(*(self._spec.vocabulary[i] for i in longest.tolist() if lengths[i]))),
-            "fingerprint": self.fingerprint[:12],
-        }
-        return card("bpe.Tokenizer", facts)
-
-    def _rows(self, text: TextLike, allowed_special: Allowed) -> list[tuple[bytes, int | None]]:
-        """The tokens of a text with their ids; None for a symbol without an id."""
-        vocabulary = self._spec.vocabulary
-        try:
-            ids = self.encode(text, allowed_special=allowed_special)
-        except ValueError:  # a symbol without an id; `tokens` raises for anything else
-            tokens = [to_bytes(token) for token in self.tokens(text, allowed_special=allowed_special)]
-            return [(token, vocabulary.ids.get(token, self._special_ids.get(token))) for token in tokens]
-        return [(vocabulary[number], number) for number in ids.tolist()]
-
-    def _drawn(self, rows: Iterable[tuple[bytes, int | None]]) -> list[Token]:
-        """Tokens with their ids and ranks, to be drawn."""
-        from bpe.show.html import Token
-
-        kinds, rank = self._spec.vocabulary.kinds, self._merge_tree.rank
-        return [Token(data) if i is None else Token(data, i, rank(i), bool(kinds[i] == SPECIAL)) for data, i in rows]
+        return self._drawing.card()
 
     @cached_property
-    def _merge_tree(self) -> MergeTree:
-        return MergeTree(self._spec)
+    def _drawing(self) -> Drawing:
+        return Drawing(self._texts)
 
     # Decoding ---------------------------------------------------------------------------------------------------------
 
@@ -1593,20 +1541,9 @@ def decoder_of(tokenizer: Tokenizer) -> TokenDecoder:
     return tokenizer._decoder
 
 
-def merge_tree_of(tokenizer: Tokenizer) -> MergeTree:
-    """How each token is made, for other modules of this package."""
-    return tokenizer._merge_tree
-
-
-def drawn(tokenizer: Tokenizer, ids: Iterable[int]) -> list[Token]:
-    """Tokens by their ids, to be drawn by other modules of this package."""
-    vocabulary = tokenizer.spec.vocabulary
-    return tokenizer._drawn((vocabulary[number], number) for number in ids)
-
-
-def drawn_rows(tokenizer: Tokenizer, text: TextLike) -> list[Token]:
-    """The tokens of a text, to be drawn by other modules of this package."""
-    return tokenizer._drawn(tokenizer._rows(text, ()))
+def drawing_of(tokenizer: Tokenizer) -> Drawing:
+    """What draws a tokenizer's tokens, for other modules of this package."""
+    return tokenizer._drawing
 
 
 def compression_by_size(tokenizer: Tokenizer, text: TextLike) -> list[tuple[int, float]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -41,6 +41,7 @@ LAYERS = [
     {"encode"},
     {"decode"},
     {"formats"},
+    {"drawing"},
     {"tokenizer"},
     {"named", "converting"},
     {"training"},
@@ -57,7 +58,7 @@ LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
 #: `Tokenizer` that needs it.
 EXCEPTIONS: set[tuple[str, str]] = {("bpe.tokenizer", "bpe.data.map_function"), ("bpe.tokenizer", "bpe.named.hub")}
 
-#: The largest number of Python and Cython files in a room.
+#: The largest number of Python and Cython files in a folder: a room, or a folder of the tests or the benchmarks.
 MOST_FILES = 24
 KINDS = (".py", ".pyi", ".pyx", ".pxd", ".h")
 #: Packages outside this one that a kernel may import.
@@ -235,17 +236,23 @@ def private_uses(text: str) -> list[tuple[int, str]]:
     ]
 
 
-def room_faults(package: Path) -> Iterable[str]:
-    """Folders with too many files, and rooms whose docstring is too short or too long."""
-    for folder in sorted(path.parent for path in package.rglob("__init__.py")):
+def crowded(root: Path) -> Iterator[str]:
+    """Folders with too many files."""
+    for folder in (root, *sorted(path for path in root.rglob("*") if path.is_dir())):
         files = [path for path in folder.iterdir() if path.suffix in (".py", ".pyx")]
         if len(files) > MOST_FILES:
-            yield f"{folder.relative_to(package)}: {len(files)} Python and Cython files; make it two rooms"
+            yield f"{folder.relative_to(root.parent)}: {len(files)} Python and Cython files; divide the folder"
+
+
+def room_faults(package: Path) -> Iterator[str]:
+    """Folders with too many files, and rooms whose docstring is too short or too long."""
+    yield from crowded(package)
+    for folder in sorted(path.parent for path in package.rglob("__init__.py")):
         if folder != package:
             docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
             if not 10 <= len(docstring.splitlines()) <= 25:
                 lines = len(docstring.splitlines())
-                yield f"{folder.relative_to(package)}: its docstring has {lines} lines, not 10 to 25"
+                yield f"{folder.relative_to(package.parent)}: its docstring has {lines} lines, not 10 to 25"
 
 
 def test_the_page_on_the_layout_lists_every_room_in_the_order_of_the_layers() -> None:
@@ -258,6 +265,11 @@ def test_the_page_on_the_layout_lists_every_room_in_the_order_of_the_layers() ->
 
 def test_every_module_imports_only_lower_layers() -> None:
     assert check(PACKAGE) == []
+
+
+@pytest.mark.parametrize("name", ["benchmarks", "docs", "examples", "tests"])
+def test_no_other_folder_has_too_many_files(name: str) -> None:
+    assert list(crowded(ROOT / name)) == []
 
 
 def test_every_exception_is_needed() -> None:
@@ -384,4 +396,4 @@ def test_finds_rooms_that_are_too_large_or_undocumented(copied: Path) -> None:
         (copied / "show" / "__init__.py").write_text(described, encoding="utf-8")
         for path in planted:
             path.unlink()
-    assert [fault.split(":")[0] for fault in faults] == ["show", "show"]
+    assert [fault.split(":")[0] for fault in faults] == ["bpe/show", "bpe/show"]

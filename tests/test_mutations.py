@@ -1,4 +1,4 @@
-"""A few of the mutated files that benchmarks/check_mutations.py makes, and text that a pattern does not match."""
+"""A few of the mutated files that check_mutations.py of benchmarks/checks makes, and text that no pattern matches."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import bpe
 from bpe.formats.huggingface import read, write
 from bpe.formats.loading import FORMATS
 
-BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+CHECKS = Path(__file__).parent.parent / "benchmarks" / "checks"
 
 
 def loaded(name):
-    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, CHECKS / f"{name}.py")
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     return script

@@ -19,6 +19,7 @@ cimport cython
 
 from bpe.base._id_array cimport LARGE, as_array, large_output
 from bpe.base._ids cimport Ids, reserve
+from bpe.base._memory cimport allocated
 from bpe.base._result_pool cimport ResultPool
 from bpe.base._types cimport token_t
 from libc.stdlib cimport calloc, free
@@ -32,10 +33,8 @@ cdef class Delivery:
         """`most`: an upper estimate of the number of ids; with more than that, the array is reallocated."""
         self.n_parts, self.pool = n_parts, pool
         self.most = most if most > LARGE else 0
-        self.parcels = <Parcel*>calloc(n_parts, sizeof(Parcel))
-        self.spare = <Ids*>calloc(n_parts, sizeof(Ids))
-        if self.parcels == NULL or self.spare == NULL:
-            raise MemoryError(f"no memory for a list of {n_parts} parts")
+        self.parcels = <Parcel*>allocated(calloc(n_parts, sizeof(Parcel)), n_parts, b"parts")
+        self.spare = <Ids*>allocated(calloc(n_parts, sizeof(Ids)), n_parts, b"parts")
 
     def __dealloc__(self):
         cdef Py_ssize_t i

@@ -87,6 +87,14 @@ cdef inline uint64_t hash_bytes(const byte_t* data, Py_ssize_t size) noexcept no
     return state
 
 
+cdef inline void* allocated(void* data, size_t n, const char* what) except NULL nogil:
+    """`data`, which an allocator returned for n items; raises MemoryError if it is NULL."""
+    if data == NULL:
+        with gil:
+            raise MemoryError(f"no memory for {n} {what.decode()}; give the process more, or less text")
+    return data
+
+
 cdef inline void* grown(void* data, size_t* capacity, size_t needed, size_t item) except NULL nogil:
     """`data` with room for `needed` items: itself, or moved to a place at least half as large again.
 
@@ -99,9 +107,6 @@ cdef inline void* grown(void* data, size_t* capacity, size_t needed, size_t item
     larger = capacity[0] + capacity[0] // 2 + 16
     if larger < needed:
         larger = needed
-    moved = realloc(data, larger * item)
-    if moved == NULL:
-        with gil:
-            raise MemoryError(f"no memory for {larger} items of {item} bytes; give the process more, or less text")
+    moved = allocated(realloc(data, larger * item), larger * item, b"bytes of a list")
     capacity[0] = larger
     return moved

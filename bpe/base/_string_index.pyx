@@ -6,7 +6,7 @@ Not here: strings that are found in a text (`_aho_corasick.pyx`).
 cimport cython
 
 from bpe.base._bounds cimport check_offsets
-from bpe.base._memory cimport hash_bytes, prefetch
+from bpe.base._memory cimport allocated, hash_bytes, prefetch
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
@@ -30,9 +30,7 @@ cdef class StringIndex:
         while size < 2 * <size_t>most:
             size *= 2
         self.blob, self.offsets, self.mask = blob, offsets, size - 1
-        self.slots = <uint64_t*>calloc(size, sizeof(uint64_t))
-        if self.slots == NULL:
-            raise MemoryError(f"no memory for a table of {most} strings")
+        self.slots = <uint64_t*>allocated(calloc(size, sizeof(uint64_t)), size, b"slots of a table of strings")
 
     def __dealloc__(self):
         free(self.slots)

@@ -1,8 +1,8 @@
 /* Convert the characters of a str to UTF-8, 16 at a time with AVX-512.
  *
  * A str stores its code points in units of 1, 2 or 4 bytes (PEP 393). A surrogate pair is converted to the character it
- * encodes, and a lone surrogate to U+FFFD, as tiktoken does. Cost: linear. The level is chosen once, as for
- * pretokenize/_char_masks.h.
+ * encodes, and a lone surrogate to U+FFFD, as tiktoken does. Cost: linear. The level is chosen once
+ * (_cpu.pyx).
  */
 #ifndef BPE_TRANSCODE_H
 #define BPE_TRANSCODE_H
@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "bpe/base/_levels.h"
 
 typedef uint8_t *(*bpe_transcode_t)(const void *text, int width, size_t n, uint8_t *out);
 
@@ -122,11 +124,7 @@ static bpe_transcode_t bpe_transcode = bpe_transcode_plain;
 
 /* Select the version for a vector level (base/_cpu.pxd). */
 static void bpe_use_level_transcode(int level) {
-    bpe_transcode = bpe_transcode_plain;
-#if defined(__x86_64__)
-    if (level >= 3) bpe_transcode = bpe_transcode_avx512;
-#endif
-    (void)level;
+    bpe_transcode = BPE_BEST(level, bpe_transcode_plain, bpe_transcode_plain, bpe_transcode_avx512);
 }
 
 #endif

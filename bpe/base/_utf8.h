@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "bpe/base/_levels.h"
+
 /* Return the start of the first sequence that is not UTF-8, or n. */
 static size_t bpe_bad_utf8_plain(const uint8_t *text, size_t n) {
     size_t at = 0, size, i;
@@ -145,11 +147,7 @@ static size_t (*bpe_bad_utf8)(const uint8_t *text, size_t n) = bpe_bad_utf8_plai
 
 /* Select the version for a vector level (base/_cpu.pxd). */
 static void bpe_use_level_utf8(int level) {
-    bpe_bad_utf8 = bpe_bad_utf8_plain;
-#if defined(__x86_64__)
-    if (level >= 2) bpe_bad_utf8 = bpe_bad_utf8_avx2;
-#endif
-    (void)level;
+    bpe_bad_utf8 = BPE_BEST(level, bpe_bad_utf8_plain, bpe_bad_utf8_avx2, bpe_bad_utf8_avx2);
 }
 
 #endif

@@ -15,6 +15,7 @@ from bpe.base._memory cimport (
     INLINE_BYTES,
     Key,
     add_overflows,
+    allocated,
     hash_bytes,
     hash_key,
     load_key,
@@ -36,6 +37,8 @@ cdef enum:
     MAX_SPAN = 1 << 30        # bytes from the start of a batch to its last pretoken, so that offsets have 32 bits
     FREQUENT = 8              # words with this count are entered first when a table grows
     READ_BYTES = 1 << 22      # of a file that one call counts, and the rest of a block
+
+cdef const char* WORDS = b"slots of a table of word counts"
 
 cdef struct Batch:            # pretokens that are about to be counted
     const byte_t* text        # `start` is relative to this
@@ -124,10 +127,8 @@ cdef class WordTable:
         while self.n_slots < slots:
             self.n_slots *= 2
         self.n_index = 1 << 8
-        self.slots = <Slot*>zeroed(self.n_slots * sizeof(Slot))
-        self.index = <LongSlot*>zeroed(self.n_index * sizeof(LongSlot))
-        if self.slots == NULL or self.index == NULL:
-            raise MemoryError("no memory for a table of word counts")
+        self.slots = <Slot*>allocated(zeroed(self.n_slots * sizeof(Slot)), self.n_slots, WORDS)
+        self.index = <LongSlot*>allocated(zeroed(self.n_index * sizeof(LongSlot)), self.n_index, WORDS)
 
     def __dealloc__(self):
         release(self.slots, self.n_slots * sizeof(Slot))
@@ -393,10 +394,7 @@ cdef class WordTable:
     cdef int grow_slots(self) except -1 nogil:
         cdef size_t i, at, larger = self.n_slots * 2
         cdef bint frequent
-        cdef Slot* slots = <Slot*>zeroed(larger * sizeof(Slot))
-        if slots == NULL:
-            with gil:
-                raise MemoryError(f"no memory for {larger} slots of a table of word counts")
+        cdef Slot* slots = <Slot*>allocated(zeroed(larger * sizeof(Slot)), larger, WORDS)
         for frequent in (True, False):                     # frequent words first, so that they get their first slot
             for i in range(self.n_slots):
                 if self.slots[i].key.hi != 0 and (self.slots[i].count >= FREQUENT) == frequent:
@@ -475,19 +473,15 @@ cdef class WordTable:
     cdef int grow_arena(self, size_t units) except -1 nogil:
         """Make room for so many units, in whole pages: what threads free of the heap may stay with the process."""
         cdef size_t room = max(self.arena_room + self.arena_room // 2, units)
-        cdef uint64_t* arena = <uint64_t*>grow_zeroed(self.arena, self.arena_room * UNIT, room * UNIT)
-        if arena == NULL:
-            with gil:
-                raise MemoryError(f"no memory for {room * UNIT} bytes of words; give the process more, or less text")
-        self.arena, self.arena_room = arena, room
+        self.arena = <uint64_t*>allocated(
+            grow_zeroed(self.arena, self.arena_room * UNIT, room * UNIT), room * UNIT, b"bytes of words"
+        )
+        self.arena_room = room
         return 0
 
     cdef int grow_index(self) except -1 nogil:
         cdef size_t i, at, larger = self.n_index * 2
-        cdef LongSlot* index = <LongSlot*>zeroed(larger * sizeof(LongSlot))
-        if index == NULL:
-            with gil:
-                raise MemoryError(f"no memory for {larger} slots of a table of word counts")
+        cdef LongSlot* index = <LongSlot*>allocated(zeroed(larger * sizeof(LongSlot)), larger, WORDS)
         for i in range(self.n_index):
             if self.index[i].unit != 0:
                 at = self.index[i].hashed & (larger - 1)

@@ -27,7 +27,7 @@ from bpe.data.journal import Journal, locked_folder, reached, refuse_difference,
 from bpe.data.literal_names import literal_names
 from bpe.data.manifest import NAME as MANIFEST
 from bpe.data.manifest import Manifest, ShardEntry
-from bpe.data.options import Options, allowed_tokens, largest_id, shard_count
+from bpe.data.options import Options, allowed_tokens, around_of, chosen_format, largest_id, shard_count
 from bpe.data.ordered import OrderedShards
 from bpe.data.shuffled import ShuffledShards, tokens_in_buckets
 from bpe.data.shuffling import FOLDER as BUCKETS
@@ -109,11 +109,10 @@ def encode_shards(
     check_tokenizer(tokenizer)
     check_progress(progress)
     n_threads = thread_count(threads)
+    kind = chosen_format(format)
     options = Options.of(
-        tokenizer,
-        format,
-        append=append,
-        prepend=prepend,
+        kind,
+        around_of(tokenizer, kind, append=append, prepend=prepend),
         shard_size=shard_size,
         shards=shards,
         shuffle=shuffle,

@@ -63,11 +63,9 @@ class Options:
     @classmethod
     def of(
         cls,
-        tokenizer: Tokenizer,
-        format: object,  # noqa: A002
+        kind: ShardFormat,
+        around: Around,
         *,
-        append: object,
-        prepend: object,
         shard_size: object,
         shards: object,
         shuffle: object,
@@ -75,23 +73,21 @@ class Options:
         part: object,
         allow_special: bool,
     ) -> Options:
-        """Check the arguments of a call.
+        """Check the other arguments of a call.
 
         Raises:
             TypeError, ValueError: for an argument that is invalid, or contradicts another.
 
         """
-        name: str = check_choice("format", format, tuple(FORMATS))
         if shards is not None and shuffle is None:
             raise ValueError(f"shards is {shards}, but the shards are not shuffled; pass shuffle=, or shard_size=")
         if shards is not None and shard_size is not None:
             raise ValueError(f"shards is {shards} and shard_size is {shard_size}; give at most one of them")
-        kind = FORMATS[name]
-        single = shard_size is None and shards is None and name == "nanogpt"
+        single = shard_size is None and shards is None and kind.name == "nanogpt"
         size = None if single else SHARD_SIZE if shard_size is None else check_int("shard_size", shard_size, 1)
         return cls(
             kind,
-            around_of(tokenizer, kind, append=append, prepend=prepend),
+            around,
             size,
             None if shards is None else check_int("shards", shards, 1, MOST_SHUFFLED),
             None if shuffle is None else check_int("shuffle", shuffle, 0),
@@ -119,6 +115,16 @@ class Options:
             "part": None if self.part is None else list(self.part),
             "allow_special": self.allow_special,
         }
+
+
+def chosen_format(name: object) -> ShardFormat:
+    """The format of this name.
+
+    Raises:
+        ValueError: if there is none.
+
+    """
+    return FORMATS[check_choice("format", name, tuple(FORMATS))]
 
 
 def _part(part: object) -> tuple[int, int] | None:

@@ -16,7 +16,7 @@ from bpe.base._atomic cimport store
 from bpe.base._bounds cimport check_offsets, check_spans
 from bpe.base._delivery cimport Delivery
 from bpe.base._interrupts cimport begin_watch
-from bpe.base._memory cimport grown
+from bpe.base._memory cimport allocated, grown
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.base._utf8 cimport UTF8_PADDING, Units, max_utf8_size, to_utf8, units_of
@@ -46,9 +46,7 @@ cdef class Worker:
     """A thread's memory for texts, as fragments of UTF-8."""
 
     def __cinit__(self, size_t n):
-        self.fragments = <Fragment*>malloc(max(n, <size_t>1) * sizeof(Fragment))
-        if self.fragments == NULL:
-            raise MemoryError(f"no memory for a list of {n} texts")
+        self.fragments = <Fragment*>allocated(malloc(max(n, <size_t>1) * sizeof(Fragment)), n, b"texts")
 
     def __dealloc__(self):
         free(self.fragments)
@@ -60,10 +58,8 @@ cdef class Worker:
             return 0
         free(self.utf8)
         self.size = 0
-        self.utf8 = <byte_t*>malloc(size)
-        if self.utf8 == NULL:
-            with gil:
-                raise MemoryError(f"no memory for {size} bytes of UTF-8; give the process more, or shorter texts")
+        self.utf8 = NULL
+        self.utf8 = <byte_t*>allocated(malloc(size), size, b"bytes of UTF-8")
         self.size = size
         ask_for_huge_pages(self.utf8, size)
         return 0

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bpe/base/_levels.h"
+
 #define BPE_SHORT_KEY_FACTOR 0x9E3779B97F4A7C15ull
 
 typedef struct {
@@ -385,19 +387,13 @@ static bpe_count_chars_t bpe_count_three_byte_chars = bpe_count_three_byte_chars
 
 /* Use the versions of a vector level (base/_cpu.pxd). */
 static void bpe_use_level_look_up(int level) {
-    bpe_look_up = bpe_look_up_plain;
-    bpe_emit = bpe_emit_plain;
-    bpe_count_three_byte_chars = bpe_count_three_byte_chars_plain;
-#if defined(__x86_64__)
-    if (level >= 2) {
-        bpe_fill_packing();
-        bpe_look_up = bpe_look_up_avx2;
-        bpe_emit = bpe_emit_avx2;
-        bpe_count_three_byte_chars = bpe_count_three_byte_chars_avx2;
-    }
-    if (level >= 3) bpe_look_up = bpe_look_up_avx512;
+#ifdef BPE_X86
+    bpe_fill_packing();
 #endif
-    (void)level;
+    bpe_look_up = BPE_BEST(level, bpe_look_up_plain, bpe_look_up_avx2, bpe_look_up_avx512);
+    bpe_emit = BPE_BEST(level, bpe_emit_plain, bpe_emit_avx2, bpe_emit_avx2);
+    bpe_count_three_byte_chars = BPE_BEST(
+        level, bpe_count_three_byte_chars_plain, bpe_count_three_byte_chars_avx2, bpe_count_three_byte_chars_avx2);
 }
 
 #endif

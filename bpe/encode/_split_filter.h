@@ -345,19 +345,8 @@ static bpe_list_parts_t bpe_list_parts = bpe_list_parts_plain;
 
 /* Use the versions of a vector level (base/_cpu.pxd). */
 static void bpe_use_level_split_filter(int level) {
-    bpe_find_splits = bpe_find_splits_plain;
-    bpe_list_parts = bpe_list_parts_plain;
-#if defined(BPE_X86)
-    if (level >= 2) {
-        bpe_find_splits = bpe_find_splits_avx2;
-        bpe_list_parts = bpe_list_parts_avx2;
-    }
-    if (level >= 3) {
-        bpe_find_splits = bpe_find_splits_avx512;
-        bpe_list_parts = bpe_list_parts_avx512;
-    }
-#endif
-    (void)level;
+    bpe_find_splits = BPE_BEST(level, bpe_find_splits_plain, bpe_find_splits_avx2, bpe_find_splits_avx512);
+    bpe_list_parts = BPE_BEST(level, bpe_list_parts_plain, bpe_list_parts_avx2, bpe_list_parts_avx512);
 }
 
 #endif

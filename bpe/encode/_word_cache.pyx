@@ -13,6 +13,7 @@ Measured against a cache per thread, with tables of the same size: the same spee
 many words as one does, and a second thread takes no memory for another table.
 """
 
+from bpe.base._memory cimport allocated
 from bpe.base._pages cimport release, zeroed
 from bpe.base._types cimport byte_t, token_t
 from libc.stdlib cimport calloc, free
@@ -52,10 +53,9 @@ cdef class SharedWordTable:
         cdef size_t lines = <size_t>1 << self.size
         cdef size_t spilled = 0 if n else lines * SPILLED * (1 + self.marked)
         self.block_size[n] = lines * sizeof(WordLine) + spilled
-        self.block[n] = <char*>zeroed(self.block_size[n])
-        words.longs = <Long*>calloc(lines, sizeof(Long) + KEPT)   # takes memory only for pages that are written
-        if self.block[n] == NULL or words.longs == NULL:
-            raise MemoryError(f"no memory for a table of {3 * lines} words; lower cache_memory")
+        self.block[n] = <char*>allocated(zeroed(self.block_size[n]), 3 * lines, b"words of cache_memory")
+        # takes memory only for pages that are written
+        words.longs = <Long*>allocated(calloc(lines, sizeof(Long) + KEPT), 3 * lines, b"words of cache_memory")
         words.lines = <WordLine*>self.block[n]
         words.spilled = <token_t*>(words.lines + lines)
         words.spilled[0] = 0                               # its huge page is cleared now, not within an early text
@@ -84,11 +84,9 @@ cdef int log2_of(size_t n) noexcept nogil:
 
 cdef int open_front(Cache* cache, size_t memory) except -1 nogil:
     """Allocate an empty front table, a small one if there is little memory for words."""
-    cache.front_shift = 64 - (FRONT_LINES if memory >= <size_t>1 << 20 else FIRST_LINES)
-    cache.front = new_lines(<size_t>1 << (64 - cache.front_shift))
-    if cache.front == NULL:
-        with gil:
-            raise MemoryError("no memory for a table of recent words")
+    cdef int bits = FRONT_LINES if memory >= <size_t>1 << 20 else FIRST_LINES
+    cache.front_shift = 64 - bits
+    cache.front = <Line*>allocated(new_lines(<size_t>1 << bits), <size_t>1 << bits, b"lines of recent words")
     empty_front(cache)
     return 0
 

@@ -8,6 +8,7 @@ cimport cython
 from bpe.base._id_array cimport LARGE, large_output
 from bpe.base._ids cimport Ids
 from bpe.base._interrupts cimport end_watch
+from bpe.base._memory cimport allocated
 from bpe.encode._chunk cimport Chunk, Feed
 from bpe.encode._word_cache cimport SharedWordTable, empty_front, open_front
 from bpe.merge._merging cimport free_scratch
@@ -26,10 +27,8 @@ cdef class Workspace:
         open_front(&self.cache, memory)
         if marked:
             open_front(&self.earlier, memory)
-        self.chunk = <Chunk*>calloc(1, sizeof(Chunk))
-        self.feed = <Feed*>calloc(1, sizeof(Feed))
-        if self.chunk == NULL or self.feed == NULL:
-            raise MemoryError("no memory for a chunk of pieces")
+        self.chunk = <Chunk*>allocated(calloc(1, sizeof(Chunk)), 1, b"chunk of pieces")
+        self.feed = <Feed*>allocated(calloc(1, sizeof(Feed)), 1, b"chunk of pieces")
         self.unknown = False
         self.unknown_at = -1
         end_watch(&self.scratch.watch)

@@ -9,6 +9,9 @@
 
 #include <stdint.h>
 #include <string.h>
+
+#include "bpe/base/_levels.h"
+
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
@@ -165,13 +168,10 @@ __attribute__((target("avx2"))) static uint32_t bpe_greatest_avx2(const uint32_t
 
 /* Select the versions for a vector level (base/_cpu.pxd). */
 static void bpe_use_level_tally(int level) {
-    bpe_classify = bpe_classify_plain, bpe_take_bits = bpe_take_bits_plain, bpe_count_bits = bpe_count_bits_plain;
-    bpe_greatest = bpe_greatest_plain;
-#if defined(__x86_64__)
-    if (level >= 2) bpe_count_bits = bpe_count_bits_popcnt, bpe_greatest = bpe_greatest_avx2;
-    if (level >= 3) bpe_classify = bpe_classify_avx512, bpe_take_bits = bpe_take_bits_avx512;
-#endif
-    (void)level;
+    bpe_classify = BPE_BEST(level, bpe_classify_plain, bpe_classify_plain, bpe_classify_avx512);
+    bpe_take_bits = BPE_BEST(level, bpe_take_bits_plain, bpe_take_bits_plain, bpe_take_bits_avx512);
+    bpe_count_bits = BPE_BEST(level, bpe_count_bits_plain, bpe_count_bits_popcnt, bpe_count_bits_popcnt);
+    bpe_greatest = BPE_BEST(level, bpe_greatest_plain, bpe_greatest_avx2, bpe_greatest_avx2);
 }
 
 static inline int bpe_first_bit(uint64_t bits) { return __builtin_ctzll(bits); }

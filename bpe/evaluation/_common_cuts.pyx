@@ -4,10 +4,11 @@ A block ends where each of the tokenizers allows a cut, next to white space; it 
 while it is in the cache. Not here: encoding (`encode/_batch.pyx`), counting (`_tally.pyx`).
 """
 
+from bpe.base._memory cimport allocated
 from bpe.base._types cimport byte_t
 from bpe.encode._encoder cimport Encoder
 from bpe.evaluation._common_cuts cimport Encoders
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free
 
 cdef enum:
     AHEAD = 64                # bytes that show whether a position is a cut whatever follows
@@ -58,9 +59,9 @@ cdef class CommonCuts:
         cdef Py_ssize_t i
         self.held = tuple(encoders)
         self.encoders.n = len(self.held)
-        self.encoders.each = <void**>malloc(max(self.encoders.n, <Py_ssize_t>1) * sizeof(void*))
-        if self.encoders.each == NULL:
-            raise MemoryError(f"no memory for {self.encoders.n} addresses")
+        self.encoders.each = <void**>allocated(
+            calloc(self.encoders.n + 1, sizeof(void*)), self.encoders.n, b"addresses"
+        )
         if not self.held:
             raise ValueError("encoders is empty; there must be at least one")
         for i in range(self.encoders.n):

@@ -237,12 +237,9 @@ static size_t (*bpe_without_holes)(const uint32_t *, size_t, uint32_t *) = bpe_w
 
 /* Use the versions of a vector level (base/_cpu.pxd). */
 static void bpe_use_level_pairs(int level) {
-    bpe_merge_block = bpe_merge_block_plain;
-    bpe_without_holes = bpe_without_holes_plain;
-#ifdef BPE_X86
-    if (level >= 3) bpe_merge_block = bpe_merge_block_avx512, bpe_without_holes = bpe_without_holes_avx512;
-#endif
-    (void)level;
+    bpe_merge_block = BPE_BEST(level, bpe_merge_block_plain, bpe_merge_block_plain, bpe_merge_block_avx512);
+    bpe_without_holes =
+        BPE_BEST(level, bpe_without_holes_plain, bpe_without_holes_plain, bpe_without_holes_avx512);
 }
 
 #endif

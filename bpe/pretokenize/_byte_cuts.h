@@ -119,13 +119,8 @@ BPE_CUTS_AT(BPE_FOR_AVX512, 3)
 
 /* Use the versions of a vector level (base/_cpu.pxd). */
 static void bpe_use_level_cuts(int level) {
-    bpe_cuts_in = bpe_list_cuts_0;
-    bpe_next_cut = bpe_next_cut_0;
-#ifdef BPE_X86
-    if (level >= 2) bpe_cuts_in = bpe_list_cuts_2, bpe_next_cut = bpe_next_cut_2;
-    if (level >= 3) bpe_cuts_in = bpe_list_cuts_3, bpe_next_cut = bpe_next_cut_3;
-#endif
-    (void)level;
+    bpe_cuts_in = BPE_BEST(level, bpe_list_cuts_0, bpe_list_cuts_2, bpe_list_cuts_3);
+    bpe_next_cut = BPE_BEST(level, bpe_next_cut_0, bpe_next_cut_2, bpe_next_cut_3);
 }
 
 #endif

@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "bpe/base/_levels.h"
+
 typedef struct {
     uint64_t letter;     /* A-Z a-z; the scanner adds letters of other scripts */
     uint64_t upper;      /* A-Z; the scanner adds capitals of other scripts */
@@ -39,16 +41,6 @@ typedef struct {         /* bits at the apostrophes of contractions, by their le
 
 static inline int bpe_ctz(uint64_t bits) { return __builtin_ctzll(bits); }
 static inline int bpe_clz(uint64_t bits) { return __builtin_clzll(bits); }
-
-/* Targets of each level's functions. A scan compiled for the same target inlines them. */
-#if defined(__x86_64__)
-#define BPE_X86 1
-#define BPE_FOR_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
-#define BPE_FOR_AVX512 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512vbmi,avx512vbmi2")))
-#else
-#define BPE_FOR_AVX2
-#define BPE_FOR_AVX512
-#endif
 
 #define BPE_INLINE __attribute__((always_inline))
 
@@ -236,12 +228,7 @@ BPE_INLINE static inline ptrdiff_t bpe_bit_positions(int level, uint64_t bits, u
 
 /* Use the versions of a vector level (base/_cpu.pxd). */
 static void bpe_use_level_masks(int level) {
-    bpe_classify_ascii = bpe_simd128_ascii;
-#ifdef BPE_X86
-    if (level >= 2) bpe_classify_ascii = bpe_avx2_ascii;
-    if (level >= 3) bpe_classify_ascii = bpe_avx512_ascii;
-#endif
-    (void)level;
+    bpe_classify_ascii = BPE_BEST(level, bpe_simd128_ascii, bpe_avx2_ascii, bpe_avx512_ascii);
 }
 
 #endif

@@ -10,7 +10,7 @@
  * With AVX2, the ranges that consist of letters are found as an interval of second bytes for each first byte, with one
  * exception (`bpe_letter_spans`). Together with the rows, this covers nearly all of Korean, Japanese and Chinese; the
  * bitmap decides all else. Elsewhere the bitmap decides everything.
- * The level is chosen once, as for _char_masks.h.
+ * The level is chosen once (base/_cpu.pyx).
  */
 #ifndef BPE_LETTERS_H
 #define BPE_LETTERS_H

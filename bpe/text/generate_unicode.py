@@ -15,9 +15,10 @@ older ones whose role in normalization is unknown to `tokenizers` (which uses Un
 are the same everywhere, by Unicode's stability policies. Equal blocks of 128 code points are stored once.
 
 To follow a new release of `tiktoken` or `tokenizers`: install both (and a `regex` with the Unicode version for CLIP),
-set the versions below, run this, build, run `benchmarks/check_hostile.py --code-points`, and put the new digests into
-`tests/text/test_unicode_tables.py`. Files keep the version of their pretokenizer, so decide how to treat older files
-(`docs/unicode.md` says what reading them does). When the oldest supported Python changes, OLDEST may follow.
+set the versions below, run this, build, run `benchmarks/checks/check_hostile.py --code-points`, and put the new
+digests into `tests/text/test_unicode_tables.py`. Files keep the version of their pretokenizer, so decide how to treat
+older files (`docs/unicode.md` says what reading them does). When the oldest supported Python changes, OLDEST may
+follow.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ Cost: linear in the pair's occurrences, or in all cells for a pair without a lis
 """
 
 from bpe.base._binary_search cimport first_from
-from bpe.base._memory cimport prefetch
+from bpe.base._memory cimport allocated, prefetch
 from bpe.base._team cimport MOST_PARTS, Team, parts_worth
 from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
 from bpe.training._pair_table cimport (
@@ -75,21 +75,18 @@ cdef int begin_neighbours(Neighbours* found, size_t n_tokens) except -1 nogil:
     """Allocate room for the neighbours of a merge, at most one for each token, and clear the chain's counts."""
     cdef size_t room = max(n_tokens, found.room + found.room // 2)
     cdef int side
-    cdef void* moved
     found.chain.n, found.chain.count, found.removed = 0, 0, 0
     found.overlaps[LEFT] = found.overlaps[RIGHT] = found.overlaps[CHAIN] = 0
     if n_tokens <= found.room:
         return 0
     for side in range(2):
-        moved = realloc(found.slot[side], room * sizeof(uint32_t))
-        if moved != NULL:
-            found.slot[side] = <uint32_t*>moved
-            memset(found.slot[side] + found.room, 0, (room - found.room) * sizeof(uint32_t))
-            moved = realloc(found.items[side], room * sizeof(Neighbour))
-        if moved == NULL:
-            with gil:
-                raise MemoryError(f"no memory for the neighbours of {room} tokens")
-        found.items[side] = <Neighbour*>moved
+        found.slot[side] = <uint32_t*>allocated(
+            realloc(found.slot[side], room * sizeof(uint32_t)), room, b"neighbours of a merge"
+        )
+        memset(found.slot[side] + found.room, 0, (room - found.room) * sizeof(uint32_t))
+        found.items[side] = <Neighbour*>allocated(
+            realloc(found.items[side], room * sizeof(Neighbour)), room, b"neighbours of a merge"
+        )
     found.room = room
     return 0
 

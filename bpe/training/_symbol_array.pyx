@@ -6,7 +6,7 @@ Not here: pairs of symbols and merging.
 import numpy as np
 
 from bpe.base._bounds cimport check_offsets
-from bpe.base._memory cimport add_overflows, grown, mul_overflows
+from bpe.base._memory cimport add_overflows, allocated, grown, mul_overflows
 from bpe.base._pages cimport ask_for_huge_pages, forget_mapped
 from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t
 from bpe.text._unicode cimport decode_char
@@ -175,10 +175,7 @@ cdef int open_cells(Symbols* symbols, size_t n) except -1 nogil:
     """Memory for n cells, which end the last class."""
     cdef size_t size = n * (sizeof(uint32_t) if symbols.wide else sizeof(uint16_t))
     symbols.n = n
-    symbols.cells = malloc(size)
-    if symbols.cells == NULL:
-        with gil:
-            raise MemoryError(f"no memory for {n} symbols of training; train on less text at once")
+    symbols.cells = allocated(malloc(size), n, b"symbols of training")
     ask_for_huge_pages(symbols.cells, size)
     if symbols.n_classes > 0:
         symbols.starts[symbols.n_classes] = <cell_t>n
@@ -315,12 +312,9 @@ cdef void choose_anchors(Symbols* symbols) noexcept nogil:
 cdef int widen(Symbols* symbols) except -1 nogil:
     """Make 16-bit cells 32-bit ones."""
     cdef const uint16_t* narrow = <const uint16_t*>symbols.cells
-    cdef uint32_t* wide = <uint32_t*>malloc(symbols.n * sizeof(uint32_t))
-    cdef size_t i
-    if wide == NULL:
-        with gil:
-            raise MemoryError(f"no memory for {symbols.n} symbols of training; train on less text at once")
-    for i in range(symbols.n):
+    cdef size_t i, n = symbols.n
+    cdef uint32_t* wide = <uint32_t*>allocated(malloc(n * sizeof(uint32_t)), n, b"symbols of training")
+    for i in range(n):
         wide[i] = narrow[i] if narrow[i] != <uint16_t>NO_TOKEN else NO_TOKEN
     free(symbols.cells)
     symbols.cells = wide

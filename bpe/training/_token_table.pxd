@@ -1,6 +1,6 @@
 """The tokens of a training: their bytes, their lengths, and finding one by its bytes."""
 
-from bpe.base._memory cimport grown, hash_bytes
+from bpe.base._memory cimport allocated, grown, hash_bytes
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport calloc, free
@@ -36,11 +36,8 @@ cdef inline void enter_name(Tokens* tokens, token_t token) noexcept nogil:
 
 cdef inline int grow_names(Tokens* tokens) except -1 nogil:
     cdef size_t larger = max(tokens.names_size * 4, <size_t>1 << 12)
-    cdef uint32_t* names = <uint32_t*>calloc(larger, sizeof(uint32_t))
+    cdef uint32_t* names = <uint32_t*>allocated(calloc(larger, sizeof(uint32_t)), larger, b"names of tokens")
     cdef token_t token
-    if names == NULL:
-        with gil:
-            raise MemoryError(f"no memory for {larger} names of tokens")
     free(tokens.names)
     tokens.names = names
     tokens.names_size = larger

@@ -12,7 +12,7 @@ Not here: counting words, alphabets, what ids and options mean (`bpe/training/tr
 
 import numpy as np
 
-from bpe.base._memory cimport grown
+from bpe.base._memory cimport allocated, grown
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._team cimport MOST_PARTS, Team, parts_worth
 from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
@@ -81,9 +81,9 @@ cdef class Trainer(Learner):
         pool.most_pairs = max(memory // 8 * 3 // 88, <size_t>16)
         while self.plan.dense > 0 and 16 * self.plan.dense * self.plan.dense > memory // 4:
             self.plan.dense //= 2
-        pool.cells = <cell_t*>malloc((pool.size + MOST_PARTS * SPARE) * sizeof(cell_t))
-        if pool.cells == NULL:
-            raise MemoryError(f"no memory for {pool.size} positions of pairs; train on less text at once")
+        pool.cells = <cell_t*>allocated(
+            malloc((pool.size + MOST_PARTS * SPARE) * sizeof(cell_t)), pool.size, b"positions of pairs"
+        )
         ask_for_huge_pages(pool.cells, pool.size * sizeof(cell_t))
         pool.full = True
         return 0

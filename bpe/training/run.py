@@ -6,7 +6,7 @@ Not here: what the arguments mean (`train.py`), the merges (`trainer.py`, `exten
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from bpe.corpus.blocks import PathLike
 from bpe.corpus.sources import Sources
 from bpe.count.counting import count_into
 from bpe.count.word_counts import WordCounts
-from bpe.errors import shown, typed
+from bpe.errors import shown
 from bpe.pretokenize.pretokenizer import PretokenizerLike, as_pretokenizer
 from bpe.text.normalizers import Normalizer
 from bpe.training.boundless import FIRST, WordPhase, learn_boundless, word_options
@@ -38,6 +38,11 @@ from bpe.training.words import Words, words_of
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT
+
+#: The argument `counts` of `train`; two counts for the two stages of superwords, a mapping of counts by language.
+CountsLike = (
+    WordCounts | Mapping[str, int] | Mapping[bytes, int] | Mapping[str, WordCounts] | tuple[WordCounts, WordCounts]
+)
 
 
 @dataclass(frozen=True)
@@ -213,26 +218,6 @@ class Run:
         return words, saved
 
 
-def by_language(
-    fair: ParityAware, name: str, given: tuple[Any, Any, Any], part: Callable[[Any, Any, Any], Corpus]
-) -> dict[str, Corpus]:
-    """The corpus of each language, by `part(files, texts, counts)`.
-
-    `name` is that of the argument given: "files", "texts" or "counts".
-    """
-    mapping: Any = next(each for each in given if each is not None)
-    if not isinstance(mapping, Mapping) or not mapping:
-        raise TypeError(f"{name} is {typed(mapping)}; with fair, it must map each language to its own {name}")
-    for language in mapping:
-        if not isinstance(language, str):
-            raise TypeError(f"{name} has the language {shown(language)}; the name of a language must be a str")
-    fair.check_languages(mapping)
-    return {
-        language: part(*(each if argument is not None else None for argument in given))
-        for language, each in mapping.items()
-    }
-
-
 def _checked(counts: Mapping[str, WordCounts], fair: ParityAware, options: TrainOptions) -> list[Words]:
     """The words of all languages, after checking that they, and the texts to compare, were counted alike."""
     first, settings = next((name, count_settings(each)) for name, each in counts.items())
@@ -277,32 +262,22 @@ class CountSettings:
     pretokenizer: PretokenizerLike | None
     normalizer: Normalizer | None
 
-    def counts(self, counts: WordCounts | Mapping[Any, Any] | tuple[WordCounts, WordCounts] | None) -> WordCounts:
+    def counts(self, counts: CountsLike | None) -> WordCounts:
         """The counts given by the caller, or empty ones with these settings."""
-        return _word_counts(counts, self.options, self.pretokenizer, self.normalizer)
-
-
-def _word_counts(
-    counts: WordCounts | Mapping[Any, Any] | tuple[WordCounts, WordCounts] | None,
-    options: TrainOptions,
-    pretokenizer: PretokenizerLike | None,
-    normalizer: Normalizer | None,
-) -> WordCounts:
-    """The counts given by the caller, or empty ones with the settings that the arguments name."""
-    chosen = pretokenizer != "default"
-    cutting = as_pretokenizer(pretokenizer if chosen else default_pretokenizer(options.chars))
-    if isinstance(counts, WordCounts):
-        for name, requested, current in (
-            ("pretokenizer", cutting if chosen else counts.pretokenizer, counts.pretokenizer),
-            ("normalizer", counts.normalizer if normalizer is None else normalizer, counts.normalizer),
-        ):
-            if requested != current:
-                raise ValueError(
-                    f"the counts were made with {name}={current!r}, but {name}={requested!r} is requested; leave the "
-                    "argument out, or count again"
-                )
-        return counts
-    words = WordCounts(cutting, normalizer, options.special_tokens)
-    if counts is not None:
-        words.update(counts)  # type: ignore[arg-type]  # a tuple raises TypeError there
-    return words
+        chosen = self.pretokenizer != "default"
+        cutting = as_pretokenizer(self.pretokenizer if chosen else default_pretokenizer(self.options.chars))
+        if isinstance(counts, WordCounts):
+            for name, requested, current in (
+                ("pretokenizer", cutting if chosen else counts.pretokenizer, counts.pretokenizer),
+                ("normalizer", counts.normalizer if self.normalizer is None else self.normalizer, counts.normalizer),
+            ):
+                if requested != current:
+                    raise ValueError(
+                        f"the counts were made with {name}={current!r}, but {name}={requested!r} is requested; leave "
+                        "the argument out, or count again"
+                    )
+            return counts
+        words = WordCounts(cutting, self.normalizer, self.options.special_tokens)
+        if counts is not None:
+            words.update(counts)  # type: ignore[arg-type]  # a tuple raises TypeError there
+        return words

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, ParamSpec, Protocol, cast, overload
 
@@ -20,7 +20,6 @@ from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import EncodingErrors
 from bpe.corpus.sources import Sources
 from bpe.count.counting import corpus_source
-from bpe.count.word_counts import WordCounts
 from bpe.errors import check_int, shown, typed
 from bpe.pretokenize.pretokenizer import PretokenizerLike
 from bpe.text.normalizers import NormalizerLike, as_normalizer
@@ -30,7 +29,7 @@ from bpe.training.fair import ParityAware
 from bpe.training.merge_rules import MergeRules
 from bpe.training.options import OnMerge, TieBreak, TrainOptions
 from bpe.training.picky.option import PickyBPE, check_with_deletions
-from bpe.training.run import Corpus, CountSettings, Run, by_language
+from bpe.training.run import Corpus, CountSettings, CountsLike, Run
 from bpe.training.seeds import Seeds
 from bpe.training.superwords import SuperWords, check_superwords
 from bpe.vocab.pruning import truncated
@@ -67,12 +66,7 @@ def train(
     *,
     files: PathLike | Iterable[PathLike] | Sources | None = None,
     texts: Iterable[TextLike] | None = None,
-    counts: WordCounts
-    | Mapping[str, int]
-    | Mapping[bytes, int]
-    | Mapping[str, WordCounts]
-    | tuple[WordCounts, WordCounts]
-    | None = None,
+    counts: CountsLike | None = None,
     vocab_size: int | None = None,
     num_merges: int | None = None,
     model: Model | None = None,
@@ -206,9 +200,7 @@ def train(
     (['▁hug', '▁', '<0xC3>', '<0xA9>'], 'hug é')
 
     """
-    given = [name for name, value in (("files", files), ("texts", texts), ("counts", counts)) if value is not None]
-    if len(given) != 1:
-        raise ValueError(f"{' and '.join(given) or 'nothing'} given; give exactly one of files=, texts= and counts=")
+    given = CorpusArguments(files, texts, counts, separator, per_line, encoding_errors)
     sizes = _sizes(vocab_size)
     options = TrainOptions(
         vocab_size=max(sizes) if sizes else vocab_size,
@@ -230,45 +222,103 @@ def train(
         first_id=first_id,
         rules=MergeRules() if rules is None else rules,
     )
-    if on_merge is not None and not callable(on_merge):
-        raise TypeError(
-            f"on_merge is {shown(on_merge)}; it must be callable as on_merge(step, left, right, token, count)"
-        )
-    _check_kinds(fair, seeds, superwords, deletions, options)
-    check_progress(progress)
-    most = check_memory(max_memory)
+    kind = Kind(superwords, fair, deletions)
+    _check_kind(kind, seeds, options)
+    _check_watching(on_merge, progress)
+    run = Run(on_merge, progress, check_memory(max_memory), thread_count(threads), checkpoint, seeds)
+    return _tokenizers(run, kind, given, CountSettings(options, pretokenizer, as_normalizer(normalizer)))
+
+
+@dataclass(frozen=True)
+class CorpusArguments:
+    """The arguments of `train` that name its corpus: exactly one of the first three, and how files are divided."""
+
+    files: Any
+    texts: Any
+    counts: Any
+    separator: str | None
+    per_line: bool
+    encoding_errors: EncodingErrors
+
+    def __post_init__(self) -> None:
+        if len(self.names) != 1:
+            found = " and ".join(self.names) or "nothing"
+            raise ValueError(f"{found} given; give exactly one of files=, texts= and counts=")
+
+    @property
+    def names(self) -> list[str]:
+        """Which of the first three are given."""
+        return [name for name in ("files", "texts", "counts") if getattr(self, name) is not None]
+
+    def source(self, *, chars: bool = False) -> Sources | Iterable[TextLike] | None:
+        """The files or the texts; None for counts."""
+        return corpus_source(self.files, self.texts, self.separator, self.per_line, self.encoding_errors, chars=chars)
+
+    def corpus(self, settings: CountSettings) -> Corpus:
+        """What to learn from, if these settings say how text is made words."""
+        return Corpus(self.source(chars=settings.options.chars), settings.counts(self.counts), self.counts)
+
+    def by_language(self, fair: ParityAware) -> dict[str, CorpusArguments]:
+        """The arguments for each language, of a mapping from the languages."""
+        (name,) = self.names
+        mapping: Any = getattr(self, name)
+        if not isinstance(mapping, Mapping) or not mapping:
+            raise TypeError(f"{name} is {typed(mapping)}; with fair, it must map each language to its own {name}")
+        for language in mapping:
+            if not isinstance(language, str):
+                raise TypeError(f"{name} has the language {shown(language)}; the name of a language must be a str")
+        fair.check_languages(mapping)
+        return {language: replace(self, **{name: each}) for language, each in mapping.items()}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The kind of training: plain, or the one that is not None."""
+
+    superwords: SuperWords | None
+    fair: ParityAware | None
+    deletions: PickyBPE | None
+
+
+def _tokenizers(run: Run, kind: Kind, given: CorpusArguments, settings: CountSettings) -> Tokenizer | list[Tokenizer]:
+    """Train, and make a tokenizer, or one of each size that was asked for."""
     began = time.perf_counter()
-    run = Run(on_merge, progress, most, thread_count(threads), checkpoint, seeds)
-    settings = CountSettings(options, pretokenizer, as_normalizer(normalizer))
-
-    def part(files: Any, texts: Any, counts: Any) -> Corpus:
-        source = corpus_source(files, texts, separator, per_line, encoding_errors, chars=options.chars)
-        return Corpus(source, settings.counts(counts), counts)
-
-    if fair is not None:
-        corpora = by_language(fair, given[0], (files, texts, counts), part)
-        spec, training = run.learn_fairly(corpora, fair, options)
-    elif superwords is not None:
-        source = corpus_source(files, texts, separator, per_line, encoding_errors)
-        boundless = isinstance(superwords, SuperWords) and superwords.kind == "boundless"
-        (check_boundless if boundless else check_superwords)(superwords, options, counts, texts, source)
-        superwords = superwords if pretokenizer == "default" else replace(superwords, first_pretokenizer=pretokenizer)
-        pair: Any = counts  # which is checked
-        if boundless:
-            found = run.learn_boundless(superwords, source, pair, settings)
-            if len(found) > 1:
-                return [Tokenizer(*each) for each in found]
-            spec, training = found[0]
-        else:
-            spec, training = run.learn_superwords(superwords, source, pair, settings)
-    elif deletions is not None:
-        spec, training = run.learn_picky(part(files, texts, counts), deletions, options)
-    else:
-        spec, training = run.learn(part(files, texts, counts), options)
+    learned = _learned(run, kind, given, settings)
+    if len(learned) > 1:
+        return [Tokenizer(*each) for each in learned]
+    spec, training = learned[0]
     training = replace(training, seconds=time.perf_counter() - began)
-    if not sizes:
-        return Tokenizer(spec, training)
-    return [_at_size(spec, training, size) for size in sizes]
+    sizes = settings.options.sizes
+    return [_at_size(spec, training, size) for size in sizes] if sizes else Tokenizer(spec, training)
+
+
+def _learned(
+    run: Run, kind: Kind, given: CorpusArguments, settings: CountSettings
+) -> list[tuple[TokenizerSpec, Training]]:
+    """The result of a training of this kind; one for each size where they have no merges in common."""
+    options = settings.options
+    if kind.fair is not None:
+        corpora = {language: each.corpus(settings) for language, each in given.by_language(kind.fair).items()}
+        return [run.learn_fairly(corpora, kind.fair, options)]
+    if kind.superwords is not None:
+        return _learned_superwords(run, kind.superwords, given, settings)
+    if kind.deletions is not None:
+        return [run.learn_picky(given.corpus(settings), kind.deletions, options)]
+    return [run.learn(given.corpus(settings), options)]
+
+
+def _learned_superwords(
+    run: Run, superwords: SuperWords, given: CorpusArguments, settings: CountSettings
+) -> list[tuple[TokenizerSpec, Training]]:
+    """The results of a training with superwords, after checking that the other arguments suit them."""
+    source, counts = given.source(), given.counts
+    boundless = isinstance(superwords, SuperWords) and superwords.kind == "boundless"
+    (check_boundless if boundless else check_superwords)(superwords, settings.options, counts, given.texts, source)
+    if settings.pretokenizer != "default":
+        superwords = replace(superwords, first_pretokenizer=settings.pretokenizer)
+    if boundless:
+        return run.learn_boundless(superwords, source, counts, settings)
+    return [run.learn_superwords(superwords, source, counts, settings)]
 
 
 def _sizes(vocab_size: object) -> tuple[int, ...]:
@@ -291,11 +341,25 @@ def _at_size(spec: TokenizerSpec, training: Training, size: int) -> Tokenizer:
     return Tokenizer(truncated(spec, size), replace(training, stopped=None, merges=merges, curve=curve))
 
 
-def _check_kinds(fair: object, seeds: object, superwords: object, deletions: object, options: TrainOptions) -> None:
+def _check_watching(on_merge: object, progress: ProgressLike) -> None:
+    """Check what a training reports to."""
+    if on_merge is not None and not callable(on_merge):
+        raise TypeError(
+            f"on_merge is {shown(on_merge)}; it must be callable as on_merge(step, left, right, token, count)"
+        )
+    check_progress(progress)
+
+
+def _check_kind(kind: Kind, seeds: object, options: TrainOptions) -> None:
     """Check the types of the options that are classes, and that they go together."""
-    for name, value, kind in (("fair", fair, ParityAware), ("seeds", seeds, Seeds), ("deletions", deletions, PickyBPE)):
-        if value is not None and not isinstance(value, kind):
-            raise TypeError(f"{name} is {typed(value)}; it must be a bpe.{kind.__name__} or None")
+    fair, superwords, deletions = kind.fair, kind.superwords, kind.deletions
+    for name, value, allowed in (
+        ("fair", fair, ParityAware),
+        ("seeds", seeds, Seeds),
+        ("deletions", deletions, PickyBPE),
+    ):
+        if value is not None and not isinstance(value, allowed):
+            raise TypeError(f"{name} is {typed(value)}; it must be a bpe.{allowed.__name__} or None")
     if fair is not None and superwords is not None:
         raise ValueError("fair and superwords are given; parity-aware training has one stage: leave one of them out")
     if deletions is not None:

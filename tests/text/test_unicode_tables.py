@@ -183,7 +183,7 @@ def texts_to_split() -> list[bytes]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_pretokens_of_every_code_point_have_not_changed(name: str) -> None:
-    """The pretokens that `benchmarks/check_hostile.py --code-points` has compared with the other engines."""
+    """The pretokens that `benchmarks/checks/check_hostile.py --code-points` has compared with the other engines."""
     made = hashlib.sha256()
     for data in texts_to_split():
         starts, ends = Pretokenizer(name).spans(data)

@@ -20,7 +20,7 @@ docs/decisions.md says what prefetching and three positions in a node gain. Not 
 
 import numpy as np
 
-from bpe.base._memory cimport grown, prefetch
+from bpe.base._memory cimport allocated, grown, prefetch
 from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
 from bpe.training._loop cimport Learner
 from bpe.training._pair_heap cimport push
@@ -101,16 +101,15 @@ cdef class PickyLearner(Learner):
             threshold: a part of a merge is deleted from this share of its occurrences on.
 
         """
-        cdef size_t i
+        cdef size_t i, n
         self.begin(start, rule)
         self.threshold, self.n_nodes, self.deleted = threshold, 1, bytearray()
         self.state.symbols.wide = True
         write_symbols(&self.state.symbols, &self.state.tokens, words, start, True)
         self.begins = <token_t*>self.state.symbols.cells
-        self.ends = <token_t*>malloc(self.state.symbols.n * sizeof(token_t))
-        if self.ends == NULL:
-            raise MemoryError(f"no memory for {self.state.symbols.n} symbols")
-        memcpy(self.ends, self.begins, self.state.symbols.n * sizeof(token_t))
+        n = self.state.symbols.n
+        self.ends = <token_t*>allocated(malloc(n * sizeof(token_t)), n, b"symbols")
+        memcpy(self.ends, self.begins, n * sizeof(token_t))
         for i in range(self.state.tokens.n):
             self.add_state(<token_t>i, NO_TOKEN, NO_TOKEN)
         with nogil:

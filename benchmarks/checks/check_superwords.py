@@ -1,6 +1,6 @@
 """Superwords of real text against Hugging Face's trainer and encoder; the run fails on one difference.
 
-    python benchmarks/check_superwords.py [FILE…] [--size MB] [--vocab-size N] [--transition N]
+    python benchmarks/checks/check_superwords.py [FILE…] [--size MB] [--vocab-size N] [--transition N]
 
 For the first megabytes of each file, and for lines and both published pairs of patterns:
 
@@ -22,8 +22,7 @@ from itertools import islice
 from pathlib import Path
 
 import tokenizers
-from peers import SEPARATOR
-from report import at_least, corpora
+from inputs import SEPARATOR, at_least, corpora
 from tokenizers import models, pre_tokenizers, trainers
 
 import bpe

@@ -1,6 +1,6 @@
 """Read mutated rank files, CLIP merge lists and .npy files: each must raise FormatError or be read correctly.
 
-    python benchmarks/check_mutations.py [COUNT] [SEED]
+    python benchmarks/checks/check_mutations.py [COUNT] [SEED]
 
 Makes COUNT mutations (default 20,000) of a small file of each kind. A naive reader gives the correct result.
 """

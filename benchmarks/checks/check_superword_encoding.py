@@ -1,6 +1,6 @@
 """Ids of superword vocabularies against Hugging Face's encoder; the run fails on one difference.
 
-    python benchmarks/check_superword_encoding.py [FILE…] [--size MB] [--vocab-size N] [--transition N]
+    python benchmarks/checks/check_superword_encoding.py [FILE…] [--size MB] [--vocab-size N] [--transition N]
 
 For each file (without any, the shared corpora) and for hostile text: the two published SuperBPE vocabularies, with the
 steps of their tokenizer.json and with texts as one unit, and vocabularies that `bpe.train` makes of the file, saved and
@@ -10,27 +10,17 @@ loaded by both. It takes minutes.
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import random
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import tokenizers
 from check_superwords import KINDS
-from peers import SEPARATOR
-from report import at_least, corpora
+from inputs import SEPARATOR, at_least, corpora, superbpe
 
 import bpe
 
-VOCABULARIES = Path(__file__).resolve().parents[2] / "shared" / "data" / "vocab"
-BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-DIGITS = {"type": "Digits", "individual_digits": False}
-GROUPS = {"type": "Split", "pattern": {"Regex": r"(?=(\d{3})+(?!\d))"}, "behavior": "Isolated", "invert": False}
-#: How published vocabularies divide text: by SuperBPE's steps, or not at all.
-STEPS: dict[str, object] = {"steps": {"type": "Sequence", "pretokenizers": [DIGITS, GROUPS, BYTES]}, "whole": BYTES}
 #: What hostile text is made of.
 PARTS = (
     *(
@@ -69,7 +59,7 @@ def main() -> None:
         for path in corpora(options.files, folder):
             with path.open("rb") as file:
                 texts[path.name] = file.read(options.size << 20).decode(errors="ignore").split(SEPARATOR)
-        for name, path in published(Path(folder)):
+        for name, path in superbpe(Path(folder)):
             ours, theirs = loaded(path)
             for corpus, documents in texts.items():
                 wrong += report(f"{name}, {corpus}", ours, theirs, documents)
@@ -89,21 +79,6 @@ def hostile() -> list[str]:
     chosen = random.Random(1)
     lengths = [*range(40), *[300] * 200, 30_000]
     return ["".join(chosen.choices(PARTS, k=length)) for length in lengths]
-
-
-def published(folder: Path) -> Iterator[tuple[str, Path]]:
-    """The names of the published vocabularies with each way of dividing text, and a tokenizer.json of each."""
-    for name in ("superbpe_t180k", "superbpe_t80k"):
-        for part in ("vocab.json", "merges.txt"):
-            (folder / part).write_bytes(gzip.decompress((VOCABULARIES / f"{name}_{part}.gz").read_bytes()))
-        path = folder / f"{name}.json"
-        bpe.Tokenizer.from_vocab_merges(folder / "vocab.json", folder / "merges.txt", None).save(path)
-        value = json.loads(path.read_bytes())
-        for kind, steps in STEPS.items():
-            value["pre_tokenizer"] = steps
-            path = folder / f"{name}_{kind}.json"
-            path.write_text(json.dumps(value))
-            yield f"{name} {kind}", path
 
 
 def loaded(path: Path) -> tuple[bpe.Tokenizer, tokenizers.Tokenizer]:

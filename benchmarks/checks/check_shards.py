@@ -1,6 +1,6 @@
 """Check the way from a corpus to shards on large inputs: token streams, kills, memory, disk; a failure ends the run.
 
-    python benchmarks/check_shards.py [streams] [kills] [memory] [disk] [--size MB] [--kills N] [--threads N]
+    python benchmarks/checks/check_shards.py [streams] [kills] [memory] [disk] [--size MB] [--kills N] [--threads N]
                                       [--folder PATH]
 
 - streams: each shared corpus as .txt.xz, .jsonl.zst and Parquet gives the same ids in the same documents in every
@@ -30,8 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peers import SEPARATOR
-from report import NAMES, at_least, corpora, vocabularies
+from inputs import NAMES, SEPARATOR, at_least, corpora, vocabularies
 
 import bpe
 from bpe.data import encode_shards, verify

@@ -1,6 +1,6 @@
 """Compare every way to encode with tiktoken, on whole corpora; a different id fails the run.
 
-    python benchmarks/check_corpora.py [FILE…] [--vocab NAME]… [--threads N]
+    python benchmarks/checks/check_corpora.py [FILE…] [--vocab NAME]… [--threads N]
 
 For each file and vocabulary, this checks `encode_files` and `encode_batch` document by document; `encode` of each
 document; `encode_stream` of the whole file with its separators as special tokens, in random chunks from a few bytes to
@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from inputs import SEPARATOR, TOKENIZERS, VOCAB_NAMES, Vocab, at_least, corpora, vocabularies
 from numpy.typing import NDArray
-from peers import SEPARATOR, TOKENIZERS, Vocab
-from report import VOCAB_NAMES, at_least, corpora, vocabularies
 
 import bpe
 

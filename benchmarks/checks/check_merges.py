@@ -1,13 +1,13 @@
 """Merges against those that Hugging Face's `tokenizers` learns from the same text; the run fails on one difference.
 
-    python benchmarks/check_merges.py [FILE…] [--first BYTE] [--bytes N] [--vocab-size N] [--pattern NAME]…
+    python benchmarks/checks/check_merges.py [FILE…] [--first BYTE] [--bytes N] [--vocab-size N] [--pattern NAME]…
 
 For each file (without any, the shared corpora) and for the patterns of GPT-2 and o200k (or those that --pattern
 names): train on N bytes of it, from byte BYTE on. By default these are the second 20 MB, which have the characters of
 the Python corpus that Unicode has assigned since version 16. To see that the result does not depend on the `regex`
 installed, whose version is printed, run it again with another one:
 
-    pip install --target other --no-deps regex==2024.5.15 && PYTHONPATH=other python benchmarks/check_merges.py
+    pip install --target other --no-deps regex==2024.5.15 && PYTHONPATH=other python benchmarks/checks/check_merges.py
 
 It takes ten minutes, of which `bpe` takes a few seconds.
 """
@@ -21,8 +21,7 @@ import tempfile
 from pathlib import Path
 
 import regex
-from peers import SEPARATOR
-from report import at_least, corpora
+from inputs import SEPARATOR, at_least, corpora
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 import bpe

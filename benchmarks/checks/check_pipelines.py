@@ -1,6 +1,6 @@
 """Every shape of tokenizer.json on the shared corpora: the results of `tokenizers`, column by column.
 
-    python benchmarks/check_pipelines.py [--bytes N] [--shape NAME]… [--corpus NAME]… [--hostile N]
+    python benchmarks/checks/check_pipelines.py [--bytes N] [--shape NAME]… [--corpus NAME]… [--hostile N]
 
 Trains a small vocabulary for each shape with `tokenizers` on the beginning of the corpora, and encodes the first
 `--bytes` (default 5,000,000) of each corpus, and `--hostile` random texts (default 2,000), with both libraries. Ids,
@@ -30,8 +30,8 @@ import bpe
 from bpe.compat.huggingface import Tokenizer
 from bpe.formats import huggingface
 
-ROOT = Path(__file__).resolve().parents[1]
-SHARED = ROOT.parent / "shared" / "data" / "corpora"
+ROOT = Path(__file__).resolve().parents[2]
+SHARED = ROOT.parent / "shared" / "data" / "corpora"  # not from `inputs`: the tests have a `peers` of their own
 sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("", "support", "formats")]
 
 pipelines, llama, steps = map(import_module, ("pipelines", "test_llama_shapes", "test_pipelines"))

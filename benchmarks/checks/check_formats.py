@@ -1,6 +1,6 @@
 """Every shared vocabulary: the ids of its reference, and all formats that can hold it, there and back.
 
-    python benchmarks/check_formats.py [BYTES] [NAME]
+    python benchmarks/checks/check_formats.py [BYTES] [NAME]
 
 Loads each vocabulary of ../shared/data/vocab, encodes the first BYTES (default 2,000,000) of each corpus as its
 reference library does, saves it in every format, and loads it back with the same fingerprint. A format that cannot hold
@@ -21,11 +21,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from inputs import SHARED, VOCABULARIES
 
 import bpe
 from bpe.formats.loading import FORMATS
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 CORPORA = ("english", "korean", "japanese", "python")
 #: SuperBPE's pretokenizer, from the notes beside the vocabularies.
 SUPERBPE: dict[str, object] = {
@@ -44,14 +44,14 @@ Reference = Callable[[str], list[int]]
 
 def documents(name: str, size: int) -> list[str]:
     """The first documents of a corpus."""
-    with lzma.open(SHARED / "corpora" / f"{name}.txt.xz") as file:
+    with lzma.open(SHARED / f"{name}.txt.xz") as file:
         text = file.read(size).decode("utf-8", "ignore")
     return text.split("<|endoftext|>")
 
 
 def contents(folder: Path) -> Iterator[tuple[str, Path]]:
     """(name, path) of each shared file, decompressed."""
-    for path in sorted((SHARED / "vocab").iterdir()):
+    for path in sorted(VOCABULARIES.iterdir()):
         name = path.name.removesuffix(".gz")
         target = folder / name
         target.write_bytes(gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes())

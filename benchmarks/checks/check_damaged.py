@@ -1,6 +1,6 @@
 """Load damaged files of every format of tokenizers: each is refused with a FormatError, or is a tokenizer that works.
 
-    python benchmarks/check_damaged.py [COUNT] [SEED]
+    python benchmarks/checks/check_damaged.py [COUNT] [SEED]
 
 Damages a small valid file of each format COUNT times (default 2,000). A file that loads must hold what the damaged file
 says: its content is read by a naive reader, and its tokenizer must encode and decode, and come back equal from
@@ -50,7 +50,7 @@ mutated: Callable[[random.Random, bytes], bytes] = MUTATIONS.mutated
 
 def originals() -> dict[str, dict[str, bytes]]:
     """Format → name → content of the files of a small tokenizer."""
-    files = loaded(HERE.parent / "tests" / "formats" / "sentencepiece_files.py")
+    files = loaded(HERE.parents[1] / "tests" / "formats" / "sentencepiece_files.py")
     texts = ["low lower lowest newer newest 12", "abc abab"] * 4
     tok = bpe.train(texts=texts, vocab_size=275, special_tokens=["<|end|>"])
     ranked = bpe.train(

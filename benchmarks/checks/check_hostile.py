@@ -1,8 +1,8 @@
 """Compare every way to encode with tiktoken, on generated hostile text; a different id fails the run.
 
-    python benchmarks/check_hostile.py [--vocab NAME]… [--pattern NAME]… [--bytes N] [--seconds S] [--state FILE]
+    python benchmarks/checks/check_hostile.py [--vocab NAME]… [--pattern NAME]… [--bytes N] [--seconds S] [--state FILE]
         [--first SEED]
-    python benchmarks/check_hostile.py --code-points [--pattern NAME]…
+    python benchmarks/checks/check_hostile.py --code-points [--pattern NAME]…
 
 Each seed gives a megabyte of texts: random sequences of the characters that the patterns distinguish; tokens of the
 vocabulary end to end, so that merges across their ends are possible; characters of any block and plane of Unicode,
@@ -31,8 +31,7 @@ from typing import Any
 
 import numpy as np
 from check_corpora import END, chunks
-from peers import SEPARATOR, TOKENIZERS, Vocab
-from report import VOCAB_NAMES, vocabularies
+from inputs import SEPARATOR, TOKENIZERS, VOCAB_NAMES, Vocab, vocabularies
 
 import bpe
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS

@@ -1,6 +1,6 @@
 """Train on whole corpora in every way; the run fails unless all tokenizers are the same to the last merge.
 
-    python benchmarks/check_training.py [FILE…] [--vocab-size N] [--seed N]
+    python benchmarks/checks/check_training.py [FILE…] [--vocab-size N] [--seed N]
 
 For each file and each tie rule, training runs with one, two and eight threads. With the default rule, it also runs
 
@@ -28,8 +28,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from peers import SEPARATOR
-from report import at_least, corpora
+from inputs import SEPARATOR, at_least, corpora
 
 import bpe
 from bpe.corpus import blocks as corpus
