@@ -137,6 +137,35 @@ print(Tokenizer.from_pretrained("org/native", revision="v1").get_vocab_size())
     assert run(hub, tmp_path / "home", calls) == ["261", "262"]
 
 
+def test_one_file_is_tried_at_a_hub_that_cannot_be_reached(hub, tmp_path):
+    tok = bpe.train(texts=TEXTS, vocab_size=262, special_tokens=["<|endoftext|>"])
+    (tmp_path / "pair").mkdir()
+    tok.save(tmp_path / "pair", format="vocab-merges")
+    hub.add("org/pair", tmp_path / "pair")
+    home, closed = tmp_path / "home", "http://127.0.0.1:9"
+    assert run(hub, home, 'load("org/pair")') == [tok.fingerprint]
+    calls = """
+import time
+waits = []
+time.sleep = waits.append  # huggingface_hub waits between its attempts to download a file
+load("org/absent")
+print(len(waits))
+load("org/pair")
+print(len(waits))
+"""
+    lines = run(hub, home, calls, HF_ENDPOINT=closed)
+    assert f" and {closed} cannot be reached ([Errno" in lines[0]
+    assert "Connection refused); where there is a network, run `hf download org/absent tokenizer.json`" in lines[0]
+    assert f"copy the folder models--org--absent of that cache to {home / 'hub' / 'models--org--absent'}" in lines[0]
+    assert int(lines[1]) <= 5  # those of one name
+    assert lines[2:] == [tok.fingerprint, lines[1]]  # the first call found which files the repository does not have
+    (tmp_path / "later").mkdir()
+    other = bpe.train(texts=TEXTS, vocab_size=261)
+    other.save(tmp_path / "later" / "tokenizer.json")
+    hub.add("org/pair", tmp_path / "later")
+    assert run(hub, home, 'load("org/pair")') == [other.fingerprint]
+
+
 def test_what_cannot_be_loaded_is_an_error(hub, tmp_path):
     hub.files["org/empty", "a" * 40, "README.md"] = b"x"
     hub.files["org/damaged", "a" * 40, "tokenizer.json"] = b"{"
