@@ -8,7 +8,8 @@ tokenizers are saved in the same schema with types that `tokenizers` rejects:
   are in added_tokens, that of the unknown token in unk_id.
 - model `bpe.BoundlessBPE`: the same; the merges after the first `word_merges` join pretokens of one token each;
 - model `bpe.PickyBPE`: the same without `merges`; `events` lists merges and deletions of tokens in order;
-- normalizers `bpe.UnescapeHTML`, `bpe.FixText`, `bpe.Lowercase` (final sigma), `bpe.Replace` and `bpe.CharacterMap`;
+- normalizers `bpe.UnescapeHTML`, `bpe.FixText`, `bpe.Lowercase` (final sigma), `bpe.Replace`, `bpe.CharacterMap`, and
+  `bpe.CharacterMapBeside` and `bpe.DummyPrefix` of sentencepiece's models with user-defined pieces;
 - pre_tokenizer `bpe.Regex`: a pattern of the `regex` package that may mean something else to Oniguruma, the engine of
   `tokenizers` (see `bpe/text/oniguruma.py`), or one with a prefix space. `bpe.Replace` holds such a pattern, too.
 
