@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from peers import Peer
 
 import bpe
 from bpe.formats.loading import FORMATS, folder_format
-from bpe.formats.tiktoken_folder import KIMI, KIMI_SPECIAL
+from bpe.formats.tiktoken_folder import KIMI, KIMI_SPECIAL, QWEN_SPECIAL
 
 tiktoken = Peer("tiktoken")
 
@@ -160,6 +161,26 @@ def test_the_pattern_of_kimi(trained, tmp_path):
     config.write_text(json.dumps({"tokenizer_class": "Own"}))
     with pytest.raises(bpe.FormatError, match=r"tokenizer_class: it is 'Own', whose pattern is not known; write the"):
         bpe.Tokenizer.load(tmp_path / "kimi")
+
+
+@pytest.mark.parametrize("ignore_merges", [False, True])
+def test_a_tokenizer_of_qwen_1_is_written_as_one(ignore_merges, tmp_path):
+    own = bpe.train(texts=TEXTS * 4, vocab_size=300, normalizer="nfc", pretokenizer="qwen2")
+    own = bpe.Tokenizer.from_spec(replace(own.spec, ignore_merges=ignore_merges))
+    tok = own.with_tokens(special=QWEN_SPECIAL)
+    tok.save(tmp_path / "qwen", format="tiktoken-folder")
+    tok.save(tmp_path / "qwen", format="tiktoken-folder")
+    assert sorted(os.listdir(tmp_path / "qwen")) == ["qwen.tiktoken", "tokenizer_config.json"]
+    assert '"QWenTokenizer"' in (tmp_path / "qwen" / "tokenizer_config.json").read_text()
+    assert bpe.Tokenizer.load(tmp_path / "qwen").fingerprint == tok.fingerprint
+    bpe.convert(tmp_path / "qwen", tmp_path / "again", to_format="tiktoken-folder")
+    assert bpe.Tokenizer.load(tmp_path / "again" / "qwen.tiktoken") == tok
+    for other in (tok.with_tokens(special=["<|own|>"]), own):
+        with pytest.raises(ValueError, match="format tiktoken-folder does not keep normalizer: "):
+            other.save(tmp_path / "other", format="tiktoken-folder")
+    (tmp_path / "qwen" / "qwen.tiktoken").rename(tmp_path / "qwen" / "tiktoken.model")
+    with pytest.raises(ValueError, match=r"which has another rank file than qwen\.tiktoken, and programs would load"):
+        tok.save(tmp_path / "qwen", format="tiktoken-folder")
 
 
 def test_a_folder_as_transformers_4_writes_it(trained, tmp_path):
