@@ -23,6 +23,14 @@ from bpe.vocab.differences import Difference, differences
 from bpe.vocab.reachability import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
 
+#: What file names end in → what such files are, and which formats may be written to them.
+_ENDINGS = (
+    (".gguf", "a GGUF file, a format that is only read", ()),
+    (".model", "a model of sentencepiece, a format that is only read, or a rank file", ("tiktoken",)),
+    (".tiktoken", "a rank file", ("tiktoken",)),
+    ("tekken.json", "Mistral's format", ("tekken",)),
+)
+
 log = logging.getLogger("bpe")
 
 
@@ -44,10 +52,9 @@ def save_spec(
         OSError: for a file that cannot be written.
 
     """
-    format_ = check_format(format_of(path) if format is None else format, written=True)
+    format_ = check_target(path, format)
     if format_.name == "huggingface":
         target = Path(path) / NATIVE if format is not None and Path(path).is_dir() else path
-        check_name(target)
         return _save_native(spec, target)
     assert format_.write is not None
     content = format_.write(spec)
@@ -66,6 +73,27 @@ def save_spec(
     else:
         _write_folder(content, Path(path))
     return lost
+
+
+def check_target(path: str | os.PathLike[str], format: str | None = None) -> Format:  # noqa: A002
+    """The format to write to a path; None stands for the one that its name stands for.
+
+    Raises:
+        ValueError: for a format that is not known or only read, and for a file name that belongs to another one.
+
+    """
+    format_ = check_format(format_of(path) if format is None else format, written=True)
+    name = Path(os.fspath(path)).name.lower()
+    for ending, kind, formats in _ENDINGS:
+        if name.endswith(ending) and format_.name not in formats and not Path(path).is_dir():
+            fix = f", or another format: {' or '.join(formats)}" if formats else ""
+            raise ValueError(
+                f"path is {os.fspath(path)!r}, the name of {kind}, but the format to write is {format_.name}, "
+                f"{format_.files}; give another name{fix}"
+            )
+    if format_.name == "huggingface" and not Path(path).is_dir():
+        check_name(path)
+    return format_
 
 
 def format_of(path: str | os.PathLike[str]) -> str:

@@ -301,6 +301,28 @@ def test_what_a_format_cannot_hold_is_an_error(trained, tmp_path):
         bpe.Tokenizer.load(tmp_path / "merges.txt")
 
 
+@pytest.mark.parametrize(
+    ("name", "form", "message"),
+    [
+        ("x.gguf", None, "the name of a GGUF file, a format that is only read, but the format to write is huggingface"),
+        ("x.GGUF", "tiktoken", "the format to write is tiktoken, a rank file, .tiktoken; give another name$"),
+        ("x.model", None, "is only read, or a rank file, but .* give another name, or another format: tiktoken$"),
+        ("x.model", "tiktoken-folder", "is only read, or a rank file, but the format to write is tiktoken-folder"),
+        ("x.tiktoken", "huggingface", "the name of a rank file, but the format to write is huggingface, a tokenizer"),
+        ("tekken.json", "huggingface", "the name of Mistral's format, but .* or another format: tekken$"),
+    ],
+)
+def test_names_of_other_formats_are_refused(name, form, message, trained, tmp_path):
+    trained.save(tmp_path / "t.json")
+    with pytest.raises(ValueError, match=message):
+        trained.save(tmp_path / name, format=form)
+    with pytest.raises(ValueError, match=message):
+        bpe.convert(tmp_path / "t.json", tmp_path / name, to_format=form, lossy=True)
+    assert os.listdir(tmp_path) == ["t.json"]
+    trained.save(tmp_path / "tiktoken.model", format="tiktoken", lossy=True)
+    assert (tmp_path / "tiktoken.model").read_bytes().startswith(b"IQ==")
+
+
 def test_files_of_a_folder_are_chosen_by_name(trained, tmp_path, caplog):
     assert folder_format(["tokenizer.json", "tekken.json", "vocab.json", "merges.txt"]) == (
         "huggingface",
