@@ -30,10 +30,22 @@ log = logging.getLogger("bpe")
 
 
 def folders() -> list[Path]:
-    """The folders in which files are looked up, the one to write to first; none if the cache is off."""
+    """The folders in which files are looked up, the one to write to first; none if the cache is off.
+
+    Raises:
+        FileExistsError: if the variable names a file.
+
+    """
     for variable in VARIABLES:
-        if variable in os.environ:
-            return [Path(os.environ[variable])] if os.environ[variable] else []
+        value = os.environ.get(variable)
+        if value is None:
+            continue
+        if os.path.exists(value) and not os.path.isdir(value):
+            raise FileExistsError(
+                f"{variable} is {value!r}, a file; it must name a folder, which need not exist yet, or be empty to "
+                "turn the cache off"
+            )
+        return [Path(value)] if value else []
     import tempfile  # it takes 3 ms to import
 
     return [Path(tempfile.gettempdir()) / "data-gym-cache", _user_cache() / "tiktoken"]
@@ -60,27 +72,33 @@ def cached_name(address: str) -> str:
     return hashlib.sha1(address.encode(), usedforsecurity=False).hexdigest()
 
 
-def read(file: PublishedFile) -> bytes:
+def read(file: PublishedFile, *others: PublishedFile) -> bytes:
     """The content of a published file, from the cache or else downloaded and cached.
 
-    A cached file with another content is removed. A file that cannot be written to a folder that no variable names is
-    not cached, without an error.
+    If it cannot be downloaded, the error names those of the `others` too that are not cached. A cached file
+    with another content is removed. A file that cannot be written to a folder that no variable names is not cached,
+    without an error.
 
     Raises:
         OSError: for a file that is not cached and cannot be downloaded, and for a folder that a variable names and
-            that cannot be written to.
+            that is a file or cannot be written to.
         FormatError: for downloaded content with another SHA-256.
 
     """
     searched = folders()
-    for folder in searched:
-        data = _cached(folder / cached_name(file.address), file.sha256)
-        if data is not None:
-            return data
-    data = _downloaded(file, searched)
+    data = _found(file, searched)
+    if data is not None:
+        return data
+    data = _downloaded(file, others, searched)
     if searched:
         _keep(searched[0] / cached_name(file.address), data)
     return data
+
+
+def _found(file: PublishedFile, searched: list[Path]) -> bytes | None:
+    """The content of a file in the first folder that has it; None if it is not cached."""
+    contents = (_cached(folder / cached_name(file.address), file.sha256) for folder in searched)
+    return next((data for data in contents if data is not None), None)
 
 
 def _cached(path: Path, sha256: str) -> bytes | None:
@@ -97,16 +115,20 @@ def _cached(path: Path, sha256: str) -> bytes | None:
     return None
 
 
-def _downloaded(file: PublishedFile, searched: list[Path]) -> bytes:
+def _downloaded(file: PublishedFile, others: tuple[PublishedFile, ...], searched: list[Path]) -> bytes:
     """Download a file."""
     from http.client import HTTPException
+    from urllib.error import HTTPError
     from urllib.request import urlopen  # importing it takes as long as the rest of `import bpe`
 
     try:
         with urlopen(file.address, timeout=TIMEOUT) as response:
             data: bytes = response.read(MAX_BYTES + 1)
     except (OSError, HTTPException) as error:
-        raise OSError(_advice(file, searched, error)) from error
+        if isinstance(error, HTTPError):
+            error.close()  # it is the response
+        absent = [file, *(each for each in others if _found(each, searched) is None)]
+        raise OSError(_advice(absent, searched, error)) from error
     found = hashlib.sha256(data).hexdigest()
     if found != file.sha256:
         size = counted(len(data), "byte") if len(data) <= MAX_BYTES else f"more than {MAX_BYTES} bytes"
@@ -117,21 +139,28 @@ def _downloaded(file: PublishedFile, searched: list[Path]) -> bytes:
     return data
 
 
-def _advice(file: PublishedFile, searched: list[Path], error: Exception) -> str:
-    """What to do where a file is not cached and cannot be downloaded."""
-    name = cached_name(file.address)
-    why = f"{file.address} cannot be downloaded ({type(error).__name__}: {error})"
+def _advice(files: list[PublishedFile], searched: list[Path], error: Exception) -> str:
+    """What to do where files are not cached, and the first one cannot be downloaded."""
+    first, *rest = files
+    why = f"{first.address} cannot be downloaded ({type(error).__name__}: {error})"
+
+    def named(start: str) -> str:
+        each = [f"{start}{cached_name(file.address)} (SHA-256 {file.sha256})" for file in files]
+        return "".join(
+            [each[0], *(f", and {file.address} as {name}" for file, name in zip(rest, each[1:], strict=True))]
+        )
+
     if not searched:
         off = next(variable for variable in VARIABLES if variable in os.environ)
         return (
             f"{why}, and {off} is empty, which turns the cache off; where there is no network, set TIKTOKEN_CACHE_DIR "
-            f"to a folder that has this file under the name {name} (SHA-256 {file.sha256})"
+            f"to a folder that has this file as {named('')}"
         )
     looked = " and not in ".join(str(folder) for folder in searched)
+    them = ("them", "those names") if rest else ("it", "that name")
     return (
         f"{why}, and the file is not in {looked}; where there is a network, download it, and put it here as "
-        f"{searched[0] / name} (SHA-256 {file.sha256}), or set TIKTOKEN_CACHE_DIR to a folder that has it under that "
-        "name"
+        f"{named(f'{searched[0]}{os.sep}')}, or set TIKTOKEN_CACHE_DIR to a folder that has {them[0]} under {them[1]}"
     )
 
 

@@ -134,7 +134,8 @@ def _published(name: str) -> NamedEncoding:
     """Build one of OpenAI's encodings."""
     encoding = ENCODINGS[name]
     pretokenizer = Pretokenizer(encoding.pattern)
-    contents = [cache.read(FILES[file]) for file in encoding.files]
+    files = [FILES[file] for file in encoding.files]
+    contents = [cache.read(file, *files[i + 1 :]) for i, file in enumerate(files)]
     if len(contents) == 2:
         spec = from_ranks(gpt2.read_ranks(*contents), pretokenizer, encoding.special_tokens)
     else:
