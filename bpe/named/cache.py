@@ -73,7 +73,7 @@ def cached_name(address: str) -> str:
 
 
 def read(file: PublishedFile, *others: PublishedFile) -> bytes:
-    """The content of a published file, from the cache or else downloaded and cached.
+    """The content of a published file, from the cache or else downloaded and cached; any content if it has no SHA-256.
 
     If it cannot be downloaded, the error names those of the `others` too that are not cached. A cached file
     with another content is removed. A file that cannot be written to a folder that no variable names is not cached,
@@ -107,7 +107,7 @@ def _cached(path: Path, sha256: str) -> bytes | None:
         data = path.read_bytes()
     except OSError:
         return None
-    if hashlib.sha256(data).hexdigest() == sha256:
+    if not sha256 or hashlib.sha256(data).hexdigest() == sha256:
         return data
     log.warning("%s does not have the SHA-256 %s; it is removed and downloaded again", path, sha256)
     with suppress(OSError):
@@ -116,26 +116,42 @@ def _cached(path: Path, sha256: str) -> bytes | None:
 
 
 def _downloaded(file: PublishedFile, others: tuple[PublishedFile, ...], searched: list[Path]) -> bytes:
-    """Download a file."""
+    """Download a file that is not cached."""
     from http.client import HTTPException
+
+    try:
+        data = download(file.address)
+    except (OSError, HTTPException) as error:
+        absent = [file, *(each for each in others if _found(each, searched) is None)]
+        raise OSError(_advice(absent, searched, error)) from error
+    found = hashlib.sha256(data).hexdigest()
+    if file.sha256 and found != file.sha256:
+        raise FormatError(
+            f"{file.address} gave {counted(len(data), 'byte')} with the SHA-256 {found}; it must be {file.sha256}: try "
+            "again, or look at what changes downloads on the way, such as a proxy"
+        )
+    return data
+
+
+def download(address: str) -> bytes:
+    """The content of an address.
+
+    Raises:
+        OSError, http.client.HTTPException: for an address that cannot be read.
+        FormatError: for more than `MAX_BYTES` bytes.
+
+    """
     from urllib.error import HTTPError
     from urllib.request import urlopen  # importing it takes as long as the rest of `import bpe`
 
     try:
-        with urlopen(file.address, timeout=TIMEOUT) as response:
+        with urlopen(address, timeout=TIMEOUT) as response:
             data: bytes = response.read(MAX_BYTES + 1)
-    except (OSError, HTTPException) as error:
-        if isinstance(error, HTTPError):
-            error.close()  # it is the response
-        absent = [file, *(each for each in others if _found(each, searched) is None)]
-        raise OSError(_advice(absent, searched, error)) from error
-    found = hashlib.sha256(data).hexdigest()
-    if found != file.sha256:
-        size = counted(len(data), "byte") if len(data) <= MAX_BYTES else f"more than {MAX_BYTES} bytes"
-        raise FormatError(
-            f"{file.address} gave {size} with the SHA-256 {found}; it must be {file.sha256}: try again, or look at "
-            "what changes downloads on the way, such as a proxy"
-        )
+    except HTTPError as error:
+        error.close()  # it is the response
+        raise
+    if len(data) > MAX_BYTES:
+        raise FormatError(f"{address} gave more than {MAX_BYTES} bytes; download it with another program")
     return data
 
 
@@ -145,7 +161,9 @@ def _advice(files: list[PublishedFile], searched: list[Path], error: Exception) 
     why = f"{first.address} cannot be downloaded ({type(error).__name__}: {error})"
 
     def named(start: str) -> str:
-        each = [f"{start}{cached_name(file.address)} (SHA-256 {file.sha256})" for file in files]
+        each = [
+            start + cached_name(file.address) + (f" (SHA-256 {file.sha256})" if file.sha256 else "") for file in files
+        ]
         return "".join(
             [each[0], *(f", and {file.address} as {name}" for file, name in zip(rest, each[1:], strict=True))]
         )
