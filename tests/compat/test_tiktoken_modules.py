@@ -123,3 +123,15 @@ def test_the_files_of_gpt2(tok, tmp_path, monkeypatch) -> None:
         assert load(*files, clobber_one_byte_tokens=True) == {**tok.vocab(), **swapped}
         with pytest.raises((ValueError, AssertionError)):
             load(*files)
+
+
+@pytest.mark.parametrize("number", [-1, 1 << 32])
+def test_ids_out_of_range_raise_the_same_error(number: int) -> None:
+    classes = [ours.Encoding]
+    if importlib.util.find_spec("tiktoken"):
+        classes.append(importlib.import_module("tiktoken").Encoding)
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    for made in classes:
+        for own, special in (({**ranks, b"ab": number}, {}), (ranks, {"<e>": number})):
+            with pytest.raises(OverflowError):
+                made("own", pat_str=".", mergeable_ranks=own, special_tokens=special)

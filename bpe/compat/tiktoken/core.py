@@ -110,6 +110,7 @@ class Encoding:
 
     Raises:
         TypeError, ValueError: for arguments that do not fit together, and a pattern that does not compile.
+        OverflowError: for an id that is not from 0 to 2**32 - 1.
 
     >>> ranks = {b"a": 0, b"b": 1, b"ab": 2}
     >>> enc = Encoding("tiny", pat_str=r"\\w+|\\W+", mergeable_ranks=ranks, special_tokens={"<e>": 3})
