@@ -35,6 +35,7 @@ from bpe.cli.manual import commands_of
 from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts
 from bpe.errors import counted
+from bpe.formats.saving import check_target
 from bpe.training.checkpoint import saved_state
 
 log = logging.getLogger("bpe.cli")
@@ -113,6 +114,7 @@ def _outputs(args: argparse.Namespace, read: list[Sources]) -> list[str]:
     inputs += [path for _, path in (*args.languages, *args.dev) if holds_counts(path)]
     for output in outputs:
         check_output(output, inputs)
+        check_target(output)
     for path in _checkpoint_files(args):
         check_output(path, [*inputs, *outputs], "--checkpoint")
     return outputs

@@ -3,7 +3,7 @@
 In come calls that were written for another library; out come its results, with its types, from a native `Tokenizer`.
 There is one module for each library, and none is imported by `import bpe`:
 
-- `tiktoken.py` the interface of tiktoken 0.14: `import bpe.compat.tiktoken as tiktoken`;
+- `tiktoken/` the interface of tiktoken 0.14: `import bpe.compat.tiktoken as tiktoken`;
 - `unstable.py` its `encode_with_unstable` and `_encode_bytes`, which ask what the last tokens may become;
 - `huggingface.py` `tokenizers` 0.23: `from bpe.compat.huggingface import Tokenizer`; a tokenizer.json is read by
   `document.py` into the `State` of `state.py`; `sequences.py` encodes and decodes, `processing.py` truncates and adds

@@ -179,6 +179,7 @@ class Tokenizer(TokenizerFields):
 
         Raises:
             ValueError: for an unknown strategy or direction, or a stride that `max_length` leaves no room for.
+            OverflowError: for a number below 0 or above 2**64 - 1.
 
         """
         if strategy not in STRATEGIES:
@@ -187,7 +188,7 @@ class Tokenizer(TokenizerFields):
             )
         if direction not in DIRECTIONS:
             raise ValueError(f"Unknown `direction`: `{direction}`. Use `left` or `right`")
-        most, shared = check_int("max_length", max_length, 0), check_int("stride", stride, 0)
+        most, shared = _unsigned("max_length", max_length), _unsigned("stride", stride)
         n_template = n_added(self._snapshot().rules.processor, pair=False)
         if shared > max(most - n_template, 0):
             raise ValueError(
@@ -230,14 +231,15 @@ class Tokenizer(TokenizerFields):
 
         Raises:
             ValueError: for an unknown direction.
+            OverflowError: for a number below 0, an id above 2**32 - 1 or another number above 2**64 - 1.
 
         """
         if direction not in DIRECTIONS:
             raise ValueError(f"Unknown `direction`: `{direction}`. Use `left` or `right`")
-        rule = PaddingRule(
-            direction, check_int("pad_id", pad_id, 0), pad_type_id, pad_token, length, pad_to_multiple_of
-        )
-        self._rules(padding=rule)
+        ids = _unsigned("pad_id", pad_id, 32), _unsigned("pad_type_id", pad_type_id, 32)
+        length = None if length is None else _unsigned("length", length)
+        multiple = None if pad_to_multiple_of is None else _unsigned("pad_to_multiple_of", pad_to_multiple_of)
+        self._rules(padding=PaddingRule(direction, *ids, pad_token, length, multiple))
 
     def no_padding(self) -> None:
         """Do not pad."""
@@ -491,13 +493,17 @@ class Tokenizer(TokenizerFields):
         """The id of a token, or None."""
         core = self._state.core
         found = core.added_ids.get(token)
-        return core.model.vocab.get(token) if found is None else found
+        if found is None:
+            found = core.model.vocab.get(token)
+            if found is None and not isinstance(token, str):
+                raise TypeError(f"token is {typed(token)}; it must be a str")
+        return found
 
     def id_to_token(self, id: int) -> str | None:  # noqa: A002
         """The token of an id, or None."""
         names = self._state.core.names
-        if id < 0:
-            raise OverflowError(f"id is {id}; it must be at least 0")
+        if not 0 <= id < 1 << 32:
+            raise OverflowError(f"id is {id}; it must be from 0 to 2**32 - 1")
         return names[id] if id < len(names) else None
 
     def with_added_ids(self, tokens: dict[int, Any]) -> Tokenizer:
@@ -713,3 +719,11 @@ def _encoded_inputs(state: State, rows: list[list[str | list[str]]], add_special
             encodings.append(Encoding.of([SequencePart(cast("Any", whole), 0, len(whole.ids))]))
         made.append(encoded(encodings, state.rules, add_special))
     return made
+
+
+def _unsigned(name: str, value: object, bits: int = 64) -> int:
+    """An argument that `tokenizers` takes as an unsigned number of so many bits."""
+    try:
+        return check_int(name, value, 0, (1 << bits) - 1)
+    except ValueError as error:
+        raise OverflowError(str(error)) from None

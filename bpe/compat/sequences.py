@@ -318,7 +318,7 @@ class Core:
             found: str = self.reference.normalizer.normalize_str(added.content)
             return found
         normalizer = native.spec.normalizer
-        return added.content if normalizer is None else normalizer(added.content)
+        return added.content if normalizer is None else normalizer.spelling(added.content)
 
     # Decoding ---------------------------------------------------------------------------------------------------------
 

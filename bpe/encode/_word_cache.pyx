@@ -58,13 +58,13 @@ cdef class SharedWordTable:
         words.longs = <Long*>allocated(calloc(lines, sizeof(Long) + KEPT), 3 * lines, b"words of cache_memory")
         words.lines = <WordLine*>self.block[n]
         words.spilled = <token_t*>(words.lines + lines)
-        words.spilled[0] = 0                               # its huge page is cleared now, not within an early text
         words.kept = <byte_t*>(words.longs + lines)
         words.n_spilled = 8                                # index 0 means no value
         words.max_spilled = lines * SPILLED // sizeof(token_t)
         if n:
             words.spilled = self.words.spilled
             words.n_spilled, words.max_spilled = words.max_spilled, 2 * words.max_spilled
+        words.spilled[0] = 0                               # its huge page is cleared now, not within an early text
         words.state = &self.state
         words.shift, words.longs_mask = 64 - self.size, lines - 1
         words.max_longs, words.max_kept = lines // 2, lines * KEPT

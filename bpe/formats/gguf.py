@@ -212,13 +212,20 @@ def _llama(values: dict[str, Any], tokens: list[str], types: list[int]) -> Token
     scores = _list(values, "scores", float)
     if len(scores) != len(tokens):
         raise FormatError(f"it has {len(scores)} items for {len(tokens)} tokens", where=f"{PREFIX}scores")
+    dummy = bool(values.get("add_space_prefix", True))
+    if dummy and sentencepiece.USER_DEFINED in types:  # sentencepiece puts a space before the text only
+        name = tokens[types.index(sentencepiece.USER_DEFINED)]
+        raise FormatError(
+            f"token {shown(name)} is user-defined, after which llama.cpp puts a space (add_space_prefix); this is not "
+            "supported: load the tokenizer.model or tokenizer.json that the file was made from"
+        )
     return sentencepiece.spec_of(
         sentencepiece.Model(
             pieces=tokens,
             scores=scores,
             types=types,
             byte_fallback=sentencepiece.BYTE in types,
-            dummy_prefix=bool(values.get("add_space_prefix", True)),
+            dummy_prefix=dummy,
             remove_spaces=False,
         )
     )

@@ -7,17 +7,19 @@ Not here: other vocabularies of merges and ids.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from bpe.errors import FormatError, shown, type_name
 from bpe.vocab.byte_letters import byte_alphabet, letter_bytes
 
 
-def read_ranks(merges: bytes, encoder: bytes) -> dict[bytes, int]:
+def read_ranks(merges: bytes, encoder: bytes, *, own_bytes: bool = False) -> dict[bytes, int]:
     r"""The ranks of GPT-2's tokens, without `<|endoftext|>`.
 
     Args:
         merges: the content of `vocab.bpe`: a line with the version, then the two parts of a token on each line.
         encoder: the content of `encoder.json`: token → id.
+        own_bytes: whether the ranks of single bytes are their ids, in any order, instead of GPT-2's.
 
     Raises:
         FormatError: for files of another format, and for two files that do not belong together.
@@ -49,13 +51,15 @@ def read_ranks(merges: bytes, encoder: bytes) -> dict[bytes, int]:
         ranks.setdefault(bytes(letters[letter] for letter in "".join(parts)), 256 + number - 2)
     if not isinstance(ids, dict):
         raise FormatError(f"it is {type_name(ids)}; it must map tokens to ids", path="encoder.json")
-    spelled: dict[bytes, object] = {}
+    spelled: dict[bytes, Any] = {}
     for token, number in ids.items():
         if token in ("<|endoftext|>", "<|startoftext|>"):
             continue
         if not letters.keys() >= set(token):
             raise FormatError(f"token {shown(token)} is not in GPT-2's letters", path="encoder.json")
         spelled[bytes(letters[letter] for letter in token)] = number
+    if own_bytes:
+        ranks.update((token, number) for token, number in spelled.items() if len(token) == 1)
     if spelled != ranks:
         raise FormatError("the ids of encoder.json are not the ranks of vocab.bpe; the files must belong together")
     return ranks

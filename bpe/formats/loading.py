@@ -182,12 +182,14 @@ def _detected(data: bytes, path: Path) -> str:
         return "vocab-merges"
     if head.startswith(clip.HEADER.encode()):
         return "clip"
-    if re.match(rb"#version: ?[\d.]+\r?\n", head):
-        if b"</w>" in data and name not in (vocab_merges.MERGES, "vocab.bpe"):
+    version = re.match(rb"#version: ?[\d.]+\r?\n", head) is not None
+    if version or subword_nmt.looks_like_pair(head):
+        marked = b"</w>" in data if version else subword_nmt.looks_like_old_codes(data)
+        if marked and name not in (vocab_merges.MERGES, "vocab.bpe"):
             return "subword-nmt"
         raise FormatError(
             "it is a list of merges, which can be of several formats; load GPT-2's merges.txt from a folder that has "
-            'its vocab.json too, and CLIP\'s list with format="clip"',
+            'its vocab.json too, CLIP\'s list with format="clip", and codes of subword-nmt with format="subword-nmt"',
             path=path,
         )
     if sentencepiece.looks_like_model(data):

@@ -15,7 +15,7 @@ from pathlib import Path
 from bpe.base.atomic_files import atomic_write
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError
-from bpe.formats import clip, huggingface, tiktoken
+from bpe.formats import clip, huggingface, tiktoken, tiktoken_folder
 from bpe.formats.huggingface.writing import check_name
 from bpe.formats.loading import NATIVE, Format, check_format
 from bpe.pretokenize.pretokenizer import Pretokenizer
@@ -23,6 +23,14 @@ from bpe.vocab.differences import Difference, differences, role_differences
 from bpe.vocab.reachability import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_names import bos_token, eos_token
+
+#: What file names end in → what such files are, and which formats may be written to them.
+_ENDINGS = (
+    (".gguf", "a GGUF file, a format that is only read", ()),
+    (".model", "a model of sentencepiece, a format that is only read, or a rank file", ("tiktoken",)),
+    (".tiktoken", "a rank file", ("tiktoken",)),
+    ("tekken.json", "Mistral's format", ("tekken",)),
+)
 
 log = logging.getLogger("bpe")
 
@@ -45,10 +53,9 @@ def save_spec(
         OSError: for a file that cannot be written.
 
     """
-    format_ = check_format(format_of(path) if format is None else format, written=True)
+    format_ = check_target(path, format)
     if format_.name == "huggingface":
         target = Path(path) / NATIVE if format is not None and Path(path).is_dir() else path
-        check_name(target)
         return _save_native(spec, target)
     assert format_.write is not None
     content = format_.write(spec)
@@ -67,6 +74,27 @@ def save_spec(
     else:
         _write_folder(content, Path(path))
     return lost
+
+
+def check_target(path: str | os.PathLike[str], format: str | None = None) -> Format:  # noqa: A002
+    """The format to write to a path; None stands for the one that its name stands for.
+
+    Raises:
+        ValueError: for a format that is not known or only read, and for a file name that belongs to another one.
+
+    """
+    format_ = check_format(format_of(path) if format is None else format, written=True)
+    name = Path(os.fspath(path)).name.lower()
+    for ending, kind, formats in _ENDINGS:
+        if name.endswith(ending) and format_.name not in formats and not Path(path).is_dir():
+            fix = f", or another format: {' or '.join(formats)}" if formats else ""
+            raise ValueError(
+                f"path is {os.fspath(path)!r}, the name of {kind}, but the format to write is {format_.name}, "
+                f"{format_.files}; give another name{fix}"
+            )
+    if format_.name == "huggingface" and not Path(path).is_dir():
+        check_name(path)
+    return format_
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
@@ -93,6 +121,12 @@ def _write_folder(content: Mapping[str, bytes], folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"path is {os.fspath(folder)!r}, a file; this format needs a folder for {', '.join(content)}")
     folder.mkdir(exist_ok=True)
+    ranks = tiktoken_folder.rank_file_of(list(content))
+    if ranks is not None and ranks != tiktoken_folder.rank_file_of(list({*content, *os.listdir(folder)})):
+        raise ValueError(
+            f"path is {os.fspath(folder)!r}, which has another rank file than {ranks}, and programs would load that; "
+            "name another folder, or remove the file"
+        )
     for name, data in content.items():
         with atomic_write(folder / name) as file:
             file.write(data)

@@ -24,8 +24,10 @@ from bpe.formats import huggingface
 from bpe.formats.json_fields import make_at
 from bpe.formats.protobuf import Value, fields, float_of
 from bpe.text import normalizers as n
-from bpe.text.pipeline_normalizers import CharacterMap, Prepend
+from bpe.text.pipeline_normalizers import CharacterMap, CharacterMapBeside, DummyPrefix, Prepend
+from bpe.vocab.added_tokens import ADDED
 from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.special_tokens import effective_flags
 from bpe.vocab.vocabulary import Vocabulary
 
 #: The character that stands for a space.
@@ -186,6 +188,9 @@ def spec_of(model: Model) -> TokenizerSpec:
     _check_characters(tokens)
     merges = _recovered(tokens, [model.scores[number] for number in order])
     special = {number: kind for number, kind in enumerate(model.types) if kind in (UNKNOWN, CONTROL, USER_DEFINED)}
+    for number, piece in enumerate(model.pieces):
+        if special.get(number) == USER_DEFINED and model.escape_spaces and " " in piece:
+            del special[number]  # normalized text has no space, so the piece is never found
     unk = next(model.pieces[number] for number, kind in special.items() if kind == UNKNOWN)
     value = {
         "added_tokens": [
@@ -210,8 +215,10 @@ def spec_of(model: Model) -> TokenizerSpec:
         },
     }
     spec = huggingface.read(json.dumps(value, ensure_ascii=False).encode())
+    normalizer = _normalizer(model)
+    flags = {model.pieces[number]: ADDED for number, kind in special.items() if kind == USER_DEFINED}
     roles = {role: piece for role, piece in model.roles.items() if piece in spec.special_tokens}
-    spec = replace(spec, normalizer=_normalizer(model), roles=roles)
+    spec = replace(spec, normalizer=normalizer, token_flags=effective_flags(flags, normalizer), roles=roles)
     return spec if merges is not None else _with_all_splits(spec, model, order)
 
 
@@ -235,10 +242,14 @@ def _check(model: Model) -> None:
     if UNUSED in model.types:
         name = model.pieces[model.types.index(UNUSED)]
         raise FormatError(f"piece {shown(name)} is unused; models with unused pieces are not supported")
-    if USER_DEFINED in model.types and (model.dummy_prefix or model.remove_spaces or model.charsmap):
-        name = model.pieces[model.types.index(USER_DEFINED)]
+    if model.remove_spaces and (changed := [piece for piece in _user_defined(model) if _loses_spaces(piece, model)]):
         raise FormatError(
-            f"piece {shown(name)} is user-defined, and the normalizer changes more than spaces; this is not supported"
+            f"piece {shown(changed[0])} is user-defined, and remove_extra_whitespaces removes spaces like its own; "
+            "this is not supported: train the model with remove_extra_whitespaces=False"
+        )
+    if model.charsmap and any("\0" in piece for piece in _user_defined(model)):
+        raise FormatError(
+            "a user-defined piece has the character U+0000, beside a character map; this is not supported"
         )
     listed = {f"<0x{byte:02X}>" for byte in range(256)}
     found = {piece for piece, kind in zip(model.pieces, model.types, strict=True) if kind == BYTE}
@@ -246,6 +257,16 @@ def _check(model: Model) -> None:
         raise FormatError(f"it has {counted(len(found), 'byte piece')}; they must be <0x00> to <0xFF>")
     if model.byte_fallback != bool(found):
         raise FormatError("byte_fallback and byte pieces go together; it has only one of them")
+
+
+def _user_defined(model: Model) -> list[str]:
+    return [piece for piece, kind in zip(model.pieces, model.types, strict=True) if kind == USER_DEFINED]
+
+
+def _loses_spaces(piece: str, model: Model) -> bool:
+    """Whether a piece has spaces that are removed from texts: around a text, and all but one of several."""
+    space = SPACE if model.escape_spaces else " "
+    return "  " in piece or piece.endswith(space) or (piece[0] == " " and not model.escape_spaces)
 
 
 def _decoders(model: Model, unk: str) -> list[dict[str, Any]]:
@@ -256,22 +277,28 @@ def _decoders(model: Model, unk: str) -> list[dict[str, Any]]:
     if model.byte_fallback:
         steps.append({"type": "ByteFallback"})
     steps.append({"type": "Fuse"})
-    if model.dummy_prefix or model.remove_spaces:
+    if model.escape_spaces and (model.dummy_prefix or model.remove_spaces):
         steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
     return steps
 
 
 def _normalizer(model: Model) -> n.Normalizer | None:
-    """What sentencepiece does to a text before it looks for pieces."""
+    """What sentencepiece does to a text before it looks for pieces. User-defined pieces stay as they are."""
     steps: list[n.Normalizer] = []
+    own = _user_defined(model)
     if model.charsmap:
-        charsmap = base64.b64encode(model.charsmap).decode()
-        steps.append(make_at("normalizer_spec.precompiled_charsmap", lambda: CharacterMap(charsmap)))
+        charsmap, kept = base64.b64encode(model.charsmap).decode(), "\0".join(own)
+        steps.append(
+            make_at(
+                "normalizer_spec.precompiled_charsmap",
+                lambda: CharacterMapBeside(charsmap, kept) if own else CharacterMap(charsmap),
+            )
+        )
     if model.remove_spaces:
         steps += [n.Replace(r"\A +", ""), n.Replace(" {2,}", " ")]
     space = SPACE if model.escape_spaces else " "
     if model.dummy_prefix:
-        steps.append(Prepend(space))
+        steps.append(DummyPrefix(space) if own else Prepend(space))
     if model.escape_spaces:
         steps.append(n.Replace(" ", SPACE))
     if model.remove_spaces:

@@ -28,6 +28,24 @@ Version = tuple[int, int]
 Token = tuple[str, bool]
 
 
+def looks_like_pair(data: bytes) -> bool:
+    """Whether a text begins with a line of two symbols, and not like JSON."""
+    return data[:1] not in (b"{", b"[") and re.match(rb"[^ \r\n]+ [^ \r\n]+ ?\r?\n", data) is not None
+
+
+def looks_like_old_codes(data: bytes) -> bool:
+    """Whether a file has only lines of two symbols, and the mark is the second one of a line, as in version 0.1.
+
+    In other lists of merges without a header, the mark is always a part of a symbol.
+    """
+    try:
+        lines = unpacked(data, None).rstrip(b"\n").split(b"\n")
+    except FormatError:
+        return False
+    pairs = [line.strip(b"\r ").split(b" ") for line in lines]
+    return all(len(pair) == 2 and all(pair) for pair in pairs) and any(pair[1] == MARK.encode() for pair in pairs)
+
+
 def parse(data: bytes, path: str | None = None, merges: int = -1) -> tuple[Version, list[tuple[str, str]]]:
     """(version, pairs in order, without repeated ones) of a file of codes.
 

@@ -23,7 +23,7 @@ from bpe.vocab.reachability import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary
 
-RANKS = "tiktoken.model"
+RANKS, QWEN_RANKS = "tiktoken.model", "qwen.tiktoken"
 
 _CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]"
@@ -91,9 +91,10 @@ def _read(data: bytes, name: str, config: dict[str, Any]) -> TokenizerSpec:
     else:
         pretokenizer = Pretokenizer("qwen2")
     spec = tiktoken.read(data, pretokenizer, special if pattern is not None else {}, name)
+    if not get(config, "", "ignore_merges", bool, True):
+        spec = replace(spec, ignore_merges=False, unreachable=None)
     if pattern is not None:
-        ignored = get(config, "", "ignore_merges", bool, True)
-        return spec if ignored else replace(spec, ignore_merges=False, unreachable=None)
+        return spec
     first = int(spec.vocabulary.limit)
     if kind == "QWenTokenizer":
         special = {**special, **{each: first + i for i, each in enumerate(QWEN_SPECIAL)}}
@@ -123,7 +124,7 @@ def _special(config: dict[str, Any]) -> dict[str, int]:
 
 
 def write(spec: TokenizerSpec) -> dict[str, bytes]:
-    """The two files of a folder: name → content.
+    """The two files of a folder: name → content. The tokenizer of Qwen 1 becomes a `QWenTokenizer`.
 
     Raises:
         ValueError: for a tokenizer that they cannot hold at all.
@@ -133,19 +134,32 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
         raise ValueError(
             "format tiktoken-folder cannot hold a tokenizer without a pretokenizer; save it as huggingface"
         )
-    config: dict[str, Any] = {
-        "tokenizer_class": "TikTokenTokenizer",
-        "pat_str": tiktoken.pattern_text(spec.pretokenizer),
-        "added_tokens_decoder": {
-            str(number): {
-                "content": name,
-                **dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False),
-                "special": True,
-            }
-            for name, number in sorted(spec.special_tokens.items(), key=lambda item: item[1])
-        },
-        **spec.roles,
-    }
+    config: dict[str, Any] = {"tokenizer_class": "QWenTokenizer"}
+    ranks = QWEN_RANKS
+    if not _is_qwen(spec):
+        ranks = RANKS
+        config = {
+            "tokenizer_class": "TikTokenTokenizer",
+            "pat_str": tiktoken.pattern_text(spec.pretokenizer),
+            "added_tokens_decoder": {
+                str(number): {
+                    "content": name,
+                    **dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False),
+                    "special": True,
+                }
+                for name, number in sorted(spec.special_tokens.items(), key=lambda item: item[1])
+            },
+        }
+    config |= spec.roles
     if not spec.ignore_merges and merging_suffices(spec, Engine):
         config["ignore_merges"] = False  # other programs, which do not know the field, give the same ids without it
-    return {RANKS: tiktoken.write(spec), CONFIG: (json.dumps(config, ensure_ascii=False, indent=2) + "\n").encode()}
+    return {ranks: tiktoken.write(spec), CONFIG: (json.dumps(config, ensure_ascii=False, indent=2) + "\n").encode()}
+
+
+def _is_qwen(spec: TokenizerSpec) -> bool:
+    """Whether a tokenizer has what the class `QWenTokenizer` stands for, and no other special tokens."""
+    first = len(list(spec.vocabulary.items(ORDINARY)))  # as its code counts
+    special = {name: first + i for i, name in enumerate(QWEN_SPECIAL)}
+    return (
+        dict(spec.special_tokens) == special and spec.normalizer == NFC() and spec.pretokenizer == Pretokenizer("qwen2")
+    )

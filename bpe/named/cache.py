@@ -30,10 +30,22 @@ log = logging.getLogger("bpe")
 
 
 def folders() -> list[Path]:
-    """The folders in which files are looked up, the one to write to first; none if the cache is off."""
+    """The folders in which files are looked up, the one to write to first; none if the cache is off.
+
+    Raises:
+        FileExistsError: if the variable names a file.
+
+    """
     for variable in VARIABLES:
-        if variable in os.environ:
-            return [Path(os.environ[variable])] if os.environ[variable] else []
+        value = os.environ.get(variable)
+        if value is None:
+            continue
+        if os.path.exists(value) and not os.path.isdir(value):
+            raise FileExistsError(
+                f"{variable} is {value!r}, a file; it must name a folder, which need not exist yet, or be empty to "
+                "turn the cache off"
+            )
+        return [Path(value)] if value else []
     import tempfile  # it takes 3 ms to import
 
     return [Path(tempfile.gettempdir()) / "data-gym-cache", _user_cache() / "tiktoken"]
@@ -60,27 +72,33 @@ def cached_name(address: str) -> str:
     return hashlib.sha1(address.encode(), usedforsecurity=False).hexdigest()
 
 
-def read(file: PublishedFile) -> bytes:
-    """The content of a published file, from the cache or else downloaded and cached.
+def read(file: PublishedFile, *others: PublishedFile) -> bytes:
+    """The content of a published file, from the cache or else downloaded and cached; any content if it has no SHA-256.
 
-    A cached file with another content is removed. A file that cannot be written to a folder that no variable names is
-    not cached, without an error.
+    If it cannot be downloaded, the error names those of the `others` too that are not cached. A cached file
+    with another content is removed. A file that cannot be written to a folder that no variable names is not cached,
+    without an error.
 
     Raises:
         OSError: for a file that is not cached and cannot be downloaded, and for a folder that a variable names and
-            that cannot be written to.
+            that is a file or cannot be written to.
         FormatError: for downloaded content with another SHA-256.
 
     """
     searched = folders()
-    for folder in searched:
-        data = _cached(folder / cached_name(file.address), file.sha256)
-        if data is not None:
-            return data
-    data = _downloaded(file, searched)
+    data = _found(file, searched)
+    if data is not None:
+        return data
+    data = _downloaded(file, others, searched)
     if searched:
         _keep(searched[0] / cached_name(file.address), data)
     return data
+
+
+def _found(file: PublishedFile, searched: list[Path]) -> bytes | None:
+    """The content of a file in the first folder that has it; None if it is not cached."""
+    contents = (_cached(folder / cached_name(file.address), file.sha256) for folder in searched)
+    return next((data for data in contents if data is not None), None)
 
 
 def _cached(path: Path, sha256: str) -> bytes | None:
@@ -89,7 +107,7 @@ def _cached(path: Path, sha256: str) -> bytes | None:
         data = path.read_bytes()
     except OSError:
         return None
-    if hashlib.sha256(data).hexdigest() == sha256:
+    if not sha256 or hashlib.sha256(data).hexdigest() == sha256:
         return data
     log.warning("%s does not have the SHA-256 %s; it is removed and downloaded again", path, sha256)
     with suppress(OSError):
@@ -97,41 +115,70 @@ def _cached(path: Path, sha256: str) -> bytes | None:
     return None
 
 
-def _downloaded(file: PublishedFile, searched: list[Path]) -> bytes:
-    """Download a file."""
+def _downloaded(file: PublishedFile, others: tuple[PublishedFile, ...], searched: list[Path]) -> bytes:
+    """Download a file that is not cached."""
     from http.client import HTTPException
-    from urllib.request import urlopen  # importing it takes as long as the rest of `import bpe`
 
     try:
-        with urlopen(file.address, timeout=TIMEOUT) as response:
-            data: bytes = response.read(MAX_BYTES + 1)
+        data = download(file.address)
     except (OSError, HTTPException) as error:
-        raise OSError(_advice(file, searched, error)) from error
+        absent = [file, *(each for each in others if _found(each, searched) is None)]
+        raise OSError(_advice(absent, searched, error)) from error
     found = hashlib.sha256(data).hexdigest()
-    if found != file.sha256:
-        size = counted(len(data), "byte") if len(data) <= MAX_BYTES else f"more than {MAX_BYTES} bytes"
+    if file.sha256 and found != file.sha256:
         raise FormatError(
-            f"{file.address} gave {size} with the SHA-256 {found}; it must be {file.sha256}: try again, or look at "
-            "what changes downloads on the way, such as a proxy"
+            f"{file.address} gave {counted(len(data), 'byte')} with the SHA-256 {found}; it must be {file.sha256}: try "
+            "again, or look at what changes downloads on the way, such as a proxy"
         )
     return data
 
 
-def _advice(file: PublishedFile, searched: list[Path], error: Exception) -> str:
-    """What to do where a file is not cached and cannot be downloaded."""
-    name = cached_name(file.address)
-    why = f"{file.address} cannot be downloaded ({type(error).__name__}: {error})"
+def download(address: str) -> bytes:
+    """The content of an address.
+
+    Raises:
+        OSError, http.client.HTTPException: for an address that cannot be read.
+        FormatError: for more than `MAX_BYTES` bytes.
+
+    """
+    from urllib.error import HTTPError
+    from urllib.request import urlopen  # importing it takes as long as the rest of `import bpe`
+
+    try:
+        with urlopen(address, timeout=TIMEOUT) as response:
+            data: bytes = response.read(MAX_BYTES + 1)
+    except HTTPError as error:
+        error.close()  # it is the response
+        raise
+    if len(data) > MAX_BYTES:
+        raise FormatError(f"{address} gave more than {MAX_BYTES} bytes; download it with another program")
+    return data
+
+
+def _advice(files: list[PublishedFile], searched: list[Path], error: Exception) -> str:
+    """What to do where files are not cached, and the first one cannot be downloaded."""
+    first, *rest = files
+    why = f"{first.address} cannot be downloaded ({type(error).__name__}: {error})"
+
+    def named(start: str) -> str:
+        each = [
+            start + cached_name(file.address) + (f" (SHA-256 {file.sha256})" if file.sha256 else "") for file in files
+        ]
+        return "".join(
+            [each[0], *(f", and {file.address} as {name}" for file, name in zip(rest, each[1:], strict=True))]
+        )
+
     if not searched:
         off = next(variable for variable in VARIABLES if variable in os.environ)
         return (
             f"{why}, and {off} is empty, which turns the cache off; where there is no network, set TIKTOKEN_CACHE_DIR "
-            f"to a folder that has this file under the name {name} (SHA-256 {file.sha256})"
+            f"to a folder that has this file as {named('')}"
         )
     looked = " and not in ".join(str(folder) for folder in searched)
+    them = ("them", "those names") if rest else ("it", "that name")
     return (
         f"{why}, and the file is not in {looked}; where there is a network, download it, and put it here as "
-        f"{searched[0] / name} (SHA-256 {file.sha256}), or set TIKTOKEN_CACHE_DIR to a folder that has it under that "
-        "name"
+        f"{named(f'{searched[0]}{os.sep}')}, or set TIKTOKEN_CACHE_DIR to a folder that has {them[0]} under {them[1]}"
     )
 
 

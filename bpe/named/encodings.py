@@ -134,7 +134,8 @@ def _published(name: str) -> NamedEncoding:
     """Build one of OpenAI's encodings."""
     encoding = ENCODINGS[name]
     pretokenizer = Pretokenizer(encoding.pattern)
-    contents = [cache.read(FILES[file]) for file in encoding.files]
+    files = [FILES[file] for file in encoding.files]
+    contents = [cache.read(file, *files[i + 1 :]) for i, file in enumerate(files)]
     if len(contents) == 2:
         spec = from_ranks(gpt2.read_ranks(*contents), pretokenizer, encoding.special_tokens)
     else:
@@ -169,10 +170,18 @@ def built(
 
     Raises:
         TypeError, ValueError: for arguments that do not fit together.
+        OverflowError: for an id that is not from 0 to 2**32 - 1.
 
     """
-    special: dict[str, Any] = checked_special(special_tokens)
-    tokenizer = Tokenizer.from_spec(from_ranks(mergeable_ranks, pattern_of(pat_str), special))
+    try:
+        special: dict[str, Any] = checked_special(special_tokens)
+        spec = from_ranks(mergeable_ranks, pattern_of(pat_str), special)
+    except ValueError as error:
+        numbers = (*mergeable_ranks.values(), *special_tokens.values())
+        if all(not isinstance(number, int) or 0 <= number < 1 << 32 for number in numbers):
+            raise
+        raise OverflowError(str(error)) from None
+    tokenizer = Tokenizer.from_spec(spec)
     largest = max(max(mergeable_ranks.values()), max(special.values(), default=0))
     check_size(name, explicit_n_vocab, len(mergeable_ranks) + len(special), largest)
     return NamedEncoding(name, tokenizer, pat_str, special_tokens, mergeable_ranks)

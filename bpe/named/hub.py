@@ -9,7 +9,9 @@ Not here: reading the files (`bpe/formats/loading.py`).
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from bpe.errors import shown, typed
 
 #: The formats in the order in which they are looked for: the format, the files that it must have, and others.
 SETS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
-    ("huggingface", ("tokenizer.json",), ()),
+    ("huggingface", ("tokenizer.json",), ("tokenizer_config.json", "special_tokens_map.json")),
     ("tekken", ("tekken.json",), ()),
     ("tiktoken-folder", ("tiktoken.model", "tokenizer_config.json"), ()),
     ("tiktoken-folder", ("qwen.tiktoken", "tokenizer_config.json"), ()),
@@ -60,14 +62,14 @@ def fetch(name: str, revision: str | None = None, *, token: str | bool | None = 
         raise ModuleNotFoundError(
             f"from_pretrained needs {error.name}: pip install 'bytepair[hub]'", name=error.name
         ) from None
-    reasons: list[Exception] = []
+    repository = _Repository(huggingface_hub, name, token)
+    missing: _NotCachedError | None = None
     commit = revision
     for format_, required, others in SETS:
-        local = bool(reasons)  # one file could not be downloaded, so the others are looked up in the cache only
         try:
             paths = []
             for file in required:
-                path = _file(huggingface_hub, name, file, commit, token, local)
+                path = repository.file(file, commit)
                 if path is None:
                     break
                 paths.append(path)
@@ -75,37 +77,79 @@ def fetch(name: str, revision: str | None = None, *, token: str | bool | None = 
             if len(paths) < len(required):
                 continue
             for file in others:
-                with suppress(_NotCachedError):
-                    _file(huggingface_hub, name, file, commit, token, local)
+                repository.other_file(file, commit)
         except _NotCachedError as error:
-            reasons.append(error)
+            missing = missing or error
             continue
         except HFValidationError as error:
             raise OSError(f"name is {shown(name)}, which is neither a folder nor a repository: {error}") from None
         except HfHubHTTPError as error:
             reason = " ".join(str(error).split())
             raise OSError(f"{name} cannot be loaded from the Hub ({type(error).__name__}: {reason})") from error
-        return (paths[0] if len(required) == 1 else paths[0].parent), format_
+        return (paths[0].parent if len(required) > 1 or others else paths[0]), format_
     looked = ", ".join(" and ".join(required) for _, required, _ in SETS)
-    if not reasons:
+    if missing is None:
         at = "" if revision is None else f" at revision {revision}"
         raise FileNotFoundError(f"{name}{at} has no tokenizer that is known; it must have {looked}")
-    raise OSError(_advice(huggingface_hub, name, revision, reasons[0]))
+    raise OSError(_advice(huggingface_hub, name, revision, missing))
 
 
-def _file(hub: Any, name: str, file: str, revision: str | None, token: str | bool | None, local: bool) -> Path | None:
-    """The path of a file in the cache, downloaded if necessary; None if the repository does not have it."""
-    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+@dataclass
+class _Repository:
+    """A repository, whose files are downloaded until the Hub cannot be reached, and then come from the cache only.
 
-    try:
-        return Path(hub.hf_hub_download(name, file, revision=revision, token=token, local_files_only=local))
-    except LocalEntryNotFoundError as error:
-        known = hub.try_to_load_from_cache(name, file, revision=revision)
-        if known is not None and not isinstance(known, str):
-            return None  # an earlier call found that the repository does not have it
-        raise _NotCachedError(" ".join(str(error.__cause__ or error).split())) from None
-    except EntryNotFoundError:
-        return None
+    huggingface_hub tries for 23 seconds to download a file that is not cached: so it must not try for each file.
+    """
+
+    hub: Any
+    name: str
+    token: str | bool | None
+    reachable: bool = True
+
+    def file(self, file: str, revision: str | None) -> Path | None:
+        """The path of a file in the cache, downloaded if necessary; None if the repository does not have it.
+
+        Raises:
+            _NotCachedError: for a file that is not cached, if it cannot be downloaded or an earlier one could not.
+
+        """
+        from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+        if self._is_known_absent(file, revision):
+            return None
+        try:
+            path = self.hub.hf_hub_download(
+                self.name, file, revision=revision, token=self.token, local_files_only=not self.reachable
+            )
+        except LocalEntryNotFoundError as error:
+            self.reachable = False
+            raise _NotCachedError(" ".join(str(error.__cause__ or error).split())) from None
+        except EntryNotFoundError:
+            return None
+        return Path(path)
+
+    def other_file(self, file: str, revision: str | None) -> None:
+        """Download a file that the tokenizer can do without, if the repository has it and the Hub answers at once."""
+        if self.reachable and self.hub.try_to_load_from_cache(self.name, file, revision=revision) is None:
+            try:
+                if not self.hub.file_exists(self.name, file, revision=revision, token=self.token):
+                    return
+            except Exception:  # noqa: BLE001  # as in _is_known_absent
+                self.reachable = False
+        with suppress(_NotCachedError):
+            self.file(file, revision)
+
+    def _is_known_absent(self, file: str, revision: str | None) -> bool:
+        """Whether an earlier call found that the repository does not have a file, and this is so still."""
+        known = self.hub.try_to_load_from_cache(self.name, file, revision=revision)
+        if known is None or isinstance(known, str):
+            return False
+        if self.reachable and re.fullmatch("[0-9a-f]{40}", revision or "") is None:  # a branch gets new commits
+            try:
+                return not self.hub.file_exists(self.name, file, revision=revision, token=self.token)
+            except Exception:  # noqa: BLE001  # those of the HTTP package that the installed huggingface_hub uses
+                self.reachable = False
+        return True
 
 
 def _advice(hub: Any, name: str, revision: str | None, reason: Exception) -> str:
@@ -113,7 +157,9 @@ def _advice(hub: Any, name: str, revision: str | None, reason: Exception) -> str
     cache = Path(hub.constants.HF_HUB_CACHE)
     folder = cache / f"models--{name.replace('/', '--')}"
     which = "" if revision is None else f" --revision {revision}"
-    offline = "HF_HUB_OFFLINE is set" if hub.constants.HF_HUB_OFFLINE else f"it cannot be downloaded ({reason})"
+    offline = f"{hub.constants.ENDPOINT} cannot be reached ({reason})"
+    if hub.constants.HF_HUB_OFFLINE:
+        offline = "HF_HUB_OFFLINE is set"
     return (
         f"{name} is not in the cache {cache}, and {offline}; where there is a network, run "
         f"`hf download {name} tokenizer.json{which}`, and copy the folder {folder.name} of that cache to "

@@ -46,6 +46,10 @@ class Normalizer:
         """The normalized text, with the span of the original text that each of its characters comes from."""
         return self._align(_checked(text))
 
+    def spelling(self, name: str) -> str:
+        """How the name of an added token is spelled where it is sought in normalized text."""
+        return self(name)
+
     def _normalize(self, text: str) -> str:
         raise NotImplementedError
 
@@ -402,6 +406,12 @@ class Sequence(Normalizer):
                     'Sequence(NFC(), "strip")'
                 )
         object.__setattr__(self, "normalizers", tuple(steps))
+
+    def spelling(self, name: str) -> str:
+        """The name through the steps."""
+        for one in self.normalizers:
+            name = one.spelling(name)
+        return name
 
     def _normalize(self, text: str) -> str:
         for one in self.normalizers:

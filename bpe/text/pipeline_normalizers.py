@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -35,8 +35,34 @@ _IDEOGRAPHS = re.compile(
 )
 
 
+class _Prefix(Normalizer):
+    """Puts the string of its only field before a text that is not empty."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not isinstance(value, str):
+                raise TypeError(f"{name} is {typed(value)}; it must be a str")
+            check_unicode(name, value)
+
+    @property
+    def _string(self) -> str:
+        found: str = next(iter(vars(self).values()))
+        return found
+
+    def _normalize(self, text: str) -> str:
+        return self._string + text if text else ""
+
+    def _align(self, text: str) -> Aligned:
+        return alignment.edited(text, [(0, 0, alignment.mapped_to(self._string, 0, 0))] if text else [])
+
+    def sources(self, text: str) -> tuple[str, NDArray[np.int64]]:
+        """The result, and the index of the character that each of its characters takes its span from."""
+        added = np.zeros(len(self._string), dtype=np.int64)
+        return self._normalize(text), np.concatenate((added, np.arange(len(text)))) if text else added[:0]
+
+
 @dataclass(frozen=True)
-class Prepend(Normalizer):
+class Prepend(_Prefix):
     """Put a string before a text that is not empty, as Llama 2 puts `▁`.
 
     >>> Prepend("▁")("a"), Prepend("▁")("")
@@ -45,21 +71,20 @@ class Prepend(Normalizer):
 
     prepend: str
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.prepend, str):
-            raise TypeError(f"prepend is {typed(self.prepend)}; it must be a str")
-        check_unicode("prepend", self.prepend)
 
-    def _normalize(self, text: str) -> str:
-        return self.prepend + text if text else ""
+@dataclass(frozen=True)
+class DummyPrefix(_Prefix):
+    """As `Prepend`, but added tokens are sought without the string, as sentencepiece seeks user-defined pieces.
 
-    def _align(self, text: str) -> Aligned:
-        return alignment.edited(text, [(0, 0, alignment.mapped_to(self.prepend, 0, 0))] if text else [])
+    >>> DummyPrefix("▁")("a<b>"), DummyPrefix("▁").spelling("<b>"), Prepend("▁").spelling("<b>")
+    ('▁a<b>', '<b>', '▁<b>')
+    """
 
-    def sources(self, text: str) -> tuple[str, NDArray[np.int64]]:
-        """The result, and the index of the character that each of its characters takes its span from."""
-        added = np.zeros(len(self.prepend), dtype=np.int64)
-        return self._normalize(text), np.concatenate((added, np.arange(len(text)))) if text else added[:0]
+    space: str
+
+    def spelling(self, name: str) -> str:
+        """The name."""
+        return name
 
 
 class _Filter(Normalizer):
@@ -345,9 +370,13 @@ class CharacterMap(Precompiled):
 
     def _pieces(self, text: str) -> Iterator[tuple[int, str, str | None]]:
         """(position, part of the text, its replacement or None)."""
-        position, known = 0, self._known
+        position, known, kept = 0, self._known, self._kept
         while position < len(text):
             char = text[position]
+            if char in kept and (piece := next((each for each in kept[char] if text.startswith(each, position)), "")):
+                yield position, piece, None
+                position += len(piece)
+                continue
             if char in known:  # no longer entry begins with it
                 yield position, char, known[char]
                 position += 1
@@ -378,6 +407,38 @@ class CharacterMap(Precompiled):
     def __repr__(self) -> str:
         return f"CharacterMap({shown(self.precompiled_charsmap, 40)})"
 
+    @property
+    def _kept(self) -> Mapping[str, list[str]]:
+        """The strings that stay unchanged, by their first character, the longest first."""
+        return {}
+
+
+@dataclass(frozen=True, repr=False)
+class CharacterMapBeside(CharacterMap):
+    """As `CharacterMap`, but some strings stay unchanged, as sentencepiece leaves user-defined pieces.
+
+    They are separated by U+0000. Where one begins, it is taken before any entry of the map.
+    """
+
+    pieces: str
+
+    @cached_property
+    def _kept(self) -> Mapping[str, list[str]]:
+        kept: dict[str, list[str]] = {}
+        for piece in sorted(filter(None, self.pieces.split("\0")), key=len, reverse=True):
+            kept.setdefault(piece[0], []).append(piece)
+        return kept
+
+    def spelling(self, name: str) -> str:
+        """The name."""
+        return name
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "pieces": self.pieces}
+
+    def __repr__(self) -> str:
+        return f"CharacterMapBeside({shown(self.precompiled_charsmap, 40)}, {shown(self.pieces, 40)})"
+
 
 def _offset(unit: int) -> int:
     """The offset of a unit of the trie, as sentencepiece's double array stores it."""
@@ -392,6 +453,28 @@ def _text_of(leaf: int, blob: bytes) -> str:
 
 
 REGISTRY.update(
-    (kind.__name__, kind) for kind in (Prepend, StripAccents, Nmt, BertNormalizer, ByteLevel, Precompiled, CharacterMap)
+    (kind.__name__, kind)
+    for kind in (
+        Prepend,
+        DummyPrefix,
+        StripAccents,
+        Nmt,
+        BertNormalizer,
+        ByteLevel,
+        Precompiled,
+        CharacterMap,
+        CharacterMapBeside,
+    )
 )
-__all__ = ["LETTERS", "BertNormalizer", "ByteLevel", "CharacterMap", "Nmt", "Precompiled", "Prepend", "StripAccents"]
+__all__ = [
+    "LETTERS",
+    "BertNormalizer",
+    "ByteLevel",
+    "CharacterMap",
+    "CharacterMapBeside",
+    "DummyPrefix",
+    "Nmt",
+    "Precompiled",
+    "Prepend",
+    "StripAccents",
+]

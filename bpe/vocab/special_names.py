@@ -37,7 +37,7 @@ def decoded_names(spec: TokenizerSpec) -> dict[int, str]:
         return {}
     found: dict[int, str] = {}
     for name, flags in spec.token_flags.items():
-        if "normalized" in flags and name in spec.special_tokens and (text := spec.normalizer(name)) != name:
+        if "normalized" in flags and name in spec.special_tokens and (text := spec.normalizer.spelling(name)) != name:
             found[spec.special_tokens[name]] = text
     return found
 

@@ -92,7 +92,7 @@ class SpecialTokens:
         self._late = frozenset(name for name, each in flags.items() if "normalized" in each)
         #: Name → its spelling in normalized text.
         late = self._late
-        self._spelled = dict(zip(late, late if normalizer is None else map(normalizer, late), strict=True))
+        self._spelled = dict(zip(late, late if normalizer is None else map(normalizer.spelling, late), strict=True))
         #: Whether a str contains a name if and only if its UTF-8 does. This can be false if a name has a character that
         #: encoding produces from surrogates: U+FFFD, or one above U+FFFF.
         names = "".join(self.ids)

@@ -37,6 +37,18 @@ def test_convert_takes_out_as_an_option_too(tokenizer_file, tmp_path, capsys):
     fails(capsys, ["convert", tokenizer_file], 2, "the following arguments are required: OUT")
 
 
+def test_names_of_other_formats_are_refused_before_any_work(tokenizer_file, tmp_path, capsys):
+    out = str(tmp_path / "x.gguf")
+    message = (
+        "error: path is .*x.gguf', the name of a GGUF file, a format that is only read, but the format to write is"
+    )
+    fails(capsys, ["convert", tokenizer_file, out], 1, message)
+    assert main(["convert", tokenizer_file, out.replace("gguf", "model"), "--to", "tiktoken", "--lossy"]) == 0
+    capsys.readouterr()
+    (tmp_path / "corpus.txt").write_bytes(b"\xff")  # it would be refused, if it were read first
+    fails(capsys, ["train", str(tmp_path / "corpus.txt"), "-o", out, "--vocab-size", "300"], 1, message)
+
+
 def test_convert_lists_losses(tokenizer_file, tmp_path, capsys):
     ranks = str(tmp_path / "x.tiktoken")
     message = "error: format tiktoken does not keep special_tokens: .*; pretokenizer: .*; save it as huggingface"

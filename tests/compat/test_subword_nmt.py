@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import random
 from collections import Counter
@@ -11,6 +12,7 @@ from peers import Peer
 
 import bpe
 from bpe.compat.subword_nmt import BPE, read_vocabulary
+from bpe.formats import subword_nmt
 from bpe.formats.subword_nmt import WORDS
 
 apply_bpe = Peer("subword_nmt.apply_bpe")
@@ -34,6 +36,28 @@ def old_codes() -> str:
     )
     texts = [tok.token_bytes(number).decode() for number in range(tok.n_vocab)]
     return "".join(f"{texts[left]} {texts[right]}\n" for left, right in tok.merges.tolist())
+
+
+def test_codes_without_a_header_are_recognized(tmp_path):
+    codes = old_codes()
+    assert "#" not in codes
+    assert " </w>\n" in codes
+    path = tmp_path / "codes"
+    wanted = bpe.Tokenizer.from_spec(subword_nmt.read(codes.encode()))
+    for data in (codes.encode(), gzip.compress(codes.encode()), codes.replace("\n", "\r\n").encode()):
+        path.write_bytes(data)
+        assert bpe.Tokenizer.load(path) == wanted
+    (tmp_path / "merges.txt").write_text(codes)
+    path.write_text("e r</w>\nl o\n")  # version 0.2 without its header, or 0.1 without the merge of r and the mark
+    for unclear in (path, tmp_path / "merges.txt"):
+        with pytest.raises(bpe.FormatError, match='and codes of subword-nmt with format="subword-nmt"'):
+            bpe.Tokenizer.load(unclear)
+    path.write_text(f"{codes}l o w\n")
+    with pytest.raises(bpe.FormatError, match="it is a list of merges"):
+        bpe.Tokenizer.load(path)
+    path.write_text('{"version": "1.0"}\n')
+    with pytest.raises(bpe.FormatError, match="model"):
+        bpe.Tokenizer.load(path)
 
 
 @pytest.mark.parametrize("version", ["0.1", "0.2"])

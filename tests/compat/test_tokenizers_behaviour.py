@@ -380,3 +380,26 @@ def test_training(lib: SimpleNamespace, tmp_path: Path) -> None:
     assert made[0] == made[1] == made[2]
     with pytest.raises(Exception, match="UnigramTrainer can only train a Unigram"):
         lib.Tokenizer(theirs.models.BPE()).train([], theirs.trainers.UnigramTrainer(show_progress=False))
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "error"),
+    [
+        ("token_to_id", {"token": 1}, TypeError),
+        ("token_to_id", {"token": None}, TypeError),
+        ("id_to_token", {"id": "a"}, TypeError),
+        ("id_to_token", {"id": -1}, OverflowError),
+        ("id_to_token", {"id": 1 << 32}, OverflowError),
+        ("enable_truncation", {"max_length": -1}, OverflowError),
+        ("enable_truncation", {"max_length": 1 << 64}, OverflowError),
+        ("enable_truncation", {"max_length": 3, "stride": -1}, OverflowError),
+        ("enable_truncation", {"max_length": 1.0}, TypeError),
+        ("enable_padding", {"length": -1}, OverflowError),
+        ("enable_padding", {"pad_to_multiple_of": -1}, OverflowError),
+        ("enable_padding", {"pad_id": -1}, OverflowError),
+        ("enable_padding", {"pad_type_id": 1 << 32}, OverflowError),
+    ],
+)
+def test_arguments_out_of_range_raise_the_same_error(lib, method, arguments, error):
+    with pytest.raises(error):
+        getattr(of_words(lib), method)(**arguments)

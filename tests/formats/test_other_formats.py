@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from peers import Peer
 
 import bpe
 from bpe.formats.loading import FORMATS, folder_format
-from bpe.formats.tiktoken_folder import KIMI, KIMI_SPECIAL
+from bpe.formats.tiktoken_folder import KIMI, KIMI_SPECIAL, QWEN_SPECIAL
 
 tiktoken = Peer("tiktoken")
 
@@ -162,6 +163,26 @@ def test_the_pattern_of_kimi(trained, tmp_path):
         bpe.Tokenizer.load(tmp_path / "kimi")
 
 
+@pytest.mark.parametrize("ignore_merges", [False, True])
+def test_a_tokenizer_of_qwen_1_is_written_as_one(ignore_merges, tmp_path):
+    own = bpe.train(texts=TEXTS * 4, vocab_size=300, normalizer="nfc", pretokenizer="qwen2")
+    own = bpe.Tokenizer.from_spec(replace(own.spec, ignore_merges=ignore_merges))
+    tok = own.with_tokens(special=QWEN_SPECIAL)
+    tok.save(tmp_path / "qwen", format="tiktoken-folder")
+    tok.save(tmp_path / "qwen", format="tiktoken-folder")
+    assert sorted(os.listdir(tmp_path / "qwen")) == ["qwen.tiktoken", "tokenizer_config.json"]
+    assert '"QWenTokenizer"' in (tmp_path / "qwen" / "tokenizer_config.json").read_text()
+    assert bpe.Tokenizer.load(tmp_path / "qwen").fingerprint == tok.fingerprint
+    bpe.convert(tmp_path / "qwen", tmp_path / "again", to_format="tiktoken-folder")
+    assert bpe.Tokenizer.load(tmp_path / "again" / "qwen.tiktoken") == tok
+    for other in (tok.with_tokens(special=["<|own|>"]), own):
+        with pytest.raises(ValueError, match="format tiktoken-folder does not keep normalizer: "):
+            other.save(tmp_path / "other", format="tiktoken-folder")
+    (tmp_path / "qwen" / "qwen.tiktoken").rename(tmp_path / "qwen" / "tiktoken.model")
+    with pytest.raises(ValueError, match=r"which has another rank file than qwen\.tiktoken, and programs would load"):
+        tok.save(tmp_path / "qwen", format="tiktoken-folder")
+
+
 def test_a_folder_as_transformers_4_writes_it(trained, tmp_path):
     trained.save(tmp_path / "f", format="vocab-merges")
     vocab = json.loads((tmp_path / "f" / "vocab.json").read_bytes())
@@ -278,6 +299,28 @@ def test_what_a_format_cannot_hold_is_an_error(trained, tmp_path):
     (tmp_path / "merges.txt").write_bytes(b"#version: 0.2\nl o\n")
     with pytest.raises(bpe.FormatError, match=r"merges.txt: it is a list of merges, which can be of several formats"):
         bpe.Tokenizer.load(tmp_path / "merges.txt")
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "message"),
+    [
+        ("x.gguf", None, "the name of a GGUF file, a format that is only read, but the format to write is huggingface"),
+        ("x.GGUF", "tiktoken", "the format to write is tiktoken, a rank file, .tiktoken; give another name$"),
+        ("x.model", None, "is only read, or a rank file, but .* give another name, or another format: tiktoken$"),
+        ("x.model", "tiktoken-folder", "is only read, or a rank file, but the format to write is tiktoken-folder"),
+        ("x.tiktoken", "huggingface", "the name of a rank file, but the format to write is huggingface, a tokenizer"),
+        ("tekken.json", "huggingface", "the name of Mistral's format, but .* or another format: tekken$"),
+    ],
+)
+def test_names_of_other_formats_are_refused(name, form, message, trained, tmp_path):
+    trained.save(tmp_path / "t.json")
+    with pytest.raises(ValueError, match=message):
+        trained.save(tmp_path / name, format=form)
+    with pytest.raises(ValueError, match=message):
+        bpe.convert(tmp_path / "t.json", tmp_path / name, to_format=form, lossy=True)
+    assert os.listdir(tmp_path) == ["t.json"]
+    trained.save(tmp_path / "tiktoken.model", format="tiktoken", lossy=True)
+    assert (tmp_path / "tiktoken.model").read_bytes().startswith(b"IQ==")
 
 
 def test_files_of_a_folder_are_chosen_by_name(trained, tmp_path, caplog):

@@ -104,7 +104,16 @@ def test_user_defined_pieces_are_found_first():
         (usual_pieces([], "lo"), {}, "byte_fallback and byte pieces go together"),
         (usual_pieces([], "lo")[:100], {"byte_fallback": True}, "it has 97 byte pieces; they must be"),
         ([*usual_pieces([], "lo", bytes_too=False), ("x", 0.0, UNUSED)], {}, "piece 'x' is unused; models with"),
-        ([*usual_pieces([], "lo", bytes_too=False), ("x", 0.0, USER_DEFINED)], {}, "piece 'x' is user-defined, and"),
+        (
+            [*usual_pieces([], "lo", bytes_too=False), ("x" + SPACE, 0.0, USER_DEFINED)],
+            {},
+            "piece 'x\u2581' is user-defined, and remove_extra_whitespaces removes spaces like its own",
+        ),
+        (
+            [*usual_pieces([], "lo", bytes_too=False), ("x\0", 0.0, USER_DEFINED)],
+            {"charsmap": b"\x04\0\0\0\0\0\0\0"},
+            r"a user-defined piece has the character U\+0000",
+        ),
         ([("<unk>", float("nan"), 2)], {}, "is not a valid piece"),
         (usual_pieces(["a" * 1025], "a", bytes_too=False), {}, "has 1025 characters; a piece has at most 1024"),
     ],
@@ -168,6 +177,68 @@ def test_the_unknown_piece_is_decoded_as_by_the_wheel(options, tmp_path):
     assert tok.decode([5, 0]) == peer.decode([5, 0])
 
 
+@pytest.mark.parametrize("rules", ["identity", "nmt_nfkc"])
+@pytest.mark.parametrize("dummy", [True, False])
+@pytest.mark.parametrize("remove", [True, False])
+@pytest.mark.parametrize("user", [["<b>"], ["a b", "<b>"], ["ﬁ", "e", "a", "<b"], [SPACE + "<b>", "e\u0301"]])
+def test_user_defined_pieces_are_those_of_the_wheel(rules, dummy, remove, user, tmp_path):
+    spm = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed")
+    out = BytesIO()
+    spm.SentencePieceTrainer.train(
+        sentence_iterator=iter(["low lower lowest newer wide a b est", "한국어 naïve café 12"] * 9),
+        model_writer=out,
+        model_type="bpe",
+        vocab_size=340,
+        hard_vocab_limit=False,
+        byte_fallback=True,
+        normalization_rule_name=rules,
+        add_dummy_prefix=dummy,
+        remove_extra_whitespaces=remove,
+        user_defined_symbols=user,
+        minloglevel=2,
+    )
+    peer = spm.SentencePieceProcessor(model_proto=out.getvalue())
+    tok = bpe.Tokenizer.from_spec(sentencepiece.read(out.getvalue()))
+    tok.save(tmp_path / "t.json")
+    assert bpe.Tokenizer.load(tmp_path / "t.json") == tok
+    for text in [
+        *TEXTS,
+        *("<b>", " <b> low", "a b", "a  b a b", "<b><b>  <b>", "ﬁ<b>ﬁ Ⅷ", "<b>\u0338 e\u0301", "e\u0301<b\u0338>"),
+        "naïve a b 한국어 <b>カフェ\n12",
+    ]:
+        ids = peer.encode(text)
+        assert tok.encode(text).tolist() == ids, text
+        assert tok.encode_with_offsets(text)[0].tolist() == ids, text
+        assert [number for part in tok.encode_stream(list(text)) for number in part] == ids, text
+        assert SPACE in text or tok.decode(ids) == peer.decode(ids), text
+
+
+def test_tokenizers_refuses_what_it_would_encode_differently(tmp_path):
+    tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    pieces = [*usual_pieces(MERGED, CHARS), ("<b>", 0.0, USER_DEFINED)]
+    for charsmap in (b"", b"\x04\0\0\0\0\0\0\0"):
+        for dummy in (True, False):
+            tok = tokenizer(pieces, byte_fallback=True, dummy=dummy, remove=False, charsmap=charsmap)
+            tok.save(tmp_path / "t.json")
+            assert bpe.Tokenizer.load(tmp_path / "t.json") == tok
+            if dummy or charsmap:
+                with pytest.raises(Exception, match="data did not match"):
+                    tokenizers.Tokenizer.from_file(str(tmp_path / "t.json"))
+            else:
+                theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "t.json"))
+                assert theirs.encode("low <b> low").ids == tok.encode("low <b> low").tolist()
+
+
+def test_spaces_that_are_not_escaped_are_decoded_as_by_the_wheel():
+    spm = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed")
+    data = model_proto(usual_pieces([" l", " lo"], " low", bytes_too=False), escape=False)
+    peer, tok = spm.SentencePieceProcessor(model_proto=data), bpe.Tokenizer.from_spec(sentencepiece.read(data))
+    for text in ("low low", " lo  w"):
+        ids = peer.encode(text)
+        assert tok.encode(text).tolist() == ids
+        assert tok.decode(ids) == peer.decode(ids)
+
+
 def test_a_surface_that_is_not_utf8_is_refused():
     data = model_proto(usual_pieces(MERGED, CHARS)) + bytes([2 << 3 | 2, 5, 0xE2, 0x02, 0x02, 0xC3, 0x28])
     with pytest.raises(bpe.FormatError, match=r"trainer_spec\.unk_surface: its text is not UTF-8"):
@@ -221,6 +292,13 @@ def test_gguf_of_a_sentencepiece_model():
         return gguf.read(gguf_file({f"tokenizer.ggml.{key}": value for key, value in both.items()}, version=2))
 
     assert bpe.Tokenizer.from_spec(read({})) == tokenizer(pieces, byte_fallback=True, remove=False)
+    for prefix in (True, False):
+        own = {"tokens": [*texts, "<b>"], "scores": [*scores, 0.0], "token_type": [*types, USER_DEFINED]}
+        if prefix:
+            with pytest.raises(bpe.FormatError, match=r"'<b>' is user-defined, after which llama\.cpp puts a space"):
+                read(own)
+        else:
+            assert bpe.Tokenizer.from_spec(read({**own, "add_space_prefix": False})).encode("<b>").tolist() == [282]
     for change in ({"scores": [float("nan"), *scores[1:]]}, {"token_type": [99, *types[1:]]}):
         with pytest.raises(bpe.FormatError, match=r"piece 0: '<unk>' of type .* is not a valid piece"):
             read(change)

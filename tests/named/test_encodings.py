@@ -208,6 +208,44 @@ def test_offline_the_error_says_which_file_to_put_where(server, folder, publishe
     assert bpe.get_encoding("cl100k_base").n_vocab == 100277
 
 
+def test_offline_the_error_names_both_files_of_gpt2(server, folder, registry, monkeypatch) -> None:
+    files = []
+    for name in ("vocab.bpe", "encoder.json"):
+        file = PublishedFile(f"{server.address}/{name}", hashlib.sha256(name.encode()).hexdigest())
+        monkeypatch.setitem(FILES, name, file)
+        files.append(file)
+    with pytest.raises(OSError, match="HTTP Error 404") as caught:
+        bpe.get_encoding("gpt2")
+    first, second = (f"{cached_in(folder, file)} (SHA-256 {file.sha256})" for file in files)
+    end = f"and put it here as {first}, and {files[1].address} as {second}, or set TIKTOKEN_CACHE_DIR to a folder that "
+    assert str(caught.value).endswith(f"{end}has them under those names")
+    folder.mkdir()
+    cached_in(folder, files[1]).write_bytes(b"encoder.json")
+    with pytest.raises(OSError, match=r"vocab\.bpe cannot be downloaded") as caught:
+        bpe.get_encoding("gpt2")
+    assert str(caught.value).endswith(
+        f"and put it here as {first}, or set TIKTOKEN_CACHE_DIR to a folder that has it under that name"
+    )
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
+    with pytest.raises(
+        OSError, match=r"is empty, which turns the cache off; .* as [0-9a-f]{40} .*, and http.* as [0-9a-f]{40}"
+    ):
+        bpe.get_encoding("gpt2")
+
+
+@pytest.mark.parametrize("variable", cache.VARIABLES)
+def test_a_variable_that_names_a_file_is_an_error(server, tmp_path, monkeypatch, published, variable) -> None:
+    for each in cache.VARIABLES:
+        monkeypatch.delenv(each, raising=False)
+    (tmp_path / "file").write_bytes(b"x")
+    monkeypatch.setenv(variable, str(tmp_path / "file"))
+    with pytest.raises(
+        FileExistsError, match=rf"^{variable} is '.*file', a file; it must name a folder, which need not"
+    ):
+        bpe.get_encoding("cl100k_base")
+    assert server.asked == []  # tiktoken downloads the file first, and then raises FileExistsError
+
+
 def test_a_download_with_another_content_is_neither_used_nor_cached(server, folder, published) -> None:
     server.contents["/cl100k_base.tiktoken"] += b"IQ== 9\n"
     with pytest.raises(bpe.FormatError, match=f"it must be {published.sha256}: try again"):

@@ -123,6 +123,17 @@ load("org/kimi")"""
     assert lines[5] == tok.fingerprint
 
 
+def test_roles_come_from_the_configuration(hub, tmp_path):
+    tok = bpe.train(texts=TEXTS, vocab_size=262, special_tokens=["<|endoftext|>", "<|im_end|>"])
+    (tmp_path / "chat").mkdir()
+    tok.save(tmp_path / "chat" / "tokenizer.json")
+    (tmp_path / "chat" / "tokenizer_config.json").write_text('{"eos_token": "<|im_end|>"}')
+    hub.add("org/chat", tmp_path / "chat")
+    calls = 'tok = bpe.Tokenizer.from_pretrained("org/chat")\nprint(tok.fingerprint, tok.eos_token)'
+    for environment in ({}, {"HF_HUB_OFFLINE": "1"}):
+        assert run(hub, tmp_path / "home", calls, **environment) == [f"{tok.fingerprint} <|im_end|>"]
+
+
 def test_the_interface_of_tokenizers_reads_a_revision(hub, tmp_path):
     for number, commit in enumerate(COMMITS[name] for name in ("main", "v1")):
         (tmp_path / commit).mkdir()
@@ -135,6 +146,44 @@ print(Tokenizer.from_pretrained("org/native").get_vocab_size())
 print(Tokenizer.from_pretrained("org/native", revision="v1").get_vocab_size())
 """
     assert run(hub, tmp_path / "home", calls) == ["261", "262"]
+
+
+def test_one_file_is_tried_at_a_hub_that_cannot_be_reached(hub, tmp_path):
+    tok = bpe.train(texts=TEXTS, vocab_size=262, special_tokens=["<|endoftext|>"])
+    (tmp_path / "pair").mkdir()
+    tok.save(tmp_path / "pair", format="vocab-merges")
+    hub.add("org/pair", tmp_path / "pair")
+    home, closed = tmp_path / "home", "http://127.0.0.1:9"
+    assert run(hub, home, 'load("org/pair")') == [tok.fingerprint]
+    calls = """
+import time
+waits = []
+time.sleep = waits.append  # huggingface_hub waits between its attempts to download a file
+load("org/absent")
+print(len(waits))
+load("org/pair")
+load("org/native")  # which has no configuration
+print(len(waits))
+"""
+    (tmp_path / "native").mkdir()
+    tok.save(tmp_path / "native" / "tokenizer.json")
+    hub.add("org/native", tmp_path / "native")
+    assert run(hub, home, 'load("org/native")') == [tok.fingerprint]
+    lines = run(hub, home, calls, HF_ENDPOINT=closed)
+    assert f" and {closed} cannot be reached ([Errno" in lines[0]
+    assert "Connection refused); where there is a network, run `hf download org/absent tokenizer.json`" in lines[0]
+    assert f"copy the folder models--org--absent of that cache to {home / 'hub' / 'models--org--absent'}" in lines[0]
+    assert int(lines[1]) <= 5  # those of one name
+    assert lines[2:] == [
+        tok.fingerprint,
+        tok.fingerprint,
+        lines[1],
+    ]  # the first call found which files the repository does not have
+    (tmp_path / "later").mkdir()
+    other = bpe.train(texts=TEXTS, vocab_size=261)
+    other.save(tmp_path / "later" / "tokenizer.json")
+    hub.add("org/pair", tmp_path / "later")
+    assert run(hub, home, 'load("org/pair")') == [other.fingerprint]
 
 
 def test_what_cannot_be_loaded_is_an_error(hub, tmp_path):

@@ -8,13 +8,13 @@ tokenizers are saved in the same schema with types that `tokenizers` rejects:
   are in added_tokens, that of the unknown token in unk_id.
 - model `bpe.BoundlessBPE`: the same; the merges after the first `word_merges` join pretokens of one token each;
 - model `bpe.PickyBPE`: the same without `merges`; `events` lists merges and deletions of tokens in order;
-- normalizers `bpe.UnescapeHTML`, `bpe.FixText`, `bpe.Lowercase` (final sigma), `bpe.Replace` and `bpe.CharacterMap`;
+- normalizers `bpe.UnescapeHTML`, `bpe.FixText`, `bpe.Lowercase` (final sigma), `bpe.Replace`, and those that only
+  sentencepiece's models have, `bpe.CharacterMap`, `bpe.CharacterMapBeside` and `bpe.DummyPrefix`;
 - pre_tokenizer `bpe.Regex`: a pattern of the `regex` package that may mean something else to Oniguruma, the engine of
   `tokenizers` (see `bpe/text/oniguruma.py`), or one with a prefix space. `bpe.Replace` holds such a pattern, too.
 
 For an unknown type, `tokenizers` guesses it from the fields: `bpe.Strip` with Strip's fields would load as Strip.
-The reader accepts these files and those that `tokenizers` writes for a byte-level or character-level BPE. It rejects
-anything unknown that could change ids; it ignores fields that affect only offsets (trim_offsets).
+The reader rejects anything unknown that could change ids, and ignores fields that affect only offsets (trim_offsets).
 
 A named pretokenizer is saved with `unicode_version` in the outermost object of pre_tokenizer; `tokenizers` ignores it
 there. A file with another version than this release's is rejected; one without it, by other programs, is accepted.

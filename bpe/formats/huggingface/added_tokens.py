@@ -50,7 +50,7 @@ def read_added_tokens(
     flags = effective_flags(found[1], normalizer)
     if normalizer is not None:
         for name, own in flags.items():
-            if "normalized" in own and not normalizer(name):
+            if "normalized" in own and not normalizer.spelling(name):
                 rule = "tokenizers splits every text at the empty string, which is what this name is normalized to"
                 refuse("added_tokens", name, rule, 'remove the token, or set "normalized" to false')
     return AddedTokens(found[0], flags, keep_ids)

@@ -35,12 +35,22 @@ def read_normalizer(value: object, where: str, depth: int = 0) -> n.Normalizer:
         return _read_replace(as_object(value, where, ("type", "pattern", "content")), where)
     if kind in _FIELDS:
         return _read_fields(value, kind, where)
-    if kind in ("bpe.UnescapeHTML", "bpe.FixText", "bpe.Lowercase", "bpe.Replace", "bpe.CharacterMap"):
+    if kind in _OWN:
         return make_at(where, lambda: n.from_json({**value, "type": kind.removeprefix("bpe.")}))
     known = f"Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, Replace, {', '.join(_FIELDS)}"
     raise FormatError(f"a normalizer of type {kind!r} is not known; {LATER}. Known are {known}", where=where)
 
 
+#: Types that `tokenizers` refuses.
+_OWN = (
+    "bpe.UnescapeHTML",
+    "bpe.FixText",
+    "bpe.Lowercase",
+    "bpe.Replace",
+    "bpe.CharacterMap",
+    "bpe.CharacterMapBeside",
+    "bpe.DummyPrefix",
+)
 #: The fields of the other normalizers: name → type.
 _FIELDS: dict[str, dict[str, type]] = {
     "BertNormalizer": {"clean_text": bool, "handle_chinese_chars": bool, "strip_accents": bool, "lowercase": bool},

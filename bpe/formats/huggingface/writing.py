@@ -74,9 +74,7 @@ def write(spec: TokenizerSpec, *, facts: bool = False) -> bytes:
 def check_name(path: str | os.PathLike[str]) -> None:
     """Raise ValueError for a file name that belongs to another format."""
     name = Path(os.fspath(path)).name.lower()
-    if name.endswith(".tiktoken"):
-        kind, instead = "a rank file", "name it .json"
-    elif name in ("vocab.json", "merges.txt"):
+    if name in ("vocab.json", "merges.txt"):
         kind, instead = "half of GPT-2's pair of files", "name it tokenizer.json"
     elif name.endswith((".gz", ".bz2", ".xz", ".zst", ".zip")):
         kind, instead = "a compressed file", "name it .json and compress it afterwards"

@@ -1,8 +1,8 @@
-"""The interface of tiktoken 0.14, on a native `Tokenizer`: `import bpe.compat.tiktoken as tiktoken`.
+"""`tiktoken.core`: the class `Encoding`, and the encodings by name.
 
-Names, arguments, defaults, results (lists of int) and errors are tiktoken's, and so are the ids. Where tiktoken fails
-an assertion or aborts with a panic (`explicit_n_vocab`, equal ranks, a byte without a rank), there is a ValueError or a
-TypeError. Not here: the registry and the cache of files (`bpe/named`), `encode_with_unstable` (`unstable.py`).
+Where tiktoken fails an assertion or aborts with a panic (`explicit_n_vocab`, equal ranks, a byte without a rank), there
+is a ValueError or a TypeError. Not here: the registry and the cache of files (`bpe/named`), `encode_with_unstable`
+(`bpe/compat/unstable.py`).
 
 tiktoken leaves one thing to the order of a hash table: which of two special tokens is found where both begin at the
 same character. Here it is the longer one.
@@ -33,7 +33,14 @@ from bpe.named.encodings import NamedEncoding, encoding_name_for_model, list_enc
 from bpe.tokenizer import Tokenizer, decoder_of, engine_of
 from bpe.vocab.vocabulary import ORDINARY
 
-__all__ = ["Encoding", "encoding_for_model", "encoding_name_for_model", "get_encoding", "list_encoding_names"]
+__all__ = [
+    "ENCODINGS",
+    "Encoding",
+    "encoding_for_model",
+    "encoding_name_for_model",
+    "get_encoding",
+    "list_encoding_names",
+]
 
 Special = Literal["all"] | AbstractSet[str]
 NotSpecial = Literal["all"] | Collection[str]
@@ -45,7 +52,8 @@ _NO_NAMES: frozenset[str] = frozenset()
 _LONG_TEXT = 1 << 14
 
 _lock = threading.RLock()
-_registered: dict[str, Encoding] = {}
+#: The encodings that have been built, by name.
+ENCODINGS: dict[str, Encoding] = {}
 
 
 def get_encoding(encoding_name: str) -> Encoding:
@@ -56,16 +64,16 @@ def get_encoding(encoding_name: str) -> Encoding:
         OSError: for a file that is neither in the cache nor can be downloaded.
 
     """
-    found = _registered.get(encoding_name) if isinstance(encoding_name, str) else None
+    found = ENCODINGS.get(encoding_name) if isinstance(encoding_name, str) else None
     if found is None:
         if not isinstance(encoding_name, str):
             raise ValueError(f"encoding_name is {typed(encoding_name)}; it must be the name of an encoding")
         with _lock:
-            found = _registered.get(encoding_name)
+            found = ENCODINGS.get(encoding_name)
             if found is None:
                 found = Encoding.__new__(Encoding)
                 found._set(encodings.named_encoding(encoding_name))
-                _registered[encoding_name] = found
+                ENCODINGS[encoding_name] = found
     return found
 
 
@@ -102,6 +110,7 @@ class Encoding:
 
     Raises:
         TypeError, ValueError: for arguments that do not fit together, and a pattern that does not compile.
+        OverflowError: for an id that is not from 0 to 2**32 - 1.
 
     >>> ranks = {b"a": 0, b"b": 1, b"ab": 2}
     >>> enc = Encoding("tiny", pat_str=r"\\w+|\\W+", mergeable_ranks=ranks, special_tokens={"<e>": 3})
@@ -421,7 +430,7 @@ class Encoding:
 
     def __getstate__(self) -> object:
         """The name of a registered encoding, and everything of another one."""
-        if self is _registered.get(self.name):
+        if self is ENCODINGS.get(self.name):
             return self.name
         return {
             "name": self.name,

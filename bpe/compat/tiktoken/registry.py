@@ -1,0 +1,7 @@
+"""`tiktoken.registry`: encodings by name. Not here: building them (`core.py`, `bpe/named`)."""
+
+from __future__ import annotations
+
+from bpe.compat.tiktoken.core import ENCODINGS, Encoding, get_encoding, list_encoding_names
+
+__all__ = ["ENCODINGS", "Encoding", "get_encoding", "list_encoding_names"]
