@@ -919,9 +919,9 @@ class Tokenizer:
     def bos_token(self) -> str | None:
         """The name of the special token that begins a text, or None if it is unknown; its id is `token_id(name)`.
 
-        It is the `bos_token` of `roles`, or the first token of `template`. Where no roles are known either, it is the
-        special token with a name that models commonly use for it (`<s>`, `<bos>`, `<|begin_of_text|>`,
-        `<｜begin▁of▁sentence｜>`, …), if there is exactly one.
+        It is the `bos_token` of `roles`, or the first token of `template`. Without either, it is the special token with
+        a name that models commonly use for it (`<s>`, `<bos>`, `<|begin_of_text|>`, `<｜begin▁of▁sentence｜>`, …), if
+        there is exactly one.
         """
         return bos_token(self._spec)
 
@@ -929,8 +929,8 @@ class Tokenizer:
     def eos_token(self) -> str | None:
         """The name of the special token that ends a text, or None if it is unknown; its id is `token_id(name)`.
 
-        It is the `eos_token` of `roles`, or the last token of `template`. Where no roles are known either, it is the
-        special token with a name that models commonly use for it (`</s>`, `<eos>`, `<|endoftext|>`, `<|end_of_text|>`,
+        It is the `eos_token` of `roles`, or the last token of `template`. Without either, it is the special token with
+        a name that models commonly use for it (`</s>`, `<eos>`, `<|endoftext|>`, `<|end_of_text|>`,
         `<｜end▁of▁sentence｜>`, …), if there is exactly one.
 
         >>> import bpe

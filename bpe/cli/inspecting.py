@@ -81,7 +81,7 @@ def _tokenizer_facts(path: str) -> dict[str, Any]:
         "merges": described_merges(tokenizer.spec),
         "special tokens": _few([f"{name} {number}" for name, number in named.items() if name not in always]),
         "added tokens": _few([f"{name} {number}" for name, number in named.items() if name in always]),
-        "roles": ", ".join(f"{role} {name}" for role, name in tokenizer.roles.items()) or "none",
+        "roles": _roles(tokenizer),
         "unknown token": tokenizer.unk_token or "none",
         "end-of-word mark": "none" if mark is None else f"{mark}, {glued}",
         "pretokenizer": _cutting(tokenizer.pretokenizer),
@@ -89,6 +89,14 @@ def _tokenizer_facts(path: str) -> dict[str, Any]:
         "fingerprint": tokenizer.fingerprint,
         "longest tokens": plain(tokenizer.token_bytes(number) for number in longest),
     }
+
+
+def _roles(tokenizer: bpe.Tokenizer) -> str:
+    known = [f"{role} {name}" for role, name in tokenizer.roles.items()]
+    for role, name in (("bos_token", tokenizer.bos_token), ("eos_token", tokenizer.eos_token)):
+        if name is not None and role not in tokenizer.roles:
+            known.append(f"{role} {name} (by the template or a usual name)")
+    return ", ".join(known) or "none"
 
 
 def _cutting(pretokenizer: bpe.Pretokenizer | None) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bpe.base.utf8 import read_file
-from bpe.errors import FormatError, check_choice
+from bpe.errors import FormatError, check_choice, shown
 from bpe.formats import (
     clip,
     configuration,
@@ -194,7 +194,27 @@ def _detected(data: bytes, path: Path) -> str:
         )
     if sentencepiece.looks_like_model(data):
         return "sentencepiece"
+    if data.lstrip()[:1] not in (b"{", b"["):
+        raise FormatError(_unknown(data, name), path=path)
+    if name in (configuration.CONFIG, configuration.SPECIAL_MAP, vocab_merges.ADDED):
+        raise FormatError("it is a part of a tokenizer, not a whole one; load its folder", path=path)
     return "tekken" if tekken.looks_like_tekken(data) else "huggingface"
+
+
+def _unknown(data: bytes, name: str) -> str:
+    """Why a file is of no known format."""
+    if not data:
+        return "it is empty"
+    if name.endswith(".gguf"):
+        return f"it begins with {shown(data[:4])}; a GGUF file begins with {gguf.MAGIC!r}"
+    if name.endswith(".model"):
+        return "it is neither a model of sentencepiece nor a rank file"
+    if data.startswith(b"\x1f\x8b"):
+        return "it is gzip data that is neither a rank file nor CLIP's list; decompress it"
+    if data.startswith(b"\xef\xbb\xbf"):
+        return "it begins with a byte order mark (U+FEFF), which no format has; save it without one"
+    known = ", ".join(each.files for each in FORMATS.values())
+    return f"it begins with {shown(data[:20])}, and is of no known format; known are {known}"
 
 
 def _head(data: bytes) -> bytes:
@@ -245,8 +265,8 @@ def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
         names = [name for name in names if any(fnmatchcase(name, pattern) for pattern in chosen.names)]
     found = folder_format(names)
     if found is None or (chosen is not None and chosen.name != found[0]):
-        what = ", ".join(each.files for each in (FORMATS.values() if chosen is None else [chosen]))
-        reason = f"the folder has no tokenizer; it must have {what}"
+        what = "; ".join(each.files for each in (FORMATS.values() if chosen is None else [chosen]))
+        reason = f"the folder has no tokenizer; it must have one of these: {what}"
         raise FileNotFoundError(errno.ENOENT, reason, os.fspath(folder))
     name, files = found
     format_ = FORMATS[name]

@@ -29,8 +29,8 @@ Token = tuple[str, bool]
 
 
 def looks_like_pair(data: bytes) -> bool:
-    """Whether a text begins with a line of two symbols, and not like JSON."""
-    return data[:1] not in (b"{", b"[") and re.match(rb"[^ \r\n]+ [^ \r\n]+ ?\r?\n", data) is not None
+    """Whether a text begins with lines of two symbols, of which the last may be cut, and not like JSON."""
+    return data[:1] not in (b"{", b"[") and re.fullmatch(rb"([^ \r\n]+ [^ \r\n]+ ?\r?\n)+[^\n]*", data) is not None
 
 
 def looks_like_old_codes(data: bytes) -> bool:

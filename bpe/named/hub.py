@@ -157,11 +157,11 @@ def _advice(hub: Any, name: str, revision: str | None, reason: Exception) -> str
     cache = Path(hub.constants.HF_HUB_CACHE)
     folder = cache / f"models--{name.replace('/', '--')}"
     which = "" if revision is None else f" --revision {revision}"
-    offline = f"{hub.constants.ENDPOINT} cannot be reached ({reason})"
+    offline = f"{hub.constants.ENDPOINT} cannot be reached ({reason}; with HF_HUB_OFFLINE=1, it is not tried)"
     if hub.constants.HF_HUB_OFFLINE:
         offline = "HF_HUB_OFFLINE is set"
     return (
         f"{name} is not in the cache {cache}, and {offline}; where there is a network, run "
-        f"`hf download {name} tokenizer.json{which}`, and copy the folder {folder.name} of that cache to "
-        f"{os.fspath(folder)} here; or put tokenizer.json anywhere, and load it with Tokenizer.load(path)"
+        f"`hf download {name} --include '*token*'{which}`, and copy the folder {folder.name} of that cache to "
+        f"{os.fspath(folder)} here; or put these files into any folder, and load it with Tokenizer.load(folder)"
     )

@@ -57,7 +57,5 @@ def _bound(spec: TokenizerSpec, role: str, ids: tuple[int, ...], names: tuple[st
         return spec.roles[role]
     if ids:
         return next((name for name, number in spec.special_tokens.items() if number == ids[0]), None)
-    if spec.roles:
-        return None  # the other roles are known
     found = [name for name in names if name in spec.special_tokens]
     return found[0] if len(found) == 1 else None

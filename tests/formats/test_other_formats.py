@@ -294,7 +294,9 @@ def test_what_a_format_cannot_hold_is_an_error(trained, tmp_path):
     with pytest.raises(ValueError, match="format is 'own'; it must be one of 'huggingface', 'vocab-merges'"):
         trained.save(tmp_path / "x", format="own")
     assert not list(tmp_path.iterdir())
-    with pytest.raises(FileNotFoundError, match=r"the folder has no tokenizer; it must have a tokenizer\.json, vocab"):
+    with pytest.raises(
+        FileNotFoundError, match=r"the folder has no tokenizer; it must have one of these: a tokenizer\.json; vocab"
+    ):
         bpe.Tokenizer.load(tmp_path)
     (tmp_path / "merges.txt").write_bytes(b"#version: 0.2\nl o\n")
     with pytest.raises(bpe.FormatError, match=r"merges.txt: it is a list of merges, which can be of several formats"):
@@ -383,3 +385,30 @@ def test_convert_returns_the_losses(trained, tmp_path):
     lost = bpe.convert(tmp_path / "f", tmp_path / "x.tiktoken", lossy=True)
     assert [each.field for each in lost] == ["special_tokens", "pretokenizer", "ignore_merges"]
     assert (tmp_path / "x.tiktoken").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("tokenizer.json", b"", "it is empty"),
+        (
+            "a.json",
+            b"Once upon a time\n",
+            "it begins with b'Once upon a time\\\\n', and is of no known format; known are a tok",
+        ),
+        ("README.md", b"# bpe\n\nIt is fast.\n", "is of no known format"),
+        ("a.gguf", b"GGML", "it begins with b'GGML'; a GGUF file begins with b'GGUF'"),
+        ("a.model", b"\x00\x01", "it is neither a model of sentencepiece nor a rank file"),
+        (
+            "tokenizer.json.gz",
+            b"\x1f\x8b\x08",
+            "it is gzip data that is neither a rank file nor CLIP's list; decompress it",
+        ),
+        ("tokenizer.json", b"\xef\xbb\xbf{}", "it begins with a byte order mark"),
+        ("tokenizer_config.json", b"{}", "it is a part of a tokenizer, not a whole one; load its folder"),
+    ],
+)
+def test_a_file_of_no_known_format_says_what_it_is(tmp_path, name, data, message):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(bpe.FormatError, match=message):
+        bpe.Tokenizer.load(tmp_path / name)

@@ -48,6 +48,9 @@ def test_roles_are_read_from_the_configuration_in_a_folder(plain: bpe.Tokenizer,
     assert plain.eos_token == "<|endoftext|>"  # a guess by its name
     assert tok == plain  # roles change no id
     assert bpe.Tokenizer.load(folder / "tokenizer.json").roles == {}
+    (folder / "tokenizer_config.json").write_text('{"pad_token": "<|im_start|>"}')
+    assert bpe.Tokenizer.load(folder).eos_token == "<|endoftext|>"  # again by its name
+    (folder / "tokenizer_config.json").write_text(json.dumps(QWEN))
     (folder / "special_tokens_map.json").write_text('{"eos_token": "<|im_start|>", "cls_token": "<|im_start|>"}')
     assert bpe.Tokenizer.load(folder).roles == ROLES_READ | {"cls_token": "<|im_start|>"}
 

@@ -171,7 +171,10 @@ print(len(waits))
     assert run(hub, home, 'load("org/native")') == [tok.fingerprint]
     lines = run(hub, home, calls, HF_ENDPOINT=closed)
     assert f" and {closed} cannot be reached ([Errno" in lines[0]
-    assert "Connection refused); where there is a network, run `hf download org/absent tokenizer.json`" in lines[0]
+    assert (
+        "Connection refused; with HF_HUB_OFFLINE=1, it is not tried); where there is a network, run `hf download"
+        in lines[0]
+    )
     assert f"copy the folder models--org--absent of that cache to {home / 'hub' / 'models--org--absent'}" in lines[0]
     assert int(lines[1]) <= 5  # those of one name
     assert lines[2:] == [
