@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sentencepiece_files import gguf_file
 
 import bpe
 from bpe.vocab.spec import ROLES
 from bpe.vocab.special_names import eos_token
-from tests.formats.sentencepiece_files import gguf_file
 
 NAMES = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 #: What the tokenizer_config.json of Qwen 2.5 says.
