@@ -1313,7 +1313,8 @@ class Tokenizer:
         """The tokenizer of a repository on the Hugging Face Hub, such as "openai-community/gpt2".
 
         Its files are taken from the cache of `huggingface_hub` (extra `hub`), or else downloaded and put there: the
-        tokenizer.json, or else the files of another format that it has. HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN
+        tokenizer.json and the configuration that has the roles of its special tokens, or else the files of another
+        format that it has. HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN
         and HF_HUB_OFFLINE have their usual meaning.
 
         Args:

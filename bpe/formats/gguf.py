@@ -43,7 +43,7 @@ PRETOKENIZERS: Mapping[str, tuple[str, bool]] = {
     "deepseek-v3": ("deepseek_v3", False),
 }
 
-#: The key with the id of a role → the role.
+#: The key with the id of a role, as ggml spells it → the role.
 ROLE_KEYS: Mapping[str, str] = {
     "bos_token_id": "bos_token", "eos_token_id": "eos_token", "unknown_token_id": "unk_token",
     "seperator_token_id": "sep_token", "padding_token_id": "pad_token", "cls_token_id": "cls_token",

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, shown
 from bpe.formats import tiktoken
@@ -134,10 +136,9 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
         raise ValueError(
             "format tiktoken-folder cannot hold a tokenizer without a pretokenizer; save it as huggingface"
         )
+    ranks = QWEN_RANKS if _is_qwen(spec) else RANKS
     config: dict[str, Any] = {"tokenizer_class": "QWenTokenizer"}
-    ranks = QWEN_RANKS
-    if not _is_qwen(spec):
-        ranks = RANKS
+    if ranks == RANKS:
         config = {
             "tokenizer_class": "TikTokenTokenizer",
             "pat_str": tiktoken.pattern_text(spec.pretokenizer),
@@ -158,7 +159,7 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
 
 def _is_qwen(spec: TokenizerSpec) -> bool:
     """Whether a tokenizer has what the class `QWenTokenizer` stands for, and no other special tokens."""
-    first = len(list(spec.vocabulary.items(ORDINARY)))  # as its code counts
+    first = int(np.count_nonzero(spec.vocabulary.kinds == ORDINARY))  # as its code counts
     special = {name: first + i for i, name in enumerate(QWEN_SPECIAL)}
     return (
         dict(spec.special_tokens) == special and spec.normalizer == NFC() and spec.pretokenizer == Pretokenizer("qwen2")

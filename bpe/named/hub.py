@@ -1,7 +1,8 @@
 """Tokenizers of the Hugging Face Hub: finds and downloads the files of a repository through `huggingface_hub`.
 
 Files are taken one by one, the first set of `SETS` that the repository has: tokenizer.json, tekken.json, tiktoken.model
-or qwen.tiktoken, vocab.json with merges.txt, tokenizer.model. Weights are never downloaded. The cache, the endpoint,
+or qwen.tiktoken, vocab.json with merges.txt, tokenizer.model; and what says which roles the special tokens have, if
+there is any. Weights are never downloaded. The cache, the endpoint,
 the token and offline mode are those of `huggingface_hub`: HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE.
 Not here: reading the files (`bpe/formats/loading.py`).
 """
@@ -130,12 +131,9 @@ class _Repository:
 
     def other_file(self, file: str, revision: str | None) -> None:
         """Download a file that the tokenizer can do without, if the repository has it and the Hub answers at once."""
-        if self.reachable and self.hub.try_to_load_from_cache(self.name, file, revision=revision) is None:
-            try:
-                if not self.hub.file_exists(self.name, file, revision=revision, token=self.token):
-                    return
-            except Exception:  # noqa: BLE001  # as in _is_known_absent
-                self.reachable = False
+        cached = self.hub.try_to_load_from_cache(self.name, file, revision=revision) is not None
+        if not cached and self.reachable and self._exists(file, revision) is False:
+            return
         with suppress(_NotCachedError):
             self.file(file, revision)
 
@@ -145,11 +143,17 @@ class _Repository:
         if known is None or isinstance(known, str):
             return False
         if self.reachable and re.fullmatch("[0-9a-f]{40}", revision or "") is None:  # a branch gets new commits
-            try:
-                return not self.hub.file_exists(self.name, file, revision=revision, token=self.token)
-            except Exception:  # noqa: BLE001  # those of the HTTP package that the installed huggingface_hub uses
-                self.reachable = False
+            return not self._exists(file, revision)
         return True
+
+    def _exists(self, file: str, revision: str | None) -> bool | None:
+        """Whether the repository has a file now; None if the Hub does not answer, which is asked no more."""
+        try:
+            found: bool = self.hub.file_exists(self.name, file, revision=revision, token=self.token)
+        except Exception:  # noqa: BLE001  # those of the HTTP package that the installed huggingface_hub uses
+            self.reachable = False
+            return None
+        return found
 
 
 def _advice(hub: Any, name: str, revision: str | None, reason: Exception) -> str:
