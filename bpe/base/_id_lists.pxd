@@ -3,4 +3,4 @@
 from bpe.base._types cimport token_t
 
 
-cdef list list_of(const token_t* ids, Py_ssize_t n, tuple numbers)
+cdef list list_of(const token_t* ids, Py_ssize_t n)

@@ -1,20 +1,16 @@
-"""Ids as lists of Python's int, taken from a table of them instead of made for each id; and lists of int as ids.
+"""Ids as lists of Python's int, of which there is one object for each id; and lists of int as ids.
 
-`ndarray.tolist` allocates an int for each id: memory that is touched once and freed with the list. A text has few
-distinct ids, and an int that exists only needs its reference count incremented. The table is `tuple(range(n))`, which
-the garbage collector does not go through, as it would a list. Nor need it go through the lists made here: ints are part
-of no cycle, and visiting the lists of recent calls takes 5 to 15% of the time of encoding to lists. So they are
-untracked. If a caller adds an object that refers to its list, the two are only freed when the caller breaks that cycle.
-
-Measured on a busy machine: 241,000 ids of English, 11.6 ms with `tolist`, 1.7 ms here; 48 ids from a list, 3.3 µs with
-`np.asarray`, 0.4 µs here.
+`ndarray.tolist` allocates an int for each id: memory that is touched once and freed with the list. Here a list points
+at ints that exist and stay, so that making it reads the ids alone (`_int_objects.h`). Nor need the garbage collector go
+at ints that exist and stay, so that making it reads the ids alone (`_int_objects.h`). Nor need the garbage collector go
+of encoding to lists. So they are untracked. If a caller adds an object that refers to its list, the two are only freed
+when the caller breaks that cycle.
 """
 
 cimport numpy as cnp
 
-from bpe.base._memory cimport prefetch
 from bpe.base._types cimport token_t
-from cpython.list cimport PyList_New
+from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.long cimport PyLong_AsLongLong, PyLong_CheckExact
 from cpython.ref cimport Py_INCREF, PyObject
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
@@ -28,43 +24,33 @@ cdef extern from "Python.h":
 cdef extern from *:
     """
     #define bpe_list_items(list) (((PyListObject *)(list))->ob_item)
-    #define bpe_tuple_items(tuple) (((PyTupleObject *)(tuple))->ob_item)
     """
     PyObject** list_items "bpe_list_items"(list each)
-    PyObject** tuple_items "bpe_tuple_items"(tuple each)
 
-cdef enum:
-    AHEAD = 64                # ids
+cdef extern from "bpe/base/_int_objects.h":
+    int make_ints "bpe_make_ints"(Py_ssize_t limit) except -1
+    bint point_at_ints "bpe_point_at_ints"(const token_t* ids, Py_ssize_t n, PyObject** items) nogil
 
 
-cdef list list_of(const token_t* ids, Py_ssize_t n, tuple numbers):
-    """A list of these ids.
+def keep_ints(Py_ssize_t limit):
+    """Make the int objects of the ids below a limit, or of the first 2**19; they stay until the process ends.
 
-    The objects are spread over megabytes. So those of AHEAD ids are prefetched before the first is used: 200 bytes of
-    English that are new to the tokenizer spend 12 instead of 22% of their time here.
+    Lists are made without them too, more slowly.
     """
-    cdef Py_ssize_t i, end, at = 0, size = PyTuple_GET_SIZE(numbers)
-    cdef Py_ssize_t largest = 0
-    cdef list made
-    cdef PyObject** known = tuple_items(numbers)
-    cdef PyObject** items
-    for i in range(n):
-        largest = max(largest, <Py_ssize_t>ids[i])
-    if largest >= size:
-        return [numbers[ids[i]] if ids[i] < size else ids[i] for i in range(n)]
-    made = PyList_New(n)
+    make_ints(limit)
+
+
+cdef list list_of(const token_t* ids, Py_ssize_t n):
+    """A list of these ids."""
+    cdef Py_ssize_t i
+    cdef object number
+    cdef list made = PyList_New(n)
     PyObject_GC_UnTrack(<void*>made)
-    items = list_items(made)
-    while at < n:
-        end = min(n, at + AHEAD)
-        for i in range(at, end):
-            prefetch(&known[ids[i]])
-        for i in range(at, end):
-            items[i] = known[ids[i]]
-            prefetch(items[i])
-        for i in range(at, end):
-            Py_INCREF(<object>items[i])
-        at = end
+    if not point_at_ints(ids, n, list_items(made)):
+        for i in range(n):
+            number = ids[i]
+            Py_INCREF(number)                              # the reference that `SET_ITEM` takes
+            PyList_SET_ITEM(made, i, number)
     return made
 
 
@@ -75,13 +61,13 @@ cdef const token_t* data_of(cnp.ndarray ids) except NULL:
     return <const token_t*>cnp.PyArray_DATA(ids)
 
 
-def as_list(cnp.ndarray ids not None, tuple numbers not None):
-    """A uint32 array of ids as a list of int; `numbers` is `tuple(range(n))`, for ids below n. Others are made here."""
-    return list_of(data_of(ids), cnp.PyArray_SIZE(ids), numbers)
+def as_list(cnp.ndarray ids not None):
+    """A uint32 array of ids as a list of int."""
+    return list_of(data_of(ids), cnp.PyArray_SIZE(ids))
 
 
-def as_lists(cnp.ndarray ids not None, const int64_t[::1] offsets, tuple numbers not None):
-    """A list for each text of a batch: text i is `ids[offsets[i]:offsets[i + 1]]`; `numbers` as for `as_list`."""
+def as_lists(cnp.ndarray ids not None, const int64_t[::1] offsets):
+    """A list for each text of a batch: text i is `ids[offsets[i]:offsets[i + 1]]`."""
     cdef const token_t* data = data_of(ids)
     cdef Py_ssize_t i, size = cnp.PyArray_SIZE(ids), n = offsets.shape[0] - 1
     cdef int64_t start, end                                # read once: another thread may change the offsets
@@ -90,7 +76,7 @@ def as_lists(cnp.ndarray ids not None, const int64_t[::1] offsets, tuple numbers
         start, end = offsets[i], offsets[i + 1]
         if not 0 <= start <= end <= size:
             raise ValueError(f"text {i} is from {start} to {end} of {size} ids")
-        rows.append(list_of(data + start, end - start, numbers))
+        rows.append(list_of(data + start, end - start))
     return rows
 
 

@@ -23,13 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base._id_lists import as_array, as_list
+from bpe.base._id_lists import as_array, as_list, keep_ints
 from bpe.base.threads import thread_count
 from bpe.batch import TokenBatch
 from bpe.compat._rows import has_name
 from bpe.compat.document import FLAGS, Added, Model, compact
 from bpe.compat.encodings import Columns, Offsets
-from bpe.compat.id_objects import id_objects
 from bpe.errors import FormatError
 from bpe.formats import huggingface
 from bpe.tokenizer import Tokenizer, decoder_of, engine_of, text_encoder_of
@@ -154,7 +153,7 @@ class Core:
         self._all = names | specials.always if specials.always - names else names
         self._ordinary = specials.always
         self._prefix = _common_prefix(names) if not specials.always else ""
-        self._numbers = id_objects(native.n_vocab)
+        keep_ints(native.n_vocab)
         self._known = np.append(spec.vocabulary.kinds != 0, False)
 
     @property
@@ -259,7 +258,7 @@ class Core:
 
     def as_list(self, ids: NDArray[np.uint32]) -> list[int]:
         """Ids as a list; equal ints are one object."""
-        return as_list(np.ascontiguousarray(ids), self._numbers) if self.native is not None else ids.tolist()
+        return as_list(np.ascontiguousarray(ids)) if self.native is not None else ids.tolist()
 
     # Columns ----------------------------------------------------------------------------------------------------------
 

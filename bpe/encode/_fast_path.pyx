@@ -105,16 +105,15 @@ cdef object short_ids(Encoder encoder, text):
 cdef class ListEncoder:
     """Encodes short texts to lists of int, for methods that `with_fast_list` wraps.
 
-    `numbers` is `tuple(range(n))`, as for `as_list`. `prefix` is what the names of all special tokens begin with, None
-    if there are no special tokens. Without an encoder, every text is passed on.
+    `prefix` is what the names of all special tokens begin with, None if there are no special tokens. Without an
+    encoder, every text is passed on.
     """
 
     cdef Encoder encoder
-    cdef readonly tuple numbers
     cdef str prefix
 
-    def __init__(self, Encoder encoder, tuple numbers not None, str prefix):
-        self.encoder, self.numbers, self.prefix = encoder, numbers, prefix
+    def __init__(self, Encoder encoder, str prefix):
+        self.encoder, self.prefix = encoder, prefix
 
     cdef list short_list(self, str text):
         """The ids of a short text; None if `encode_short` does not take it, or without an encoder."""
@@ -124,7 +123,7 @@ cdef class ListEncoder:
             return None
         space = self.encoder.workspace()
         if encode_short(self.encoder, space, text):
-            ids = list_of(space.out.data, <Py_ssize_t>space.out.n, self.numbers)
+            ids = list_of(space.out.data, <Py_ssize_t>space.out.n)
         self.encoder.give_back(space)
         return ids
 

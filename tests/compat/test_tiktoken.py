@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gc
 import inspect
 import pickle
 import subprocess
@@ -20,7 +19,6 @@ from hypothesis import strategies as st
 
 import bpe
 import bpe.compat.tiktoken as tiktoken
-from bpe.compat.id_objects import id_objects
 from bpe.formats.openai_encodings import ENCODINGS
 
 END, USER = "<|endoftext|>", "<|user|>"
@@ -116,13 +114,6 @@ def test_the_fast_path_gives_the_lists_of_the_methods(text, options) -> None:
     for enc in (small(), with_names("low", "new"), with_names()):
         assert result(tiktoken.Encoding.encode, enc) == result(inspect.unwrap(tiktoken.Encoding.encode), enc)
         assert enc.encode_ordinary(text) == inspect.unwrap(tiktoken.Encoding.encode_ordinary)(enc, text)
-
-
-def test_ints_of_lists_are_not_visited_by_the_garbage_collector() -> None:
-    numbers = id_objects(1000)
-    gc.collect()
-    assert numbers[:1000] == tuple(range(1000))
-    assert not gc.is_tracked(numbers)
 
 
 def test_short_texts_of_other_types() -> None:

@@ -21,11 +21,10 @@ from typing import Any, Literal, NoReturn, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base._id_lists import as_array, as_list, as_lists
+from bpe.base._id_lists import as_array, as_list, as_lists, keep_ints
 from bpe.base.threads import thread_count
 from bpe.batch import TokenBatch
 from bpe.compat import unstable
-from bpe.compat.id_objects import id_objects
 from bpe.encode import _fast_path
 from bpe.errors import check_int, typed
 from bpe.named import encodings
@@ -175,7 +174,7 @@ class Encoding:
         """
         if not isinstance(text, str):
             raise _no_str(text)
-        return as_list(self._tokenizer.encode(text), self._lists.numbers)
+        return as_list(self._tokenizer.encode(text))
 
     @_with_fast_list
     def encode(
@@ -197,9 +196,9 @@ class Encoding:
         allowed = self._allowed_in(text, allowed_special, disallowed_special)
         if allowed:
             if len(text) > _LONG_TEXT:
-                return as_list(self._engine.encode_batch([text], 1, allowed).ids, self._lists.numbers)
-            return as_list(self._engine.encode(text, allowed), self._lists.numbers)
-        return as_list(self._tokenizer.encode(text), self._lists.numbers)
+                return as_list(self._engine.encode_batch([text], 1, allowed).ids)
+            return as_list(self._engine.encode(text, allowed))
+        return as_list(self._tokenizer.encode(text))
 
     def encode_to_numpy(
         self, text: str, *, allowed_special: Special = _NO_NAMES, disallowed_special: NotSpecial = "all"
@@ -476,13 +475,14 @@ class Encoding:
 
     @cached_property
     def _lists(self) -> _fast_path.ListEncoder:
-        """For the fast paths, with the ints that lists of ids are made of."""
-        prefix = self._prefix if self._special_tokens else None
-        return _fast_path.ListEncoder(self._engine.fast_kernel, id_objects(self.max_token_value + 1), prefix)
+        """For the fast paths."""
+        keep_ints(self.max_token_value + 1)
+        return _fast_path.ListEncoder(self._engine.fast_kernel, self._prefix if self._special_tokens else None)
 
     def _as_lists(self, batch: TokenBatch) -> list[list[int]]:
         """A batch as lists."""
-        return as_lists(batch.ids, batch.offsets, self._lists.numbers)
+        keep_ints(self.max_token_value + 1)
+        return as_lists(batch.ids, batch.offsets)
 
     def _refuse(self, text: str, disallowed: frozenset[str]) -> None:
         """Raise ValueError for the first of these names in a text."""
