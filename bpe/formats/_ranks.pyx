@@ -58,7 +58,7 @@ cdef struct MergedPair:       # two tokens that make a third
     int right
 
 cdef struct FoundMerges:
-    const Merges* pairs       # a pair's value is token << 32 | token, less than NO_MERGE
+    const Merges* pairs       # the merge of a token has its number
     TokenParts* parts         # by token; of `order` 0 for a byte and an unreachable token, and of no `size`
 
 cdef struct SplitWork:        # for one token; three are in progress to hide memory latency
@@ -351,7 +351,7 @@ cdef bint find_merge(
             and is_valid_pair(merges.pairs, merges.parts, left, right, NO_TOKEN)
         ):
             merges.parts[token] = TokenParts(left=left, right=right, order=token + 1, size=0)
-            table.insert(left, right, <uint64_t>token << 32 | token)
+            table.insert(left, right, token)
             return True
     return False
 
@@ -423,7 +423,7 @@ cdef class RankTable:
         cdef MergeTable table = MergeTable.__new__(MergeTable)
         if n == 0:
             return np.empty((0, 2), dtype=np.int32)
-        table.allocate(n // 2 + n // 8)                    # a higher load than for encoding, to stay in cache
+        table.allocate(n, n, True)
         merges.pairs, merges.parts = &table.merges, <TokenParts*>&parts[0, 0]
         with nogil:
             for i in range(n + 2):

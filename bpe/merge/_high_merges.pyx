@@ -110,7 +110,7 @@ cdef class HighMerges:
             raise ValueError("a merge of the second stage makes a token of the first")
         if high.limit >= (1 << TOKEN_BITS) - 1 or np.any(np.diff(high.results) <= 0):
             raise ValueError("the tokens of the second stage are not in the order of its merges, or there are too many")
-        self.merges = MergeTable(high.pairs, high.results, high.ranks)
+        self.merges = MergeTable(high.pairs, high.results, high.ranks, high.limit)
         self.origins = Origins(self.merges, np.flatnonzero(is_low).astype(np.uint32), high)
         if not self.origins.ordered:
             raise ValueError("a token has two merges, or one that ranks better than one of its parts")

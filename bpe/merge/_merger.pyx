@@ -78,7 +78,7 @@ cdef class Merger:
             self.unmarked.plain and symbols.mark == NO_TOKEN and np.array_equal(symbols.inner, symbols.last)
         )
         self.alphabet.complete = self.unmarked.complete = not np.any(symbols.inner == NO_TOKEN)
-        self.table = MergeTable(merges.pairs, merges.results, merges.ranks)
+        self.table = MergeTable(merges.pairs, merges.results, merges.ranks, merges.limit)
         if not symbols.chars:
             self.table.index_bytes(inner)
         self.origins = Origins(self.table, np.flatnonzero(is_symbol).astype(np.uint32), merges)

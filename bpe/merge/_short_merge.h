@@ -16,22 +16,22 @@
 
 #include "bpe/pretokenize/_char_masks.h"
 
-#define BPE_NO_MERGE UINT64_MAX /* in a slot: it is free; as a merge: there is none */
+#define BPE_NO_MERGE UINT64_MAX /* as a merge: there is none; in a slot: it is free */
 
 typedef struct {
-    uint64_t pair;  /* left << 32 | right */
-    uint64_t merge; /* rank << 32 | id of the merge result */
-} bpe_slot;
-
-typedef struct {
-    const bpe_slot *slots; /* open addressing, a power of two of them, at most half of them used */
+    /* Open addressing, a power of two of slots. A slot has the key of a pair and, below it, the number of its merge. */
+    const uint64_t *slots;
     size_t mask;
-    const uint64_t *filter; /* a Bloom filter with two bits per merge: most pairs have none, and it stays in a near cache */
-    size_t filter_mask;     /* of words */
+    int token_bits, number_bits;
+    uint32_t first;           /* merge i has the rank i and the result first + i, */
+    const uint64_t *merges;   /* unless there is an array of rank << 32 | result */
+    const uint64_t *pairs;    /* NULL, or the pair of each merge, if tokens have so many bits that pairs may share a key */
+    const uint64_t *filter;   /* a Bloom filter with two bits per merge: most pairs have none, and it stays in a near cache */
+    size_t filter_mask;       /* of words */
     const uint64_t *of_bytes; /* merges of two bytes, by the first | the second << 8; NULL in a character model */
 } bpe_merges;
 
-static const bpe_slot bpe_free_slot = {BPE_NO_MERGE, BPE_NO_MERGE};
+static const uint64_t bpe_free_slot = BPE_NO_MERGE;
 
 static inline uint64_t bpe_pair_hash(uint64_t pair) {
     uint64_t product = pair * 0x9E3779B97F4A7C15ull;
@@ -49,20 +49,45 @@ static inline int bpe_may_merge(const bpe_merges *merges, uint64_t hash) {
     return !(bpe_filter_bits(hash) & ~merges->filter[bpe_filter_word(merges, hash)]);
 }
 
+/* What the slot of a pair, left << 32 | right, has above the number of its merge. */
+static inline uint64_t bpe_pair_key(const bpe_merges *merges, uint64_t pair) {
+    return (pair >> 32 << merges->token_bits ^ (uint32_t)pair) << merges->number_bits;
+}
+
+/* A merge by its number: rank << 32 | result. */
+static inline uint64_t bpe_merge_of(const bpe_merges *merges, uint64_t number) {
+    return merges->merges ? merges->merges[number] : number << 32 | (uint32_t)(number + merges->first);
+}
+
+/* Whether a slot that is not free is that of a pair. */
+static inline int bpe_is_slot_of(const bpe_merges *merges, uint64_t slot, uint64_t key, uint64_t pair) {
+    uint64_t number = slot ^ key;
+    return number >> merges->number_bits == 0 && (merges->pairs == NULL || merges->pairs[number] == pair);
+}
+
 /* The merge of a pair, from the slot where the search for it begins. */
-static inline uint64_t bpe_merge_from(const bpe_merges *merges, const bpe_slot *slot, uint64_t pair, uint64_t hash) {
-    size_t at = hash & merges->mask;
-    while (slot->pair != pair && slot->pair != BPE_NO_MERGE) {
+static inline uint64_t bpe_merge_from(const bpe_merges *merges, const uint64_t *slot, uint64_t pair, uint64_t hash) {
+    uint64_t key = bpe_pair_key(merges, pair);
+    for (size_t at = hash & merges->mask; *slot != BPE_NO_MERGE; slot = &merges->slots[at]) {
+        if (bpe_is_slot_of(merges, *slot, key, pair)) return bpe_merge_of(merges, *slot ^ key);
         at = (at + 1) & merges->mask;
-        slot = &merges->slots[at];
     }
-    return slot->merge;
+    return BPE_NO_MERGE;
+}
+
+/* The index of the slot of a pair, or of the free one where it would be. */
+static inline size_t bpe_slot_of(const bpe_merges *merges, uint64_t pair, uint64_t hash) {
+    uint64_t key = bpe_pair_key(merges, pair);
+    size_t at = hash & merges->mask;
+    while (merges->slots[at] != BPE_NO_MERGE && !bpe_is_slot_of(merges, merges->slots[at], key, pair))
+        at = (at + 1) & merges->mask;
+    return at;
 }
 
 /* The merge of two tokens: rank << 32 | id, or BPE_NO_MERGE. */
 static inline uint64_t bpe_find_pair(const bpe_merges *merges, uint32_t left, uint32_t right) {
     uint64_t pair = (uint64_t)left << 32 | right, hash = bpe_pair_hash(pair);
-    const bpe_slot *slot = &merges->slots[hash & merges->mask];
+    const uint64_t *slot = &merges->slots[hash & merges->mask];
     return bpe_merge_from(merges, bpe_may_merge(merges, hash) ? slot : &bpe_free_slot, pair, hash);
 }
 
@@ -185,7 +210,7 @@ BPE_INLINE static inline void bpe_merge_together(const bpe_merges *merges, bpe_r
             n_kept += (size_t)bpe_may_merge(merges, hash);
         }
         for (size_t i = 0; i < n_kept; i++) {
-            const bpe_slot *slot = &merges->slots[wanted[i].hash & merges->mask];
+            const uint64_t *slot = &merges->slots[wanted[i].hash & merges->mask];
             bpe_set_merge(
                 wanted[i].row, wanted[i].at, bpe_merge_from(merges, slot, wanted[i].pair, wanted[i].hash));
         }

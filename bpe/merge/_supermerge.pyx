@@ -41,7 +41,7 @@ cdef class SuperMerger:
             plain: uint32: the ids of the tokens that whole pretokens are.
 
         """
-        self.table = MergeTable(pairs, results, np.arange(len(pairs), dtype=np.int32))
+        self.table = MergeTable(pairs, results, np.arange(len(pairs), dtype=np.int32), first + plain.shape[0])
         self.first, self.plain = first, plain
 
     cdef int merge_run(self, const token_t* ids, Py_ssize_t n, Scratch* scratch, Ids* out) except -1 nogil:
