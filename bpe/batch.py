@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base._id_lists import as_array
 from bpe.base.arrow import load_pyarrow
 from bpe.base.offsets import offsets_of
 from bpe.errors import check_choice, check_int, check_iterable, counted, shown, typed
@@ -226,6 +228,9 @@ def id_array(ids: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
         ValueError: for a number below 0 or above 2**32 - 1.
 
     """
+    if type(ids) is list:
+        with suppress(TypeError, OverflowError):  # those below say more
+            return as_array(ids)
     try:
         array = np.asarray(ids)
     except ValueError:  # rows of different lengths

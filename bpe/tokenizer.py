@@ -23,7 +23,7 @@ from bpe.batch import TokenBatch, id_array
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import EncodingErrors
 from bpe.corpus.sources import Sources
-from bpe.decode.decoder import Ids, IncrementalDecoder, TokenDecoder
+from bpe.decode.decoder import Ids, IncrementalDecoder, TokenDecoder, with_fast_decode
 from bpe.drawing import Drawing
 from bpe.encode import _fast_path
 from bpe.encode._encoder import CACHE_MEMORY
@@ -723,6 +723,7 @@ class Tokenizer:
 
     # Decoding ---------------------------------------------------------------------------------------------------------
 
+    @with_fast_decode
     def decode(self, ids: Ids, errors: str = "replace", *, skip_special: bool = False) -> str:
         """The text of a sequence of ids.
 
@@ -748,6 +749,7 @@ class Tokenizer:
         """
         return self._decoder.text_of(self._decoder.without_special(ids) if skip_special else ids, errors)
 
+    @with_fast_decode
     def decode_bytes(self, ids: Ids, *, skip_special: bool = False) -> bytes:
         """The bytes of a sequence of ids.
 

@@ -7,14 +7,15 @@ of encoding to lists. So they are untracked. If a caller adds an object that ref
 when the caller breaks that cycle.
 """
 
+cimport cython
 cimport numpy as cnp
 
 from bpe.base._types cimport token_t
-from cpython.list cimport PyList_New, PyList_SET_ITEM
-from cpython.long cimport PyLong_AsLongLong, PyLong_CheckExact
+from cpython.list cimport PyList_GET_SIZE, PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF, PyObject
-from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport UINT32_MAX, int64_t
+
+import numpy as np
 
 cnp.import_array()
 
@@ -30,6 +31,7 @@ cdef extern from *:
 cdef extern from "bpe/base/_int_objects.h":
     int make_ints "bpe_make_ints"(Py_ssize_t limit) except -1
     bint point_at_ints "bpe_point_at_ints"(const token_t* ids, Py_ssize_t n, PyObject** items) nogil
+    bint read_items "bpe_read_ids"(PyObject** items, Py_ssize_t n, token_t* ids)
 
 
 def keep_ints(Py_ssize_t limit):
@@ -80,22 +82,29 @@ def as_lists(cnp.ndarray ids not None, const int64_t[::1] offsets):
     return rows
 
 
+cdef bint read_ids(list ids, Py_ssize_t n, token_t* out):
+    """Read a list of n ids; False if it has another size, another type than int in it, or a number that is no id."""
+    cdef bint done = False
+    with cython.critical_section(ids):                     # of free threading: another thread may change the list
+        if PyList_GET_SIZE(ids) == n:
+            done = read_items(list_items(ids), n, out)
+    return done
+
+
 def as_array(list ids not None):
     """A list of int as a uint32 array.
 
     Raises TypeError for anything but int itself, and OverflowError for a number that is negative or has over 32 bits.
     """
-    cdef tuple fixed = tuple(ids)                          # another thread may change the list
-    cdef cnp.npy_intp i, n = PyTuple_GET_SIZE(fixed)
-    cdef long long number
-    cdef object each, found = cnp.PyArray_EMPTY(1, &n, cnp.NPY_UINT32, 0)
-    cdef token_t* out = <token_t*>cnp.PyArray_DATA(found)
-    for i in range(n):
-        each = <object>PyTuple_GET_ITEM(fixed, i)
-        if not PyLong_CheckExact(each):
-            raise TypeError(f"id {i} is {type(each).__name__}; it must be int")
-        number = PyLong_AsLongLong(each)
-        if not 0 <= number <= <long long>UINT32_MAX:
+    cdef cnp.npy_intp n = len(ids)
+    cdef object found = cnp.PyArray_EMPTY(1, &n, cnp.NPY_UINT32, 0)
+    cdef tuple fixed
+    if read_ids(ids, n, <token_t*>cnp.PyArray_DATA(found)):
+        return found
+    fixed = tuple(ids)
+    for i, number in enumerate(fixed):
+        if type(number) is not int:
+            raise TypeError(f"id {i} is {type(number).__name__}; it must be int")
+        if not 0 <= number <= UINT32_MAX:
             raise OverflowError(f"id {i} is {number}; ids are from 0 to {UINT32_MAX}")
-        out[i] = <token_t>number
-    return found
+    return np.array(fixed, dtype=np.uint32)                # another thread has changed the list

@@ -55,13 +55,36 @@ static inline int bpe_point_at_ints(const uint32_t *ids, Py_ssize_t n, PyObject 
     return 1;
 }
 
+/* The id of one of these objects, by its address; SIZE_MAX of any other one. */
+static inline size_t bpe_kept_id(const PyObject *number) {
+    size_t at = (size_t)((uintptr_t)number - (uintptr_t)bpe_ints);
+    return at < sizeof bpe_ints ? at / sizeof *bpe_ints : SIZE_MAX;
+}
+
 #else
 
 static int bpe_make_ints(Py_ssize_t limit) { return (void)limit, 0; }
 static inline int bpe_point_at_ints(const uint32_t *ids, Py_ssize_t n, PyObject **items) {
     return (void)ids, (void)items, n == 0;
 }
+static inline size_t bpe_kept_id(const PyObject *number) { return (void)number, SIZE_MAX; }
 
 #endif
+
+/* Read n objects as ids; 0 if one is not of type int itself, or has over 32 bits. */
+static inline int bpe_read_ids(PyObject *const *items, Py_ssize_t n, uint32_t *ids) {
+    for (Py_ssize_t i = 0; i < n; i++) {
+        size_t kept = bpe_kept_id(items[i]);
+        long long number = (long long)kept;
+        if (kept == SIZE_MAX) {
+            if (!PyLong_CheckExact(items[i])) return 0;
+            number = PyLong_AsLongLong(items[i]); /* -1 if it does not fit */
+            if (number == -1) PyErr_Clear();
+            if (number < 0 || number > UINT32_MAX) return 0;
+        }
+        ids[i] = (uint32_t)number;
+    }
+    return 1;
+}
 
 #endif

@@ -37,8 +37,6 @@ from bpe.vocab.spec import TokenizerSpec
 
 #: Values of TOKENIZERS_PARALLELISM that make `tokenizers` use one thread.
 _SWITCHED_OFF = ("0", "off", "false", "f", "no", "n")
-#: Lists of fewer ids are searched for special tokens one by one.
-_SHORT = 64
 
 
 def load_tokenizers() -> Any:
@@ -322,16 +320,16 @@ class Core:
     # Decoding ---------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _skipped_ids(self) -> frozenset[int]:
-        """The ids that decoding leaves out with `skip_special`."""
-        return frozenset(each.id for each in self.added if self._decoded(each) in self.special)
+    def _skipped(self) -> NDArray[np.bool_]:
+        """For each id, and one more, whether decoding leaves it out with `skip_special`."""
+        skipped = np.zeros(len(self._known), dtype=np.bool_)
+        skipped[[each.id for each in self.added if self._decoded(each) in self.special]] = True
+        return skipped
 
     @cached_property
-    def _skipped(self) -> NDArray[np.bool_]:
-        """For each id, and one more, whether it is one of these."""
-        skipped = np.zeros(len(self._known), dtype=np.bool_)
-        skipped[list(self._skipped_ids)] = True
-        return skipped
+    def _kept(self) -> tuple[bytes, bytes]:
+        """For each id, whether decoding keeps it: without `skip_special`, and with it."""
+        return self._known.tobytes(), (self._known & ~self._skipped).tobytes()
 
     def decode(self, ids: Sequence[int], skip_special: bool, decoder: Any, component: Any) -> str:
         """The text of ids; ids without a token are left out.
@@ -348,7 +346,9 @@ class Core:
         """
         kind = decoder.get("type") if isinstance(decoder, dict) else None
         if kind == "ByteLevel" and self._own_decoding:
-            return self._decode_bytes(ids, skip_special).decode("utf-8", "replace")
+            table = self._decoder.short_table
+            found = table.short_text(ids, self._kept[skip_special]) if table is not None and type(ids) is list else None
+            return self._decode_bytes(ids, skip_special).decode("utf-8", "replace") if found is None else found
         strings, special = self.names, self.special if skip_special else frozenset()
         tokens = [
             token
@@ -375,9 +375,6 @@ class Core:
 
     def _decode_bytes(self, ids: Sequence[int], skip_special: bool) -> bytes:
         ids = ids if type(ids) is list else list(ids)
-        if skip_special and len(ids) < _SHORT:
-            numbers, skip_special = self._skipped_ids, False
-            ids = [number for number in ids if number not in numbers]
         try:
             array = as_array(ids)
         except TypeError:  # integers of NumPy's types

@@ -6,14 +6,16 @@ Not here: the kernel that concatenates the bytes of tokens (`bpe/decode/_decoder
 from __future__ import annotations
 
 import codecs
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.batch import TokenBatch, id_array
+from bpe.decode import _decoder
 from bpe.decode._decoder import TokenTable
 from bpe.decode.chain import ChainDecoder, ChainStream
 from bpe.pretokenize.pretokenizer import Steps
@@ -23,6 +25,13 @@ from bpe.vocab.special_names import decoded_names, special_ids
 from bpe.vocab.vocabulary import NONE, end_to_end
 
 Ids = Sequence[int] | NDArray[Any]
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def with_fast_decode(method: _Method) -> _Method:
+    """Wrap `decode` or `decode_bytes` of a tokenizer in a fast path for few ids, without a Python frame."""
+    return cast("_Method", wraps(method)(_decoder.with_fast_decode(method, method.__name__ == "decode")))
 
 
 class TokenDecoder:
@@ -38,6 +47,8 @@ class TokenDecoder:
         # A copy, because the caller may still write to the spec's arrays.
         self._ends_word = None if spec.ends_word is None else spec.ends_word.copy()
         self._table = TokenTable(*_decoded(spec))
+        #: For `with_fast_decode`: the table, or None where a text is more than the bytes of its tokens.
+        self.short_table = self._table if self.chain is None and self._ends_word is None else None
         self._special = np.zeros(self.limit + 1, dtype=np.bool_)  # the last entry is for ids outside the vocabulary
         self._special[special_ids(spec)] = True
 

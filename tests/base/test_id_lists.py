@@ -46,7 +46,9 @@ def test_every_kept_int_is_as_any_other() -> None:
 @given(st.lists(st.integers(0, 2**32 - 1) | st.integers(0, 2 * MOST) | st.integers(0, 300), max_size=40))
 @settings(max_examples=300, deadline=None)
 def test_lists_of_any_ids(ids) -> None:
-    assert as_list(np.array(ids, dtype=np.uint32)) == ids
+    array = np.array(ids, dtype=np.uint32)
+    assert as_list(array) == ids
+    assert as_array(ids).tolist() == as_array(as_list(array)).tolist() == ids
 
 
 def test_kept_ints_stay_when_their_lists_are_freed() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -40,6 +42,69 @@ def marked(glued: bool, model: str = "char") -> bpe.Tokenizer:
         special_tokens=["<|end|>"],
         pretokenizer="whitespace",
     )
+
+
+# Short calls, without a Python frame
+# ------------------------------------------------------------------------------------------------------------
+
+IDS = st.integers(0, 330) | st.sampled_from([-1, 2**31, 2**32 - 1, 2**32, 2**64, True, np.uint32(5), 1.5, "a", None])
+
+
+def outcome(decode: Callable[..., Any], *args: Any) -> object:
+    """The result of a call, or the type and message of its error."""
+    try:
+        return decode(*args)
+    except (TypeError, ValueError, OverflowError) as error:
+        return type(error), str(error)
+
+
+@examples(300)
+@given(
+    ids=st.lists(st.integers(0, 330), max_size=40) | st.lists(IDS, max_size=6),
+    kind=st.sampled_from([list, tuple, np.uint32, np.int64, np.uint8, "strided", "read-only"]),
+)
+def test_short_calls_decode_as_all_others(ids: list[Any], kind: Any) -> None:
+    given_ids: Any = ids
+    if kind not in (list, tuple):
+        numbers = [n if isinstance(n, int) and 0 <= n < 2**32 else 7 for n in ids]
+        given_ids = np.array(numbers, dtype=np.int64).astype(np.uint32 if isinstance(kind, str) else kind)
+        if kind == "strided":
+            given_ids = np.repeat(given_ids, 2)[::2]
+        elif kind == "read-only":
+            given_ids.flags.writeable = False
+    elif kind is tuple:
+        given_ids = tuple(ids)
+    for tok in (byte_model(), marked(True), marked(False)):
+        for method in (bpe.Tokenizer.decode, bpe.Tokenizer.decode_bytes):
+            assert outcome(method, tok, given_ids) == outcome(inspect.unwrap(method), tok, given_ids)
+
+
+@pytest.mark.parametrize("n", [0, 1, 1023, 1024, 1025, 3000])
+def test_lists_of_any_length_decode_alike(n: int) -> None:
+    """Also with tokens whose bytes take more memory than a short call has."""
+    tok = bpe.train(texts=["a" * 4000], num_merges=12)
+    longest = max(range(len(tok)), key=lambda number: len(tok.token_bytes(number)))
+    for ids in ([longest] * n, [0] * n, [*range(len(tok))] * (n // 200)):
+        expected = b"".join(tok.token_bytes(number) for number in ids)
+        assert tok.decode_bytes(ids) == tok.decode_bytes(np.array(ids, dtype=np.uint32)) == expected
+        assert tok.decode(ids) == expected.decode("utf-8", "replace")
+
+
+def test_short_calls_take_all_arguments() -> None:
+    tok = byte_model()
+    ids = tok.encode("é<|end|>", allowed_special="all").tolist()
+    assert tok.decode(ids=ids) == tok.decode(ids, "strict") == tok.decode(ids, errors="strict") == "é<|end|>"
+    assert tok.decode(ids, skip_special=True) == "é"
+    part = [tok.vocab()[b"\xc3"]]
+    assert tok.decode(part, "ignore") == ""
+    assert tok.decode(part) == "\ufffd"
+    assert tok.decode_bytes(ids=ids, skip_special=True) == "é".encode()
+    with pytest.raises(UnicodeDecodeError):
+        tok.decode(part, "strict")
+    with pytest.raises(TypeError):
+        tok.decode()
+    with pytest.raises(TypeError):
+        tok.decode(ids, skip=True)
 
 
 # Round trips

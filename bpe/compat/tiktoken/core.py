@@ -25,6 +25,7 @@ from bpe.base._id_lists import as_array, as_list, as_lists, keep_ints
 from bpe.base.threads import thread_count
 from bpe.batch import TokenBatch
 from bpe.compat import unstable
+from bpe.decode.decoder import with_fast_decode
 from bpe.encode import _fast_path
 from bpe.errors import check_int, typed
 from bpe.named import encodings
@@ -286,6 +287,7 @@ class Encoding:
 
     # Decoding ---------------------------------------------------------------------------------------------------------
 
+    @with_fast_decode
     def decode_bytes(self, tokens: Sequence[int]) -> bytes:
         """The bytes of a sequence of ids.
 
@@ -302,6 +304,7 @@ class Encoding:
         except (TypeError, ValueError, OverflowError):
             return b"".join(self._token(token, "Invalid token for decoding: ") for token in _sequence(tokens))
 
+    @with_fast_decode
     def decode(self, tokens: Sequence[int], errors: str = "replace") -> str:
         """The text of a sequence of ids; `errors` as in `bytes.decode`, for bytes that are not UTF-8.
 
