@@ -27,7 +27,7 @@ import numpy as np
 from bpe.base.atomic_files import atomic_write
 from bpe.base.utf8 import read_file
 from bpe.compat import training
-from bpe.compat._rows import TokenizerFields, are_all_str, joined_pairs, with_fast_encode
+from bpe.compat._rows import TokenizerFields, are_all_str, joined_pairs, with_fast_decode, with_fast_encode
 from bpe.compat.document import FLAGS, Added
 from bpe.compat.encodings import Encoding, SequencePart
 from bpe.compat.processing import (
@@ -53,6 +53,11 @@ __all__ = ["BPE", "AddedToken", "DecodeStream", "Encoding", "Tokenizer"]
 def _with_fast_encode(method: Any) -> Any:
     """Wrap `encode` in a fast path for plain texts, without a Python frame."""
     return wraps(method)(with_fast_encode(method, Encoding))
+
+
+def _with_fast_decode(method: Any) -> Any:
+    """Wrap `decode` likewise."""
+    return wraps(method)(with_fast_decode(method))
 
 
 class Tokenizer(TokenizerFields):
@@ -444,6 +449,7 @@ class Tokenizer(TokenizerFields):
 
     # Decoding ---------------------------------------------------------------------------------------------------------
 
+    @_with_fast_decode
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """The text of ids. Ids that no token has are left out.
 
@@ -634,22 +640,25 @@ class DecodeStream:
             ValueError: if the text of the ids before changed, which the decoder of the tokenizer does not allow.
 
         """
-        ids = self._ids
-        if not self._prefix and ids:
+        ids, prefix = self._ids, self._prefix
+        if not prefix and ids:
             before = tokenizer.decode(ids, self._skip)
             if not before.endswith("\ufffd"):
-                self._prefix, self._prefix_index = before, len(ids)
-        ids = [*ids, *([id] if isinstance(id, (int, np.integer)) else id)]
-        self._ids = ids
+                self._prefix = prefix = before
+                self._prefix_index = len(ids)
+        self._ids = ids = [*ids, id] if type(id) is int or isinstance(id, (int, np.integer)) else [*ids, *id]
         text: str = tokenizer.decode(ids, self._skip)
-        if len(text.encode()) <= len(self._prefix.encode()) or text.endswith("\ufffd"):
+        known = text.startswith(prefix)
+        if text.endswith("\ufffd") or (known and len(text) == len(prefix)):
             return None
-        if not text.startswith(self._prefix):
+        if not known:
+            if len(text.encode()) <= len(prefix.encode()):
+                return None
             raise ValueError(
                 f"Invalid prefix encountered while decoding stream: the text of the ids is {shown(text)}, which does "
-                f"not begin with {shown(self._prefix)}; begin a new stream"
+                f"not begin with {shown(prefix)}; begin a new stream"
             )
-        new, index = text[len(self._prefix) :], len(ids) - self._prefix_index
+        new, index = text[len(prefix) :], len(ids) - self._prefix_index
         self._ids = ids[self._prefix_index :]
         self._prefix, self._prefix_index = tokenizer.decode(self._ids, self._skip), index
         return new

@@ -29,6 +29,7 @@ from bpe.batch import TokenBatch
 from bpe.compat._rows import has_name
 from bpe.compat.document import FLAGS, Added, Model, compact
 from bpe.compat.encodings import Columns, Offsets
+from bpe.decode._decoder import TokenTable
 from bpe.errors import FormatError
 from bpe.formats import huggingface
 from bpe.tokenizer import Tokenizer, decoder_of, engine_of, text_encoder_of
@@ -326,10 +327,15 @@ class Core:
         skipped[[each.id for each in self.added if self._decoded(each) in self.special]] = True
         return skipped
 
-    @cached_property
-    def _kept(self) -> tuple[bytes, bytes]:
-        """For each id, whether decoding keeps it: without `skip_special`, and with it."""
-        return self._known.tobytes(), (self._known & ~self._skipped).tobytes()
+    def short_decoder(self, decoder: Any) -> tuple[TokenTable | None, bytes, bytes]:
+        """The table to decode few ids with, by this decoder as JSON, and for each id, whether to keep it.
+
+        The second bytes are for `skip_special`. None and no bytes, unless a text is the bytes of its tokens.
+        """
+        by_bytes = isinstance(decoder, dict) and decoder.get("type") == "ByteLevel" and self._own_decoding
+        if not by_bytes or self._decoder.short_table is None:
+            return None, b"", b""
+        return self._decoder.short_table, self._known.tobytes(), (self._known & ~self._skipped).tobytes()
 
     def decode(self, ids: Sequence[int], skip_special: bool, decoder: Any, component: Any) -> str:
         """The text of ids; ids without a token are left out.
@@ -346,9 +352,7 @@ class Core:
         """
         kind = decoder.get("type") if isinstance(decoder, dict) else None
         if kind == "ByteLevel" and self._own_decoding:
-            table = self._decoder.short_table
-            found = table.short_text(ids, self._kept[skip_special]) if table is not None and type(ids) is list else None
-            return self._decode_bytes(ids, skip_special).decode("utf-8", "replace") if found is None else found
+            return self._decode_bytes(ids, skip_special).decode("utf-8", "replace")
         strings, special = self.names, self.special if skip_special else frozenset()
         tokens = [
             token

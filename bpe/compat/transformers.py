@@ -45,8 +45,6 @@ _SIMPLE = frozenset(("text_pair", "add_special_tokens", "truncation", "max_lengt
 _PLANS_KEPT = 64
 #: Characters: a shorter text takes less time without acceleration where transformers' own code must run, as measured.
 _SHORT, _SHORT_WITH_OFFSETS = 150, 1000
-#: Ids: fewer take less time to decode by the tokenizer's own backend, as measured.
-_FEW_IDS = 8
 #: transformers' methods that warn of long texts and that decode one.
 _WARN, _DECODE = "_eventual_warn_about_too_long_sequence", "_decode"
 #: The key of an instance's state in its `__dict__`.
@@ -291,10 +289,6 @@ def _decoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
     plain_decode = originals["decode"]
 
     def decode(self: Any, token_ids: Any, skip_special_tokens: bool = False, **options: Any) -> Any:
-        if type(token_ids) is int or (
-            type(token_ids) is list and len(token_ids) < _FEW_IDS and not (token_ids and type(token_ids[0]) is list)
-        ):
-            return plain_decode(self, token_ids, skip_special_tokens, **options)
         found = _decoded(self, token_ids, skip_special_tokens, options, originals)
         return plain_decode(self, token_ids, skip_special_tokens, **options) if found is None else found
 

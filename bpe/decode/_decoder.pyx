@@ -44,19 +44,8 @@ cdef enum:
     SHORT = 1024              # ids of a short call, which needs no memory from elsewhere
     SHORT_ROOM = 1 << 14      # bytes of its tokens, at most
 
-cdef struct TokenText:        # the bytes of tokens
-    byte_t* data
-    size_t room
-    Py_ssize_t n
-
 
 cdef class TokenTable:
-    """The bytes of all tokens: token i is `blob[offsets[i]:offsets[i + 1]]`; empty for an id that is no token."""
-
-    cdef const byte_t[::1] blob
-    cdef const int64_t[::1] offsets
-    cdef byte_t[:, ::1] cells              # a token of at most 15 bytes, and its size
-    cdef byte_t[::1] sizes                 # 0 for an id that is no token, LONG for a long one
 
     def __init__(self, const byte_t[::1] blob, const int64_t[::1] offsets):
         cdef Py_ssize_t n = offsets.shape[0] - 1, i
@@ -154,14 +143,23 @@ cdef class TokenTable:
             free(out.data)
         return texts
 
-    def short_text(self, list ids not None, bytes kept not None):
-        """The text of few ids, without those that are 0 in `kept` or past its end; None as for `short`."""
-        return self.short(ids, True, kept)
+    def token(self, number):
+        """The bytes of a token by its id, an int; None for one that is no token."""
+        cdef token_t token
+        cdef Py_ssize_t start
+        if type(number) is not int or not 0 <= number < self.sizes.shape[0]:
+            return None
+        token = number
+        if self.sizes[token] == 0:
+            return None
+        start = self.offsets[token]
+        return PyBytes_FromStringAndSize(<const char*>&self.blob[start], self.size_of(token))
 
     cdef object short(self, ids, bint as_text, bytes kept=None):
-        """The text, or the bytes, of a list of int or of a uint32 array; with `kept`, as `short_text`.
+        """The text, or the bytes, of a list of int or of a uint32 array.
 
-        None if there are more than SHORT ids or SHORT_ROOM bytes, if one is no token, or for any other argument.
+        With `kept`, ids that are 0 there or past its end are left out. None if there are more than SHORT ids or
+        SHORT_ROOM bytes, if one is no token, or for any other argument.
         """
         cdef token_t read[SHORT]
         cdef byte_t data[SHORT_ROOM]

@@ -167,6 +167,15 @@ class ByteDecoder:
         self.begin()
         return rest
 
+    def push_one(self, number: int) -> bytes:
+        """Decode the next id, as `push` does."""
+        table = self._tokens.short_table
+        data = None if table is None else table.token(number)
+        if data is None:
+            return self.push([number])
+        self._n_ids += 1
+        return data
+
     def push(self, ids: Ids) -> bytes:
         """Decode the next ids of the text; errors are those of `bytes_of`."""
         array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
@@ -204,7 +213,7 @@ class IncrementalDecoder:
 
     def __init__(self, tokens: TokenDecoder) -> None:
         self._bytes = ByteDecoder(tokens)
-        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held = b""  # of an incomplete character
 
     def push(self, ids: Ids | int | np.integer[Any]) -> str:
         """The text that one or more ids complete; "" while a character is incomplete.
@@ -216,11 +225,17 @@ class IncrementalDecoder:
             TypeError, ValueError: for ids that are not in the vocabulary; the state of the decoder does not change.
 
         """
+        if type(ids) is int:
+            return self._text_of(self._bytes.push_one(ids), False)
         single = isinstance(ids, (int, np.integer)) and not isinstance(ids, bool)
-        return self._utf8.decode(self._bytes.push([ids] if single else ids))  # type: ignore[list-item,arg-type]
+        return self._text_of(self._bytes.push([ids] if single else ids), False)  # type: ignore[list-item,arg-type]
 
     def flush(self) -> str:
         """End the text and reset the decoder. Returns the text held back: U+FFFD for an incomplete character."""
-        rest = self._utf8.decode(self._bytes.end(), final=True)
-        self._utf8.reset()
-        return rest
+        return self._text_of(self._bytes.end(), True)
+
+    def _text_of(self, data: bytes, final: bool) -> str:
+        data = self._held + data
+        text, used = codecs.utf_8_decode(data, "replace", final)
+        self._held = data[used:]
+        return text

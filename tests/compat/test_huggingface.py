@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import inspect
 import json
 import pickle
 import random
@@ -33,6 +34,32 @@ COLUMNS = (
 @pytest.fixture(scope="module")
 def tok() -> Tokenizer:
     return Tokenizer(bpe.train(texts=["low lower lowest"] * 3, vocab_size=262, special_tokens=["<s>", "</s>"]))
+
+
+@pytest.mark.parametrize("name", sorted(SHAPES))
+def test_few_ids_are_decoded_as_many(name: str) -> None:
+    """By a kernel or not, after added tokens and another decoder too, and as `tokenizers` does."""
+    data, rng = shape(name), random.Random(name)
+    ours, other = Tokenizer.from_str(data), theirs.Tokenizer.from_str(data)
+    for change in ("none", "tokens", "decoder"):
+        if change == "tokens":
+            for each in (ours, other):
+                each.add_tokens(["<more>"])
+                each.add_special_tokens(["<special>"])
+        elif change == "decoder":
+            for each in (ours, other):
+                each.decoder = theirs.decoders.ByteLevel()
+        n = other.get_vocab_size()
+        for size in (0, 1, 2, 5, 40, 1100):
+            ids = [rng.randrange(n + 2) for _ in range(size)]
+            for given in (ids, tuple(ids), np.array(ids, dtype=np.int64), [np.int64(number) for number in ids]):
+                for skip in (True, False):
+                    expected = other.decode(ids, skip)
+                    assert ours.decode(given, skip) == inspect.unwrap(Tokenizer.decode)(ours, given, skip) == expected
+                    assert ours.decode(given, skip_special_tokens=skip) == expected
+        for wrong in ([-1], [0, 2**32], ["a"], [None], [1.5], 5, None):
+            with pytest.raises((TypeError, OverflowError)):
+                ours.decode(wrong)  # type: ignore[arg-type]
 
 
 def columns(encoding: Any) -> dict[str, Any]:
