@@ -143,7 +143,7 @@ cdef class TokenTable:
             free(out.data)
         return texts
 
-    def token(self, number):
+    cpdef object token(self, number):
         """The bytes of a token by its id, an int; None for one that is no token."""
         cdef token_t token
         cdef Py_ssize_t start
@@ -154,6 +154,16 @@ cdef class TokenTable:
             return None
         start = self.offsets[token]
         return PyBytes_FromStringAndSize(<const char*>&self.blob[start], self.size_of(token))
+
+    def tokens(self, list numbers not None):
+        """The bytes of each of several tokens, a list; None if one is no token."""
+        found = []
+        for number in numbers:
+            token = self.token(number)
+            if token is None:
+                return None
+            found.append(token)
+        return found
 
     cdef object short(self, ids, bint as_text, bytes kept=None):
         """The text, or the bytes, of a list of int or of a uint32 array.

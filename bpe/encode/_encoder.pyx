@@ -270,6 +270,34 @@ cdef class Encoder:
         known = not space.unknown
         return self.taken(space), known
 
+    def encode_around(
+        self, bytes text not None, const int64_t[::1] starts, const int64_t[::1] ends, const uint32_t[::1] ids
+    ):
+        """The same for a text in which each of the spans at the given byte offsets, which ascend, is one given id."""
+        cdef Workspace space
+        cdef Fragment fragment
+        cdef Py_ssize_t i, end, done = 0, n = starts.shape[0]
+        check_spans(starts, ends, len(text))
+        if ids.shape[0] != n:
+            raise ValueError(f"there are {ids.shape[0]} ids for {n} spans; there must be as many")
+        space = self.workspace()
+        for i in range(n + 1):
+            end = starts[i] if i < n else len(text)
+            if end > done:
+                fragment.text, fragment.size = <const byte_t*>text + done, end - done
+                feed_fragments(space.feed, &fragment, 1, self.scanner)
+                if fragment.size < SHORT_TEXT:
+                    self.run(space, NULL)
+                else:
+                    run_long(self, space, fragment.size)
+            if i < n:
+                reserve(&space.out, 1)
+                space.out.data[space.out.n] = ids[i]
+                space.out.n += 1
+                done = ends[i]
+        known = not space.unknown
+        return self.taken(space), known
+
     def encode_spans(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
         """The same for a text whose pretokens, none of them empty, are at the given byte offsets."""
         cdef Workspace space = self.workspace()

@@ -229,6 +229,13 @@ class Engine:
             if not known:
                 self.refuse_unknown(text)
             return ids
+        if self.direct and self.specials.plain(allowed):
+            data = self.checked(text)
+            data = data.encode() if isinstance(data, str) else data
+            spans = self.specials.spans(data, allowed)
+            ids, known = self.kernel.encode(data) if spans is None else self.kernel.encode_around(data, *spans)
+            if known:
+                return ids
         if self._normalized and text and not allowed and isinstance(text, str) and text.isascii():
             assert self.spec.normalizer is not None
             return self.encode_segment(unescape(self.spec.normalizer(text)))

@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bpe.base._aho_corasick import Finder
 from bpe.base.utf8 import Bytes, to_bytes
 from bpe.errors import check_iterable, check_unicode, shown, type_name, typed
@@ -38,7 +41,7 @@ _MOST_PLANS = 256
 class _Search:
     """A search for names, with the id and the flags of the token of each."""
 
-    __slots__ = ("finder", "flags", "ids", "names")
+    __slots__ = ("finder", "flags", "id_array", "ids", "names")
 
     def __init__(
         self, names: list[str], tokens: list[str], ids: Mapping[str, int], flags: Mapping[str, frozenset[str]]
@@ -46,6 +49,7 @@ class _Search:
         self.names = names
         self.finder = Finder(list(map(str.encode, names)))
         self.ids = [ids.get(token, -1) for token in tokens]  # -1: a disallowed name without a token
+        self.id_array = np.array(self.ids, dtype=np.int64).astype(np.uint32)
         own = [flags.get(token, _NONE) for token in tokens] if flags else []
         self.flags = own if any(own) else None
 
@@ -207,6 +211,14 @@ class SpecialTokens:
         if found is not None:
             for begin, end, number in zip(*(each.tolist() for each in found), strict=True):
                 yield begin, end, search.names[number]
+
+    def spans(
+        self, data: Bytes, names: frozenset[str]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32]] | None:
+        """The (starts, ends, ids) of these tokens in a text; None if there are none. They must be `plain`."""
+        search = self._search(names, "all")
+        found = search.finder.find(data)
+        return None if found is None else (found[0], found[1], search.id_array[found[2]])
 
     def pieces(self, data: Bytes, names: frozenset[str], raw: bool = False) -> Iterator[tuple[Bytes, int | None]]:
         """Split a text at these special tokens: yields (text, None) for non-empty text and (match, id) for tokens.

@@ -6,7 +6,9 @@ import os
 import pickle
 import re
 import sys
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from bpe.base.atomic_files import atomic_write
 from bpe.base.utf8 import check_utf8, escape, to_bytes, unescape
 from bpe.batch import TokenBatch, id_array
 from bpe.errors import FormatError, check_choice, check_int, shown, typed
+from bpe.tokenizer import engine_of
 from bpe.vocab.byte_letters import byte_alphabet, byte_letters, letter_bytes, to_letters
 from bpe.vocab.special_tokens import SpecialTokens, check_special_tokens
 from bpe.vocab.vocabulary import NONE, ORDINARY, SPECIAL, Vocabulary
@@ -411,3 +414,46 @@ def test_argument_checks() -> None:
         with pytest.raises(ValueError, match=rf"k is {re.escape(repr(wrong))}; it must be one of 'a', 'b'"):
             check_choice("k", wrong, ("a", "b"))
     assert shown("a" * 100) == "'" + "a" * 58 + "…"
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    parts=st.lists(
+        st.text(max_size=5)
+        | st.sampled_from(["<|a|>", "<|ab|>", "<|a", "|>", "low lower", " é영화 ", "\ufffd", "\ud800"])
+    ),
+    allowed=st.sampled_from(["all", ("<|a|>",), ("<|ab|>", "<|a|>")]),
+)
+def test_texts_with_special_tokens_are_encoded_part_by_part(parts: list[str], allowed: Any) -> None:
+    """As the segments between the tokens by themselves."""
+    text = "".join(parts)
+    for model in ("byte", "char"):
+        tok = small_tokenizer(model)
+        engine = engine_of(tok)
+        names = engine.specials.allowed(allowed)
+        expected: list[int] = []
+        for item in engine.items(text, names):
+            expected += [item] if isinstance(item, int) else engine.encode_segment(item).tolist()
+        for given_text in (text, to_bytes(text)):
+            assert tok.encode(given_text, allowed_special=allowed, disallowed_special=()).tolist() == expected
+
+
+@cache
+def small_tokenizer(model: Any) -> bpe.Tokenizer:
+    return bpe.train(
+        texts=["low lower lowest é영화 영화관"] * 3,
+        num_merges=20,
+        model=model,
+        unk_token="<unk>" if model == "char" else None,
+        special_tokens=["<|a|>", "<|ab|>"],
+    )
+
+
+def test_arguments_of_encode_around_are_checked() -> None:
+    kernel = engine_of(small_tokenizer("byte")).kernel
+    one, ids = np.array([1]), np.array([7], dtype=np.uint32)
+    assert kernel.encode_around(b"low", one, one + 1, ids)[0].tolist()[1] == 7
+    with pytest.raises(ValueError, match="span 0 is from 1 to 4; it must be within the 3 bytes"):
+        kernel.encode_around(b"low", one, one + 3, ids)
+    with pytest.raises(ValueError, match="there are 0 ids for 1 spans"):
+        kernel.encode_around(b"low", one, one, ids[:0])

@@ -48,8 +48,8 @@ NotSpecial = Literal["all"] | Collection[str]
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 _NO_NAMES: frozenset[str] = frozenset()
-#: A longer text with special tokens is encoded faster as a batch, which has all parts of it in one call of the kernel.
-_LONG_TEXT = 1 << 14
+#: The bytes that continue a character in UTF-8.
+_CONTINUATION = bytes(range(0x80, 0xC0))
 
 _lock = threading.RLock()
 #: The encodings that have been built, by name.
@@ -195,11 +195,7 @@ class Encoding:
 
         """
         allowed = self._allowed_in(text, allowed_special, disallowed_special)
-        if allowed:
-            if len(text) > _LONG_TEXT:
-                return as_list(self._engine.encode_batch([text], 1, allowed).ids)
-            return as_list(self._engine.encode(text, allowed))
-        return as_list(self._tokenizer.encode(text))
+        return as_list(self._engine.encode(text, allowed) if allowed else self._tokenizer.encode(text))
 
     def encode_to_numpy(
         self, text: str, *, allowed_special: Special = _NO_NAMES, disallowed_special: NotSpecial = "all"
@@ -322,7 +318,9 @@ class Encoding:
             KeyError, OverflowError, TypeError: as for `decode_bytes`.
 
         """
-        return self._token(token, "")
+        table = self._decoder.short_table
+        found = None if table is None else table.token(token)
+        return self._token(token, "") if found is None else found
 
     def decode_tokens_bytes(self, tokens: Iterable[int]) -> list[bytes]:
         """The bytes of each of several tokens.
@@ -331,7 +329,9 @@ class Encoding:
             KeyError, OverflowError, TypeError: as for `decode_bytes`.
 
         """
-        return [self._token(token, "") for token in tokens]
+        table = self._decoder.short_table
+        found = table.tokens(tokens) if type(tokens) is list and table is not None else None
+        return [self._token(token, "") for token in tokens] if found is None else found
 
     def decode_with_offsets(self, tokens: Iterable[int]) -> tuple[str, list[int]]:
         """The text of several tokens, and for each the index of the first character that has bytes of it.
@@ -345,9 +345,9 @@ class Encoding:
         offsets: list[int] = []
         n_chars = 0  # whose first byte is in the tokens before
         for part in parts:
-            inside = part[:1] != b"" and 0x80 <= part[0] < 0xC0
+            inside = part[:1] != b"" and part[0] in _CONTINUATION
             offsets.append(max(0, n_chars - inside))
-            n_chars += sum(byte < 0x80 or byte >= 0xC0 for byte in part)
+            n_chars += len(part.translate(None, _CONTINUATION))
         return b"".join(parts).decode("utf-8", "strict"), offsets
 
     def decode_batch(
