@@ -281,7 +281,7 @@ class Core:
         tokens = [strings[number] or "" for number in ids.tolist()]
         for index, name in matched.items():
             tokens[index] = name
-        return tokens, list(map(tuple, spans.tolist())), words.tolist()
+        return tokens, list(zip(spans[:, 0].tolist(), spans[:, 1].tolist(), strict=True)), words.tolist()
 
     @property
     def strings(self) -> list[str | None]:

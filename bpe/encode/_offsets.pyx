@@ -51,3 +51,28 @@ def to_characters(
                 n_chars += text[at] & 0xC0 != 0x80
                 at += 1
             span[i, 1] = n_chars
+
+
+def words_of(
+    const int64_t[:, ::1] span,        # IN in bytes, each starting where the previous one ends
+    const int64_t[::1] starts,         # IN of the pretokens
+    const int64_t[::1] ends,           # IN
+    int64_t size,                      # of the text
+):
+    """The number of the pretoken that each token begins in: int64; None if the pretokens are not the whole text."""
+    cdef Py_ssize_t n = span.shape[0] if span.shape[1] == 2 else 0, n_words = min(starts.shape[0], ends.shape[0]), i
+    cdef Py_ssize_t word = 0
+    cdef int64_t at = 0
+    cdef bint whole = True
+    numbers = np.empty(n, dtype=np.int64)
+    cdef int64_t[::1] number = numbers
+    with nogil:
+        for i in range(n_words):
+            whole = whole and starts[i] == at and ends[i] > at
+            at = ends[i]
+        whole = whole and at == size
+        for i in range(n):
+            while word < n_words and ends[word] <= span[i, 0]:
+                word += 1
+            number[i] = word
+    return numbers if whole else None

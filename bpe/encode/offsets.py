@@ -110,6 +110,8 @@ class OffsetEncoder:
         self, text: TextLike, allowed: frozenset[str], unit: Unit, convention: Convention
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64], dict[int, str]]:
         """As `encode_words`, without trimming, and with the text that each special token was found as, by its index."""
+        if unit == "char" and (plain := self._plain_columns(text, allowed)):
+            return *plain, {}
         data = to_bytes(self._engine.checked(text))
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
@@ -138,6 +140,28 @@ class OffsetEncoder:
         if beyond and convention == "tokenizers":
             joined[list(beyond)] = _spans_beyond(list(beyond.values()), data, unit)
         return np.concatenate(ids), joined, np.concatenate(words), matched
+
+    def _plain_columns(
+        self, text: TextLike, allowed: frozenset[str]
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]] | None:
+        """The ids, spans in characters, and words of a text without special tokens whose tokens are parts of it.
+
+        None for any other.
+        """
+        pretokenizer = self._engine.spec.pretokenizer
+        if not self._own_bytes or self._by_word or isinstance(pretokenizer, Steps):
+            return None
+        data = to_bytes(self._engine.checked(text))
+        if self._engine.specials.occur(data, allowed) or not _has_whole_characters(text):
+            return None
+        starts, ends = self.bounds(data, pretokenizer)
+        ids = self._engine.encode_segment(Pretokens(data, starts, ends))
+        spans = tokenspans.in_bytes(ids, self._engine.spec.vocabulary.lengths, 0)
+        words = tokenspans.words_of(spans, starts, ends, len(data))
+        if words is None or not len(ids) or spans[-1, 1] != len(data):
+            return None
+        tokenspans.to_characters(data, spans)
+        return ids, spans, words
 
     def _traced_parts(self, piece: bytes, first: bool, late: frozenset[str], convention: Convention) -> list[_Part]:
         """The parts of text between special tokens."""

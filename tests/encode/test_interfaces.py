@@ -22,6 +22,7 @@ from bpe.corpus import reading
 from bpe.encode import _batch as gather
 from bpe.encode import engine as encoding
 from bpe.encode import streams
+from bpe.encode.offsets import OffsetEncoder
 from bpe.normalizers import (
     NFC,
     NFKC,
@@ -669,3 +670,35 @@ def test_threads_find_documents_across_blocks(separator: str | None, tmp_path: P
             for threads in (1, 2, 3):
                 batch = tok.encode_files(path, separator=separator, per_line=per_line, threads=threads)
                 assert batch.to_list() == expected
+
+
+@examples(200)
+@given(
+    text=st.text(max_size=30)
+    | st.lists(st.sampled_from([*"aé영😊 \n\t'1", " the", "\ud800", "<|end|>", "\0"])).map("".join),
+    name=st.sampled_from([*NAMES, r"\p{L}+|\p{N}", None]),
+    unit=st.sampled_from(["char", "byte"]),
+)
+def test_columns_of_plain_texts_are_those_of_traced_ones(text: str, name: str | None, unit: Any) -> None:
+    """With a pattern that leaves out some of the text too."""
+    pretokenizer = bpe.Pretokenizer.from_regex(name, gaps="drop") if name and "|" in name else name
+    tok = column_tokenizer(pretokenizer)
+    encoder = text_encoder_of(tok).offset_encoder
+    for allowed in (frozenset[str](), frozenset(["<|end|>"])):
+        for convention in ("whole", "tokenizers"):
+            found = encoder.encode_columns(text, allowed, unit, convention)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(OffsetEncoder, "_plain_columns", lambda *given: None)
+                expected = encoder.encode_columns(text, allowed, unit, convention)
+            assert [each.tolist() for each in found[:3]] == [each.tolist() for each in expected[:3]]
+            assert found[3] == expected[3]
+
+
+@cache
+def column_tokenizer(pretokenizer: Any) -> bpe.Tokenizer:
+    return bpe.train(
+        texts=["the é영화 영화관 the 11 'the\n\n"] * 3,
+        num_merges=30,
+        pretokenizer=pretokenizer,
+        special_tokens=["<|end|>"],
+    )
