@@ -263,6 +263,9 @@ class Engine:
         data = self.checked(text)
         if isinstance(data, str):
             data = data.encode()
+        if self.direct and self.specials.plain(allowed):
+            yield from self._plain_items(data, allowed)
+            return
         late = self.specials.late(allowed)
         steps = self.spec.pretokenizer if isinstance(self.spec.pretokenizer, Steps) else None
         first = True
@@ -320,6 +323,18 @@ class Engine:
             if any(self._may_hold(text, allowed) for text in some):
                 return True
         return False
+
+    def _plain_items(self, data: bytes, allowed: frozenset[str]) -> list[bytes | int]:
+        """The same, where texts are encoded unchanged and the tokens have no flags."""
+        spans, found, done = self.specials.spans(data, allowed), list[bytes | int](), 0
+        for start, end, number in zip(*(each.tolist() for each in spans), strict=True) if spans else ():
+            if start > done:
+                found.append(data[done:start])
+            found.append(number)
+            done = end
+        if done < len(data):
+            found.append(data[done:])
+        return found
 
     def encode_segment(self, data: str | bytes | Pretokens) -> NDArray[np.uint32]:
         """The ids of a prepared segment."""

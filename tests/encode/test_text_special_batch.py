@@ -432,10 +432,12 @@ def test_texts_with_special_tokens_are_encoded_part_by_part(parts: list[str], al
         engine = engine_of(tok)
         names = engine.specials.allowed(allowed)
         expected: list[int] = []
-        for item in engine.items(text, names):
-            expected += [item] if isinstance(item, int) else engine.encode_segment(item).tolist()
+        for piece, number in engine.specials.pieces(to_bytes(text), names):
+            expected += engine.encode_segment(bytes(piece)).tolist() if number is None else [number]
+        options: Any = {"allowed_special": allowed, "disallowed_special": ()}
         for given_text in (text, to_bytes(text)):
-            assert tok.encode(given_text, allowed_special=allowed, disallowed_special=()).tolist() == expected
+            assert tok.encode(given_text, **options).tolist() == expected
+        assert [row.tolist() for row in tok.encode_batch([text, "", text], **options)] == [expected, [], expected]
 
 
 @cache
