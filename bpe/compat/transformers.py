@@ -17,6 +17,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import update_wrapper
 from itertools import chain
 from typing import Any
 
@@ -223,7 +224,7 @@ def _methods(originals: dict[str, Any]) -> dict[str, Any]:
     """The replacements of the methods of a class, which call the original ones where they must."""
     methods = {**_encoding_methods(originals), **_decoding_methods(originals)}
     for name, method in methods.items():
-        method.__doc__ = getattr(originals[name], "__doc__", None)
+        update_wrapper(method, originals[name])  # so that it has the same signature too, which libraries ask for
         method._bpe_original = originals[name]
     plain_backend = originals["backend_tokenizer"]
 

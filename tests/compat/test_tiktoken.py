@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import os
 import pickle
 import subprocess
 import sys
@@ -327,6 +328,14 @@ def test_an_encoding_is_pickled_by_value() -> None:
         assert made_from.encode("lower") == enc.encode("lower")
 
 
+def test_the_set_of_special_tokens_has_the_order_of_tiktoken_s() -> None:
+    """For a fixed PYTHONHASHSEED. A set made of a dict reserves room, so that its order may be another one."""
+    special = {f"<|{i}|>": 256 + i for i in range(1500)}
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    enc = tiktoken.Encoding("x", pat_str=r"\w+|\W+", mergeable_ranks=ranks, special_tokens=special)
+    assert list(enc.special_tokens_set) == list(set(special.keys()))
+
+
 def test_pickles_do_not_depend_on_the_process() -> None:
     program = (
         "import pickle, hashlib, bpe.compat.tiktoken as t\n"
@@ -336,7 +345,11 @@ def test_pickles_do_not_depend_on_the_process() -> None:
     )
     said = {
         subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
         ).stdout
         for seed in ("1", "2")
     }

@@ -6,8 +6,12 @@ import hashlib
 import importlib
 import importlib.util
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 
 import pytest
 from loopback import Silent, serving
@@ -135,3 +139,25 @@ def test_ids_out_of_range_raise_the_same_error(number: int) -> None:
         for own, special in (({**ranks, b"ab": number}, {}), (ranks, {"<e>": number})):
             with pytest.raises(OverflowError):
                 made("own", pat_str=".", mergeable_ranks=own, special_tokens=special)
+
+
+def test_other_packages_import_it_as_tiktoken() -> None:
+    """The lines of docs/porting.md, in a new process."""
+    page = (Path(__file__).parents[2] / "docs" / "porting.md").read_text(encoding="utf-8")
+    start = page.index(">>> import sys\n")
+    lines = page[start : page.index("```", start)].splitlines()
+    program = (
+        "\n".join(line[4:] for line in lines)
+        + """
+import tiktoken, tiktoken.core, tiktoken.load, bpe.compat.tiktoken
+from tiktoken.core import Encoding
+from tiktoken.model import MODEL_TO_ENCODING
+from tiktoken.registry import ENCODINGS
+assert tiktoken is bpe.compat.tiktoken
+assert Encoding is tiktoken.Encoding is tiktoken.registry.Encoding
+assert ENCODINGS is bpe.compat.tiktoken.registry.ENCODINGS
+assert tiktoken.model.MODEL_TO_ENCODING is MODEL_TO_ENCODING
+"""
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", program], check=True, env=env)

@@ -1,6 +1,7 @@
 """Acceleration of transformers' tokenizers: the same results, for every way of calling them."""
 
 import copy
+import inspect
 import json
 import os
 import pickle
@@ -116,6 +117,15 @@ DIRECT: list[tuple[dict[str, Any], bool]] = [
     ({"padding": "max_length", "max_length": 12}, True),
     ({"padding": "max_length", "max_length": 9, "truncation": True, "add_special_tokens": False}, True),
 ]
+
+
+@pytest.mark.parametrize("name", ["__call__", "encode", "decode", "batch_decode"])
+def test_methods_have_the_signatures_of_transformers(both: tuple[Any, Any], name: str) -> None:
+    """Libraries ask for them: semchunk passes `add_special_tokens=False` only where there is such an argument."""
+    own, fast = (getattr(tokenizer, name) for tokenizer in both)
+    assert type(both[0]) is not type(both[1])
+    assert inspect.signature(fast) == inspect.signature(own)
+    assert (fast.__name__, fast.__qualname__, fast.__doc__) == (own.__name__, own.__qualname__, own.__doc__)
 
 
 @pytest.mark.parametrize("tensors", [None, "np", "pt"])

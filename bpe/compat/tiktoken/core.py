@@ -386,7 +386,7 @@ class Encoding:
     @cached_property
     def special_tokens_set(self) -> set[str]:
         """The names of the special tokens."""
-        return set(self._special_tokens)
+        return set(self._special_tokens.keys())  # a set made of the dict has another order
 
     def is_special_token(self, token: int) -> bool:
         """Whether an id is that of a special token.
