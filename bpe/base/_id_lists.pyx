@@ -2,8 +2,8 @@
 
 `ndarray.tolist` allocates an int for each id: memory that is touched once and freed with the list. Here a list points
 at ints that exist and stay, so that making it reads the ids alone (`_int_objects.h`). Nor need the garbage collector go
-at ints that exist and stay, so that making it reads the ids alone (`_int_objects.h`). Nor need the garbage collector go
-of encoding to lists. So they are untracked. If a caller adds an object that refers to its list, the two are only freed
+through the lists: ints are part of no cycle, and visiting the lists of recent calls takes 5 to 15% of the time of
+encoding to lists. So they are untracked. If a caller adds an object that refers to its list, the two are only freed
 when the caller breaks that cycle.
 """
 
