@@ -190,10 +190,10 @@ class Tokenizer(TokenizerFields):
             raise ValueError(f"Unknown `direction`: `{direction}`. Use `left` or `right`")
         most, shared = _unsigned("max_length", max_length), _unsigned("stride", stride)
         n_template = n_added(self._snapshot().rules.processor, pair=False)
-        if shared > max(most - n_template, 0):
+        if 0 <= most - n_template < shared:  # without room for the template, `tokenizers` does not truncate
             raise ValueError(
                 f"tokenizer stride set to {shared}, which is greater than or equal to its effective max length of "
-                f"{max(most - n_template, 0)} (= {most} original max length - {n_template} added special tokens), "
+                f"{most - n_template} (= {most} original max length - {n_template} added special tokens), "
             )
         self._rules(truncation=Truncation(most, shared, strategy, direction))
 
