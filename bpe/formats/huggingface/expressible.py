@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -71,23 +71,15 @@ def has_all_bytes(spec: TokenizerSpec) -> bool:
     return of_bytes is not None and NO_TOKEN not in of_bytes
 
 
-def spelled_specials(
-    spec: TokenizerSpec, names: Mapping[str, int], flags: Mapping[str, frozenset[str]]
-) -> tuple[int, ...]:
-    """The ids of special tokens, of those in the model's vocab, that ordinary text can spell, as in `tokenizers`."""
+def spelled_specials(spec: TokenizerSpec, names: Iterable[tuple[str, int]]) -> tuple[int, ...]:
+    """The ids of special tokens, of those in the model's vocab, that their text can become as ordinary text."""
     prefix, mark = spec.subword_prefix or "", spec.end_of_word or ""
 
     def is_symbol(name: str) -> bool:
         ends = {name, name.removeprefix(prefix), name.removesuffix(mark), name.removeprefix(prefix).removesuffix(mark)}
         return any(len(end) == 1 for end in ends)
 
-    found = [
-        number
-        for name, number in names.items()
-        if (spec.ignore_merges or is_symbol(name))
-        and (flags.get(name, frozenset()) & {"ordinary", "single_word"} or _may_occur(spec, name))
-    ]
-    return tuple(sorted(found))
+    return tuple(sorted(number for name, number in names if spec.ignore_merges or is_symbol(name)))
 
 
 def unreadable(spec: TokenizerSpec) -> str | None:
