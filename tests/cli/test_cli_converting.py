@@ -97,9 +97,8 @@ def test_rank_files_with_a_pattern(tokenizer_file, text_file, tmp_path, capsys):
     fails(capsys, ["diff", ranks, made], 2, "its pattern is unknown")
     fails(capsys, ["diff", made, made, "--pretokenizer", "gpt2"], 2, "neither A nor B is one")
     fails(capsys, ["diff", ranks, made, "--pretokenizer", "nosuch"], 2, "must be one of 'gpt2'")
-    fails(
-        capsys, ["convert", made, pattern, "--pretokenizer", "gpt2"], 1, "is not a rank file, .* leave out --pretokenizer"
-    )
+    fails(capsys, ["convert", made, made, "--pretokenizer", "gpt2"], 1, "is one of the inputs")
+    fails(capsys, ["convert", made, pattern, "--pretokenizer", "gpt2"], 1, "is not a rank file, .* --pretokenizer")
 
 
 @pytest.mark.parametrize("name", ["out.xyz", "out", "OUT.JSONL"])
