@@ -276,6 +276,19 @@ def made(ranks, special=None, pat_str=r"\w+|\W", **options) -> tiktoken.Encoding
     return tiktoken.Encoding("made", pat_str=pat_str, mergeable_ranks=ranks, special_tokens=special or {}, **options)
 
 
+@pytest.mark.parametrize("number", [2**32 - 1, 2**31, 2**31 - 1, 1_000_128])
+def test_ids_that_are_too_far_apart_are_refused_with_the_limit(number: int) -> None:
+    """tiktoken takes any id below 2**32; here tables are indexed by it."""
+    message = rf"the largest id is {number}; the ids of 2 tokens must be below 1000128, since .*: give the last tokens"
+    with pytest.raises(ValueError, match=message):
+        made({b"a": 0}, {"<s>": number})
+    with pytest.raises(ValueError, match=message):
+        made({b"a": 0, b"b": number})
+    with pytest.raises(OverflowError):
+        made({b"a": 0}, {"<s>": 2**32})
+    assert made({b"a": 0}, {"<s>": 1_000_127}).encode("a<s>", allowed_special="all") == [0, 1_000_127]
+
+
 def test_arguments_that_do_not_fit_together() -> None:
     with pytest.raises(ValueError, match="holds no tokens"):
         made({})
