@@ -565,7 +565,8 @@ def _threads(num_threads: Any) -> int:
         num_threads = check_int("num_threads", num_threads, 1)
     if not num_threads > 0:
         raise ValueError(f"num_threads is {num_threads}; it must be above 0")
-    return math.ceil(min(num_threads, cores))
+    number: float = min(num_threads, cores)
+    return math.ceil(number)
 
 
 def _raise_disallowed(name: str) -> NoReturn:
