@@ -367,6 +367,30 @@ def test_the_text_of_a_special_token_may_be_a_symbol_of_characters(token: str, i
     assert found[:2] == found[2:]
 
 
+@pytest.mark.parametrize("tokens", [["é"], ["x̂"], ["☃", "the"], ["the", "☃"], ["a", "☃", "the", " "]])
+@pytest.mark.parametrize("ignore_merges", [False, True])
+def test_files_keep_which_special_tokens_of_characters_text_can_spell(
+    tokens: list[str], ignore_merges: bool, tmp_path: Path
+) -> None:
+    """A special token of the vocab is a symbol, or a word with `ignore_merges`; one outside the vocab is not."""
+    document = json.loads(shape("characters"))
+    document["pre_tokenizer"] = None
+    document["model"] |= {"end_of_word_suffix": None, "unk_token": None, "ignore_merges": ignore_merges}
+    peer = theirs.Tokenizer.from_str(json.dumps(document))
+    peer.add_special_tokens(tokens)
+    peer.save(str(tmp_path / "theirs.json"))
+    tok = bpe.Tokenizer.load(tmp_path / "theirs.json")
+    tok.save(tmp_path / "ours.json")
+    again = bpe.Tokenizer.load(tmp_path / "ours.json")
+    assert again == tok
+    peers = (peer, theirs.Tokenizer.from_file(str(tmp_path / "ours.json")))
+    for each in peers:
+        each.encode_special_tokens = True
+    for text in ("naïve café the x ☃", "the", "☃", "a", " "):
+        found = [each.encode(text).ids for each in peers] + [each.encode(text).tolist() for each in (tok, again)]
+        assert found == [found[0]] * 4
+
+
 def test_a_stride_without_room_for_the_template_truncates_nothing() -> None:
     """The template is longer than the limit: `tokenizers` takes the negative rest as a very large number."""
     found = []
