@@ -173,6 +173,7 @@ class TokenBatch:
 
         Raises:
             ValueError: for a text longer than `length` unless `truncate` is set.
+            TypeError: for the name of a token as `pad_id`.
 
         >>> TokenBatch.from_lists([[1, 2, 3], [4]]).padded(side="left")
         (array([[1, 2, 3],
@@ -180,6 +181,9 @@ class TokenBatch:
 
         """
         check_choice("side", side, ("right", "left"))
+        if isinstance(pad_id, str):
+            fix = f"a batch knows no names: pass the id, tok.special_tokens[{pad_id!r}]"
+            raise TypeError(f"pad_id is {typed(pad_id)}; it must be an int, and {fix}")
         pad_id = check_int("pad_id", pad_id, 0, int(np.iinfo(self.ids.dtype).max))
         _check_offsets(self.offsets, len(self.ids))
         lengths = self.lengths

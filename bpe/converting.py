@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from bpe.base.utf8 import TextLike
 from bpe.errors import counted, shown, typed
-from bpe.formats.loading import load_spec, unread_fields
-from bpe.formats.saving import compared, save_spec
+from bpe.formats.loading import is_rank_file, load_spec, unread_fields
+from bpe.formats.saving import check_named, compared, save_spec
+from bpe.formats.tiktoken import load as load_ranks
+from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.differences import Difference
-from bpe.vocab.spec import check_spec
+from bpe.vocab.spec import TokenizerSpec, check_spec
 
 log = logging.getLogger("bpe")
 
@@ -77,6 +79,7 @@ def convert(
     *,
     from_format: str | None = None,
     to_format: str | None = None,
+    pretokenizer: Pretokenizer | str | None = None,
     lossy: bool = False,
 ) -> list[Difference]:
     """Write a tokenizer in another file format. No id changes, unless `lossy` allows it.
@@ -85,7 +88,10 @@ def convert(
         source: the file or the folder to read, as for `Tokenizer.load`.
         target: the file or the folder to write, as for `Tokenizer.save`.
         from_format: the format of the source; None to detect it.
-        to_format: the format to write; None for the one that the name of the target stands for.
+        to_format: the format to write; None for the one that the name of the target stands for: *.json, *.tiktoken or
+            tekken.json.
+        pretokenizer: for a rank file that is not one of OpenAI's own: the pattern, or the name of an encoding for its
+            special tokens too, as for `Tokenizer.from_tiktoken`.
         lossy: write the target even if its format does not keep everything.
 
     Returns:
@@ -93,7 +99,8 @@ def convert(
 
     Raises:
         FormatError: for a source that is not valid.
-        ValueError: for a tokenizer that the format cannot hold, and without `lossy` for one that it cannot keep whole.
+        ValueError: for a tokenizer that the format cannot hold, and without `lossy` for one that it cannot keep whole;
+            for a name that stands for no format; for a pretokenizer where the source has its own.
         OSError: for a file that cannot be read or written.
 
     >>> import bpe, os, tempfile
@@ -106,7 +113,10 @@ def convert(
     ([], ['tokenizer_config.json', 'vocab.json'], True)
 
     """
-    spec, unread = load_spec(source, from_format), unread_fields(source)
+    if to_format is None:
+        check_named(target)
+    spec = spec_with(source, pretokenizer, from_format)
+    unread = unread_fields(source)
     check_spec(spec)
     lost = save_spec(spec, target, to_format, lossy=lossy)
     for name in unread:
@@ -114,6 +124,19 @@ def convert(
         lost.append(Difference("settings", name, reason, harmless=True))
         log.warning("%s does not keep %s", os.fspath(target), lost[-1])
     return lost
+
+
+def spec_with(
+    source: PathLike, pretokenizer: Pretokenizer | str | None, from_format: str | None = None
+) -> TokenizerSpec:
+    """Load a tokenizer; `pretokenizer` is that of a rank file, else None. Errors are those of `convert`."""
+    if pretokenizer is None:
+        return load_spec(source, from_format)
+    if from_format not in (None, "tiktoken") or not is_rank_file(source):
+        raise ValueError(
+            f"{os.fspath(source)} is not a rank file, so it has a pretokenizer of its own; leave out pretokenizer="
+        )
+    return load_ranks(source, pretokenizer, None, force=False)
 
 
 def diff(a: Tokenizer, b: Tokenizer, texts: Iterable[TextLike] = ()) -> Diff:

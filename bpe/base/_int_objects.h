@@ -26,20 +26,23 @@ enum { BPE_MOST_INTS = 1 << 19 }; /* they take 16 MB at most; the pages of those
 static PyLongObject bpe_ints[BPE_MOST_INTS];
 static Py_ssize_t bpe_n_ints; /* those below this number are made */
 
-/* Make the objects of the ids below a limit; -1, with an exception, if there is no memory. Threads may do so at once: they
- * write the same bytes. */
+/* Make the objects of the ids below a limit; -1, with an exception, if there is no memory. Threads may do so at once, and
+ * while lists point at the objects: each is written whole, and all threads write the same bytes. */
 static int bpe_make_ints(Py_ssize_t limit) {
     Py_ssize_t made = __atomic_load_n(&bpe_n_ints, __ATOMIC_ACQUIRE), id;
+    size_t size = (size_t)PyLong_Type.tp_basicsize + sizeof(digit); /* one digit: ids are below 2**30 */
+    PyLongObject copy;
     if (limit > BPE_MOST_INTS) limit = BPE_MOST_INTS;
     for (id = made; id < limit; id++) {
-        PyObject *number = PyLong_FromSsize_t(id), *copy = (PyObject *)&bpe_ints[id];
+        PyObject *number = PyLong_FromSsize_t(id);
         if (number == NULL) return -1;
-        memcpy(copy, number, (size_t)PyLong_Type.tp_basicsize + sizeof(digit)); /* one digit: ids are below 2**30 */
+        memcpy(&copy, number, size);
 #if PY_VERSION_HEX >= 0x030C0000
-        memcpy(copy, Py_None, offsetof(PyObject, ob_type)); /* the count of an immortal object */
+        memcpy(&copy, Py_None, offsetof(PyObject, ob_type)); /* the count of an immortal object */
 #else
-        copy->ob_refcnt = (Py_ssize_t)1 << 60;
+        ((PyObject *)&copy)->ob_refcnt = (Py_ssize_t)1 << 60;
 #endif
+        memcpy(&bpe_ints[id], &copy, size);
         Py_DECREF(number);
     }
     while (made < limit && !__atomic_compare_exchange_n(&bpe_n_ints, &made, limit, 0, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE)) {}

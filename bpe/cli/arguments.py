@@ -28,6 +28,7 @@ from bpe.cli.shared_arguments import (
     add_files,
     add_input_format,
     add_part,
+    add_rank_pattern,
     add_special,
     add_threads,
     add_timeout,
@@ -225,8 +226,9 @@ def _add_convert(command: Parser) -> None:
         dest="to_format",
         choices=written,
         help=f"the format of OUT, one of those but {' and '.join(each for each in read if each not in written)}; "
-        "default tiktoken for *.tiktoken, tekken for tekken.json, else huggingface",
+        "default tiktoken for *.tiktoken, tekken for tekken.json, huggingface for *.json",
     )
+    add_rank_pattern(command)
     command.add_argument(
         "--lossy", action="store_true", help="write OUT even if its format does not keep everything, which is listed"
     )
@@ -235,6 +237,7 @@ def _add_convert(command: Parser) -> None:
 def _add_diff(command: Parser) -> None:
     command.add_argument("first", metavar="A", help="a tokenizer: a file, or a folder")
     command.add_argument("second", metavar="B", help="the other tokenizer")
+    add_rank_pattern(command)
     add_files(command, "*")
     add_documents(command)
 

@@ -12,10 +12,10 @@ import numpy as np
 
 import bpe
 from bpe.cli.files import check_inputs, check_output, log_skipped, say, sources_of
-from bpe.converting import text_difference
+from bpe.converting import spec_with, text_difference
 from bpe.errors import counted
-from bpe.formats.loading import FORMATS
-from bpe.formats.saving import compared, format_of
+from bpe.formats.loading import FORMATS, is_rank_file
+from bpe.formats.saving import check_named, compared, format_of
 
 log = logging.getLogger("bpe.cli")
 
@@ -27,10 +27,19 @@ def convert(args: argparse.Namespace) -> None:
     args.output = args.output if args.named_output is None else args.named_output
     if not os.path.isdir(args.input):
         check_inputs(args, [args.input])
+    if args.to_format is None:
+        check_named(args.output)
     to_format = args.to_format or format_of(args.output)
     if FORMATS[to_format].read_folder is None and not (args.to_format and Path(args.output).is_dir()):
         check_output(args.output, [args.input])
-    bpe.convert(args.input, args.output, from_format=args.from_format, to_format=args.to_format, lossy=args.lossy)
+    bpe.convert(
+        args.input,
+        args.output,
+        from_format=args.from_format,
+        to_format=args.to_format,
+        pretokenizer=args.pretokenizer,
+        lossy=args.lossy,
+    )
     log.info("%s, format %s", args.output, to_format)
 
 
@@ -48,7 +57,14 @@ def _diff(args: argparse.Namespace) -> int:
     for path in (args.first, args.second):
         if not os.path.isdir(path):
             check_inputs(args, [path])
-    first, second = (bpe.Tokenizer.load(path) for path in (args.first, args.second))
+    paths = (args.first, args.second)
+    ranks = [args.pretokenizer is not None and is_rank_file(path) for path in paths]
+    if args.pretokenizer is not None and not any(ranks):
+        args.parser.error("--pretokenizer and --pattern are for rank files, but neither A nor B is one")
+    first, second = (
+        bpe.Tokenizer.from_spec(spec_with(path, args.pretokenizer if of_ranks else None))
+        for path, of_ranks in zip(paths, ranks, strict=True)
+    )
     found = compared(first.spec, second.spec, (args.first, args.second))
     of_texts = list(_text_differences(args, first, second)) if args.files else []
     of_both = (str(each) if each.kind == each.field else f"{each.kind}: {each}" for each in found)

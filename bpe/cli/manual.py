@@ -85,6 +85,10 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
         ("bpe convert tekken.json tokenizer.json", "from Mistral's format"),
         ("bpe convert tokenizer.json vocabulary --to vocab-merges", "to vocab.json and merges.txt in a folder"),
         ("bpe convert tokenizer.json ranks.tiktoken --lossy", "to a rank file, which holds no pattern"),
+        (
+            "bpe convert ranks.tiktoken tokenizer.json --pretokenizer cl100k_base",
+            "and back, with pattern and special tokens",
+        ),
     ],
     "prune": [
         ("bpe prune corpus/*.txt -t tokenizer.json -o small.json --vocab-size 32000", "the tokens that a corpus needs"),

@@ -17,6 +17,7 @@ from bpe.cli.parsing import (
     unescaped,
 )
 from bpe.corpus.sources import FORMAT_NAMES
+from bpe.formats.tiktoken import pattern_of
 from bpe.pretokenize.pretokenizer import NAMES, as_pretokenizer
 from bpe.text import normalizers
 from bpe.text.matching import check_timeout
@@ -77,6 +78,24 @@ def add_words(parser: Parser, remarks: Mapping[str, str]) -> None:
         action="append",
         type=checked(normalizers.Remove),
         help="remove what the regular expression matches",
+    )
+
+
+def add_rank_pattern(parser: Parser) -> None:
+    """The pattern of rank files, which hold none."""
+    cut = parser.add_mutually_exclusive_group()
+    cut.add_argument(
+        "--pretokenizer",
+        metavar="NAME",
+        help=f"the pattern of a rank file that is not one of OpenAI's own: {', '.join(NAMES)}; or the name of an "
+        "encoding, such as cl100k_base, for its special tokens too",
+    )
+    cut.add_argument(
+        "--pattern",
+        metavar="RE",
+        dest="pretokenizer",
+        type=checked(pattern_of),
+        help="the same as a regular expression, which is read as tiktoken does",
     )
 
 

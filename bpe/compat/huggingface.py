@@ -195,10 +195,10 @@ class Tokenizer(TokenizerFields):
             raise ValueError(f"Unknown `direction`: `{direction}`. Use `left` or `right`")
         most, shared = _unsigned("max_length", max_length), _unsigned("stride", stride)
         n_template = n_added(self._snapshot().rules.processor, pair=False)
-        if shared > max(most - n_template, 0):
+        if 0 <= most - n_template < shared:  # without room for the template, `tokenizers` does not truncate
             raise ValueError(
                 f"tokenizer stride set to {shared}, which is greater than or equal to its effective max length of "
-                f"{max(most - n_template, 0)} (= {most} original max length - {n_template} added special tokens), "
+                f"{most - n_template} (= {most} original max length - {n_template} added special tokens), "
             )
         self._rules(truncation=Truncation(most, shared, strategy, direction))
 
@@ -731,8 +731,8 @@ def _encoded_inputs(state: State, rows: list[list[str | list[str]]], add_special
 
 
 def _unsigned(name: str, value: object, bits: int = 64) -> int:
-    """An argument that `tokenizers` takes as an unsigned number of so many bits."""
+    """An argument that `tokenizers` takes as an unsigned number of so many bits; True is 1 there."""
     try:
-        return check_int(name, value, 0, (1 << bits) - 1)
+        return check_int(name, int(value) if isinstance(value, bool) else value, 0, (1 << bits) - 1)
     except ValueError as error:
         raise OverflowError(str(error)) from None

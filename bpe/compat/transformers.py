@@ -257,8 +257,8 @@ def _encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
     def encode(self: Any, text: Any, *args: Any, **options: Any) -> Any:
         if own_plus and not args and type(text) is str and options.keys() <= {"add_special_tokens"}:
             state = _state_of(self, originals)
-            if state.encoding:
-                add_special = bool(options.get("add_special_tokens", True))
+            add_special = options.get("add_special_tokens", True)
+            if state.encoding and type(add_special) is bool:
                 plan = state.plan(add_special, bool(self.split_special_tokens), (), ())
                 ids: list[int] = plan.call([text]).encodings()[0].ids
                 if len(ids) > self.model_max_length:
@@ -267,7 +267,9 @@ def _encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
         return plain_encode(self, text, *args, **options)
 
     def _encode_plus(self: Any, *args: Any, **options: Any) -> Any:
-        if _is_short(options) or not (state := _state_of(self, originals)).encoding:
+        if type(options.get("add_special_tokens", True)) is not bool or _is_short(options):
+            return plain_plus(self, *args, **options)
+        if not (state := _state_of(self, originals)).encoding:
             return plain_plus(self, *args, **options)
         kind = options.get("return_tensors")
         if kind in ("np", "pt") and not options.get("return_overflowing_tokens") and not options.get("return_length"):
@@ -343,7 +345,7 @@ def _view(tokenizer: Any, state: Acceleration) -> Any:
 def _truncation_of(tokenizer: Any, options: dict[str, Any]) -> tuple[Any, ...] | None:
     """The truncation that a call asks for, as transformers understands it; None where its own code must decide."""
     most, given, padding = options.get("max_length"), options.get("truncation"), options.get("padding", False)
-    if most is not None and (type(most) is not int or most < 0):
+    if most is not None and (type(most) is not int or not 0 <= most < 1 << 64):  # for others, it raises errors
         return None
     if given is None or given is False:
         if padding is True and most is not None:  # it warns
@@ -392,8 +394,10 @@ def _called(tokenizer: Any, text: Any, options: dict[str, Any], originals: dict[
     if not state.encoding or truncation is None or padding is None:
         return None
     add_special = options.get("add_special_tokens", True)
+    if type(add_special) is not bool:
+        return None
     cut = () if pair is not None else truncation  # a pair that must be truncated is left to transformers' own code
-    plan = state.plan(bool(add_special), bool(tokenizer.split_special_tokens), cut, padding)
+    plan = state.plan(add_special, bool(tokenizer.split_special_tokens), cut, padding)
     if pair is None:
         encodings = plan.call([text] if single else text).encodings()
     elif plan.pair_ends is None:

@@ -70,7 +70,8 @@ def _read_ranks(data: bytes, path: str | None) -> TokenizerSpec:
     if known is None:
         raise FormatError(
             "it is a rank file, and its pattern is unknown, because it is not one of OpenAI's own; load it with a "
-            "pattern: Tokenizer.from_tiktoken(path, pretokenizer, special_tokens)",
+            "pattern: Tokenizer.from_tiktoken(path, pretokenizer, special_tokens), or make a tokenizer.json of it: "
+            "bpe convert IN OUT --pretokenizer NAME",
             path=path,
         )
     return tiktoken.read(data, Pretokenizer(known[0]), dict(known[1]), path)
@@ -134,6 +135,14 @@ def check_format(name: str, *, written: bool = False) -> Format:
 
     """
     return FORMATS[check_choice("format", name, format_names(written=written))]
+
+
+def is_rank_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a file that begins like a rank file; OSError for one that cannot be read."""
+    if not Path(path).is_file():
+        return False
+    with open(path, "rb") as file:
+        return tiktoken.looks_like_ranks(file.read(1 << 16))
 
 
 def load_spec(path: str | os.PathLike[str], format: str | None = None) -> TokenizerSpec:  # noqa: A002

@@ -17,7 +17,7 @@ from bpe.encode.engine import Engine
 from bpe.errors import FormatError
 from bpe.formats import clip, huggingface, tiktoken, tiktoken_folder
 from bpe.formats.huggingface.writing import check_name
-from bpe.formats.loading import NATIVE, Format, check_format
+from bpe.formats.loading import NATIVE, Format, check_format, format_names
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.differences import Difference, differences, role_differences
 from bpe.vocab.reachability import merging_suffices
@@ -105,6 +105,15 @@ def format_of(path: str | os.PathLike[str]) -> str:
     """
     name = Path(os.fspath(path)).name.lower()
     return "tiktoken" if name.endswith(".tiktoken") else "tekken" if name == "tekken.json" else "huggingface"
+
+
+def check_named(path: str | os.PathLike[str]) -> None:
+    """Raise ValueError for the name of a file to write that stands for no format, such as "out.xyz"."""
+    if check_target(path).name == "huggingface" and not os.fspath(path).lower().endswith(".json"):
+        raise ValueError(
+            f"target is {os.fspath(path)!r}, a name that stands for no format; name a file *.json, *.tiktoken or "
+            f"tekken.json, or pass to_format= one of {', '.join(format_names(written=True))}"
+        )
 
 
 def _save_native(spec: TokenizerSpec, path: str | os.PathLike[str]) -> list[Difference]:

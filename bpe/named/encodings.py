@@ -18,6 +18,7 @@ from bpe.formats.tiktoken import checked_special, from_ranks, pattern_of, read
 from bpe.named import cache, plugins
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.tokenizer import Tokenizer
+from bpe.vocab.vocabulary import id_limit
 
 _lock = threading.RLock()
 _encodings: dict[str, NamedEncoding] = {}
@@ -177,10 +178,16 @@ def built(
         special: dict[str, Any] = checked_special(special_tokens)
         spec = from_ranks(mergeable_ranks, pattern_of(pat_str), special)
     except ValueError as error:
-        numbers = (*mergeable_ranks.values(), *special_tokens.values())
-        if all(not isinstance(number, int) or 0 <= number < 1 << 32 for number in numbers):
+        numbers = [each for each in (*mergeable_ranks.values(), *special_tokens.values()) if isinstance(each, int)]
+        largest, limit = max(numbers, default=0), id_limit(len(numbers))
+        if largest >= 1 << 32 or min(numbers, default=0) < 0:
+            raise OverflowError(str(error)) from None
+        if largest < limit:
             raise
-        raise OverflowError(str(error)) from None
+        raise ValueError(
+            f"the largest id is {largest}; the ids of {len(numbers)} tokens must be below {limit}, since tables have a "
+            "row for each id: give the last tokens smaller ids, such as those right after the others"
+        ) from None
     tokenizer = Tokenizer.from_spec(spec)
     largest = max(max(mergeable_ranks.values()), max(special.values(), default=0))
     check_size(name, explicit_n_vocab, len(mergeable_ranks) + len(special), largest)

@@ -189,9 +189,14 @@ class Vocabulary:
         return lengths
 
 
+def id_limit(n_tokens: int) -> int:
+    """What the ids of so many tokens must be below: with greater ones, arrays indexed by id would mostly be gaps."""
+    return 64 * n_tokens + 1_000_000
+
+
 def _checked_limit(limit: int, n_tokens: int) -> int:
-    """Return `limit`; raise ValueError if it is so large that arrays indexed by id would mostly be gaps."""
-    largest = 64 * n_tokens + 1_000_000
+    """Return `limit`; raise ValueError if it is too large for so many tokens."""
+    largest = id_limit(n_tokens)
     if limit > largest:
         raise ValueError(
             f"the greatest token id is {limit - 1}; in a vocabulary of {counted(n_tokens, 'token')}, ids must be below "

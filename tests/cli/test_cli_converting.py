@@ -76,6 +76,42 @@ def test_diff_agrees_with_convert_about_what_changes_no_id(tmp_path, capsys):
     assert re.fullmatch(r"settings: ignore_merges: False in .*pair, True in .*ranks\.json; this changes no id\n", out)
 
 
+def test_rank_files_with_a_pattern(tokenizer_file, text_file, tmp_path, capsys):
+    """A rank file that is not OpenAI's own becomes a tokenizer.json, and is compared, with the pattern given."""
+    ranks, made, pattern = (str(tmp_path / name) for name in ("x.tiktoken", "made.json", "pattern.json"))
+    assert main(["convert", tokenizer_file, ranks, "--lossy"]) == 0
+    capsys.readouterr()
+    fails(capsys, ["convert", ranks, made], 1, "its pattern is unknown.* --pretokenizer NAME")
+    assert main(["convert", ranks, made, "--pretokenizer", "gpt2"]) == 0
+    expected = bpe.Tokenizer.from_tiktoken(ranks, "gpt2")
+    assert bpe.Tokenizer.load(made) == expected
+    assert bpe.convert(ranks, pattern, pretokenizer=expected.pretokenizer) == []
+    assert bpe.Tokenizer.load(pattern) == expected
+    assert main(["convert", ranks, pattern, "--pattern", r"\w+|\W+"]) == 0
+    assert bpe.Tokenizer.load(pattern).pretokenizer.pattern == r"\w+|\W+"
+    capsys.readouterr()
+
+    assert main(["diff", ranks, made, text_file, "--pretokenizer", "gpt2"]) == 0
+    assert main(["diff", made, ranks, "--pattern", r"\w+|\W+"]) == 1
+    assert "pretokenizer" in capsys.readouterr().out
+    fails(capsys, ["diff", ranks, made], 2, "its pattern is unknown")
+    fails(capsys, ["diff", made, made, "--pretokenizer", "gpt2"], 2, "neither A nor B is one")
+    fails(capsys, ["diff", ranks, made, "--pretokenizer", "nosuch"], 2, "must be one of 'gpt2'")
+    fails(capsys, ["convert", made, made, "--pretokenizer", "gpt2"], 1, "is one of the inputs")
+    fails(capsys, ["convert", made, pattern, "--pretokenizer", "gpt2"], 1, "is not a rank file, .* --pretokenizer")
+
+
+@pytest.mark.parametrize("name", ["out.xyz", "out", "OUT.JSONL"])
+def test_names_that_stand_for_no_format_are_refused(name, tokenizer_file, tmp_path, capsys):
+    out = str(tmp_path / name)
+    message = rf"{name}', a name that stands for no format; name a file \*.json, .* or pass --to.* huggingface, vocab-"
+    fails(capsys, ["convert", tokenizer_file, out], 1, message)
+    with pytest.raises(ValueError, match="stands for no format"):
+        bpe.convert(tokenizer_file, out)
+    assert main(["convert", tokenizer_file, out, "--to", "huggingface"]) == 0
+    assert bpe.Tokenizer.load(out) == bpe.Tokenizer.load(tokenizer_file)
+
+
 def test_diff(tokenizer_file, text_file, tmp_path, capsys):
     other = str(tmp_path / "other.json")
     bpe.train(texts=["low lower newest widest"], vocab_size=262, pretokenizer="cl100k").save(other)

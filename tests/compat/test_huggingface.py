@@ -376,6 +376,61 @@ def test_added_tokens_get_the_ids_that_tokenizers_gives_them(vocab: list[int]) -
         assert found[1] == found[0]
 
 
+@pytest.mark.parametrize("token", ["é", "a", "x", "th", "the", "<unk>"])
+@pytest.mark.parametrize("ignore_merges", [False, True])
+def test_the_text_of_a_special_token_may_be_a_symbol_of_characters(token: str, ignore_merges: bool) -> None:
+    """Where special tokens are encoded as text: merges of such a symbol are done, and it is not unknown."""
+    document = json.loads(shape("characters"))
+    document["pre_tokenizer"] = None
+    document["model"] |= {"end_of_word_suffix": None, "unk_token": None, "ignore_merges": ignore_merges}
+    found = []
+    for made in (theirs.Tokenizer, Tokenizer):
+        tok = made.from_str(json.dumps(document))
+        tok.add_special_tokens([token])
+        for as_text in (False, True):
+            tok.encode_special_tokens = as_text
+            texts = ["naïve café the x <unk>", token, f"{token}{token}a"]
+            found.append([(each.ids, each.offsets) for each in tok.encode_batch(texts)])
+    assert found[:2] == found[2:]
+
+
+@pytest.mark.parametrize("tokens", [["é"], ["x̂"], ["☃", "the"], ["the", "☃"], ["a", "☃", "the", " "]])
+@pytest.mark.parametrize("ignore_merges", [False, True])
+def test_files_keep_which_special_tokens_of_characters_text_can_spell(
+    tokens: list[str], ignore_merges: bool, tmp_path: Path
+) -> None:
+    """A special token of the vocab is a symbol, or a word with `ignore_merges`; one outside the vocab is not."""
+    document = json.loads(shape("characters"))
+    document["pre_tokenizer"] = None
+    document["model"] |= {"end_of_word_suffix": None, "unk_token": None, "ignore_merges": ignore_merges}
+    peer = theirs.Tokenizer.from_str(json.dumps(document))
+    peer.add_special_tokens(tokens)
+    peer.save(str(tmp_path / "theirs.json"))
+    tok = bpe.Tokenizer.load(tmp_path / "theirs.json")
+    tok.save(tmp_path / "ours.json")
+    again = bpe.Tokenizer.load(tmp_path / "ours.json")
+    assert again == tok
+    peers = (peer, theirs.Tokenizer.from_file(str(tmp_path / "ours.json")))
+    for each in peers:
+        each.encode_special_tokens = True
+    for text in ("naïve café the x ☃", "the", "☃", "a", " "):
+        found = [each.encode(text).ids for each in peers] + [each.encode(text).tolist() for each in (tok, again)]
+        assert found == [found[0]] * 4
+
+
+def test_a_stride_without_room_for_the_template_truncates_nothing() -> None:
+    """The template is longer than the limit: `tokenizers` takes the negative rest as a very large number."""
+    found = []
+    for made in (theirs.Tokenizer, Tokenizer):
+        tok = made.from_str(shape("bert"))
+        tok.enable_truncation(1, stride=1)
+        encoding = tok.encode("the lowest price")
+        found.append((encoding.ids, len(encoding.overflowing), tok.truncation))
+        with pytest.raises(ValueError, match="effective max length of 1"):
+            tok.enable_truncation(3, stride=2)
+    assert found[0] == found[1]
+
+
 def test_tokens_added_after_a_gap_keep_their_ids() -> None:
     """`tokenizers` numbers them after the largest id if a call adds them, and otherwise when it reads a file."""
     native = Tokenizer(bpe.train(texts=["low lower lowest"] * 3, vocab_size=262, special_tokens=["<s>", "<e>"]))

@@ -216,7 +216,12 @@ def test_the_number_of_threads_is_checked() -> None:
     for call in (enc.encode_batch, enc.encode_ordinary_batch, enc.decode_batch, enc.decode_bytes_batch):
         with pytest.raises(ValueError, match="num_threads is 0"):
             call([], num_threads=0)
-        assert call([], num_threads=100) == call([], num_threads=None) == []
+        with pytest.raises(ValueError, match=r"num_threads is -1\.5"):
+            call([], num_threads=-1.5)
+        with pytest.raises(TypeError, match="num_threads is '2', a str"):
+            call([], num_threads="2")
+        for number in (100, None, 0.5, 2.5, True, np.int64(2), 2**70, float("inf")):
+            assert call([], num_threads=number) == []
 
 
 # Special tokens -------------------------------------------------------------------------------------------------------
@@ -270,11 +275,42 @@ def test_facts_about_the_vocabulary() -> None:
         enc.is_special_token(3.0)  # type: ignore[arg-type]
 
 
+def test_names_of_special_tokens_that_are_no_names() -> None:
+    """An id among the allowed names is an error, not without effect; every text has the empty name."""
+    enc = small()
+    for call in (
+        enc.encode,
+        enc.encode_to_numpy,
+        enc.encode_with_unstable,
+        lambda text, **k: enc.encode_batch([text], **k),
+    ):
+        for text in ("low", f"low{END}"):
+            with pytest.raises(TypeError, match="allowed_special holds 290, an int; it must hold names"):
+                call(text, allowed_special={290}, disallowed_special=())
+            with pytest.raises(ValueError, match="disallowed special token ''"):
+                call(text, allowed_special="all", disallowed_special={""})
+    with pytest.raises(ValueError, match="disallowed special token"):
+        enc.encode_batch(["low", f"low{END}"], disallowed_special=iter([END]))
+
+
 # Construction ---------------------------------------------------------------------------------------------------------
 
 
 def made(ranks, special=None, pat_str=r"\w+|\W", **options) -> tiktoken.Encoding:
     return tiktoken.Encoding("made", pat_str=pat_str, mergeable_ranks=ranks, special_tokens=special or {}, **options)
+
+
+@pytest.mark.parametrize("number", [2**32 - 1, 2**31, 2**31 - 1, 1_000_128])
+def test_ids_that_are_too_far_apart_are_refused_with_the_limit(number: int) -> None:
+    """tiktoken takes any id below 2**32; here tables are indexed by it."""
+    message = rf"the largest id is {number}; the ids of 2 tokens must be below 1000128, since .*: give the last tokens"
+    with pytest.raises(ValueError, match=message):
+        made({b"a": 0}, {"<s>": number})
+    with pytest.raises(ValueError, match=message):
+        made({b"a": 0, b"b": number})
+    with pytest.raises(OverflowError):
+        made({b"a": 0}, {"<s>": 2**32})
+    assert made({b"a": 0}, {"<s>": 1_000_127}).encode("a<s>", allowed_special="all") == [0, 1_000_127]
 
 
 def test_arguments_that_do_not_fit_together() -> None:

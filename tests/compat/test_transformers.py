@@ -277,6 +277,13 @@ def test_batches(both: tuple[Any, Any], tensors: str | None) -> None:
         (("a",), {"truncation": "only_second", "max_length": 2}),
         (("a",), {"padding": "longest", "pad_to_multiple_of": 3, "truncation": True, "max_length": 2}),
         (("a b c d e f g",), {"truncation": "only_second", "max_length": 3}),
+        (("the low",), {"max_length": 2**64}),
+        (("the low",), {"max_length": 2**64, "truncation": True}),
+        ((["the low"],), {"max_length": 2**64 - 1, "truncation": True}),
+        ((["the low"],), {"max_length": True, "truncation": True}),
+        (("the low",), {"add_special_tokens": None}),
+        ((["the low"],), {"add_special_tokens": 1}),
+        ((["the low"],), {"add_special_tokens": "yes", "return_offsets_mapping": True}),
     ],
 )
 def test_errors_are_the_same(arguments: tuple[Any, ...], options: dict[str, Any]) -> None:

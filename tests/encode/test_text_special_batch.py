@@ -281,6 +281,8 @@ def test_truncate() -> None:
         batch.padded(side="top")
     with pytest.raises(ValueError, match="pad_id is -1; it must be from 0 to"):
         batch.padded(pad_id=-1)
+    with pytest.raises(TypeError, match=r"must be an int, and .* pass the id, tok.special_tokens\['<pad>'\]"):
+        batch.padded(pad_id="<pad>")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="length is -2"):
         batch.padded(-2)
 

@@ -10,8 +10,8 @@ same character. Here it is the longer one.
 
 from __future__ import annotations
 
+import math
 import operator
-import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -239,6 +239,8 @@ class Encoding:
         """
         threads, texts = _threads(num_threads), list(text)
         allowed = _NO_NAMES
+        if not isinstance(disallowed_special, str):
+            disallowed_special = frozenset(disallowed_special)  # of an iterator, once for all texts
         for each in texts:
             allowed = self._allowed_in(each, allowed_special, disallowed_special) or allowed
         if allowed:
@@ -467,11 +469,13 @@ class Encoding:
         if isinstance(disallowed, str) and disallowed == "all":
             _check_set(allowed)
             if self._first not in text or self._prefix not in text:
+                _check_names(allowed)
                 return _NO_NAMES
             disallowed = () if allowed == "all" else self._all_names - allowed if allowed else self._all_names
         if disallowed:
             self._refuse(text, frozenset(disallowed))
         _check_set(allowed)
+        _check_names(allowed)
         if not allowed or self._first not in text or self._prefix not in text:
             return _NO_NAMES
         return self._all_names if allowed == "all" else self._all_names & allowed
@@ -488,7 +492,9 @@ class Encoding:
         return as_lists(batch.ids, batch.offsets)
 
     def _refuse(self, text: str, disallowed: frozenset[str]) -> None:
-        """Raise ValueError for the first of these names in a text."""
+        """Raise ValueError for the first of these names in a text; every text has the empty name."""
+        if "" in disallowed:
+            _raise_disallowed("")
         data = text.encode("utf-8", "surrogatepass")
         for _, _, name in self._engine.specials.find(data, disallowed):
             _raise_disallowed(name)
@@ -530,6 +536,13 @@ def _check_set(allowed: object) -> None:
         raise TypeError(f'allowed_special is {typed(allowed)}; it must be "all" or a set of names')
 
 
+def _check_names(allowed: Special) -> None:
+    """Raise TypeError unless all names of a set are str: an id there would have no effect."""
+    if allowed and allowed != "all" and not all(isinstance(name, str) for name in allowed):
+        wrong = next(name for name in allowed if not isinstance(name, str))
+        raise TypeError(f"allowed_special holds {typed(wrong)}; it must hold names of special tokens")
+
+
 def _as_bytes(value: str | bytes) -> bytes:
     """A str or bytes as bytes."""
     if isinstance(value, str):
@@ -546,9 +559,17 @@ def _sequence(tokens: Any) -> Sequence[int]:
     return tokens  # type: ignore[no-any-return]
 
 
-def _threads(num_threads: int | None) -> int:
-    """The argument `num_threads`, at most the number of available cores; None for all of them."""
-    return min(check_int("num_threads", sys.maxsize if num_threads is None else num_threads, 1), thread_count(None))
+def _threads(num_threads: Any) -> int:
+    """The argument `num_threads`, at most the number of available cores; None for all of them. 2.5 is 3."""
+    cores = thread_count(None)
+    if num_threads is None:
+        return cores
+    if not isinstance(num_threads, (int, float)):
+        num_threads = check_int("num_threads", num_threads, 1)
+    if not num_threads > 0:
+        raise ValueError(f"num_threads is {num_threads}; it must be above 0")
+    number: float = min(num_threads, cores)
+    return math.ceil(number)
 
 
 def _raise_disallowed(name: str) -> NoReturn:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
+
+import numpy as np
 
 from bpe.formats.huggingface.normalizers import write_normalizer
 from bpe.formats.huggingface.pretokenizers import write_pre_tokenizer
@@ -71,23 +73,29 @@ def has_all_bytes(spec: TokenizerSpec) -> bool:
     return of_bytes is not None and NO_TOKEN not in of_bytes
 
 
-def spelled_specials(
-    spec: TokenizerSpec, names: Mapping[str, int], flags: Mapping[str, frozenset[str]]
-) -> tuple[int, ...]:
-    """The ids of special tokens, of those in the model's vocab, that ordinary text can spell, as in `tokenizers`."""
+def spelled_specials(spec: TokenizerSpec, names: Iterable[tuple[str, int]]) -> tuple[int, ...]:
+    """The ids of special tokens, of those in the model's vocab, that their text can become as ordinary text."""
     prefix, mark = spec.subword_prefix or "", spec.end_of_word or ""
 
     def is_symbol(name: str) -> bool:
         ends = {name, name.removeprefix(prefix), name.removesuffix(mark), name.removeprefix(prefix).removesuffix(mark)}
         return any(len(end) == 1 for end in ends)
 
-    found = [
-        number
-        for name, number in names.items()
-        if (spec.ignore_merges or is_symbol(name))
-        and (flags.get(name, frozenset()) & {"ordinary", "single_word"} or _may_occur(spec, name))
-    ]
-    return tuple(sorted(found))
+    return tuple(sorted(number for name, number in names if spec.ignore_merges or is_symbol(name)))
+
+
+def outside_vocab(spec: TokenizerSpec, names: Mapping[int, str]) -> set[int]:
+    """The special tokens of a character model that its vocab must lack, so that their text does not become them.
+
+    `tokenizers` numbers such tokens after the vocab; none where these have other ids, or are tokens of merges.
+    """
+    added = {name: number for number, name in names.items() if name in spec.special_tokens and name != spec.unk_token}
+    spelled = set(spelled_specials(spec, added.items())) - set(spec.text_specials)
+    found = {number for number in added.values() if number >= min(spelled, default=spec.vocabulary.limit)}
+    first = len(spec.vocabulary) - len(found)
+    if found != set(range(first, first + len(found))) or found.intersection(spec.text_specials):
+        return set()
+    return set() if np.isin(spec.merges, list(found)).any() else found
 
 
 def unreadable(spec: TokenizerSpec) -> str | None:

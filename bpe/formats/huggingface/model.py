@@ -105,7 +105,7 @@ def read_model(
         make_at("model", lambda: check_events(spec))
     drops = not byte and unk is None and _drops_unknown(item, own)
     spec = replace(spec, drop_unknown=drops and not has_all_bytes(spec))
-    return spec if own or byte else replace(spec, text_specials=spelled_specials(spec, names, added.flags))
+    return spec if own or byte else replace(spec, text_specials=spelled_specials(spec, names.items()))
 
 
 def _roles(item: dict[str, Any], names: Mapping[str, int]) -> dict[str, str]:

@@ -12,7 +12,7 @@ import numpy as np
 from bpe.errors import shown
 from bpe.formats.huggingface.added_tokens import write_added_tokens
 from bpe.formats.huggingface.decoders import write_decoder
-from bpe.formats.huggingface.expressible import differs
+from bpe.formats.huggingface.expressible import differs, outside_vocab
 from bpe.formats.huggingface.lengths import write_padding, write_truncation
 from bpe.formats.huggingface.lines import vocab_and_merges
 from bpe.formats.huggingface.model_write import write_model, write_own_model
@@ -58,6 +58,9 @@ def write(spec: TokenizerSpec, *, facts: bool = False) -> bytes:
         if spec.roles:
             model["roles"] = dict(spec.roles)
     names = {number: name for number, name in special.items() if not own or is_unspelled(spec, name)}
+    if not own and spec.model == "char":
+        for number in outside_vocab(spec, names):
+            del names[number]
     _check_merges(spec, own)
     vocab, merges = vocab_and_merges(spec, names)
     added = "".join(write_added_tokens(spec))
