@@ -181,9 +181,10 @@ class TokenBatch:
 
         """
         check_choice("side", side, ("right", "left"))
-        if isinstance(pad_id, str):
-            fix = f"a batch knows no names: pass the id, tok.special_tokens[{pad_id!r}]"
-            raise TypeError(f"pad_id is {typed(pad_id)}; it must be an int, and {fix}")
+        named: object = pad_id
+        if isinstance(named, str):
+            fix = f"a batch knows no names: pass the id, tok.special_tokens[{named!r}]"
+            raise TypeError(f"pad_id is {typed(named)}; it must be an int, and {fix}")
         pad_id = check_int("pad_id", pad_id, 0, int(np.iinfo(self.ids.dtype).max))
         _check_offsets(self.offsets, len(self.ids))
         lengths = self.lengths
