@@ -281,6 +281,7 @@ cdef class Encoder:
         if ids.shape[0] != n:
             raise ValueError(f"there are {ids.shape[0]} ids for {n} spans; there must be as many")
         space = self.workspace()
+        prepare_output(space, len(text))
         for i in range(n + 1):
             end = starts[i] if i < n else len(text)
             if end > done:
@@ -304,6 +305,7 @@ cdef class Encoder:
         cdef Fragment fragment
         check_spans(starts, ends, text.shape[0], False)
         if starts.shape[0] and self.rules is not None:
+            prepare_output(space, text.shape[0])
             run_units(self, space, &text[0], starts, ends)
         elif starts.shape[0]:
             fragment.text, fragment.size = &text[0], text.shape[0]

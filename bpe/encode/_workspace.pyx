@@ -80,6 +80,9 @@ cdef class Workspace:
 
 
 cdef void prepare_output(Workspace space, size_t n_bytes) noexcept nogil:
-    """Reserve memory for the ids of a large text: one id per byte, of which few are touched."""
-    if n_bytes > 2 * LARGE and not space.out.lent and space.pool is not None:
+    """Reserve memory for the ids of a large text: one id per byte, of which few are touched.
+
+    Only for the first ids of a call: those that are there would be lost.
+    """
+    if n_bytes > 2 * LARGE and space.out.n == 0 and not space.out.lent and space.pool is not None:
         large_output(&space.out, space.pool, &space.block, n_bytes + 1024)

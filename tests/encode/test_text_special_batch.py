@@ -461,3 +461,24 @@ def test_arguments_of_encode_around_are_checked() -> None:
         kernel.encode_around(b"low", one, one + 3, ids)
     with pytest.raises(ValueError, match="there are 0 ids for 1 spans"):
         kernel.encode_around(b"low", one, one, ids[:0])
+
+
+@pytest.mark.parametrize("size", [1 << 10, 3 << 20])
+def test_a_large_part_after_a_special_token_keeps_the_ids_before(size: int) -> None:
+    """The memory for the ids of a large text is another one than that of short texts."""
+    tok = small_tokenizer("byte")
+    text = "low <|a|>" + "lower lowest é " * (size // 16) + "<|ab|>low" * 3
+    ids = tok.encode(text, allowed_special="all")
+    assert tok.decode(ids) == text
+    assert np.array_equal(ids, tok.encode_batch([text], allowed_special="all").ids)
+
+
+def test_a_large_unit_after_many_small_ones_keeps_their_ids() -> None:
+    tok = bpe.train(
+        texts=["By the way, he said. " * 5 + "12 "], vocab_size=290, superwords=bpe.SuperWords(transition=270)
+    )
+    data = b"By the 12 " * 256 + b"By the way, he said. " * 60_000
+    starts = np.arange(257) * 10
+    ids, known = engine_of(tok).kernel.encode_spans(data, starts, np.append(starts[1:], len(data)))
+    assert known
+    assert tok.decode_bytes(ids) == data
