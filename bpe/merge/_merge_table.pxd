@@ -29,8 +29,8 @@ cdef class MergeTable:
     """The table and its memory; filled once, then only read."""
 
     cdef Merges merges
-    cdef uint64_t* block      # all memory: the slots, the filter, and
-    cdef uint64_t* of_bytes
+    cdef uint64_t* block      # all memory: the slots, the filter, and the three arrays below
+    cdef uint64_t* of_bytes   # filled by `index_bytes`
     cdef uint64_t* pairs      # NULL, or as in `merges`
     cdef uint64_t* irregular  # NULL, or `merges.merges`
     cdef size_t block_size    # bytes

@@ -469,16 +469,24 @@ class Encoding:
         if isinstance(disallowed, str) and disallowed == "all":
             _check_set(allowed)
             if self._first not in text or self._prefix not in text:
-                _check_names(allowed)
+                self._check_names(allowed)
                 return _NO_NAMES
             disallowed = () if allowed == "all" else self._all_names - allowed if allowed else self._all_names
         if disallowed:
             self._refuse(text, frozenset(disallowed))
         _check_set(allowed)
-        _check_names(allowed)
+        self._check_names(allowed)
         if not allowed or self._first not in text or self._prefix not in text:
             return _NO_NAMES
         return self._all_names if allowed == "all" else self._all_names & allowed
+
+    def _check_names(self, allowed: Special) -> None:
+        """Raise TypeError unless all names of a set are str: an id there would have no effect."""
+        if allowed == "all" or self._all_names.issuperset(allowed):  # the usual case, without a look at each type
+            return
+        for name in allowed:
+            if not isinstance(name, str):
+                raise TypeError(f"allowed_special holds {typed(name)}; it must hold names of special tokens")
 
     @cached_property
     def _lists(self) -> _fast_path.ListEncoder:
@@ -534,13 +542,6 @@ def _check_set(allowed: object) -> None:
     """Raise TypeError unless the argument `allowed_special` is "all" or a set."""
     if not isinstance(allowed, (set, frozenset)) and not (isinstance(allowed, str) and allowed == "all"):
         raise TypeError(f'allowed_special is {typed(allowed)}; it must be "all" or a set of names')
-
-
-def _check_names(allowed: Special) -> None:
-    """Raise TypeError unless all names of a set are str: an id there would have no effect."""
-    if allowed and allowed != "all" and not all(isinstance(name, str) for name in allowed):
-        wrong = next(name for name in allowed if not isinstance(name, str))
-        raise TypeError(f"allowed_special holds {typed(wrong)}; it must hold names of special tokens")
 
 
 def _as_bytes(value: str | bytes) -> bytes:
