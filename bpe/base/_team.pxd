@@ -25,3 +25,4 @@ cdef class Team:
 
     cdef int share(self, int parts, work_t work, void* job) except -1 nogil
     cdef int serve(self, int part) except -1 nogil
+    cdef void dismiss(self) noexcept

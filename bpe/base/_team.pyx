@@ -71,7 +71,15 @@ cdef class Team:
             self.work(self.job, part)
             PyThread_release_lock(self.ends[part])
 
-    def dismiss(self, int part):
-        """Make a helper return from `help`."""
+    cdef void dismiss(self) noexcept:
+        """Make all helpers return from `help`."""
+        cdef int part
         self.work = NULL
-        PyThread_release_lock(self.begins[part])
+        for part in range(1, self.size):
+            PyThread_release_lock(self.begins[part])
+
+
+def dismiss(tuple teams):
+    """Make the helpers of all teams return from `help`; no signal handler runs meanwhile."""
+    for team in teams:
+        (<Team?>team).dismiss()

@@ -38,8 +38,8 @@ class AtomicFile:
     """A file that is written under a temporary name and appears under `path` when `commit` renames it.
 
     An existing target keeps its permission bits, and its owner and group where the process may set them. The
-    temporary file never has wider permissions than the target. A symbolic link is followed. Temporary files that
-    killed processes left beside the target are removed first. For several files that belong together: `sync` each,
+    temporary file never has wider permissions than the target. A symbolic link is followed, or replaced if `follow` is
+    False. Temporary files that killed processes left beside the target are removed first. For several files that belong together: `sync` each,
     then `commit` each, the one that makes the others valid last.
 
     Attributes:
@@ -59,15 +59,15 @@ class AtomicFile:
 
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, follow: bool = True) -> None:
         self._shown = os.fspath(path)
-        self._target = Path(os.path.realpath(path))
+        self._target = Path(os.path.realpath(path) if follow else path)
         existing = _status(self._target)
         if existing is not None and not stat.S_ISREG(existing.st_mode):
             raise OSError(f"{self._target} is not a regular file; an atomic write can replace only regular files")
         if not self._target.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, "the folder does not exist; make it first", str(self._target.parent))
-        remove_leftovers(self._target)
+        _remove_leftovers(self._target)
         mode = 0o666 if existing is None else existing.st_mode & 0o600
         self._name, descriptor = _create_temporary(self._target, mode, self._shown)
         self.file: BinaryIO = io.BufferedWriter(_NamedFile(descriptor, self._shown), _BUFFER)
@@ -97,16 +97,16 @@ class AtomicFile:
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def atomic_write(path: str | os.PathLike[str], *, follow: bool = True) -> Iterator[BinaryIO]:
     """Open a binary file that appears under `path` when the block ends, and not at all if the block raises.
 
-    See `AtomicFile` for permissions, links and leftovers.
+    See `AtomicFile` for permissions, links (`follow`) and leftovers.
 
     Raises:
         OSError: for a target that cannot be written; the error names `path`.
 
     """
-    atomic = AtomicFile(path)
+    atomic = AtomicFile(path, follow=follow)
     try:
         yield atomic.file
         atomic.sync()
@@ -130,9 +130,12 @@ def sync_folder(path: str | os.PathLike[str]) -> None:
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:
     """Remove this target's temporary files whose writers have died. Does nothing on file systems without `flock`."""
+    _remove_leftovers(Path(os.path.realpath(path)))
+
+
+def _remove_leftovers(target: Path) -> None:
     if fcntl is None:
         return
-    target = Path(os.path.realpath(path))
     pattern = re.compile(re.escape(_prefix(target)) + r"[0-9a-f]{16}\.tmp")
     with suppress(OSError):
         for name in os.listdir(target.parent):
@@ -187,11 +190,12 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """The status of a file; None if it does not exist."""
+    """The status of a file; None if it does not exist, or is a symbolic link, which a target is only to be replaced."""
     try:
-        return path.stat()
+        status = path.lstat()
     except FileNotFoundError:
         return None
+    return None if stat.S_ISLNK(status.st_mode) else status
 
 
 def _copy_permissions(descriptor: int, name: str, target: Path) -> None:

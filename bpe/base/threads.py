@@ -1,6 +1,7 @@
 """Threads of a call: how many it uses, and running its parts on them.
 
-Threads are started per call and joined before it returns. There is no pool, because a fork would not copy its threads.
+Threads are started per call and joined before it returns (`_crew.pyx`). There is no pool, because a fork would not copy
+its threads.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from functools import partial
+from queue import SimpleQueue
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from bpe.base._crew import Crew
+from bpe.base._team import Team, dismiss
 from bpe.errors import check_int
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-
-    from bpe.base._team import Team
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -48,6 +51,37 @@ def _in_data_loader_worker() -> bool:
     return worker is not None and worker.get_worker_info() is not None
 
 
+class Workers(Crew):
+    """Threads that do what `submit` gives them; when the block ends, work that has not begun is dropped."""
+
+    def __init__(self, threads: int, *, name: str = "bpe") -> None:
+        self._jobs: SimpleQueue[tuple[Future[Any], Callable[[Any], Any], Any] | None] = SimpleQueue()
+        super().__init__(self._do_jobs, threads, self._end_jobs, name=name)
+
+    def submit(self, work: Callable[[Part], Result], part: Part) -> Future[Result]:
+        """Have `work(part)` called in one of the threads, after what was submitted before has begun."""
+        from concurrent.futures import Future
+
+        future: Future[Result] = Future()
+        self._jobs.put((future, work, part))
+        return future
+
+    def _do_jobs(self, _: int) -> None:
+        while (job := self._jobs.get()) is not None and not self.closed:
+            future, work, part = job
+            try:
+                result = work(part)
+            except BaseException as error:  # noqa: BLE001 (raised by `future.result`)
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+            del job, future
+
+    def _end_jobs(self) -> None:
+        for _ in range(self.size):
+            self._jobs.put(None)
+
+
 def in_order(work: Callable[[Part], Result], parts: Iterable[Part], threads: int) -> Iterator[Result]:
     """Yield `work(part)` for each part, in order, with at most `2 * threads` parts in flight.
 
@@ -56,20 +90,14 @@ def in_order(work: Callable[[Part], Result], parts: Iterable[Part], threads: int
     if threads == 1:
         yield from map(work, parts)
         return
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="bpe") as pool:
+    with Workers(threads) as workers:
         waiting: deque[Future[Result]] = deque()
-        try:
-            for part in parts:
-                waiting.append(pool.submit(work, part))
-                if len(waiting) >= 2 * threads:
-                    yield waiting.popleft().result()
-            while waiting:
+        for part in parts:
+            waiting.append(workers.submit(work, part))
+            if len(waiting) >= 2 * threads:
                 yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def shared_out(work: Callable[[Part], Result], parts: Iterable[Part], threads: int) -> Generator[Result, None, None]:
@@ -78,10 +106,8 @@ def shared_out(work: Callable[[Part], Result], parts: Iterable[Part], threads: i
     A free thread takes the next part, so any thread may iterate `parts`, under a lock. Of several exceptions, that of
     the first part is raised. This thread works too, because one that only waited would still compete for a core.
     """
-    import threading
-
-    lock = threading.Lock()
-    remaining = enumerate(parts)
+    lock = Lock()
+    numbered = enumerate(parts)
     done: deque[Result] = deque()
     errors: list[tuple[int, BaseException]] = []
 
@@ -89,9 +115,9 @@ def shared_out(work: Callable[[Part], Result], parts: Iterable[Part], threads: i
         number = sys.maxsize  # an error of `parts` itself ranks after the errors of all parts
         try:
             with lock:
-                if errors:
+                if errors or crew.closed:
                     return False
-                number, part = next(remaining, (-1, None))
+                number, part = next(numbered, (-1, None))
             if number >= 0:
                 done.append(work(part))  # type: ignore[arg-type]
         except BaseException as error:  # noqa: BLE001 (raised below, in the caller's thread)
@@ -99,24 +125,16 @@ def shared_out(work: Callable[[Part], Result], parts: Iterable[Part], threads: i
             return False
         return number >= 0
 
-    def run_all() -> None:
+    def run_all(_: int) -> None:
         while run_next():
             pass
 
-    started: list[threading.Thread] = []
-    try:
-        for number in range(1, threads):
-            thread = threading.Thread(target=run_all, name=f"bpe_{number}")
-            thread.start()
-            started.append(thread)
+    crew = Crew(run_all, threads - 1)
+    with crew:
         while run_next():
             while done:
                 yield done.popleft()
-    finally:
-        with lock:
-            remaining = enumerate(())
-        for thread in started:
-            thread.join()
+        crew.join()
     if errors:
         raise min(errors, key=lambda error: error[0])[1]
     yield from done
@@ -125,52 +143,34 @@ def shared_out(work: Callable[[Part], Result], parts: Iterable[Part], threads: i
 def together(work: Callable[[], None], threads: int, stop: Callable[[], None]) -> None:
     """Call `work` in this thread and in `threads - 1` others, and wait for all; the first exception is raised.
 
-    `stop` is called at the first exception (KeyboardInterrupt included); it must make every `work` return soon.
+    `stop` is called at the first exception (KeyboardInterrupt included) and when all is done; it must make every `work`
+    return soon.
     """
-    import threading
-
+    if threads == 1:
+        work()
+        return
     errors: list[BaseException] = []
 
-    def guarded() -> None:
+    def guarded(_: int) -> None:
         try:
             work()
         except BaseException as error:  # noqa: BLE001 (raised below, in the caller's thread)
             errors.append(error)
             stop()
 
-    others: list[threading.Thread] = []
-    try:
-        for number in range(1, threads):
-            thread = threading.Thread(target=guarded, name=f"bpe_{number}")
-            thread.start()
-            others.append(thread)
-        guarded()
-        for thread in others:
-            thread.join()
-    except BaseException as error:  # noqa: BLE001 (as above)
-        errors.insert(0, error)
-        stop()
-        for thread in others:
-            thread.join()
+    with Crew(guarded, threads - 1, stop) as crew:
+        guarded(0)
+        crew.join()
     if errors:
         raise errors[0]
 
 
-@contextmanager
-def helped(*teams: Team) -> Iterator[None]:
-    """Inside the block, `team.size - 1` threads wait for parts of each team's jobs."""
-    import threading
+def helped(*teams: Team) -> Crew:
+    """A block in which `team.size - 1` threads wait for parts of each team's jobs."""
+    places = [(team, part) for team in teams for part in range(1, team.size)]
 
-    started: list[tuple[Team, int, threading.Thread]] = []
-    try:
-        for team in teams:
-            for part in range(1, team.size):
-                thread = threading.Thread(target=team.help, args=(part,), name=f"bpe_{part}")
-                thread.start()
-                started.append((team, part, thread))
-        yield
-    finally:
-        for team, part, _ in started:
-            team.dismiss(part)
-        for *_, thread in started:
-            thread.join()
+    def help_team(number: int) -> None:
+        team, part = places[number - 1]
+        team.help(part)
+
+    return Crew(help_team, len(places), partial(dismiss, teams))

@@ -6,10 +6,11 @@ Not here: what is read (`streams.py`, `columnar.py`).
 from __future__ import annotations
 
 import os
-import threading
-from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from queue import SimpleQueue
 from typing import Generic, TypeVar
+
+from bpe.base._crew import Crew
 
 Item = TypeVar("Item")
 
@@ -30,85 +31,61 @@ def read_ahead(items: Iterator[Item], size: Callable[[Item], int], most: int) ->
     """
     process = os.getpid()
     reader = _Reader(items, size, most)
-    reader.start()
-    try:
-        while True:
+    with Crew(reader.run, 1, reader.stop, name="bpe_reader", daemon=True):
+        while found := reader.take():
+            yield found.pop()
             if os.getpid() != process:
                 raise RuntimeError(
                     "these sources were being read when the process forked; read them again in the child"
                 )
-            found = reader.take()
-            if not found:
-                break
-            yield found.pop()
-    finally:
-        if os.getpid() == process:
-            reader.stop()
     if reader.errors:
         raise reader.errors[0]
 
 
 class _Reader(Generic[Item]):
-    """The thread, and the items that wait."""
+    """The thread's work, and the items that wait."""
 
     def __init__(self, items: Iterator[Item], size: Callable[[Item], int], most: int) -> None:
         self._items, self._size, self._most = items, size, most
-        self._changed = threading.Condition()
-        self._ready: deque[Item] = deque()
-        self._waiting, self._stopped, self._ended = 0, False, False
-        self._thread = threading.Thread(target=self._run, name="bpe_reader", daemon=True)
+        self._ready: SimpleQueue[list[Item]] = SimpleQueue()  # one item each; an empty list at the end
+        self._taken: SimpleQueue[int] = SimpleQueue()  # their sizes
+        self._stopped = False
         self.errors: list[BaseException] = []
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
 
     def take(self) -> list[Item]:
         """The next item, in a list; an empty list at the end."""
-        with self._changed:
-            while not self._ready and not self._ended:
-                self._changed.wait()
-            if not self._ready:
-                return []
-            item = self._ready.popleft()
-            self._waiting -= self._size(item)
-            self._changed.notify_all()
-        return [item]
+        found = self._ready.get()
+        if found:
+            self._taken.put(self._size(found[0]))
+        return found
 
     def stop(self) -> None:
-        """Let the thread end, and wait for that."""
-        with self._changed:
-            self._stopped = True
-            self._ready.clear()
-            self._changed.notify_all()
-        self._thread.join()
+        """Make the thread end after the item that it is making."""
+        self._stopped = True
+        self._taken.put(self._most)
 
-    def _run(self) -> None:
+    def run(self, _: int) -> None:
+        """Make items until they end, or until `stop`."""
+        waiting = 0
         try:
-            while self._make():
-                pass
+            for item in self._items:
+                while waiting >= self._most and not self._stopped:
+                    waiting -= self._taken.get()
+                if self._stopped:
+                    break
+                waiting += self._size(item)
+                self._ready.put([item])
+                del item
         except BaseException as error:  # noqa: BLE001 (raised in the caller's thread)
             self.errors.append(error)
         finally:
-            close = getattr(self._items, "close", None)
-            if close is not None:
-                close()
-            with self._changed:
-                self._ended = True
-                self._changed.notify_all()
+            self._close()
+            self._ready.put([])
 
-    def _make(self) -> bool:
-        """Make one item and append it; False at the end."""
+    def _close(self) -> None:
+        """Close a generator; its error is one more of the iterator."""
         try:
-            item = next(self._items)
-        except StopIteration:
-            return False
-        with self._changed:
-            while self._waiting >= self._most and not self._stopped:
-                self._changed.wait()
-            if self._stopped:
-                return False
-            self._ready.append(item)
-            self._waiting += self._size(item)
-            self._changed.notify_all()
-        return True
+            if (close := getattr(self._items, "close", None)) is not None:
+                close()
+        except BaseException as error:  # noqa: BLE001 (as above)
+            self.errors.append(error)

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from bpe.base.threads import Workers
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Item = TypeVar("Item")
 
 
-class Background(Generic[Item]):
+class Background(Workers, Generic[Item]):
     """Calls `work(item)` in another thread for each item that is put, in order, one at a time.
 
     Use it as a context manager: at the end of the block no work is running, and items that have not begun are dropped.
@@ -27,8 +30,8 @@ class Background(Generic[Item]):
     """
 
     def __init__(self, work: Callable[[Item], None], ahead: int = 1) -> None:
+        super().__init__(1, name="bpe_writer")
         self._work, self._ahead = work, ahead
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bpe_writer")
         self._pending: deque[Future[None]] = deque()
         self._failed = False
 
@@ -37,7 +40,7 @@ class Background(Generic[Item]):
         self.check()
         while len(self._pending) > self._ahead:
             self._pending.popleft().result()
-        self._pending.append(self._pool.submit(self._run, item))
+        self._pending.append(self.submit(self._run, item))
 
     def check(self) -> None:
         """Raise the error of an earlier item, if there is one. Only one thread may call this or `put` at a time."""
@@ -57,14 +60,3 @@ class Background(Generic[Item]):
         except BaseException:
             self._failed = True
             raise
-
-    def __enter__(self) -> Background[Item]:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for future in self._pending:
-            future.cancel()
-        self._failed = True
-        self._pool.shutdown(wait=True)

@@ -1,9 +1,10 @@
-"""The cache of downloaded files, which is shared with tiktoken, and downloading.
+"""The cache of downloaded files, and downloading.
 
-A file is cached under the SHA-1 of its address, in hex, in the folder that TIKTOKEN_CACHE_DIR names, else
-DATA_GYM_CACHE_DIR, else `data-gym-cache` in the folder for temporary files. An empty variable turns the cache off.
-Where neither variable is set, the folder `tiktoken` in the user's cache is read too, because later releases of tiktoken
-write there. Not here: which files there are (`bpe/formats/openai_encodings.py`).
+A file is cached under the SHA-1 of its address, in hex, as tiktoken does it, in the folder that TIKTOKEN_CACHE_DIR names,
+else DATA_GYM_CACHE_DIR, else `bpe` in the user's cache, which is this user's alone. An empty variable turns the cache
+off. Where neither variable is set, tiktoken's own two folders are read too: `tiktoken` in the user's cache, and
+`data-gym-cache` in the folder for temporary files. Other users may have made the latter, so only regular files of this
+user or of root are read there, and nothing is written or removed. `bpe/formats/openai_encodings.py` lists the files.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import stat
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -46,9 +48,19 @@ def folders() -> list[Path]:
                 "turn the cache off"
             )
         return [Path(value)] if value else []
+    return [_user_cache() / "bpe", _user_cache() / "tiktoken", _shared_folder()]
+
+
+def _shared_folder() -> Path:
+    """The folder of tiktoken to which all users of the machine may write."""
     import tempfile  # it takes 3 ms to import
 
-    return [Path(tempfile.gettempdir()) / "data-gym-cache", _user_cache() / "tiktoken"]
+    return Path(tempfile.gettempdir()) / "data-gym-cache"
+
+
+def _named_by_variable() -> bool:
+    """Whether the user has chosen the folder."""
+    return any(variable in os.environ for variable in VARIABLES)
 
 
 def _user_cache() -> Path:
@@ -103,16 +115,39 @@ def _found(file: PublishedFile, searched: list[Path]) -> bytes | None:
 
 def _cached(path: Path, sha256: str) -> bytes | None:
     """The content of a cached file; None if it does not exist, cannot be read or has another content."""
+    owners = None if _named_by_variable() else {0, os.getuid()} if hasattr(os, "getuid") else None
     try:
-        data = path.read_bytes()
-    except OSError:
+        data = _read_regular(path, owners)
+    except OSError as error:
+        if not isinstance(error, FileNotFoundError):
+            log.warning("%s is not used: %s", path, error)
         return None
     if not sha256 or hashlib.sha256(data).hexdigest() == sha256:
         return data
+    if path.parent == _shared_folder() and not _named_by_variable():
+        log.warning("%s does not have the SHA-256 %s; it is not used", path, sha256)
+        return None
     log.warning("%s does not have the SHA-256 %s; it is removed and downloaded again", path, sha256)
     with suppress(OSError):
         path.unlink()
     return None
+
+
+def _read_regular(path: Path, owners: set[int] | None) -> bytes:
+    """Read a regular file of at most MAX_BYTES bytes; with `owners`, no symbolic link and no file of another user."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a FIFO must not block
+    if owners is not None:
+        flags |= os.O_NOFOLLOW
+    with open(os.open(path, flags), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError("it is not a regular file")
+        if owners is not None and status.st_uid not in owners:
+            raise OSError(f"it belongs to the user {status.st_uid}, neither to this user nor to root")
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise OSError(f"it has more than {MAX_BYTES} bytes")
+    return data
 
 
 def _downloaded(file: PublishedFile, others: tuple[PublishedFile, ...], searched: list[Path]) -> bytes:
@@ -184,11 +219,21 @@ def _advice(files: list[PublishedFile], searched: list[Path], error: Exception) 
 
 def _keep(path: Path, data: bytes) -> None:
     """Write a file to the cache."""
+    chosen = _named_by_variable()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as file:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o777 if chosen else 0o700)
+        if not chosen:
+            _check_own(path.parent)
+        with atomic_write(path, follow=False) as file:
             file.write(data)
     except OSError as error:
-        if any(variable in os.environ for variable in VARIABLES):
+        if chosen:
             raise
         log.warning("%s cannot be written, so the file will be downloaded again next time: %s", path, error)
+
+
+def _check_own(folder: Path) -> None:
+    """Refuse a folder to which another user could write."""
+    status = folder.stat()
+    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
+        raise PermissionError(f"{folder} must belong to this user, and nobody else may write to it")

@@ -47,10 +47,9 @@ class NamedEncoding:
 def get_encoding(name: str) -> Tokenizer:
     """The tokenizer of one of OpenAI's encodings, such as "cl100k_base", or of a tiktoken plugin; no id differs.
 
-    `list_encoding_names` lists the names. The rank file is taken from tiktoken's cache folder: the one that
-    TIKTOKEN_CACHE_DIR names, else DATA_GYM_CACHE_DIR, else `data-gym-cache` in the folder for temporary files (or
-    `tiktoken` in the user's cache). If it is not there, it is downloaded from OpenAI and put there. A file whose
-    SHA-256 is not the published one is never used.
+    `list_encoding_names` lists the names. The rank file is taken from the cache folder: the one that
+    TIKTOKEN_CACHE_DIR names, else DATA_GYM_CACHE_DIR, else `bpe` in the user's cache (or one of tiktoken's own). If it
+    is not there, it is downloaded from OpenAI and put there. A file whose SHA-256 is not the published one is never used.
 
     Args:
         name: the name. A name that is not one of OpenAI's is looked up in the namespace `tiktoken_ext`.

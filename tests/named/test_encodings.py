@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -148,21 +149,96 @@ def test_an_empty_variable_turns_the_cache_off(server, tmp_path, monkeypatch, pu
         bpe.get_encoding("cl100k_base")
 
 
-def test_without_variables_both_folders_of_tiktoken_are_read(
-    server, tmp_path, monkeypatch, published, registry
-) -> None:
+@pytest.fixture
+def unset(tmp_path, monkeypatch) -> None:
+    """No variable names the cache folder; the user's cache and the folder for temporary files are below `tmp_path`."""
     for variable in cache.VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
-    assert cache.folders() == [tmp_path / "tmp" / "data-gym-cache", tmp_path / "user" / "tiktoken"]
+
+
+@pytest.mark.parametrize("elsewhere", [Path("user", "tiktoken"), Path("tmp", "data-gym-cache")])
+def test_without_variables_both_folders_of_tiktoken_are_read(
+    server, tmp_path, unset, published, registry, elsewhere
+) -> None:
     first = bpe.get_encoding("cl100k_base")
-    written = cached_in(tmp_path / "tmp" / "data-gym-cache", published)
-    (tmp_path / "user" / "tiktoken").mkdir(parents=True)
-    written.rename(cached_in(tmp_path / "user" / "tiktoken", published))
+    assert (tmp_path / "user" / "bpe").stat().st_mode & 0o777 == 0o700
+    (tmp_path / elsewhere).mkdir(parents=True)
+    cached_in(tmp_path / "user" / "bpe", published).rename(cached_in(tmp_path / elsewhere, published))
     registry()
     assert bpe.get_encoding("cl100k_base") == first
     assert len(server.asked) == 1
+
+
+def _link(path: Path, victim: Path) -> None:
+    path.symlink_to(victim)
+
+
+def _fifo(path: Path, victim: Path) -> None:
+    os.mkfifo(path)
+
+
+def _device(path: Path, victim: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _wrong_content(path: Path, victim: Path) -> None:
+    path.write_bytes(b"wrong")
+
+
+@pytest.mark.parametrize("trap", [_link, _fifo, _device, _wrong_content])
+def test_what_another_user_put_into_the_shared_folder_is_neither_used_nor_changed(
+    server, tmp_path, unset, published, registry, trap
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    shared = tmp_path / "tmp" / "data-gym-cache"
+    shared.mkdir(parents=True)
+    trap(cached_in(shared, published), victim)
+    before = cached_in(shared, published).lstat()
+    first = bpe.get_encoding("cl100k_base")
+    registry()
+    assert bpe.get_encoding("cl100k_base") == first
+    assert len(server.asked) == 1
+    assert victim.read_bytes() == b"precious"
+    assert os.path.samestat(cached_in(shared, published).lstat(), before)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to another user")
+def test_files_of_other_users_in_the_shared_folder_are_not_read(server, tmp_path, unset, published, registry) -> None:
+    bpe.get_encoding("cl100k_base")
+    shared = tmp_path / "tmp" / "data-gym-cache"
+    shared.mkdir(parents=True)
+    cached_in(tmp_path / "user" / "bpe", published).rename(cached_in(shared, published))
+    registry()
+    os.chown(cached_in(shared, published), 12345, -1)
+    bpe.get_encoding("cl100k_base")
+    assert len(server.asked) == 2
+
+
+def test_a_cache_to_which_others_may_write_is_not_written(server, tmp_path, unset, published, registry, caplog) -> None:
+    (tmp_path / "user" / "bpe").mkdir(parents=True)
+    (tmp_path / "user" / "bpe").chmod(0o777)
+    bpe.get_encoding("cl100k_base")
+    assert list((tmp_path / "user" / "bpe").iterdir()) == []
+    assert "nobody else may write to it" in caplog.text
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_a_link_in_the_cache_is_replaced_not_followed(
+    server, tmp_path, unset, published, registry, chosen, monkeypatch
+) -> None:
+    folder = tmp_path / "user" / "bpe"
+    folder.mkdir(parents=True, mode=0o700)
+    if chosen:
+        monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(folder))
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    cached_in(folder, published).symlink_to(victim)
+    bpe.get_encoding("cl100k_base")
+    assert victim.read_bytes() == b"precious"
+    assert not cached_in(folder, published).is_symlink()
 
 
 def test_a_file_with_another_content_is_removed_and_downloaded_again(server, folder, published, caplog) -> None:
@@ -181,9 +257,8 @@ def test_a_folder_that_cannot_be_written_is_an_error_only_if_a_variable_names_it
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path / "data-gym-cache"))
     with pytest.raises(OSError, match="data-gym-cache"):
         bpe.get_encoding("cl100k_base")
-    for variable in cache.VARIABLES:
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.delenv("TIKTOKEN_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "data-gym-cache"))
     assert bpe.get_encoding("cl100k_base").n_vocab == 100277
     assert "will be downloaded again next time" in caplog.text
 

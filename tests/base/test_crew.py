@@ -1,0 +1,200 @@
+"""A crew leaves no thread behind, whatever exception ends its block, and whenever a signal handler raises one."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from bpe.base._crew import Crew
+from bpe.base._team import Team
+from bpe.base.threads import Workers, helped, in_order, shared_out, together
+from bpe.corpus.ahead import read_ahead
+
+
+class Interrupt(BaseException):
+    """The exception of a signal handler."""
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    yield
+    deadline = time.monotonic() + 60
+    while any(thread.name.startswith("bpe") and thread.is_alive() for thread in threading.enumerate()):
+        assert time.monotonic() < deadline, threading.enumerate()
+        time.sleep(0.001)
+
+
+def interrupt_start(monkeypatch: pytest.MonkeyPatch, number: int, *, before: bool) -> None:
+    """Make the start of a thread end with an exception, before or after the thread is started."""
+    start, started = threading.Thread.start, []
+
+    def interrupted(thread: threading.Thread) -> None:
+        started.append(thread)
+        if len(started) != number:
+            start(thread)
+            return
+        if not before:
+            start(thread)
+        raise Interrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+
+
+def share_out(work: Callable[[int], int]) -> list[int]:
+    return sorted(shared_out(work, range(20), 4))
+
+
+def map_in_order(work: Callable[[int], int]) -> list[int]:
+    return list(in_order(work, range(20), 4))
+
+
+def work_together(work: Callable[[int], int]) -> list[int]:
+    remaining, done = iter(range(20)), []
+    together(lambda: done.extend(map(work, remaining)), 4, lambda: None)
+    return sorted(done)
+
+
+def help_teams(work: Callable[[int], int]) -> list[int]:
+    with helped(Team(3), Team(2)):
+        return [work(part) for part in range(20)]
+
+
+CALLS = [share_out, map_in_order, work_together, help_teams]
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("call", CALLS)
+def test_an_exception_while_a_thread_starts(
+    call: Callable[[Callable[[int], int]], list[int]], number: int, before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        interrupt_start(patch, number, before=before)
+        with pytest.raises(Interrupt):
+            call(abs)
+    assert call(abs) == list(range(20))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_exception_in_the_callers_thread_and_one_more_while_it_waits(
+    call: Callable[[Callable[[int], int]], list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one arrives while the threads of the block are joined, as by an impatient second Ctrl-C."""
+    join, running, interrupts = threading.Thread.join, set[int](), iter(range(3))
+
+    def interrupted(thread: threading.Thread) -> None:
+        if next(interrupts, None) is not None:
+            raise Interrupt
+        join(thread)
+
+    def work(part: int) -> int:
+        running.add(part)
+        if threading.current_thread() is threading.main_thread():
+            raise Interrupt
+        time.sleep(0.01)
+        running.remove(part)
+        return part
+
+    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    with pytest.raises(Interrupt):
+        call(work if call is not map_in_order else lambda part: work(part) if part else work_in_main(work))
+    running.discard(min(running, default=0))  # what the caller's own thread was doing
+    assert not running
+
+
+def work_in_main(work: Callable[[int], int]) -> int:
+    raise Interrupt
+
+
+def test_a_thread_that_starts_late_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered: list[int] = []
+    crew = Crew(entered.append, 2)
+    with pytest.raises(Interrupt), monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", lambda _: None)
+        with crew:
+            raise Interrupt
+    crew.enter(1)
+    assert crew.closed
+    assert entered == []
+
+
+def test_stop_is_called_again_where_a_handler_ends_it() -> None:
+    ended, calls = threading.Event(), iter(range(3))
+
+    def stop() -> None:
+        if next(calls, None) is not None:
+            raise Interrupt
+        ended.set()
+
+    with pytest.raises(Interrupt), Crew(lambda _: ended.wait() and None, 2, stop):
+        pass
+
+
+def test_workers_drop_what_has_not_begun() -> None:
+    begun, release = [], threading.Event()
+
+    def work(part: int) -> None:
+        begun.append(part)
+        release.wait()
+
+    with Workers(1) as workers:
+        futures = [workers.submit(work, part) for part in range(5)]
+        while not begun:
+            time.sleep(0.001)
+        threading.Timer(0.01, release.set).start()
+    assert begun == [0]
+    assert not futures[1].done()
+
+
+def test_a_generator_that_a_helper_closes_waits_for_nobody() -> None:
+    """The garbage collector may close it in any thread."""
+    generators = []
+
+    def work(part: int) -> int:
+        if threading.current_thread() is not threading.main_thread() and generators:
+            try:
+                generators[0].close()
+            except ValueError:  # the main thread is in it
+                return part
+        time.sleep(0.001)
+        return part
+
+    generators.append(shared_out(work, range(200), 3))
+    for _ in generators[0]:
+        time.sleep(0.002)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_a_forked_child_waits_for_no_thread_of_its_parent() -> None:
+    items = read_ahead(iter(range(100)), lambda _: 1, 3)
+    shared = shared_out(lambda part: time.sleep(0.001) or part, range(100), 3)
+    assert next(items) == 0
+    next(shared)
+    child = os.fork()
+    if child == 0:
+        try:
+            shared.close()
+            items.close()
+        finally:
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert list(items) == list(range(1, 100))
+    shared.close()
+
+
+def test_reading_ahead_pauses_and_ends_with_its_generator() -> None:
+    made: list[int] = []
+
+    def numbers() -> Iterator[int]:
+        for number in range(1000):
+            made.append(number)
+            yield number
+
+    items = read_ahead(numbers(), lambda _: 10, 30)
+    assert [next(items) for _ in range(5)] == [0, 1, 2, 3, 4]
+    items.close()
+    assert len(made) <= 5 + 3 + 1
