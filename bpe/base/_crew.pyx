@@ -1,22 +1,23 @@
 """Threads that end with the block that started them, whatever exception ends it, and whenever.
 
-The exception of a signal handler, such as KeyboardInterrupt, appears between two bytecodes of the main thread: after a
-thread has started and before Python code has noted it, or in the `finally` that was to wait for it. Compiled code has no
-bytecodes. So `Crew` starts, stops and waits for its threads here, and a handler's exception that arrives meanwhile is
-raised when all threads have left. A thread takes part only if it enters before the crew is closed: one that starts
+A signal handler's exception, such as KeyboardInterrupt, appears between two bytecodes of the main thread: after a
+thread has started and before Python code has noted it, or in the `finally` that was to wait for it. Compiled code has
+no bytecodes. So `Crew` starts, stops and waits for its threads here, and a handler's exception that arrives meanwhile
+is raised when all threads have left. A thread takes part only if it enters before the crew is closed: one that starts
 later, because `Thread.start` was interrupted, returns at once.
 """
 
 from _thread import allocate_lock, get_ident
 from os import getpid
+from sys import exc_info
 from threading import Thread
 
 
 cdef class Crew:
     """`size` threads that call `work(number)`, numbered from 1, from the beginning of the `with` block.
 
-    At its end, `stop` is called, and the block waits until no thread is in `work`. `stop` has to make every `work` return
-    soon. A handler's exception may end it early, and then it is called again. `work` must raise nothing.
+    At its end, `stop` is called, and the block waits until no thread is in `work`. `stop` has to make every `work`
+    return soon. A handler's exception may end it early, and then it is called again. `work` must raise nothing.
     """
 
     def __init__(self, work, int size, stop=None, *, str name="bpe", bint daemon=False):
@@ -27,14 +28,15 @@ cdef class Crew:
 
     def __enter__(self):
         cdef int number
+        outer = exc_info()[1]
         try:
             for number in range(1, self.size + 1):
                 thread = Thread(target=self.enter, args=(number,), name=f"{self.name}_{number}", daemon=self.daemon)
                 self.threads.append(thread)
                 thread.start()
-        except BaseException:
+        except BaseException as error:
             self.leave()
-            raise
+            raise first_of(error, outer)
         return self
 
     def __exit__(self, kind, error, trace):
@@ -66,6 +68,7 @@ cdef class Crew:
         """
         cdef list errors = []
         cdef bint waiting
+        outer = exc_info()[1]
         if getpid() != self.process:
             return 0
         acquire(self.lock, errors)
@@ -74,7 +77,8 @@ cdef class Crew:
         self.lock.release()
         if self.stop is not None:
             insist(self.stop, errors)
-        if get_ident() not in [thread.ident for thread in self.threads]:  # else the garbage collector closes a generator
+        # else the garbage collector closes a generator in one of its own threads
+        if get_ident() not in [thread.ident for thread in self.threads]:
             if waiting:
                 acquire(self.empty, errors)
             for thread in self.threads:
@@ -82,8 +86,15 @@ cdef class Crew:
                     insist(thread.join, errors)
             self.work = self.stop = None                   # they may refer to the crew
         if errors:
-            raise errors.pop()
+            raise first_of(errors.pop(), outer)
         return 0
+
+
+cdef first_of(error, outer):
+    """The exception that led to another: where a handler's ends a wait, `threading` may raise RuntimeError after it."""
+    while error.__context__ is not None and error.__context__ is not outer:
+        error = error.__context__
+    return error
 
 
 cdef int acquire(lock, list errors) except -1:

@@ -39,8 +39,8 @@ class AtomicFile:
 
     An existing target keeps its permission bits, and its owner and group where the process may set them. The
     temporary file never has wider permissions than the target. A symbolic link is followed, or replaced if `follow` is
-    False. Temporary files that killed processes left beside the target are removed first. For several files that belong together: `sync` each,
-    then `commit` each, the one that makes the others valid last.
+    False. Temporary files that killed processes left beside the target are removed first. For several files that belong
+    together: `sync` each, then `commit` each, the one that makes the others valid last.
 
     Attributes:
         file: the open file, binary, for writing.

@@ -1,8 +1,8 @@
 """The cache of downloaded files, and downloading.
 
-A file is cached under the SHA-1 of its address, in hex, as tiktoken does it, in the folder that TIKTOKEN_CACHE_DIR names,
-else DATA_GYM_CACHE_DIR, else `bpe` in the user's cache, which is this user's alone. An empty variable turns the cache
-off. Where neither variable is set, tiktoken's own two folders are read too: `tiktoken` in the user's cache, and
+A file is cached under the SHA-1 of its address, in hex, as tiktoken does it, in the folder that TIKTOKEN_CACHE_DIR
+names, else DATA_GYM_CACHE_DIR, else `bpe` in the user's cache, which is this user's alone. An empty variable turns the
+cache off. Where neither variable is set, tiktoken's own two folders are read too: `tiktoken` in the user's cache, and
 `data-gym-cache` in the folder for temporary files. Other users may have made the latter, so only regular files of this
 user or of root are read there, and nothing is written or removed. `bpe/formats/openai_encodings.py` lists the files.
 """

@@ -49,7 +49,8 @@ def get_encoding(name: str) -> Tokenizer:
 
     `list_encoding_names` lists the names. The rank file is taken from the cache folder: the one that
     TIKTOKEN_CACHE_DIR names, else DATA_GYM_CACHE_DIR, else `bpe` in the user's cache (or one of tiktoken's own). If it
-    is not there, it is downloaded from OpenAI and put there. A file whose SHA-256 is not the published one is never used.
+    is not there, it is downloaded from OpenAI and put there. A file whose SHA-256 is not the published one is never
+    used.
 
     Args:
         name: the name. A name that is not one of OpenAI's is looked up in the namespace `tiktoken_ext`.

@@ -79,6 +79,23 @@ def test_an_exception_while_a_thread_starts(
     assert call(abs) == list(range(20))
 
 
+def test_an_error_of_threading_after_an_interrupt_is_raised_as_the_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its conditions raise RuntimeError where a handler's exception ends a wait."""
+
+    def interrupted(_: threading.Thread) -> None:
+        try:
+            raise Interrupt
+        finally:
+            raise RuntimeError("release unlocked lock")
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    try:
+        raise ValueError("an exception that is being handled already")
+    except ValueError:
+        with pytest.raises(Interrupt):
+            share_out(abs)
+
+
 @pytest.mark.parametrize("call", CALLS)
 def test_an_exception_in_the_callers_thread_and_one_more_while_it_waits(
     call: Callable[[Callable[[int], int]], list[int]], monkeypatch: pytest.MonkeyPatch
@@ -113,10 +130,9 @@ def work_in_main(work: Callable[[int], int]) -> int:
 def test_a_thread_that_starts_late_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     entered: list[int] = []
     crew = Crew(entered.append, 2)
-    with pytest.raises(Interrupt), monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", lambda _: None)
-        with crew:
-            raise Interrupt
+    monkeypatch.setattr(threading.Thread, "start", lambda _: None)
+    with pytest.raises(Interrupt), crew:
+        raise Interrupt
     crew.enter(1)
     assert crew.closed
     assert entered == []

@@ -1,0 +1,195 @@
+"""Interrupt every long call at random moments, once or twice as with an impatient Ctrl-C, and go on with its objects.
+
+    python benchmarks/checks/check_interrupts.py [CALL …] [--interrupts N] [--seed S]
+
+Each call runs in a process of its own. A signal's handler raises KeyboardInterrupt at a random moment of the call; half
+of the time a second signal follows within a millisecond. Afterwards no thread of the call may be left, and every tenth
+time the call must give its usual result. At the end the process must exit. Without a name, all calls are interrupted,
+1,000 times each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from inputs import at_least
+
+import bpe
+from bpe.data import TokenShards, convert_shards, encode_shards
+from bpe.evaluation.evaluating import evaluate
+from bpe.training import trainer as learning
+from bpe.training.kernel_input import Tuning
+
+#: The most seconds that a thread may live on after its call, and a process after its last call.
+PATIENCE = 60.0
+
+
+def make_inputs(folder: Path) -> dict[str, Callable[[], Any]]:
+    """The calls by name; each returns something that can be compared."""
+    words = {f"w{i}x{j}": 1 + (i * j) % 7 for i in range(200) for j in range(30)}
+    lines = [f"low lower {number} newest, widest {number % 97}\n" for number in range(20_000)]
+    text = folder / "lines.txt"
+    text.write_text("".join(lines))
+    records = folder / "lines.jsonl"
+    records.write_text("".join(json.dumps({"text": line}) + "\n" for line in lines))
+    tok = bpe.train(texts=lines[:2000], vocab_size=300)
+    sources = bpe.Sources(str(records))
+    encode_shards(bpe.Sources(str(text), per_line=True), tok, folder / "shards", shard_size=20_000)
+    learning.tuning = Tuning(least=100)  # else helpers start only for corpora of a million symbols
+    numbers = itertools.count()
+
+    def shards(**options: Any) -> list[int]:
+        """The documents and tokens of new shards, whose folder is then removed."""
+        out = folder / f"out{next(numbers)}"
+        try:
+            encode_shards(sources, tok, out, shard_size=20_000, threads=3, **options)
+            found = TokenShards(out)
+            return [found.n_documents, found.n_tokens]
+        finally:
+            shutil.rmtree(out, ignore_errors=True)
+
+    def converted() -> list[int]:
+        out = folder / f"out{next(numbers)}"
+        try:
+            convert_shards(folder / "shards", out, "megatron")
+            found = TokenShards(out)
+            return [found.n_documents, found.n_tokens]
+        finally:
+            shutil.rmtree(out, ignore_errors=True)
+
+    return {
+        "train": lambda: bpe.train(counts=words, vocab_size=290, threads=8).fingerprint,
+        "train_texts": lambda: bpe.train(files=[text], vocab_size=290, threads=4).fingerprint,
+        "extend": lambda: bpe.extend(tok, counts=words, vocab_size=320, threads=4).fingerprint,
+        "count_words": lambda: dict(bpe.count_words(files=[text], threads=4).most_common(9)),
+        "count_lists": lambda: len(bpe.count_words(texts=iter(lines), threads=4)),
+        "encode_batch": lambda: tok.encode_batch(lines, threads=4).ids.sum(),
+        "encode_dropout": lambda: tok.encode_batch(lines[:300], threads=3, dropout=0.1, seed=1).ids.sum(),
+        "encode_files": lambda: tok.encode_files([text], threads=4, per_line=True).ids.sum(),
+        "encode_records": lambda: tok.encode_files(sources, threads=4).ids.sum(),
+        "encode_shards": shards,
+        "shuffled_shards": lambda: shards(shuffle=7),
+        "convert_shards": converted,
+        "evaluate": lambda: str(evaluate(tok, files=[text], threads=3)),
+    }
+
+
+class Timer:
+    """Signals whose handler raises KeyboardInterrupt, as Ctrl-C does."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        signal.signal(signal.SIGALRM, self.interrupt)
+
+    def start(self, first: float, second: float) -> None:
+        """Interrupt the main thread after `first` seconds, and `second` seconds later once more unless that is 0."""
+        self.left = 2 if second else 1
+        signal.setitimer(signal.ITIMER_REAL, first, second)
+
+    def stop(self) -> None:
+        """Interrupt no more."""
+        self.left = 0
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def interrupt(self, *_: object) -> None:
+        """Handle a signal."""
+        if self.left:
+            self.left -= 1
+            raise KeyboardInterrupt
+
+
+def absorb_interrupts(call: Callable[[], object], depth: int = 3) -> None:
+    """Make a call, and catch its KeyboardInterrupt, and one more that comes while the first is caught."""
+    if depth == 0:
+        call()
+        return
+    with suppress(KeyboardInterrupt):
+        absorb_interrupts(call, depth - 1)
+
+
+def check_call(name: str, interrupts: int, seed: int) -> None:
+    """Interrupt one call, in this process."""
+    random_numbers = random.Random(seed)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        call = make_inputs(Path(folder))[name]
+        expected = call()
+        begin = time.perf_counter()
+        call()
+        length = time.perf_counter() - begin
+        timer, completed = Timer(), []
+
+        def run(first: float, second: float) -> None:
+            timer.start(first, second)
+            call()
+            completed.append(1)
+
+        for number in range(interrupts):
+            second = 0.0 if number % 2 else random_numbers.uniform(1e-6, 1e-3)
+            absorb_interrupts(partial(run, random_numbers.uniform(1e-6, length), second))
+            timer.stop()
+            wait_for_threads(name, number)
+            if number % 10 == 9 and call() != expected:
+                raise SystemExit(f"{name}: another result after interrupt {number}")
+        done = interrupts - len(completed)
+        print(f"{name}: {done} of {interrupts} calls interrupted, nothing left over", flush=True)
+
+
+def wait_for_threads(name: str, number: int) -> None:
+    """Fail if a thread of a call goes on."""
+    deadline = time.monotonic() + PATIENCE
+    while left := [each.name for each in threading.enumerate() if each.name.startswith("bpe") and each.is_alive()]:
+        if time.monotonic() > deadline:
+            print(f"{name}: {left} go on after interrupt {number}", flush=True)
+            signal.raise_signal(signal.SIGKILL)
+        time.sleep(0.001)
+
+
+def main() -> int:
+    """Run the checks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("calls", nargs="*", help="the calls; default all")
+    parser.add_argument("--interrupts", type=at_least(1), default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--in-process", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.in_process:
+        check_call(options.calls[0], options.interrupts, options.seed)
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        names = options.calls or list(make_inputs(Path(folder)))
+    failed = 0
+    for name in names:
+        arguments = [name, "--interrupts", str(options.interrupts), "--seed", str(options.seed), "--in-process"]
+        run = subprocess.Popen([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, text=True)
+        assert run.stdout is not None
+        last = ""
+        for last in run.stdout:
+            print(last, end="", flush=True)
+        try:
+            status = run.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            run.kill()
+            status = f"no exit {PATIENCE:.0f} s after its last call"
+        if status or "nothing left over" not in last:
+            print(f"{name}: FAILED ({status})", flush=True)
+            failed += 1
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
