@@ -202,8 +202,9 @@ class BPE:
         return not special and not (self._whole and self._whole.match(word))
 
     def _units(self, word: str, dropout: float) -> tuple[str, ...]:
-        if not dropout and word in self._cache:
-            return self._cache[word]
+        known = None if dropout else self._cache.get(word)  # another thread may clear the cache meanwhile
+        if known is not None:
+            return known
         if self._whole and self._whole.match(word):
             units: tuple[str, ...] = (word,)
         elif len(word) == 1:

@@ -74,6 +74,9 @@ def arrow_documents(array: Any) -> list[Documents] | None:
     if not (hasattr(array, "buffers") and hasattr(array, "type") and hasattr(array, "offset")):
         return None
     name = str(array.type)
+    if name == "null":  # the type of a block or column that has no text at all
+        none = np.zeros(len(array), dtype=np.int64)
+        return [Documents(memoryview(b""), none, none, "an Arrow array")]
     widths = {"string": np.int32, "binary": np.int32, "large_string": np.int64, "large_binary": np.int64}
     if name not in widths:
         raise TypeError(

@@ -69,6 +69,8 @@ def count(
     settings = WordCounts(pretokenizer, normalizer, special_tokens)
     least = check_int("min_count", min_count, 1)
     parts = PARTS_PER_CORE * cores if parts is None else check_int("parts", parts, 1)
+    if not dataset.take(1):  # blocks without rows keep their columns, by which Ray cannot group
+        return settings
     counted = dataset.select_columns([column]).map_batches(
         _Count,
         fn_constructor_args=(column, settings, parts),

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from rows_reference import MemoryShards, listed, naive_bounds, naive_row, shards_of, tokens_of
 
@@ -142,14 +142,22 @@ def test_every_row_once_per_epoch_whatever_the_ranks(
     shards: Any = MemoryShards([list(range(2 * n_rows + 1))])
     blocks = Blocks(shards, 2, seed)
     size = world * share
+    total = n_rows * epochs
+    whole = total // size * size
+    if whole == 0 and (drop_last or total < world):
+        with pytest.raises(ValueError, match="too few for a batch of"):
+            blocks.batches(size, world=world, epochs=epochs, drop_last=drop_last)
+        return
     ranks = [list(blocks.batches(size, rank=r, world=world, epochs=epochs, drop_last=drop_last)) for r in range(world)]
     assert len({len(batches) for batches in ranks}) == 1
     got = [
         row for batches in zip(*ranks, strict=True) for batch in batches for row in batch["input_ids"][:, 0].tolist()
     ]
     expected = [int(blocks[epoch, i]["input_ids"][0]) for epoch in range(epochs) for i in range(n_rows)]
-    assert got == expected[: len(expected) // size * size if drop_last else None]
+    assert got == expected[: whole if drop_last else total // world * world if total % size >= world else whole]
     assert all(len(batch["input_ids"]) == share for batches in ranks for batch in batches[:-1])
+    assert len({len(batches[-1]["input_ids"]) for batches in ranks}) == 1
+    assert len(ranks[0][-1]["input_ids"]) > 0
 
 
 @settings(max_examples=60)
@@ -180,6 +188,7 @@ def test_workers_together_have_the_batches_of_one(
     n_rows: int, world: int, share: int, workers: int, drop_last: bool, start: int
 ) -> None:
     """Worker w of n makes every n-th batch; taken in turn, as a DataLoader does, they are those of one process."""
+    assume(2 * n_rows >= (world * share if drop_last else world))
     shards: Any = MemoryShards([list(range(2 * n_rows + 1))])
     blocks = Blocks(shards, 2, 4)
     for rank in range(world):
@@ -213,6 +222,10 @@ def test_a_run_has_a_length_and_an_end() -> None:
     assert next(batches, None) is None
     assert batches.state_dict() == blocks.state_at(10)
     assert len(blocks.batches(4, drop_last=True)) == 2
+    # of the last two rows, four ranks would have 0, 1, 0 and 1, and a loss of nothing is NaN
+    assert [[len(batch["labels"]) for batch in blocks.batches(4, rank=rank, world=4)] for rank in range(4)] == [
+        [1, 1]
+    ] * 4
     assert len(blocks.batches(4, epochs=2)) == 5
     with pytest.raises(TypeError, match="epochs is None, so that the run has no end"):
         len(blocks.batches(4, epochs=None))

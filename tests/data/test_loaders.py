@@ -53,8 +53,9 @@ def test_the_sampler_gives_each_rank_its_part(world: int) -> None:
     batches = list(zip(*samplers, strict=True))
     assert len(batches) == 18
     got = [key for parts in batches for part in parts for key in part]
-    assert got == [divmod(i, N_ROWS) for i in range(2 * N_ROWS)]
+    assert got == [divmod(i, N_ROWS) for i in range(2 * N_ROWS // world * world)]
     assert [len(part) for part in batches[0]] == [6 // world] * world
+    assert [len(part) for part in batches[-1]] == [4 // world] * world
 
 
 def test_the_sampler_resumes_where_training_was() -> None:
@@ -128,10 +129,13 @@ def test_arguments_that_are_no_rows() -> None:
 CONTEXTS = [None, "fork", "spawn"]
 
 
-def loader_of(torch: Any, kind: str, rows: Any, workers: int, context: str | None, **options: Any) -> tuple[Any, Any]:
+def loader_of(
+    torch: Any, kind: str, rows: Any, workers: int, context: str | None, persistent: bool = False, **options: Any
+) -> tuple[Any, Any]:
     """(a DataLoader, what has its state)."""
     data: Any = torch.utils.data
     processes: dict[str, Any] = {"num_workers": workers, "multiprocessing_context": context if workers else None}
+    processes["persistent_workers"] = persistent and workers > 0
     if kind == "sampler":
         sampler = RowSampler(rows, 6, **options)
         return data.DataLoader(rows, batch_sampler=sampler, collate_fn=torch_collate, **processes), sampler
@@ -158,7 +162,7 @@ def test_every_row_once_and_in_order(torch: Any, kind: str, workers: int, contex
             assert batch["input_ids"].is_contiguous()
         got.append([batch["input_ids"][:, 0].tolist() for batch in batches])
     together = [row for parts in zip(*got, strict=True) for part in parts for row in part]
-    assert together == expected_ids(rows, N_ROWS)
+    assert together == expected_ids(rows, N_ROWS // 2 * 2)
 
 
 @pytest.mark.parametrize("kind", ["sampler", "stream"])
@@ -218,6 +222,56 @@ def test_packed_and_mixed_rows(torch: Any, workers: int, tmp_path: Path) -> None
         assert {name: np.asarray(value).tolist() for name, value in batch.items()} == {
             name: np.asarray(value).tolist() for name, value in other.items()
         }
+
+
+@pytest.mark.parametrize("kind", ["sampler", "stream"])
+@pytest.mark.parametrize(("workers", "context"), [(0, None), (1, "fork"), (4, "fork"), (2, "spawn")])
+def test_each_iteration_begins_where_it_was_put(torch: Any, kind: str, workers: int, context: str | None) -> None:
+    """Also in workers that live on between the iterations."""
+    rows = rows_of()
+    loader, keeper = loader_of(torch, kind, rows, workers, context, persistent=True, epochs=2)
+    expected = expected_ids(rows, 2 * N_ROWS)
+    assert first_ids(loader) == expected
+    keeper.load_state_dict(rows.state_at(60))
+    assert first_ids(loader) == expected[60:]
+    assert len(keeper) == 8
+    assert keeper.state_dict(consumed=3) == rows.state_at(78)
+    for epoch in (0, 1, 3):
+        keeper.set_epoch(epoch)
+        assert first_ids(loader) == expected_ids(rows, (epoch + 1) * N_ROWS, epoch * N_ROWS)
+    keeper.load_state_dict(rows.state_at(4 * N_ROWS))
+    assert first_ids(loader) == []  # the epoch of the latest set_epoch is over
+    copied = pickle.loads(pickle.dumps(keeper)) if kind == "stream" else keeper
+    keeper.set_epoch(0)
+    assert len(list(copied)) == (0 if kind == "stream" else 9)  # a copy has a place of its own
+
+
+@pytest.mark.parametrize("kind", ["sampler", "stream"])
+@pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
+def test_torchdata_resumes_at_the_end_of_a_run_with_nothing(
+    torch: Any, kind: str, workers: int, persistent: bool
+) -> None:
+    stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="needs torchdata")
+    rows = rows_of()
+
+    def made() -> tuple[Any, Any]:
+        options: dict[str, Any] = {"num_workers": workers, "persistent_workers": persistent}
+        if kind == "sampler":
+            sampler = RowSampler(rows, 6, epochs=2)
+            return stateful.StatefulDataLoader(
+                rows, batch_sampler=sampler, collate_fn=torch_collate, **options
+            ), sampler
+        stream = torch_batches(rows, 6, epochs=2)
+        return stateful.StatefulDataLoader(stream, batch_size=None, **options), stream
+
+    loader, _ = made()
+    assert first_ids(loader) == expected_ids(rows, 2 * N_ROWS)
+    state = loader.state_dict()
+    again, keeper = made()
+    again.load_state_dict(state)
+    assert first_ids(again) == []
+    keeper.set_epoch(2)
+    assert first_ids(again) == expected_ids(rows, 3 * N_ROWS, 2 * N_ROWS)
 
 
 @pytest.mark.parametrize("kind", ["sampler", "stream"])

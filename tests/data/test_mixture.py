@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rows_reference import MemoryShards, listed, naive_bounds
+from rows_reference import MemoryShards, listed, naive_bounds, shards_of
 
 from bpe.data import Blocks, Mixture, Packed, TokenShards, write_shards
 from bpe.data.loaders.mixture import ROUND, shares
@@ -138,3 +140,20 @@ def test_invalid_arguments() -> None:
         Mixture([good, good], [1, 1e-9])
     with pytest.raises(ValueError, match="stopping is 'never'; it must be one of"):
         Mixture([good], stopping="never")  # type: ignore[arg-type]
+
+
+def test_threads_that_read_share_the_caches(tmp_path: Path) -> None:
+    """Grain reads with threads; each evicts what another is about to use."""
+    shards = shards_of(tmp_path, [[i] * (1 + i % 9) for i in range(4000)])
+    packed = Packed(shards, 7, window=40)
+    mixture = Mixture([packed, Blocks(shards, 7)], [1, 1], stopping="all_exhausted")
+    numbers = np.random.default_rng(1).integers(0, 40 * len(mixture), (300, 8))
+    expected = [mixture.read(row)["labels"].tolist() for row in numbers]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            got = list(pool.map(lambda row: mixture.read(row)["labels"].tolist(), numbers))
+    finally:
+        sys.setswitchinterval(interval)
+    assert got == expected

@@ -17,6 +17,7 @@ import bpe
 from bpe.data import Blocks, Mixture, StreamingEncoder, TokenShards, encode_shards, torch_batches
 from bpe.data.loaders import streaming
 from bpe.data.loaders.order import Order
+from bpe.data.loaders.streaming import with_checksum
 
 FIELDS = ("input_ids", "labels", "position_ids", "document_ids", "loss_mask", "cu_seqlens")
 TEXTS = ["low lower lowest", "", "new newer newest " * 5, "wide", " wider widest" * 3, "x", "low " * 40] * 6
@@ -163,14 +164,83 @@ def test_invalid_arguments(tokenizer: bpe.Tokenizer) -> None:
 def test_workers_of_a_data_loader_have_parts(tokenizer: bpe.Tokenizer, workers: int, context: str | None) -> None:
     data = pytest.importorskip("torch.utils.data", reason="needs PyTorch")
     encoder = StreamingEncoder(TEXTS, tokenizer, 3, append="<|end|>")
-    got = []
-    for rank in range(2):
-        stream = torch_batches(encoder, 8, rank=rank, world=2)
-        loader = data.DataLoader(stream, batch_size=None, num_workers=workers, multiprocessing_context=context)
-        got += [json.dumps(row["input_ids"]) for row in rows_of(loader)]
-    count = 2 * max(workers, 1)
+    stream = torch_batches(encoder, 8)
+    loader = data.DataLoader(
+        stream, batch_size=None, num_workers=workers, multiprocessing_context=context, persistent_workers=workers > 0
+    )
+    count = max(workers, 1)
     expected = [row for part in range(count) for row in expected_rows(tokenizer, TEXTS[part::count], 3)]
-    assert sorted(got) == sorted(json.dumps(row["input_ids"]) for row in expected)
+    for _ in range(2):
+        got = [json.dumps(row["input_ids"]) for row in rows_of(loader)]
+        assert sorted(got) == sorted(json.dumps(row["input_ids"]) for row in expected)
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create", "ignore:.*use of fork.*")
+@pytest.mark.parametrize("workers", [0, 2])
+def test_ranks_have_equally_many_batches(tokenizer: bpe.Tokenizer, workers: int) -> None:
+    """They would have 3 and 25 batches, so that the first rank would wait for the second without end."""
+    data = pytest.importorskip("torch.utils.data", reason="needs PyTorch")
+    texts = [text for i in range(20) for text in ("low", "lower lowest " * 9)]
+    encoder = StreamingEncoder(texts, tokenizer, 3)
+    with pytest.raises(ValueError, match=r"epochs is 1 and world is 2; each rank .* pass epochs=None"):
+        torch_batches(encoder, 8, world=2)
+    with pytest.raises(ValueError, match="drop_last is True, but source is a StreamingEncoder"):
+        torch_batches(encoder, 8, drop_last=True)
+    for rank in range(2):
+        stream = torch_batches(encoder, 8, rank=rank, world=2, epochs=None)
+        batches = iter(data.DataLoader(stream, batch_size=None, num_workers=workers))
+        assert {len(next(batches)["labels"]) for _ in range(60)} == {4}
+        del batches
+
+
+def test_a_part_is_read_again(tokenizer: bpe.Tokenizer) -> None:
+    """The rows of several epochs are those of a longer part, also after each of their states."""
+    encoder = StreamingEncoder(TEXTS, tokenizer, 3, append="<|end|>", fields=FIELDS)
+    expected = expected_rows(tokenizer, TEXTS * 3, 3)
+    batches, got = encoder.batches(2, epochs=3), []
+    states = [batches.state_dict()]
+    for batch in batches:
+        got += rows_of([batch])
+        states.append(json.loads(json.dumps(batches.state_dict())))
+    assert [row["input_ids"] for row in got] == [row["input_ids"] for row in expected]
+    for number, state in enumerate(states):
+        assert rows_of(encoder.batches(2, state=state, epochs=3)) == got[2 * number :]
+    assert encoder.batches(2, state=states[-1], epochs=3).at_end()
+    endless = encoder.batches(5, epochs=None)
+    assert sum(len(next(endless)["labels"]) for _ in range(100)) == 500
+    with pytest.raises(ValueError, match="part 1 of 2 of the sources has no ids to read again; use fewer ranks"):
+        next(StreamingEncoder(["low"], tokenizer, 3).batches(1, part=(1, 2), epochs=None))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"remainder": [999999]}, ValueError, "state's remainder is 999999; it must be from 0 to"),
+        ({"remainder": [1.5]}, TypeError, "state's remainder is 1.5"),
+        ({"remainder": None}, TypeError, "remainder is None, a NoneType"),
+        ({"skip": 1.9}, TypeError, "skip is 1.9"),
+        ({"skip": -1}, ValueError, "skip is -1"),
+        ({"skip": 10**6, "remainder": []}, ValueError, "there are [0-9]+ ids after its place"),
+        ({"documents": True}, TypeError, "documents is True"),
+        ({"epoch": "0"}, TypeError, "epoch is '0'"),
+        ({"place": [0.5]}, TypeError, "place is 0.5"),
+        ({"place": [1, 2]}, TypeError, "place is"),
+        ({"ended": 1}, ValueError, "is none that state_dict"),
+        ({"skip": 1, "remainder": [3]}, ValueError, "is none that state_dict"),
+    ],
+)
+def test_damaged_states_are_refused(
+    tokenizer: bpe.Tokenizer, change: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """With the checksum of the state before, and with a new one."""
+    batches = StreamingEncoder(TEXTS, tokenizer, 3).batches(2)
+    next(batches)
+    changed = batches.state_dict() | change
+    with pytest.raises(ValueError, match="does not have its checksum"):
+        StreamingEncoder(TEXTS, tokenizer, 3).batches(2, state=changed)
+    del changed["checksum"]
+    with pytest.raises(error, match=message):
+        next(StreamingEncoder(TEXTS, tokenizer, 3).batches(2, state=with_checksum(changed)))
 
 
 def test_a_state_for_other_numbers_of_workers_is_refused(tokenizer: bpe.Tokenizer) -> None:
@@ -185,14 +255,19 @@ def test_a_state_for_other_numbers_of_workers_is_refused(tokenizer: bpe.Tokenize
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create", "ignore:'set_vital' is", "ignore:.*use of fork.*")
-def test_torchdata_saves_the_state_of_each_worker(tokenizer: bpe.Tokenizer) -> None:
+@pytest.mark.parametrize("workers", [0, 2])
+def test_torchdata_saves_the_state_of_each_worker(tokenizer: bpe.Tokenizer, workers: int) -> None:
     stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="needs torchdata")
 
     def made() -> Any:
         stream = torch_batches(StreamingEncoder(TEXTS, tokenizer, 3, append="<|end|>"), 4)
-        return stateful.StatefulDataLoader(stream, batch_size=None, num_workers=2)
+        return stateful.StatefulDataLoader(stream, batch_size=None, num_workers=workers)
 
-    whole = rows_of(made())
+    first = made()
+    whole = rows_of(first)
+    ended = made()
+    ended.load_state_dict(first.state_dict())
+    assert rows_of(ended) == []
     loader = made()
     iterator = iter(loader)
     got = rows_of([next(iterator) for _ in range(7)])

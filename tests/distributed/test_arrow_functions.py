@@ -162,3 +162,13 @@ def test_importing_the_adapters_imports_no_engine() -> None:
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
+
+
+def test_a_column_that_has_no_text_at_all() -> None:
+    """Its type is null, whatever the type of other blocks."""
+    nulls = pa.array([None, None])
+    tok = bpe.train(texts=TEXTS, vocab_size=270)
+    assert arrow_functions.count_batch(nulls, bpe.WordCounts()).num_rows == 0
+    assert tok.encode_batch(nulls).to_list() == [[], []]
+    encoded = arrow_functions.encode_batch(pa.table({"text": nulls}), tok.map_function())
+    assert encoded.column("input_ids").to_pylist() == [[], []]

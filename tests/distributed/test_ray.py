@@ -128,6 +128,16 @@ def test_ids_equal_one_process(dataset: Any, deaths: Path) -> None:
     assert blocks.column("text").to_pylist() == TEXTS
 
 
+@pytest.mark.parametrize("blocks", [[[None, None]], [[None], ["low lower"]], [[]]], ids=["nulls", "a block", "empty"])
+def test_blocks_without_texts(deaths: Path, blocks: list[list[str | None]]) -> None:
+    dataset = ray.data.from_arrow([pa.table({"text": pa.array(block)}) for block in blocks])
+    texts = [text or "" for block in blocks for text in block]
+    assert dict(bpe_ray.count(dataset).items()) == dict(bpe.count_words(texts=texts).items())
+    assert [row["input_ids"] for row in bpe_ray.encode(dataset, tokenizer()).take_all()] == [
+        tokenizer().encode(text).tolist() for text in texts
+    ]
+
+
 def test_wrong_arguments(dataset: Any) -> None:
     with pytest.raises(TypeError, match=r"dataset is 3, an int; it must be a ray\.data\.Dataset"):
         bpe_ray.count(3)  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.data.loaders.order import keys, permute
-from bpe.data.loaders.rows import Rows, fingerprint_of
+from bpe.data.loaders.rows import Rows, fingerprint_of, keep_last
 from bpe.data.loaders.spans import Batch, joined
 from bpe.errors import check_choice, check_iterable, shown, typed
 
@@ -122,15 +122,15 @@ class Mixture(Rows):
 
     def _round(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The datasets of a round's rows, and how many rows before each one are of the same dataset."""
-        if number not in self._rounds:
+        found = self._rounds.get(number)
+        if found is None:
             owners = self._owners[permute(np.arange(ROUND), ROUND, keys(self.seed, number))]
             by_owner = np.argsort(owners, kind="stable")
             before = np.empty(ROUND, dtype=np.int64)
             before[by_owner] = np.arange(ROUND) - np.repeat(np.cumsum(self._counts) - self._counts, self._counts)
-            while len(self._rounds) >= KEPT:
-                del self._rounds[next(iter(self._rounds))]
-            self._rounds[number] = owners, before
-        return self._rounds[number]
+            found = owners, before
+            keep_last(self._rounds, number, found, KEPT)
+        return found
 
     def _end(self, number: int, size: int) -> int:
         """The mixture's row at which the epoch of a dataset ends, by `stopping`."""

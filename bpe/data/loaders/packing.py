@@ -29,7 +29,7 @@ from bpe.base.offsets import offsets_of
 from bpe.data.loaders._packing import best_fit, best_fit_crop
 from bpe.data.loaders.blocks import Tail, check_shards, tokenizers_of
 from bpe.data.loaders.order import Order
-from bpe.data.loaders.rows import Rows, fingerprint_of
+from bpe.data.loaders.rows import Rows, fingerprint_of, keep_last
 from bpe.data.loaders.spans import Batch, Format, Reader, Spans
 from bpe.errors import check_choice, check_int, counted
 
@@ -172,18 +172,22 @@ class Packed(Rows):
 
     def _windows(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The windows in the order of an epoch, and the index of the first row of each."""
-        if epoch not in self._orders:
+        found = self._orders.get(epoch)
+        if found is None:
             windows = self._window_order.rows(np.arange(self._window_order.n), epoch)
-            keep_last(self._orders, epoch, (windows, offsets_of(self._counts[windows])))
-        return self._orders[epoch]
+            found = windows, offsets_of(self._counts[windows])
+            keep_last(self._orders, epoch, found, KEPT)
+        return found
 
     # Packing ----------------------------------------------------------------------------------------------------------
 
     def _packed_window(self, number: int) -> PackedWindow:
         """The rows of a window, packed again unless it was one of the last ones."""
-        if number not in self._kept:
-            keep_last(self._kept, number, self._pack(number))
-        return self._kept[number]
+        found = self._kept.get(number)
+        if found is None:
+            found = self._pack(number)
+            keep_last(self._kept, number, found, KEPT)
+        return found
 
     def _pack(self, number: int) -> PackedWindow:
         starts, lengths, documents = self._documents(number)
@@ -320,10 +324,3 @@ def ranges(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int6
     """
     sizes = last - first
     return np.arange(int(sizes.sum())) + np.repeat(first - offsets_of(sizes)[:-1], sizes)
-
-
-def keep_last(cache: dict[int, Any], key: int, value: Any) -> None:
-    """Add to a cache that holds the last `KEPT` items."""
-    while len(cache) >= KEPT:
-        del cache[next(iter(cache))]
-    cache[key] = value

@@ -2,8 +2,9 @@
 
 A run reads one endless sequence of rows: those of epoch 0 in its order, those of epoch 1 in its own, and so on. Row
 `index` of an epoch has the number `epoch * len(rows) + index` in it. A global batch is the next `size` rows of the
-sequence; rank r of n takes the r-th of n equal parts. So the state of a run is one number, whatever the number of ranks
-and workers:
+sequence; rank r of n takes the r-th of n equal parts. All ranks have equally many batches, and equally many rows in
+each, or a rank would wait for the others without end: rows that the last batch of a run cannot divide equally are left
+out. So the state of a run is one number, whatever the number of ranks and workers:
 
     rows        0 1 2 3 4 5 6 7 | 8 9 ...            batches of 4
     1 rank      [0 1 2 3] [4 5 6 7]
@@ -26,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.data.loaders.spans import Batch, Format
-from bpe.errors import check_int, shown, typed
+from bpe.errors import check_int, counted, shown, typed
 
 #: Of `State`. Another version is refused.
 VERSION = 1
@@ -113,7 +114,8 @@ class Rows(ABC):
             world: the number of parts, which must divide `size`.
             state: where to begin, from `Batches.state_dict`; None for the beginning.
             epochs: how many epochs the run has, counted from its beginning; None for a run without end. A batch may
-                hold the last rows of one epoch and the first of the next. Only the last batch of a run may be smaller.
+                hold the last rows of one epoch and the first of the next. Only the last batch of a run may be smaller:
+                of its n rows each rank has n // world, and up to world - 1 rows are left out.
             drop_last: whether to leave that smaller batch out.
 
         Raises:
@@ -180,6 +182,18 @@ class Rows(ABC):
             yield epoch, indices[chosen], chosen
 
 
+def check_division(size: int, rank: int, world: int) -> tuple[int, int, int]:
+    """The arguments `size`, `rank` and `world`, if the rows of a global batch can be divided among the ranks."""
+    size, world = check_int("size", size, 1, 1 << 31), check_int("world", world, 1, 1 << 31)
+    rank = check_int("rank", rank, 0, world - 1)
+    if size % world:
+        raise ValueError(
+            f"size is {size} and world is {world}; size counts the rows of all ranks together, so that it must be a "
+            "multiple of world"
+        )
+    return size, rank, world
+
+
 class Plan:
     """Which rows of the sequence one rank reads: global batches of `size` rows, each divided among the ranks.
 
@@ -189,24 +203,23 @@ class Plan:
     """
 
     def __init__(self, rows: Rows, size: int, rank: int, world: int, epochs: int | None, drop_last: bool) -> None:
-        self.size, self.world = check_int("size", size, 1, 1 << 31), check_int("world", world, 1, 1 << 31)
-        self.rank = check_int("rank", rank, 0, self.world - 1)
-        if self.size % self.world:
-            raise ValueError(
-                f"size is {self.size} and world is {self.world}; size counts the rows of all ranks together, so that "
-                "it must be a multiple of world"
-            )
+        self.size, self.rank, self.world = check_division(size, rank, world)
         if len(rows) == 0:
             raise ValueError(f"{rows!r} has no rows: there are fewer than length + 1 = {rows.length + 1} ids")
         self.end = None if epochs is None else check_int("epochs", epochs, 1) * len(rows)
         self.drop_last = drop_last
+        if self.batches_from(0) == 0:
+            raise ValueError(
+                f"the run has {counted(self.end or 0, 'row')}, too few for a batch of {self.size} rows on "
+                f"{counted(self.world, 'rank')}: reduce size or world, raise epochs, or pass drop_last=False"
+            )
 
     def batches_from(self, start: int) -> int | None:
         """The number of batches of a run from this row on; None if it has no end."""
         if self.end is None:
             return None
-        left = max(self.end - start, 0)
-        return left // self.size if self.drop_last else -(-left // self.size)
+        whole, rest = divmod(max(self.end - start, 0), self.size)
+        return whole + (rest >= self.world and not self.drop_last)
 
     def row_after(self, start: int, batches: int) -> int:
         """The number of the row after so many global batches."""
@@ -215,8 +228,8 @@ class Plan:
 
     def part(self, start: int) -> tuple[int, int]:
         """The rows of this rank in the global batch that begins at a row: the first, and the one after the last."""
-        count = self.size if self.end is None else min(self.size, self.end - start)
-        return start + count * self.rank // self.world, start + count * (self.rank + 1) // self.world
+        count = (self.size if self.end is None else min(self.size, self.end - start)) // self.world
+        return start + count * self.rank, start + count * (self.rank + 1)
 
 
 class Batches(Iterator[Batch]):
@@ -257,11 +270,15 @@ class Batches(Iterator[Batch]):
         return -(-count * self._plan.size // self._step)
 
     def __next__(self) -> Batch:
-        if self._plan.batches_from(self.next_row) == 0:
+        if self.at_end():
             raise StopIteration
         batch = self._rows.read(np.arange(*self._plan.part(self.next_row)))
         self.next_row += self._step
         return batch
+
+    def at_end(self) -> bool:
+        """Whether there is no batch left."""
+        return self._plan.batches_from(self.next_row) == 0
 
     def state_dict(self) -> State:
         """The state after the batches yielded so far: version, fingerprint, seed, epoch, position; JSON can hold it."""
@@ -275,3 +292,10 @@ def fingerprint_of(length: int, *parts: object) -> str:
     '6492abe6f9ce1c2bb3cf0ffe9918ea83-16'
     """
     return f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]}-{length}"
+
+
+def keep_last(cache: dict[int, Any], key: int, value: Any, most: int) -> None:
+    """Add to a cache that holds the last `most` items and that any number of threads use, none of which waits."""
+    for old in list(cache)[: max(len(cache) + 1 - most, 0)]:
+        cache.pop(old, None)  # another thread may have removed it
+    cache[key] = value

@@ -19,6 +19,8 @@ Not here: reading and encoding in groups (`bpe/data/grouping.py`), and rows of s
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,7 +34,7 @@ from bpe.base.threads import thread_count
 from bpe.base.utf8 import TextLike
 from bpe.corpus.sources import Sources
 from bpe.data.grouping import Group, Place, encoded_groups
-from bpe.data.loaders.rows import VERSION, State, fingerprint_of
+from bpe.data.loaders.rows import MOST, VERSION, State, fingerprint_of
 from bpe.data.loaders.spans import IGNORED, Batch, Format, sequence_bounds
 from bpe.encode.engine import Around
 from bpe.errors import check_int, check_iterable, shown, typed
@@ -42,6 +44,8 @@ from bpe.tokenizer import Tokenizer, check_tokenizer, engine_of, text_encoder_of
 GROUP = 1 << 20
 #: The most ids in a state.
 REMAINDER = 4096
+#: The changing part of the state at the beginning.
+BEGINNING = {"epoch": 0, "place": None, "skip": 0, "remainder": [], "documents": 0, "ended": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,23 +139,34 @@ class StreamingEncoder:
             yield {name: value[0] for name, value in batch.items() if name not in ("cu_seqlens", "max_seqlen")}
 
     def batches(
-        self, size: int, *, part: tuple[int, int] = (0, 1), state: Mapping[str, Any] | None = None
+        self,
+        size: int,
+        *,
+        part: tuple[int, int] = (0, 1),
+        state: Mapping[str, Any] | None = None,
+        epochs: int | None = 1,
+        ended: bool = False,
     ) -> StreamedBatches:
         """Iterate over batches of `size` rows; the last may be smaller. Ids at the end that fill no row are left out.
 
         Args:
             size: the rows of a batch.
             part: (number, count): read only this part: of `Sources`, consecutive files or parts of large ones; of an
-                iterable, every `count`-th text.
+                iterable, every `count`-th text. The parts have different numbers of rows. So where processes wait for
+                each other, as the ranks of a training do, pass `epochs=None` and stop after a number of steps.
             state: where to begin, from `StreamedBatches.state_dict` of the same part; None for the beginning.
+            epochs: how often the part is read, one time after the other, as if it were longer; None: without end.
+            ended: begin at the end, where there is no batch.
 
         Raises:
-            ValueError: for a state of other sources, another tokenizer or another part.
+            TypeError, ValueError: for a state that is damaged, or of other sources, another tokenizer or another part.
+                While reading, for a part without any id that is to be read again.
 
         """
         count = check_int("part[1]", part[1], 1)
         part = check_int("part[0]", part[0], 0, count - 1), count
-        return StreamedBatches(self, check_int("size", size, 1, 1 << 31), part, state)
+        epochs = None if epochs is None else check_int("epochs", epochs, 1)
+        return StreamedBatches(self, check_int("size", size, 1, 1 << 31), part, state, epochs, ended)
 
     def pieces(self, part: tuple[int, int], place: list[int] | None) -> Iterator[Piece]:
         """The ids of a part's documents from a place on."""
@@ -210,6 +225,7 @@ class _Held:
         offsets: where its documents begin in its ids.
         before: the ids that its first document had in earlier pieces.
         document: the number of its first document.
+        epoch: how often the part has been read before.
 
     """
 
@@ -218,6 +234,7 @@ class _Held:
     offsets: NDArray[np.int64]
     before: int
     document: int
+    epoch: int
 
     @property
     def end(self) -> int:
@@ -227,70 +244,108 @@ class _Held:
 class StreamedBatches(Iterator[Batch]):
     """An iterator of batches that knows its state. Each part of the sources has a state of its own.
 
-    The state is a dict that JSON can hold: version, fingerprint, part, place (where in the sources to go on), remainder
-    (ids before that place which no row has had), skip (ids after it that rows have had), documents (before that place).
+    The state is a dict that JSON can hold: version, fingerprint, part, epoch, place (where in the sources to go on),
+    remainder (ids before that place which no row has had), skip (ids after it that rows have had), documents (before
+    that place), ended (whether the run is over), checksum.
     """
 
     def __init__(
-        self, encoder: StreamingEncoder, size: int, part: tuple[int, int], state: Mapping[str, Any] | None
+        self,
+        encoder: StreamingEncoder,
+        size: int,
+        part: tuple[int, int],
+        state: Mapping[str, Any] | None,
+        epochs: int | None,
+        ended: bool,
     ) -> None:
-        self._encoder, self._size = encoder, size
+        self._encoder, self._size, self._part, self._epochs = encoder, size, part, epochs
         self._about = {"version": VERSION, "fingerprint": encoder.fingerprint, "part": list(part)}
-        self._state = self._checked(state)
+        self._state = BEGINNING | {"ended": ended} if state is None else self._check_state(state)
         place, remainder = self._state["place"], self._state["remainder"]
-        self._pieces = encoder.pieces(part, place)
+        self._pieces = self._read_pieces(place, self._state["epoch"], unread=bool(remainder))
         self._held: deque[_Held] = deque()
         self._end = self._open = 0
-        self._cursor = 0 if remainder else int(self._state["skip"])
-        self._documents = int(self._state["documents"])
+        self._cursor = 0 if remainder else self._state["skip"]
+        self._documents = self._state["documents"]
         if remainder:
             self._documents -= 1
             ids = np.array(remainder, dtype=np.uint32)
-            self._hold(Piece(ids, np.array([len(ids)]), True, True, lambda _: place))
+            self._hold(Piece(ids, np.array([len(ids)]), True, True, lambda _: place), self._state["epoch"])
 
     def __iter__(self) -> StreamedBatches:
         return self
 
     def __next__(self) -> Batch:
-        length = self._encoder.length
-        while self._end < self._cursor + self._size * length + 1:
-            piece = next(self._pieces, None)
-            if piece is None:
-                break
-            self._hold(piece)
-        rows = min((self._end - self._cursor - 1) // length, self._size)
-        if rows <= 0:
+        rows = self._read_rows()
+        if not rows:
             raise StopIteration
         batch = self._batch(rows)
-        self._cursor += rows * length
+        self._cursor += rows * self._encoder.length
         self._forget()
         return batch
 
+    def at_end(self) -> bool:
+        """Whether there is no batch left; it reads up to one."""
+        return self._read_rows() == 0
+
+    def _read_rows(self) -> int:
+        """Read pieces for a batch; the number of its rows."""
+        if self._state["ended"]:
+            return 0
+        length = self._encoder.length
+        while self._end < self._cursor + self._size * length + 1:
+            piece, epoch = next(self._pieces, (None, 0))
+            if piece is None:
+                break
+            self._hold(piece, epoch)
+        if self._cursor > self._end:
+            raise ValueError(
+                f"the state's skip is {self._state['skip']}, but there are {self._end} ids after its place: the "
+                "sources have changed, or the state is damaged"
+            )
+        return max(min((self._end - self._cursor - 1) // length, self._size), 0)
+
+    def _read_pieces(self, place: list[int] | None, epoch: int, *, unread: bool) -> Iterator[tuple[Piece, int]]:
+        """The pieces of all epochs from a place of one on; `unread`: there are ids before it that no row has had."""
+        found = unread or place is not None
+        while self._epochs is None or epoch < self._epochs:
+            for piece in self._encoder.pieces(self._part, place):
+                found = found or len(piece.ids) > 0
+                yield piece, epoch
+            epoch, place = epoch + 1, None
+            if not found and (self._epochs is None or epoch < self._epochs):
+                number, count = self._part
+                raise ValueError(
+                    f"part {number} of {count} of the sources has no ids to read again; use fewer ranks and workers"
+                )
+            found = False
+
     def state_dict(self) -> State:
         """The state after the batches yielded so far."""
+        return with_checksum(self._about | self._changing_state())
+
+    def _changing_state(self) -> dict[str, Any]:
         held = next((each for each in self._held if each.end > self._cursor), None)
         if held is None:  # nothing was yielded yet
-            return self._about | self._state
+            return self._state
         piece, at = held.piece, self._cursor - held.start
         index = int(np.searchsorted(held.offsets, at, side="right")) - 1
         end = int(held.offsets[index + 1])
+        state = {"epoch": held.epoch, "ended": False}
         if (index < len(piece.lengths) - 1 or piece.ends) and end - at <= REMAINDER:
-            state = {"place": piece.place(index + 1), "skip": 0, "remainder": piece.ids[at:end].tolist()}
-            return self._about | state | {"documents": held.document + index + 1}
+            state |= {"place": piece.place(index + 1), "skip": 0, "remainder": piece.ids[at:end].tolist()}
+            return state | {"documents": held.document + index + 1}
         skip = at - int(held.offsets[index]) + (held.before if index == 0 else 0)
-        return self._about | {
+        return state | {
             "place": piece.place(index),
             "skip": skip,
             "remainder": [],
             "documents": held.document + index,
         }
 
-    def _checked(self, state: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The changing part of a state, after checking the rest."""
-        if state is None:
-            return {"place": None, "skip": 0, "remainder": [], "documents": 0}
-        names = ("place", "skip", "remainder", "documents")
-        if not isinstance(state, Mapping) or not {*self._about, *names} <= set(state):
+    def _check_state(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """The changing part of a state, after checking all of it."""
+        if not isinstance(state, Mapping) or not {*self._about, *BEGINNING, "checksum"} <= set(state):
             raise TypeError(f"state is {typed(state)}; it must be what state_dict() returned")
         for name, own in self._about.items():
             if state[name] != own:
@@ -298,15 +353,26 @@ class StreamedBatches(Iterator[Batch]):
                     f"the state's {name} is {shown(state[name])}, but this stream has {own!r}: resume with the same "
                     "sources, tokenizer and length, and with as many ranks and workers"
                 )
-        return {name: state[name] for name in names}
+        known = {name: state[name] for name in BEGINNING}
+        if with_checksum(self._about | known)["checksum"] != state["checksum"]:
+            raise ValueError("the state does not have its checksum: it was changed or damaged after state_dict()")
+        for name in ("epoch", "skip", "documents"):
+            known[name] = check_int(f"the state's {name}", known[name], 0, MOST)
+        if known["place"] is not None:
+            size = 6 if isinstance(self._encoder._sources, Sources) else 1
+            check_numbers("place", known["place"], size, size, MOST)
+        check_numbers("remainder", known["remainder"], 0, REMAINDER, self._encoder.tokenizer.n_vocab - 1)
+        if type(known["ended"]) is not bool or (known["skip"] and known["remainder"]):
+            raise ValueError(f"the state {shown(known)} is none that state_dict() returns")
+        return known
 
-    def _hold(self, piece: Piece) -> None:
+    def _hold(self, piece: Piece, epoch: int) -> None:
         """Add a piece to the end of the stream."""
         if not len(piece.lengths):
             return
         before = 0 if piece.begins else self._open
         document = self._documents - (not piece.begins)
-        self._held.append(_Held(piece, self._end, offsets_of(piece.lengths), before, document))
+        self._held.append(_Held(piece, self._end, offsets_of(piece.lengths), before, document, epoch))
         self._end += len(piece.ids)
         self._documents = document + len(piece.lengths)
         self._open = int(piece.lengths[-1]) + (before if len(piece.lengths) == 1 else 0)
@@ -337,3 +403,17 @@ class StreamedBatches(Iterator[Batch]):
         batch["document_ids"] = np.repeat(numbers, sizes).reshape(rows, length)
         extra = sequence_bounds(bounds) if "cu_seqlens" in form.fields else {}
         return {name: batch[name] for name in form.fields if name != "cu_seqlens"} | extra
+
+
+def with_checksum(state: dict[str, Any]) -> State:
+    """A state with a checksum of its values."""
+    text = json.dumps([state[name] for name in sorted(state)], default=repr)
+    return state | {"checksum": hashlib.sha256(text.encode()).hexdigest()[:16]}
+
+
+def check_numbers(name: str, value: object, shortest: int, longest: int, most: int) -> None:
+    """Refuse a part of a state that is no list of so many numbers from 0 to `most`."""
+    if not isinstance(value, list) or not shortest <= len(value) <= longest:
+        raise TypeError(f"the state's {name} is {typed(value)}; it must be the list that state_dict() returned")
+    for number in value:
+        check_int(f"a number of the state's {name}", number, 0, most)

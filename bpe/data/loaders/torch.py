@@ -8,19 +8,24 @@ PyTorch is imported inside the functions that need it. Two ways to use a DataLoa
     stream = torch_batches(rows, 64)                # each worker makes whole batches by itself
     DataLoader(stream, batch_size=None, num_workers=2)
 
-Not here: the order of rows and the division among ranks (`rows.py`).
+One rule holds for both, in any number of processes: an iteration begins where the latest `set_epoch` or
+`load_state_dict` put it, at first at the beginning of the run, and it ends with the run. After a state that was saved
+at the end of a run there is nothing more until `set_epoch`. `rows.py` divides the rows among ranks.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from bpe.data.loaders.rows import Batches, Plan, Rows, State
+from bpe.data.loaders.rows import MOST, Batches, Plan, Rows, State, check_division
 from bpe.data.loaders.spans import Batch, collate
 from bpe.errors import check_int, shown, typed
 
@@ -132,9 +137,9 @@ class WholeBatch(dict[str, Any]):
 class WorkerBatches(Iterator[Batch]):
     """The batches of one worker, with the state that torchdata's StatefulDataLoader saves for each worker."""
 
-    def __init__(self, begin: Callable[[Mapping[str, Any] | None], Any], worker: int, workers: int) -> None:
-        self._begin, self._worker = begin, {"worker": worker, "workers": workers}
-        self._batches = begin(None)
+    def __init__(self, stream: BatchStream, worker: int, workers: int) -> None:
+        self._stream, self._worker = stream, {"worker": worker, "workers": workers}
+        self._batches = stream.begin(worker, workers, None)
 
     def __iter__(self) -> WorkerBatches:
         return self
@@ -156,41 +161,83 @@ class WorkerBatches(Iterator[Batch]):
                     "bpe.data.RowSampler, or state_dict(consumed=) of the dataset (for rows of shards, not for a "
                     "StreamingEncoder)"
                 )
-        self._batches = self._begin(state)
+        self._batches = self._stream.begin(**self._worker, state=state)
+        # StatefulDataLoader then begins a new iteration if the state was saved at the end of one.
+        self._stream.put(ended=self._batches.at_end())
 
 
 class BatchStream:
-    """Whole batches, divided among the workers of a DataLoader; `torch_batches` makes it an IterableDataset."""
+    """Whole batches, divided among the workers of a DataLoader; `torch_batches` makes it an IterableDataset.
 
-    def __init__(self, source: Any, options: dict[str, Any]) -> None:
+    Where the next iteration begins lies in memory that the worker processes share, since those of a DataLoader with
+    `persistent_workers=True` are started once.
+    """
+
+    def __init__(self, source: Any, options: dict[str, Any], shared: Any = None) -> None:
+        import torch
+
         self._source, self._options = source, options
-        if isinstance(source, Rows):
-            self._plan = Plan(source, **options)
-        self._start = 0
+        self._plan = Plan(source, **options) if isinstance(source, Rows) else _stream_plan(**options)
+        if shared is None:
+            # the row to begin with, the row after the last one (-1: without end), whether the run has ended
+            shared = torch.tensor([0, -1 if self._plan.end is None else self._plan.end, 0])
+        self._shared = shared
+        with suppress(RuntimeError):  # no shared memory: then there are no workers either
+            self._shared.share_memory_()
+
+    def put(self, start: int | None = None, end: int | None = None, *, ended: bool = False) -> None:
+        """Set where the next iteration begins and ends, in all processes."""
+        for index, value in enumerate((start, end, int(ended))):
+            if value is not None:
+                self._shared[index] = value
+
+    def _placed(self) -> tuple[int, Plan]:
+        """The row with which the next iteration begins, and the plan with its end."""
+        start, end, ended = self._shared.tolist()
+        plan = copy(self._plan)
+        plan.end = None if end < 0 else end
+        return (start if not ended else end if end >= 0 else MOST), plan
 
     def __iter__(self) -> WorkerBatches:
         from torch.utils.data import get_worker_info
 
         info = get_worker_info()
         worker, workers = (info.id, info.num_workers) if info is not None else (0, 1)
-        return WorkerBatches(lambda state: self._begin(worker, workers, state), worker, workers)
+        return WorkerBatches(self, worker, workers)
 
-    def _begin(self, worker: int, workers: int, state: Mapping[str, Any] | None) -> Any:
+    def begin(self, worker: int, workers: int, state: Mapping[str, Any] | None) -> Any:
+        """The batches of one worker, from its state or else from the beginning of the next iteration."""
         if not isinstance(self._source, Rows):
             part = self._options["rank"] * workers + worker, self._options["world"] * workers
-            return self._source.batches(self._options["size"] // self._options["world"], part=part, state=state)
+            size, epochs = self._options["size"] // self._options["world"], self._options["epochs"]
+            ended = state is None and bool(self._shared[2])
+            return self._source.batches(size, part=part, state=state, epochs=epochs, ended=ended)
+        start, plan = self._placed()
         if state is not None:  # where this worker was
-            return Batches(
-                self._source, self._plan, self._source.number_of(state) - worker * self._plan.size, worker, workers
-            )
-        return Batches(self._source, self._plan, self._start, worker, workers)
+            start = self._source.number_of(state) - worker * plan.size
+        return Batches(self._source, plan, start, worker, workers)
 
     def __len__(self) -> int:
         """The number of batches of the next iteration. Streams and runs without end raise TypeError."""
-        count = self._plan.batches_from(self._start) if isinstance(self._source, Rows) else None
+        start, plan = self._placed()
+        count = plan.batches_from(start) if isinstance(self._source, Rows) else None
         if count is None:
             raise TypeError("the number of batches is unknown, or without end")
         return count
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the next iteration one epoch of this number, or the rest of it after `load_state_dict`.
+
+        A `StreamingEncoder` has one order; it begins again.
+        """
+        if not isinstance(self._source, Rows):
+            check_int("epoch", epoch, 0)
+            self.put()
+            return
+        size = len(self._source)
+        epoch = check_int("epoch", epoch, 0, MOST // size - 2)
+        start, _ = self._placed()
+        self.put(start if start // size == epoch else epoch * size, (epoch + 1) * size)
 
     def state_dict(self, consumed: int = 0) -> State:
         """The state after `consumed` batches of the latest iteration, for any number of workers and ranks.
@@ -205,20 +252,44 @@ class BatchStream:
             if consumed:
                 raise ValueError(f"consumed is {shown(consumed)}; {STREAMED}")
             return {}  # StatefulDataLoader asks for it, and saves the state of each worker beside it
-        left = self._plan.batches_from(self._start)
+        start, plan = self._placed()
+        left = plan.batches_from(start)
         if check_int("consumed", consumed, 0) > (consumed if left is None else left):
             raise ValueError(
                 f"consumed is {consumed} batches, but this iteration has {left}; count the batches since it began, "
                 "not since step 0 of the run"
             )
-        return self._source.state_at(self._plan.row_after(self._start, consumed))
+        return self._source.state_at(plan.row_after(start, consumed))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Begin the next iteration where this state was saved; ValueError for a state of other rows."""
         if isinstance(self._source, Rows):
-            self._start = self._source.number_of(state)
+            self.put(self._source.number_of(state))
         elif state:
             raise ValueError(f"state is {shown(state)}; {STREAMED}")
+
+
+@dataclass
+class _StreamPlan:
+    """What `BatchStream` asks of a plan; a `StreamingEncoder` has no numbered rows."""
+
+    end: int | None = None
+
+
+def _stream_plan(*, size: int, rank: int, world: int, epochs: int | None, drop_last: bool) -> _StreamPlan:
+    """Check the arguments for a `StreamingEncoder`."""
+    check_division(size, rank, world)
+    if epochs is not None:
+        check_int("epochs", epochs, 1)
+    if drop_last:
+        raise ValueError("drop_last is True, but source is a StreamingEncoder, whose last rows are not known before")
+    if world > 1 and epochs is not None:
+        raise ValueError(
+            f"epochs is {epochs} and world is {world}; each rank of a StreamingEncoder reads its own documents and has "
+            "another number of batches, so that the others would wait for it without end: pass epochs=None, with which "
+            "each rank begins its part again, and stop after a number of steps; or write shards (bpe encode)"
+        )
+    return _StreamPlan()
 
 
 def torch_batches(
@@ -238,8 +309,13 @@ def torch_batches(
     each rank reads its part of the sources, and torchdata's StatefulDataLoader saves their states: resuming needs as
     many ranks and workers, since their number decides which documents follow each other in a row.
 
-    The arguments are those of `RowSampler`. With a `StreamingEncoder`, `epochs` and `drop_last` have no effect: it
-    reads its sources once, and yields no smaller batch.
+    The arguments are those of `RowSampler`. With a `StreamingEncoder`, the ranks have different numbers of batches, so
+    that several need `epochs=None`: each begins its part again, and training stops after a number of steps.
+    `drop_last` is refused there.
+
+    Raises:
+        TypeError, ValueError: for arguments that are out of range or do not fit the source.
+
     """
     options = {"size": size, "rank": rank, "world": world, "epochs": epochs, "drop_last": drop_last}
     if not isinstance(source, Rows) and not hasattr(source, "pieces"):
@@ -274,7 +350,7 @@ def _iterable_class() -> Any:
 
     class TorchBatches(BatchStream, IterableDataset):  # type: ignore[misc]
         def __reduce__(self) -> tuple[Any, ...]:
-            return _rebuild, (self._source, self._options, self._start)
+            return _rebuild, (self._source, self._options, self._shared)
 
     return TorchBatches
 
@@ -291,7 +367,5 @@ def _stacked(batches: list[WholeBatch], **_: Any) -> Any:
     return default_collate([dict(batch) for batch in batches])
 
 
-def _rebuild(source: Any, options: dict[str, Any], start: int) -> Any:
-    stream = _iterable_class()(source, options)
-    stream._start = start
-    return stream
+def _rebuild(source: Any, options: dict[str, Any], shared: Any) -> Any:
+    return _iterable_class()(source, options, shared)
