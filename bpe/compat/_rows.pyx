@@ -76,10 +76,51 @@ cdef class StateFields:
 
 
 cdef class TokenizerFields:
-    """The fields of a `Tokenizer` that the fast path reads; see there."""
+    """The fields of a `Tokenizer` that the fast path reads; see there.
 
-    cdef public StateFields _state
-    cdef public dict _handed
+    Another thread may replace them at any time, so whoever reads one takes a reference at once.
+    """
+
+    cdef StateFields state
+    cdef dict handed
+
+    @property
+    def _state(self):
+        return self.held(NULL)
+
+    @_state.setter
+    def _state(self, StateFields state not None):
+        with cython.critical_section(self):
+            self.state = state
+
+    @property
+    def _handed(self):
+        with cython.critical_section(self):
+            return self.handed
+
+    @_handed.setter
+    def _handed(self, dict handed not None):
+        with cython.critical_section(self):
+            self.handed = handed
+
+    cdef StateFields held(self, bint* unchanged):
+        """The state; `unchanged`, unless NULL, gets whether no component was handed out.
+
+        Raises:
+            RuntimeError: for a tokenizer without a state.
+
+        """
+        cdef StateFields state
+        with cython.critical_section(self):
+            state = self.state
+            if unchanged != NULL:
+                unchanged[0] = not self.handed
+        if state is None:
+            raise RuntimeError(
+                f"this {type(self).__name__} was made without `Tokenizer.__init__`; call super().__init__(model) in a "
+                "subclass, and return from __reduce__ how to make the tokenizer anew"
+            )
+        return state
 
 
 cdef class Call:
@@ -219,8 +260,10 @@ def with_fast_encode(method, type row_kind not None):
 
     def encode(TokenizerFields self, sequence, pair=None, is_pretokenized=False, add_special_tokens=True):
         cdef Row row = None
-        if type(sequence) is str and not is_pretokenized and not self._handed:
-            row = fast_row(row_kind, self._state.plan_with(add_special_tokens), sequence, pair)
+        cdef bint unchanged
+        cdef StateFields state = self.held(&unchanged)
+        if type(sequence) is str and not is_pretokenized and unchanged:
+            row = fast_row(row_kind, state.plan_with(add_special_tokens), sequence, pair)
         return method(self, sequence, pair, is_pretokenized, add_special_tokens) if row is None else row
 
     return encode
@@ -230,8 +273,10 @@ def with_fast_decode(method):
     """`Tokenizer.decode` with a fast path for few ids; `method` handles other calls."""
 
     def decode(TokenizerFields self, ids, skip_special_tokens=True):
-        if type(ids) is list and not self._handed:
-            text = self._state.short_text(ids, skip_special_tokens)
+        cdef bint unchanged
+        cdef StateFields state = self.held(&unchanged)
+        if type(ids) is list and unchanged:
+            text = state.short_text(ids, skip_special_tokens)
             if text is not None:
                 return text
         return method(self, ids, skip_special_tokens)
