@@ -30,24 +30,25 @@ follow_vector_level(use_level_split_filter)
 
 
 cdef struct Trial:
-    int fails
+    int fails                 # a bit for each part
     int done[MOST_PARTS]
 
 
 cdef int try_part(void* job, int part) except -1 nogil:
     cdef Trial* trial = <Trial*>job
-    if part == trial.fails:
+    if trial.fails >> part & 1:
         with gil:
             raise MemoryError(f"part {part}")
     trial.done[part] += 1
     return 0
 
 
-def share_trial(Team team, int parts, int fails):
-    """Share a job of which part `fails` raises MemoryError; how often each part was done."""
+def share_trial(Team team, int parts, fails=()):
+    """Share a job of which the parts in `fails` raise MemoryError; how often each part was done."""
     cdef Trial trial
     memset(&trial, 0, sizeof(trial))
-    trial.fails = fails
+    for part in fails:
+        trial.fails |= 1 << <int>part
     with nogil:
         team.share(parts, try_part, &trial)
     return [trial.done[part] for part in range(parts)]
