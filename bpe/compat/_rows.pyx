@@ -86,7 +86,8 @@ cdef class TokenizerFields:
 
     @property
     def _state(self):
-        return self.held(NULL)
+        cdef bint unchanged
+        return state_of(self, &unchanged)
 
     @_state.setter
     def _state(self, StateFields state not None):
@@ -103,24 +104,22 @@ cdef class TokenizerFields:
         with cython.critical_section(self):
             self.handed = handed
 
-    cdef StateFields held(self, bint* unchanged):
-        """The state; `unchanged`, unless NULL, gets whether no component was handed out.
+    cdef int refuse(self) except -1:
+        """Raise RuntimeError for a tokenizer without a state."""
+        raise RuntimeError(
+            f"this {type(self).__name__} was made without `Tokenizer.__init__`; call super().__init__(model) in a "
+            "subclass, and return from __reduce__ how to make the tokenizer anew"
+        )
 
-        Raises:
-            RuntimeError: for a tokenizer without a state.
 
-        """
-        cdef StateFields state
-        with cython.critical_section(self):
-            state = self.state
-            if unchanged != NULL:
-                unchanged[0] = not self.handed
-        if state is None:
-            raise RuntimeError(
-                f"this {type(self).__name__} was made without `Tokenizer.__init__`; call super().__init__(model) in a "
-                "subclass, and return from __reduce__ how to make the tokenizer anew"
-            )
-        return state
+cdef inline StateFields state_of(TokenizerFields tokenizer, bint* unchanged):
+    """The state of a tokenizer, and whether no component was handed out."""
+    cdef StateFields state
+    with cython.critical_section(tokenizer):
+        state, unchanged[0] = tokenizer.state, not tokenizer.handed
+    if state is None:
+        tokenizer.refuse()
+    return state
 
 
 cdef class Call:
@@ -261,7 +260,7 @@ def with_fast_encode(method, type row_kind not None):
     def encode(TokenizerFields self, sequence, pair=None, is_pretokenized=False, add_special_tokens=True):
         cdef Row row = None
         cdef bint unchanged
-        cdef StateFields state = self.held(&unchanged)
+        cdef StateFields state = state_of(self, &unchanged)
         if type(sequence) is str and not is_pretokenized and unchanged:
             row = fast_row(row_kind, state.plan_with(add_special_tokens), sequence, pair)
         return method(self, sequence, pair, is_pretokenized, add_special_tokens) if row is None else row
@@ -274,7 +273,7 @@ def with_fast_decode(method):
 
     def decode(TokenizerFields self, ids, skip_special_tokens=True):
         cdef bint unchanged
-        cdef StateFields state = self.held(&unchanged)
+        cdef StateFields state = state_of(self, &unchanged)
         if type(ids) is list and unchanged:
             text = state.short_text(ids, skip_special_tokens)
             if text is not None:
