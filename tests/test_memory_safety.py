@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -612,6 +613,19 @@ def test_impossible_counts_and_words_are_refused() -> None:
     rebuild, made = bpe.WordCounts().__reduce__()  # type: ignore[misc]
     with pytest.raises(ValueError, match="offset 1 is 99 after 0"):
         rebuild(*made[:3], blob, int64s(0, 99), int64s(1))  # type: ignore[operator]
+
+
+def test_every_lock_of_a_kernel_is_checked() -> None:
+    """Cython does not check that a lock could be allocated, and acquiring none is a segmentation fault."""
+    package, found = Path(bpe.__file__).parent, 0
+    for path in (*package.rglob("*.pxd"), *package.rglob("*.pyx")):
+        for name in re.findall(
+            r"^ +cdef cython\.pythread_type_lock (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE
+        ):
+            code = path.with_suffix(".pyx").read_text(encoding="utf-8")
+            assert f"check_lock(&self.{name})" in code, path.name
+            found += 1
+    assert found
 
 
 def test_no_kernel_builds_a_list_that_is_released_twice() -> None:
