@@ -122,6 +122,7 @@ cdef inline StateFields state_of(TokenizerFields tokenizer, bint* unchanged):
     return state
 
 
+@cython.auto_pickle(False)    # it would read the offsets of a call that has none
 cdef class Call:
     """What the rows of a call share.
 

@@ -627,3 +627,12 @@ def test_the_configuration_changes_while_texts_are_encoded() -> None:
         done.set()
         thread.join()
         sys.setswitchinterval(before)
+
+
+def test_the_call_of_an_encoding_cannot_be_pickled(tok: Tokenizer) -> None:
+    """An encoding is pickled by itself; a call without offsets was read out of bounds."""
+    call = tok.encode("low").call
+    for make in (lambda: call, lambda: type(call).__new__(type(call))):
+        for use in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="cannot pickle"):
+                use(make())
