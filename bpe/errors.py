@@ -100,7 +100,7 @@ def check_int(name: str, value: object, least: int, most: int = COUNT_LIMIT) -> 
     if number is None or isinstance(value, bool):
         raise TypeError(f"{name} is {typed(value)}; it must be an int of at least {least}")
     if not least <= number <= most:
-        limit = f"at least {least}" if most == COUNT_LIMIT else f"from {least} to {most}"
+        limit = f"at least {least}" if most == COUNT_LIMIT and number < least else f"from {least} to {most}"
         raise ValueError(f"{name} is {number}; it must be {limit}")
     return number
 

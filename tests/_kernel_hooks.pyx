@@ -1,5 +1,7 @@
 """What tests reach inside the kernels for. Compiled only for development (setup.py), into `bpe._kernel_hooks`."""
 
+import numpy as np
+
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._ids cimport Ids
 from bpe.base._team cimport MOST_PARTS, Team
@@ -12,7 +14,7 @@ from bpe.encode._word_cache cimport SharedWordTable
 from bpe.encode._workspace cimport Workspace
 from bpe.merge._merge_table cimport NO_MERGE, MergeTable, find_pair
 from bpe.merge._merger cimport Merger
-from bpe.merge._merging cimport Scratch, free_scratch
+from bpe.merge._merging cimport Link, Scratch, free_scratch
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
@@ -30,24 +32,25 @@ follow_vector_level(use_level_split_filter)
 
 
 cdef struct Trial:
-    int fails
+    int fails                 # a bit for each part
     int done[MOST_PARTS]
 
 
 cdef int try_part(void* job, int part) except -1 nogil:
     cdef Trial* trial = <Trial*>job
-    if part == trial.fails:
+    if trial.fails >> part & 1:
         with gil:
             raise MemoryError(f"part {part}")
     trial.done[part] += 1
     return 0
 
 
-def share_trial(Team team, int parts, int fails):
-    """Share a job of which part `fails` raises MemoryError; how often each part was done."""
+def share_trial(Team team, int parts, fails=()):
+    """Share a job of which the parts in `fails` raise MemoryError; how often each part was done."""
     cdef Trial trial
     memset(&trial, 0, sizeof(trial))
-    trial.fails = fails
+    for part in fails:
+        trial.fails |= 1 << <int>part
     with nogil:
         team.share(parts, try_part, &trial)
     return [trial.done[part] for part in range(parts)]
@@ -70,6 +73,22 @@ def merging_work(Merger merger, bytes piece):
     free_scratch(&scratch)
     free(out.data)
     return LARGE - scratch.watch.next
+
+
+def merging_memory(Merger merger, bytes piece):
+    """(The ids of a piece, the bytes of scratch memory that merging it took)."""
+    cdef Scratch scratch
+    cdef Ids out = Ids(data=NULL, n=0, room=0, lent=False)
+    cdef bint unknown = False
+    memset(&scratch, 0, sizeof(scratch))
+    scratch.watch.next = LARGE
+    merger.merge(piece, len(piece), False, &scratch, &out, &unknown)
+    ids = np.asarray(<token_t[: out.n]>out.data).copy()
+    size = scratch.symbols_room * sizeof(token_t) + scratch.links_room * sizeof(Link)
+    size += scratch.queue.room * sizeof(uint64_t) + scratch.window_room * sizeof(token_t)
+    free_scratch(&scratch)
+    free(out.data)
+    return ids, size
 
 
 def split_points(SplitFilter split not None, const byte_t[::1] text):

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,6 +55,23 @@ def test_the_error_for_too_little_memory_names_the_least_that_works(monkeypatch:
     least = int(str(caught.value).split()[-1])
     assert resident() < least <= resident() + 2 * LEAST
     assert bpe.train(counts={"ab": 1}, num_merges=1, max_memory=2 * least).merges.tolist() == [[64, 65]]
+
+
+@pytest.mark.parametrize("value", ["200G", "4000T", 2**63 - 1])
+@pytest.mark.parametrize(
+    "options", [{}, {"fair": bpe.ParityAware(ratios={"a": 1.0, "b": 1.2})}, {"superwords": bpe.SuperWords(258)}]
+)
+def test_a_limit_far_above_what_the_machine_has_is_no_limit(value: int | str, options: dict[str, Any]) -> None:
+    """Memory for pairs is what the corpus can use, not all that the limit leaves."""
+    texts = ["low lower lowest"] * 3
+    given: Any = {"a": texts, "b": texts} if "fair" in options else texts
+    wanted = bpe.train(texts=given, vocab_size=262, **options)
+    assert bpe.train(texts=given, vocab_size=262, max_memory=value, **options) == wanted
+
+
+def test_a_limit_that_no_machine_can_have_is_refused() -> None:
+    with pytest.raises(ValueError, match=rf"max_memory is {2**70}; it must be from 1 to {2**63 - 1}"):
+        bpe.train(texts=["low"], num_merges=1, max_memory=2**70)
 
 
 @pytest.fixture(scope="module")

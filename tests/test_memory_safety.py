@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import pickle
 import random
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,7 @@ from bpe.decode import _decoder as decoder
 from bpe.encode import _offsets as tokenspans
 from bpe.encode._batch import EncodeJob
 from bpe.merge._dropout import Dropout
+from bpe.pretokenize import _safe_points as safe_points
 from bpe.tokenizer import engine_of
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import Vocabulary
@@ -277,6 +280,45 @@ def test_two_threads_share_a_decoder(tok: bpe.Tokenizer) -> None:
     assert shared.push(ids) == TEXT
 
 
+# Lists of the caller --------------------------------------------------------------------------------------------------
+
+
+def test_a_list_that_shrinks_while_its_texts_are_checked(tok: bpe.Tokenizer) -> None:
+    texts: list[Any] = [b"low"] * 50
+
+    def checked(text: bytes) -> bytes:
+        texts.clear()
+        return text
+
+    job = EncodeJob(engine_of(tok).kernel, 1)
+    job.add_texts(texts, checked)
+    job.prepare()
+    job.work()
+    assert job.result()[1].tolist() == [len(tok.encode("low"))] * 50
+
+
+def test_a_list_that_shrinks_while_it_is_encoded() -> None:
+    """Replacing a full word table lets other threads run."""
+    tok = bpe.Tokenizer.from_spec(specs()["byte"], cache_memory="64K")
+    random_, shared, done = random.Random(3), ["low"], threading.Event()
+
+    def change() -> None:
+        while not done.is_set():
+            shared.clear()
+            shared.extend(["0"])
+
+    def read() -> None:
+        try:
+            for _ in range(60):
+                shared[:] = ["".join(random_.choices("abcdefghijklmnop", k=7)) for _ in range(900)]
+                for batch in (tok.encode_batch(shared), tok.encode_batch(shared, allowed_special="all")):
+                    assert len(batch.ids) == batch.offsets[-1]
+        finally:
+            done.set()
+
+    assert at_once(change, read) == []
+
+
 # Specs ----------------------------------------------------------------------------------------------------------------
 
 
@@ -480,6 +522,32 @@ def test_spans_outside_a_text(tok: bpe.Tokenizer, start: int, end: int) -> None:
             documents.split(text, starts, few, [b"x"])
 
 
+@pytest.mark.parametrize(("start", "end"), [(4, 7), (0, 3), (3, 3), (2, 9)])
+def test_spans_out_of_order(tok: bpe.Tokenizer, start: int, end: int) -> None:
+    """The second span begins before the first one ends."""
+    text, starts, ends = b"low lower", int64s(4, start), int64s(7, end)
+    core = engine_of(tok).kernel
+    with pytest.raises(ValueError, match=r"span 1 .*(in the order of the text|not empty)"):
+        core.encode_spans(text, starts, ends)
+    with pytest.raises(ValueError, match=r"span 1 .*in the order of the text"):
+        core.encode_around(text, starts, ends, np.array([1, 2], dtype=np.uint32))
+
+
+def test_texts_in_any_order_are_counted_within_their_buffer() -> None:
+    random_ = random.Random(2)
+    words = [b"low", b"lower", b" newest", b" a-word-of-many-letters", "é語".encode(), b"\n", b"12"]
+    text = b"".join(random_.choices(words, k=900))
+    for scanner in range(1, 5):
+        starts = int64s(*random_.choices(range(len(text)), k=120))
+        ends = np.minimum(starts + [random_.choice([0, 1, 9, 80, 900]) for _ in starts], len(text))
+        table, twin = WordTable(), WordTable()
+        table.count_scanned(scanner, text, starts, ends, 5)
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            twin.count_scanned(scanner, text, int64s(start), int64s(end), 5)
+        for one, other in zip(table.arrays(), twin.arrays(), strict=True):
+            assert one.tolist() == other.tolist()
+
+
 def test_ranges_outside_their_buffers() -> None:
     line, out, ends = b'{"text": "low"}', bytearray(23), int64s(0)
     assert read_fields(line, 0, len(line), [b"text"], out, 0, ends) == (len(line), 3, 1)
@@ -500,6 +568,7 @@ def test_ranges_outside_their_buffers() -> None:
             copy_slices(b"abcd", int64s(start), int64s(size), int64s(target), np.empty(2, dtype=np.uint8))
     with pytest.raises(ValueError, match="give as many"):
         copy_slices(b"abcd", int64s(0), int64s(1), int64s(0, 1), np.empty(2, dtype=np.uint8))
+    assert safe_points.find_last(1, b"a", -5) == safe_points.find_last(1, b"", -5) == 0
     assert documents.find_last(b"a<|b|>", -5, 99, b"<|") == 1
     assert documents.find_last(b"", 0, 0, b"<|") == documents.find_last(b"<|", 1, 2, b"<|") == -1
 
@@ -544,6 +613,29 @@ def test_impossible_counts_and_words_are_refused() -> None:
     rebuild, made = bpe.WordCounts().__reduce__()  # type: ignore[misc]
     with pytest.raises(ValueError, match="offset 1 is 99 after 0"):
         rebuild(*made[:3], blob, int64s(0, 99), int64s(1))  # type: ignore[operator]
+
+
+def test_every_lock_of_a_kernel_is_checked() -> None:
+    """Cython does not check that a lock could be allocated, and acquiring none is a segmentation fault."""
+    package, found = Path(bpe.__file__).parent, 0
+    for path in (*package.rglob("*.pxd"), *package.rglob("*.pyx")):
+        for name in re.findall(
+            r"^ +cdef cython\.pythread_type_lock (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE
+        ):
+            code = path.with_suffix(".pyx").read_text(encoding="utf-8")
+            assert f"check_lock(&self.{name})" in code, path.name
+            found += 1
+    assert found
+
+
+def test_no_kernel_builds_a_list_that_is_released_twice() -> None:
+    """Cython 3.3.1 releases an item twice if there is no memory to append it in a comprehension, or in `(*a, b)`."""
+    sources = [path.with_suffix(".c") for path in Path(bpe.__file__).parent.rglob("*.pyx")]
+    generated = [path for path in sources if path.exists()]
+    if not generated:
+        pytest.skip("needs the C code that Cython generates, which an installed package lacks")
+    faulty = [path.name for path in generated if "ListComp_AppendAndDecref(__pyx" in path.read_text(encoding="utf-8")]
+    assert faulty == []
 
 
 def test_token_offsets_beyond_a_text_are_refused() -> None:

@@ -159,7 +159,9 @@ cdef class Finder:
         ends = np.zeros(n + 1, dtype=np.int64)
         np.cumsum(lengths, out=ends[1:])
         offsets = ends
-        reversals = [each[::-1] for each in strings]
+        reversals = []
+        for each in strings:
+            reversals.append(each[::-1])
         order = np.array(sorted(range(n), key=reversals.__getitem__), dtype=np.int64)
         labels, firsts = np.zeros(room, dtype=np.uint8), np.zeros(room + 1, dtype=np.uint32)
         links, found = np.zeros(room, dtype=np.uint32), np.full(room, -1, dtype=np.int32)

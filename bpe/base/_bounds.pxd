@@ -4,9 +4,12 @@ from libc.stdint cimport int64_t
 
 
 cdef inline int check_spans(
-    const int64_t[::1] starts, const int64_t[::1] ends, Py_ssize_t size, bint empty=True
+    const int64_t[::1] starts, const int64_t[::1] ends, Py_ssize_t size, bint empty=True, bint ordered=False
 ) except -1:
-    """Raise ValueError unless every `starts[i]:ends[i]` lies within `size` bytes, and unless `empty`, has some."""
+    """Raise ValueError unless every `starts[i]:ends[i]` lies within `size` bytes.
+
+    Unless `empty`, each of them must have some. If `ordered`, none may begin before the one before it ends.
+    """
     cdef Py_ssize_t i
     if starts.shape[0] != ends.shape[0]:
         raise ValueError(f"there are {starts.shape[0]} starts and {ends.shape[0]} ends; they must be as many")
@@ -15,6 +18,11 @@ cdef inline int check_spans(
             raise ValueError(
                 f"span {i} is from {starts[i]} to {ends[i]}; it must be within the {size} bytes of the text"
                 + ("" if empty else " and not empty")
+            )
+        if ordered and i and starts[i] < ends[i - 1]:
+            raise ValueError(
+                f"span {i} starts at {starts[i]}, before the end of the one before it, {ends[i - 1]}; spans must be in "
+                "the order of the text, without overlaps"
             )
     return 0
 

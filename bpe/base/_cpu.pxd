@@ -2,8 +2,8 @@
 
 cdef enum:
     PLAIN = 0                 # C, with the compiler's 16-byte vectors (SSE2, NEON and others) for character masks
-    AVX2 = 2                  # with BMI1, BMI2 and POPCNT
-    AVX512 = 3                # with BW, DQ, VL, VBMI and VBMI2: Ice Lake, Zen 4 and later
+    AVX2 = 2                  # with BMI1, BMI2, LZCNT and POPCNT
+    AVX512 = 3                # with F, BW, DQ, VL, VBMI and VBMI2: Ice Lake, Zen 4 and later
 
 ctypedef void (*use_level_t)(int level) noexcept
 

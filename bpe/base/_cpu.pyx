@@ -11,14 +11,23 @@ import os
 
 cdef extern from *:
     """
-    /* The level that this machine has. A level needs all instructions that any kernel uses at that level. */
+    #if defined(__x86_64__)
+    #include <cpuid.h>
+    #endif
+
+    /* The level that this machine has. A level needs all instructions that any kernel uses at that level
+     * (base/_levels.h), and the operating system's support of its registers, which __builtin_cpu_supports checks.
+     *
+     * Not all compilers know "lzcnt" there. Without LZCNT the same code is BSR, which has another result. */
     static int bpe_machine_level(void) {
     #if defined(__x86_64__)
+        unsigned a, b, c = 0, d;
+        int lzcnt = __get_cpuid(0x80000001, &a, &b, &c, &d) && c >> 5 & 1;
         __builtin_cpu_init();
     #define BPE_HAS(feature) __builtin_cpu_supports(#feature)
-        if (BPE_HAS(avx2) && BPE_HAS(bmi) && BPE_HAS(bmi2) && BPE_HAS(popcnt)) {
-            if (BPE_HAS(avx512bw) && BPE_HAS(avx512dq) && BPE_HAS(avx512vl) && BPE_HAS(avx512vbmi) &&
-                BPE_HAS(avx512vbmi2))
+        if (BPE_HAS(avx2) && BPE_HAS(bmi) && BPE_HAS(bmi2) && lzcnt && BPE_HAS(popcnt)) {
+            if (BPE_HAS(avx512f) && BPE_HAS(avx512bw) && BPE_HAS(avx512dq) && BPE_HAS(avx512vl) &&
+                BPE_HAS(avx512vbmi) && BPE_HAS(avx512vbmi2))
                 return 3;
             return 2;
         }

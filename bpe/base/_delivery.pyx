@@ -19,7 +19,7 @@ cimport cython
 
 from bpe.base._id_array cimport LARGE, as_array, large_output
 from bpe.base._ids cimport Ids, reserve
-from bpe.base._memory cimport allocated
+from bpe.base._memory cimport allocated, check_lock
 from bpe.base._result_pool cimport ResultPool
 from bpe.base._types cimport token_t
 from libc.stdlib cimport calloc, free
@@ -31,6 +31,7 @@ cdef class Delivery:
 
     def __cinit__(self, Py_ssize_t n_parts, size_t most, ResultPool pool):
         """`most`: an upper estimate of the number of ids; with more than that, the array is reallocated."""
+        check_lock(&self.lock)
         self.n_parts, self.pool = n_parts, pool
         self.most = most if most > LARGE else 0
         self.parcels = <Parcel*>allocated(calloc(n_parts, sizeof(Parcel)), n_parts, b"parts")

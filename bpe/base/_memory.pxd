@@ -1,5 +1,7 @@
 """Growing C arrays, and the keys and hashes of short byte strings: what every kernel with a table needs."""
 
+cimport cython
+
 from bpe.base._types cimport byte_t
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport realloc
@@ -93,6 +95,19 @@ cdef inline void* allocated(void* data, size_t n, const char* what) except NULL 
         with gil:
             raise MemoryError(f"no memory for {n} {what.decode()}; give the process more, or less text")
     return data
+
+
+cdef extern from *:
+    """
+    #define bpe_lock_of(lock) ((void *)*(lock))
+    """
+    void* lock_of "bpe_lock_of"(cython.pythread_type_lock* lock) nogil
+
+
+cdef inline int check_lock(cython.pythread_type_lock* lock) except -1:
+    """Raise MemoryError for an object's lock that could not be allocated: Cython does not."""
+    allocated(lock_of(lock), 1, b"lock")
+    return 0
 
 
 cdef inline void* grown(void* data, size_t* capacity, size_t needed, size_t item) except NULL nogil:

@@ -20,9 +20,10 @@ cdef class Team:
     cdef PyThread_type_lock ends[MOST_PARTS]
     cdef work_t work                   # of the current job; NULL makes helpers return
     cdef void* job
-    cdef bint failed
-    cdef object error                  # of a helper
+    cdef bint failed                   # a helper, at the current job
+    cdef list errors                   # of each part, or None
 
     cdef int share(self, int parts, work_t work, void* job) except -1 nogil
+    cdef int end_failed(self, bint raises) except -1
     cdef int serve(self, int part) except -1 nogil
     cdef void dismiss(self) noexcept

@@ -24,6 +24,7 @@ cdef class Team:
             PyThread_acquire_lock(self.begins[part], WAIT_LOCK)
             PyThread_acquire_lock(self.ends[part], WAIT_LOCK)
             self.size = part + 1
+        self.errors = [None] * self.size
 
     def __dealloc__(self):
         cdef int part
@@ -34,8 +35,12 @@ cdef class Team:
                 PyThread_free_lock(self.ends[part])
 
     cdef int share(self, int parts, work_t work, void* job) except -1 nogil:
-        """Call `work(job, part)` for each part from 0 on, at most `size` of them; the caller does part 0."""
+        """Call `work(job, part)` for each part from 0 on, at most `size` of them; the caller does part 0.
+
+        Of several errors, that of the lowest part is raised.
+        """
         cdef int part
+        cdef bint done = False
         if parts == 1:
             return work(job, 0)
         self.work, self.job = work, job
@@ -43,12 +48,20 @@ cdef class Team:
             PyThread_release_lock(self.begins[part])
         try:
             work(job, 0)
+            done = True
         finally:
             for part in range(1, parts):
                 PyThread_acquire_lock(self.ends[part], WAIT_LOCK)
-        if self.failed:
-            with gil:
-                self.failed, error, self.error = False, self.error, None
+            if self.failed:
+                with gil:
+                    self.end_failed(done)
+        return 0
+
+    cdef int end_failed(self, bint raises) except -1:
+        """Forget the errors of helpers; raise the first of them, unless the caller's own part has failed."""
+        self.failed, errors, self.errors = False, self.errors, [None] * self.size
+        for error in errors:
+            if raises and error is not None:
                 raise error
         return 0
 
@@ -60,7 +73,7 @@ cdef class Team:
                     self.serve(part)
                 return
             except BaseException as error:                 # the caller waits, and raises it
-                self.error, self.failed = error, True
+                self.errors[part], self.failed = error, True
                 PyThread_release_lock(self.ends[part])
 
     cdef int serve(self, int part) except -1 nogil:

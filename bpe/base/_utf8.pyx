@@ -70,29 +70,28 @@ def joined_utf8(list texts):
 
     Each text is copied once: `str.encode` would make an object of each before they are joined.
     """
-    cdef Py_ssize_t i, n = len(texts), room = UTF8_PADDING, at = 0
+    cdef Py_ssize_t i = 0, n = len(texts), room = UTF8_PADDING, at = 0
     cdef Units units
     cdef object text                   # keeps the memory of `units`
     cdef byte_t[::1] out
     cdef int64_t[::1] ends
-    for i in range(n):
-        text = texts[i]
+    for text in texts:
         units = units_of_item(text)
         room += max_utf8_size(&units)
     joined, offsets = np.empty(room, dtype=np.uint8), np.zeros(n + 1, dtype=np.int64)
     out, ends = joined, offsets
-    for i in range(n):
-        text = texts[i]
+    for text in texts:
         units = units_of_item(text)
-        if max_utf8_size(&units) > room - UTF8_PADDING - at:
+        if i == n or max_utf8_size(&units) > room - UTF8_PADDING - at:
             raise ValueError("the list of texts was changed while it was read; give each thread a list of its own")
         if units.width:
             at += to_utf8(&units, &out[at])
         elif units.n:
             memcpy(&out[at], units.data, units.n)
             at += units.n
-        ends[i + 1] = at
-    return joined[:at], offsets
+        i += 1
+        ends[i] = at
+    return joined[:at], offsets[: i + 1]
 
 
 def bad_utf8(const byte_t[::1] text):

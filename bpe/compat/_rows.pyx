@@ -76,12 +76,53 @@ cdef class StateFields:
 
 
 cdef class TokenizerFields:
-    """The fields of a `Tokenizer` that the fast path reads; see there."""
+    """The fields of a `Tokenizer` that the fast path reads; see there.
 
-    cdef public StateFields _state
-    cdef public dict _handed
+    Another thread may replace them at any time, so whoever reads one takes a reference at once.
+    """
+
+    cdef StateFields state
+    cdef dict handed
+
+    @property
+    def _state(self):
+        cdef bint unchanged
+        return state_of(self, &unchanged)
+
+    @_state.setter
+    def _state(self, StateFields state not None):
+        with cython.critical_section(self):
+            self.state = state
+
+    @property
+    def _handed(self):
+        with cython.critical_section(self):
+            return self.handed
+
+    @_handed.setter
+    def _handed(self, dict handed not None):
+        with cython.critical_section(self):
+            self.handed = handed
+
+    cdef int refuse(self) except -1:
+        """Raise RuntimeError for a tokenizer without a state."""
+        raise RuntimeError(
+            f"this {type(self).__name__} was made without `Tokenizer.__init__`; call super().__init__(model) in a "
+            "subclass, and return from __reduce__ how to make the tokenizer anew"
+        )
 
 
+cdef inline StateFields state_of(TokenizerFields tokenizer, bint* unchanged):
+    """The state of a tokenizer, and whether no component was handed out."""
+    cdef StateFields state
+    with cython.critical_section(tokenizer):
+        state, unchanged[0] = tokenizer.state, not tokenizer.handed
+    if state is None:
+        tokenizer.refuse()
+    return state
+
+
+@cython.auto_pickle(False)    # it would read the offsets of a call that has none
 cdef class Call:
     """What the rows of a call share.
 
@@ -219,8 +260,10 @@ def with_fast_encode(method, type row_kind not None):
 
     def encode(TokenizerFields self, sequence, pair=None, is_pretokenized=False, add_special_tokens=True):
         cdef Row row = None
-        if type(sequence) is str and not is_pretokenized and not self._handed:
-            row = fast_row(row_kind, self._state.plan_with(add_special_tokens), sequence, pair)
+        cdef bint unchanged
+        cdef StateFields state = state_of(self, &unchanged)
+        if type(sequence) is str and not is_pretokenized and unchanged:
+            row = fast_row(row_kind, state.plan_with(add_special_tokens), sequence, pair)
         return method(self, sequence, pair, is_pretokenized, add_special_tokens) if row is None else row
 
     return encode
@@ -230,8 +273,10 @@ def with_fast_decode(method):
     """`Tokenizer.decode` with a fast path for few ids; `method` handles other calls."""
 
     def decode(TokenizerFields self, ids, skip_special_tokens=True):
-        if type(ids) is list and not self._handed:
-            text = self._state.short_text(ids, skip_special_tokens)
+        cdef bint unchanged
+        cdef StateFields state = state_of(self, &unchanged)
+        if type(ids) is list and unchanged:
+            text = state.short_text(ids, skip_special_tokens)
             if text is not None:
                 return text
         return method(self, ids, skip_special_tokens)

@@ -16,7 +16,7 @@ from bpe.corpus.blocks import Block
 
 from bpe.base._aho_corasick cimport Finder
 from bpe.base._interrupts cimport check_signals
-from bpe.base._memory cimport grown
+from bpe.base._memory cimport check_lock, grown
 from bpe.base._types cimport byte_t
 from bpe.base._utf8 cimport is_utf8
 from libc.errno cimport EINTR, errno
@@ -108,6 +108,7 @@ cdef class FileReader:
         self, int file, source, Py_ssize_t size, list separators, bint keep, list strings, bint checked,
         bint ending=False, Py_ssize_t step=reading.KERNEL_READ,
     ):
+        check_lock(&self.lock)
         self.file, self.source, self.size = file, source, size
         self.step = min(reading.READ, step)                # READ is less in tests
         self.separators, self.keep, self.checked = list(separators), keep, checked

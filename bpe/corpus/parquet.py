@@ -68,7 +68,9 @@ def column_blocks(file: SourceFile, run: Run, first: int, last: int | None) -> G
                 group, before, skipped = number, 0, run.bad.skipped
             run.tally.bytes += _share(file, array, row, total)
             valid = None if not array.null_count else np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
-            for part in arrow_documents(_as_text(array)) or []:
+            with _named(file):
+                parts = arrow_documents(_as_text(array)) or []
+            for part in parts:
                 for block in _part_blocks(part, valid, run, row):
                     if len(block.starts):
                         yield replace(
@@ -158,6 +160,7 @@ def _arrow_rows(file: SourceFile, run: Run, first: int, last: int | None) -> Gen
             if last is not None and number >= last:
                 break
             if number >= first:
+                batch.column(0).validate()  # the sizes of its buffers, which reading it relies on
                 yield _inner(batch.column(0), path[1:]), number, -1, row
             row += batch.num_rows
 
@@ -201,14 +204,24 @@ def _inner(array: Any, path: list[str]) -> Any:
 
 
 def _as_text(array: Any) -> Any:
-    """The array as one of the types that `arrow_documents` reads."""
-    if str(array.type) in _TYPES:
+    """The array as one of the types that `arrow_documents` reads.
+
+    Raises:
+        ValueError: for an array that refers to what it does not have, such as a dictionary's entry.
+
+    """
+    import pyarrow as pa
+
+    kind = array.type
+    if str(kind) in _TYPES:
         return array
-    if hasattr(array, "dictionary_decode"):
+    encoded = pa.types.is_dictionary(kind)
+    inner = pa.type_for_alias(str(kind.value_type if encoded else kind).replace("string", "binary"))
+    array = array.view(pa.dictionary(kind.index_type, inner) if encoded else inner)  # of bytes, UTF-8 or not
+    array.validate(full=True)  # pyarrow itself does not check what it reads by
+    if encoded:
         array = array.dictionary_decode()
-    if str(array.type) in _TYPES:
-        return array
-    return array.cast("large_string" if "string" in str(array.type) else "large_binary")
+    return array if str(array.type) in _TYPES else array.cast("large_binary")
 
 
 # Blocks ---------------------------------------------------------------------------------------------------------------

@@ -143,7 +143,10 @@ cdef class WordTable:
     def count_scanned(
         self, int scanner, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends, uint64_t position
     ):
-        """Count the pretokens that a scanner finds in each `text[starts[i]:ends[i]]`; `text` is at `position`."""
+        """Count the pretokens that a scanner finds in each `text[starts[i]:ends[i]]`; `text` is at `position`.
+
+        The spans may be in any order, and overlap.
+        """
         cdef Batch batch
         cdef Py_ssize_t i, size = text.shape[0]
         check_spans(starts, ends, size)
@@ -152,6 +155,8 @@ cdef class WordTable:
         batch.n = 0
         with nogil:
             for i in range(starts.shape[0]):
+                if i and starts[i] < ends[i - 1]:          # the pretokens of a batch ascend
+                    self.count_batch(&batch)
                 self.count_text(&batch, scanner, &text[0], starts[i], ends[i], size, position)
             self.count_batch(&batch)
         self.check()

@@ -80,10 +80,11 @@ def byte_of(token: str) -> int | None:
 
 
 class ChainDecoder:
-    """Decodes ids by a tokenizer's decoder steps. Immutable."""
+    """Decodes ids by a tokenizer's decoder steps. Immutable, so a copy is the same object."""
 
     def __init__(self, spec: TokenizerSpec) -> None:
         assert spec.decoder is not None
+        self._spec = spec
         self.steps = spec.decoder
         self._strings = token_strings(spec)
         plan = _plan(spec.decoder)
@@ -93,6 +94,12 @@ class ChainDecoder:
         #: The steps that strip the whole text.
         self.strips: list[Strip] = strips
         self._table = self._token_table() if self.by_token else None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ChainDecoder:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ChainDecoder, (self._spec,)
 
     def _token_table(self) -> TokenTable | None:
         """The bytes of the tokens within a text; None if the text of some token is empty."""

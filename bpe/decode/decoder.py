@@ -6,6 +6,7 @@ Not here: the kernel that concatenates the bytes of tokens (`bpe/decode/_decoder
 from __future__ import annotations
 
 import codecs
+import copy
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -37,10 +38,11 @@ def with_fast_decode(method: _Method) -> _Method:
 class TokenDecoder:
     """Decodes ids to bytes. An end-of-word mark becomes a space, or nothing at the end of the text.
 
-    A tokenizer with decoder steps of its own is decoded by these (`chain.py`).
+    A tokenizer with decoder steps of its own is decoded by these (`chain.py`). Immutable, so a copy is the same object.
     """
 
     def __init__(self, spec: TokenizerSpec) -> None:
+        self._spec = spec
         self.limit = spec.vocabulary.limit
         self.chain = None if spec.decoder is None else ChainDecoder(spec)
         self._is_token = spec.vocabulary.kinds != NONE
@@ -51,6 +53,12 @@ class TokenDecoder:
         self.short_table = self._table if self.chain is None and self._ends_word is None else None
         self._special = np.zeros(self.limit + 1, dtype=np.bool_)  # the last entry is for ids outside the vocabulary
         self._special[special_ids(spec)] = True
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TokenDecoder:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TokenDecoder, (self._spec,)
 
     def without_special(self, ids: Ids) -> NDArray[np.uint32]:
         """The ids without those of special tokens.
@@ -199,7 +207,7 @@ class IncrementalDecoder:
     Invalid bytes are replaced by U+FFFD, as in `bytes.decode(errors="replace")`; an incomplete character at the end is
     held back, not replaced. At most three bytes, and the space of one end-of-word mark, are held back; with decoder
     steps, also what a later id may change, such as the byte tokens since the last other token. A decoder must not be
-    used by several threads at once.
+    used by several threads at once. A copy, or a pickled decoder, goes on from the same state by itself.
 
     `Tokenizer.decoder` creates one.
 
@@ -214,6 +222,9 @@ class IncrementalDecoder:
     def __init__(self, tokens: TokenDecoder) -> None:
         self._bytes = ByteDecoder(tokens)
         self._held = b""  # of an incomplete character
+
+    def __copy__(self) -> IncrementalDecoder:
+        return copy.deepcopy(self)
 
     def push(self, ids: Ids | int | np.integer[Any]) -> str:
         """The text that one or more ids complete; "" while a character is incomplete.

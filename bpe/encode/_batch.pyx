@@ -16,7 +16,7 @@ from bpe.base._atomic cimport store
 from bpe.base._bounds cimport check_offsets, check_spans
 from bpe.base._delivery cimport Delivery
 from bpe.base._interrupts cimport begin_watch
-from bpe.base._memory cimport allocated, grown
+from bpe.base._memory cimport allocated, check_lock, grown
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.base._utf8 cimport UTF8_PADDING, Units, max_utf8_size, to_utf8, units_of
@@ -70,6 +70,7 @@ cdef class EncodeJob:
 
     def __cinit__(self, Encoder encoder, Py_ssize_t threads, *_):
         """`threads` is how many will work: with several, long texts are split. A subclass may take more arguments."""
+        check_lock(&self.lock)
         self.encoder, self.threads = encoder, threads
         self.held = []
         self.unknown_at = -1
@@ -146,28 +147,30 @@ cdef class EncodeJob:
             self.add_id(<token_t>item)
         return 0
 
-    def add_texts(self, list texts, checked):
-        """Add texts; one that is no str is replaced by `checked(text)`, UTF-8 bytes."""
+    def add_texts(self, texts, checked):
+        """Add texts; what is no str is added as `checked(text)`, UTF-8 bytes."""
+        cdef list held = list(texts)                       # of the job: nobody else changes it
         cdef Py_ssize_t i
-        self.held.append(texts)
-        for i in range(len(texts)):
-            if not isinstance(texts[i], str):
-                texts[i] = checked(texts[i])
+        self.held.append(held)
+        for i in range(len(held)):
+            if not isinstance(held[i], str):
+                held[i] = checked(held[i])
             self.begin_text()
             self.add_id(self.prepended)
-            self.add_item(texts[i])
+            self.add_item(held[i])
             self.add_id(self.appended)
 
-    def add_items(self, list items, const int64_t[::1] bounds):
+    def add_items(self, items, const int64_t[::1] bounds):
         """Add texts, each the items `bounds[i]` to `bounds[i + 1]`: UTF-8 bytes, str, or an id as int."""
+        cdef list held = list(items)
         cdef Py_ssize_t i, k
-        check_offsets(bounds, bounds.shape[0] - 1, len(items))
-        self.held.append(items)
+        check_offsets(bounds, bounds.shape[0] - 1, len(held))
+        self.held.append(held)
         for i in range(bounds.shape[0] - 1):
             self.begin_text()
             self.add_id(self.prepended)
             for k in range(bounds[i], bounds[i + 1]):
-                self.add_item(items[k])
+                self.add_item(held[k])
             self.add_id(self.appended)
 
     def add_documents(

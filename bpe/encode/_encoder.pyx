@@ -21,6 +21,7 @@ cimport cython
 from bpe.base._binary_search cimport first_from
 from bpe.base._bounds cimport check_offsets, check_spans
 from bpe.base._id_array cimport as_array
+from bpe.base._id_lists cimport list_of
 from bpe.base._ids cimport reserve
 from bpe.base._interrupts cimport begin_watch, poll_if_due
 from bpe.base._result_pool cimport ResultPool
@@ -277,7 +278,7 @@ cdef class Encoder:
         cdef Workspace space
         cdef Fragment fragment
         cdef Py_ssize_t i, end, done = 0, n = starts.shape[0]
-        check_spans(starts, ends, len(text))
+        check_spans(starts, ends, len(text), True, True)
         if ids.shape[0] != n:
             raise ValueError(f"there are {ids.shape[0]} ids for {n} spans; there must be as many")
         space = self.workspace()
@@ -300,10 +301,11 @@ cdef class Encoder:
         return self.taken(space), known
 
     def encode_spans(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
-        """The same for a text whose pretokens, none of them empty, are at the given byte offsets."""
-        cdef Workspace space = self.workspace()
+        """The same for a text whose pretokens, none of them empty, are at the given byte offsets, which ascend."""
+        cdef Workspace space
         cdef Fragment fragment
-        check_spans(starts, ends, text.shape[0], False)
+        check_spans(starts, ends, text.shape[0], False, True)
+        space = self.workspace()
         if starts.shape[0] and self.rules is not None:
             prepare_output(space, text.shape[0])
             run_units(self, space, &text[0], starts, ends)
@@ -325,7 +327,7 @@ cdef class Encoder:
             if token != NO_TOKEN:
                 return [token]
             self.merger.merge(piece, len(piece), False, &space.scratch, &space.out, &space.unknown)
-        return [space.out.data[i] for i in range(space.out.n)]
+        return list_of(space.out.data, <Py_ssize_t>space.out.n)
 
     # Workspaces -------------------------------------------------------------------------------------------------------
 

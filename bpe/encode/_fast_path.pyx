@@ -177,24 +177,30 @@ cdef bint are_plain(dict options, bint batch) except -1:
 
 
 cdef object encode_short_texts(Encoder encoder, list texts, kind):
-    """A batch of a list of texts; None if they are long together, or `encode_short` does not take one of them."""
+    """A batch of a list of texts; None if they are long together, or `encode_short` does not take one of them.
+
+    None, too, if another thread shortens the list: encoding may let it run, to replace a full word table.
+    """
     cdef Workspace space
-    cdef Py_ssize_t total = 0, i, n = len(texts)
+    cdef Py_ssize_t total = 0, i = 0, n = len(texts)
     cdef cnp.npy_intp n_offsets = n + 1
     cdef int64_t* offsets
-    for i in range(n):
-        total += 64 + (PyUnicode_GET_LENGTH(texts[i]) if type(texts[i]) is str else 0)
+    for text in texts:
+        total += 64 + (PyUnicode_GET_LENGTH(text) if type(text) is str else 0)
         if total > SMALL_BATCH:
             return None
     bounds = cnp.PyArray_EMPTY(1, &n_offsets, cnp.NPY_INT64, 0)
     offsets = <int64_t*>cnp.PyArray_DATA(bounds)
     offsets[0] = 0
     space = encoder.workspace()
-    for i in range(n):
-        if not encode_short(encoder, space, texts[i]):
-            encoder.give_back(space)
-            return None
-        offsets[i + 1] = <int64_t>space.out.n
+    for text in texts:
+        if i == n or not encode_short(encoder, space, text):
+            break
+        i += 1
+        offsets[i] = <int64_t>space.out.n
+    if i < n:
+        encoder.give_back(space)
+        return None
     batch = new_object(kind)
     cnp.PyArray_CLEARFLAGS(bounds, cnp.NPY_ARRAY_WRITEABLE)
     batch.ids, batch.offsets = encoder.taken(space), bounds

@@ -11,7 +11,7 @@ import numpy as np
 cimport cython
 
 from bpe.base._aho_corasick cimport Finder
-from bpe.base._memory cimport grown
+from bpe.base._memory cimport check_lock, grown
 from bpe.base._types cimport byte_t, token_t
 from bpe.base._utf8 cimport is_utf8
 from bpe.corpus._file_reader cimport FileBlock, FileReader
@@ -127,6 +127,7 @@ cdef class BlockJob(EncodeJob):
     cdef dict errors                       # by number
 
     def __init__(self, encoder, threads, blocks, prepared, done, special, Py_ssize_t n_bytes, Py_ssize_t most):
+        check_lock(&self.reading)
         self.blocks, self.prepared, self.done_with, self.special = blocks, prepared, done, special
         self.n_bytes, self.most = n_bytes, most
         self.workers, self.errors = [], {}
@@ -315,10 +316,15 @@ cdef class BlockJob(EncodeJob):
         if self.errors:
             raise self.errors[min(self.errors)]
         ids = self.done if self.n_parts == 1 else self.delivery.taken()
-        added = [worker.added() for worker in self.workers]
-        records = np.concatenate([rows for rows, _ in added])
-        counts = np.concatenate([rows for _, rows in added])
+        added_records, added_counts = [], []
+        for worker in self.workers:
+            records, counts = worker.added()
+            added_records.append(records)
+            added_counts.append(counts)
+        records, counts = np.concatenate(added_records), np.concatenate(added_counts)
         ends = np.cumsum(records[:, 1])
         order = np.argsort(records[:, 0])
-        parts = [counts[ends[i] - records[i, 1] : ends[i]] for i in order]
-        return ids, np.concatenate([counts[:0], *parts]), records[order, 1:]
+        parts = [counts[:0]]
+        for i in order:
+            parts.append(counts[ends[i] - records[i, 1] : ends[i]])
+        return ids, np.concatenate(parts), records[order, 1:]

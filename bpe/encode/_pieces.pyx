@@ -48,11 +48,11 @@ cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t ro
     one would branch on the length of each, which is mispredicted.
     """
     cdef byte_t padded[64 + 64 * SLICE_WORDS + 192]
-    cdef uint64_t safe[SLICE_WORDS + 1]
-    cdef uint64_t ends[SLICE_WORDS + 1]
+    cdef uint64_t safe[SLICE_WORDS]
+    cdef uint64_t ends[SLICE_WORDS]
     cdef Py_ssize_t start = feed.start[feed.next] + feed.within, pos, i = feed.next
-    cdef Py_ssize_t size = min(feed.end[feed.n_found - 1] - start, min(room * 4 + 64, 64 * <Py_ssize_t>SLICE_WORDS))
-    cdef Py_ssize_t words = size // 64 + 1
+    cdef Py_ssize_t size = min(feed.end[feed.n_found - 1] - start, min(room * 4 + 64, 64 * <Py_ssize_t>SLICE_WORDS - 1))
+    cdef Py_ssize_t words = size // 64 + 1                 # at most SLICE_WORDS: a bit for the end of the slice, too
     cdef SplitParts parts
     memset(padded, 0, 64)
     memcpy(padded + 64, feed.cursor.text + start, size)

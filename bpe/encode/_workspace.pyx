@@ -72,7 +72,7 @@ cdef class Workspace:
         if self.low.room > KEPT_SCRATCH:
             free(self.low.data)
             self.low.data, self.low.room = NULL, 0
-        if self.scratch.symbols_room > KEPT_SCRATCH:
+        if max(self.scratch.symbols_room, self.scratch.links_room) > KEPT_SCRATCH:
             free_scratch(&self.scratch)
             memset(&self.scratch, 0, sizeof(self.scratch))
         end_watch(&self.scratch.watch)

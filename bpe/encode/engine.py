@@ -408,10 +408,10 @@ class Engine:
         job = EncodeJob(self.kernel, threads)
         job.surround(*around)
         if unchanged:
-            job.add_texts(list(texts), self.checked)
+            job.add_texts(texts, self.checked)
         else:
             rows_of_items = [cast("list[str | bytes | int]", list(self.items(text, allowed))) for text in texts]
-            job.add_items(list(chain.from_iterable(rows_of_items)), offsets_of([len(row) for row in rows_of_items]))
+            job.add_items(chain.from_iterable(rows_of_items), offsets_of([len(row) for row in rows_of_items]))
         batch, bad = self._run(job, threads)
         if bad >= 0:
             self.refuse_unknown(texts[bad])

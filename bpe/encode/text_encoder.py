@@ -380,12 +380,12 @@ class TextEncoder:
                 yield part
 
 
-def listed_texts(texts: Iterable[TextLike]) -> Sequence[TextLike]:
-    """The argument `texts` as a sequence, after refusing what is one text."""
+def listed_texts(texts: Iterable[TextLike]) -> list[TextLike]:
+    """The argument `texts` as a list of its own, which nobody else changes, after refusing what is one text."""
     if isinstance(texts, (str, bytes, bytearray, memoryview)):
         raise TypeError(f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{shown(texts, 20)}]")
     check_iterable("texts", texts, "an iterable of texts")
-    return texts if isinstance(texts, list) else list(texts)
+    return list(texts)
 
 
 def _check_out(out: object, limit: int) -> None:

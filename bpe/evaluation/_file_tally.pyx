@@ -47,10 +47,9 @@ def tally_blocks(
         if not found:
             break
         valid = reader.checked or is_utf8(block.data, block.n)
-        rows = [
-            rows_of(block, adapter, tally, valid, reader.source)
-            for adapter, tally in zip(adapters, tallies, strict=True)
-        ]
+        rows = []
+        for adapter, tally in zip(adapters, tallies, strict=True):
+            rows.append(rows_of(block, adapter, tally, valid, reader.source))
         blocks.append((block.number, block.begins, block.closes, block.n, rows))
     return blocks
 
@@ -63,13 +62,15 @@ def tally_texts(list texts not None, FileBlock block not None, adapters, tallies
 
     """
     cdef Units units
-    cdef Py_ssize_t size, total = 0, i = 0, n = len(texts)
+    cdef Py_ssize_t size, total = 0, i = 0
     cdef bint valid
-    rows = [[] for _ in adapters]
-    while i < n:
+    rows = []
+    for _ in adapters:
+        rows.append([])
+    while i < len(texts):
         block.n = block.n_documents = 0
         valid = True
-        while i < n and (block.n == 0 or block.n < JOINED):
+        while i < len(texts) and (block.n == 0 or block.n < JOINED):
             text = texts[i]                                # a reference, whatever happens to the list
             units = units_of_item(text)
             block.reserve(block.n + max_utf8_size(&units) + UTF8_PADDING, block.n)

@@ -15,11 +15,15 @@ and merged again with the text after it; after several failures the window grows
 up, and a heap merges all of it: with cl100k this happens to a line of 71 `=` and a newline after a space, with other
 vocabularies to tokens longer than a window. A window is merged as a row, or in passes and by a heap if it is larger.
 
+The heap takes some 36 bytes for each symbol. So a piece of more than a million of them that is given up is merged once
+more in windows, of at least so many.
+
 Requires ranks in order (`Origins.ordered`). Symbols that are not the bytes of the piece take four bytes each.
 """
 
 from bpe.base._ids cimport Ids, reserve
 from bpe.base._interrupts cimport poll_if_due
+from bpe.base._memory cimport grown
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.merge._merge_table cimport Merges
 from bpe.merge._merging cimport (
@@ -37,11 +41,27 @@ from bpe.merge._origins cimport Origins, is_valid_pair
 from libc.string cimport memcpy
 
 cdef enum:
-    LEVELS = 4                # sizes of windows: each four times the one before, up to LARGE
+    LEVELS = 4                # sizes of windows: each four times the one before
     LARGE = 2048              # symbols of a window at most, after failures with SHORT
     MARGIN = 5                # symbols at the end of a window whose tokens are dropped, at least
     TRIES = 3                 # windows in a row that may fail before the next one is four times as large
     PATIENCE = 24             # failures before the piece is given up; each success makes up for one
+
+cdef Py_ssize_t huge = 1 << 20         # symbols of the windows that a piece is merged in after it was given up
+
+
+def set_huge_window(Py_ssize_t symbols):
+    """Set the size of the largest windows, for tests; the previous size."""
+    global huge
+    before, huge = huge, symbols
+    return before
+
+
+cdef struct Windows:
+    token_t* tokens           # room for those of the largest one; NULL: use the scratch memory
+    Py_ssize_t least          # symbols of the first ones
+    Py_ssize_t most           # and of the largest ones
+    Py_ssize_t patience
 
 
 cdef bint merge_windows(
@@ -49,14 +69,34 @@ cdef bint merge_windows(
     Scratch* scratch, Ids* out,
 ) except -1 nogil:
     """Append the ids of a long piece; False, and no ids, if windows fail too often."""
-    cdef token_t tokens[LARGE]         # of a window
-    cdef Py_ssize_t at = 0, furthest = 0, failed = 0, patience = PATIENCE if n > LARGE else 2 * TRIES
+    cdef token_t tokens[LARGE]
+    cdef Windows windows = Windows(
+        tokens=&tokens[0], least=SHORT, most=LARGE, patience=PATIENCE if n > LARGE else 2 * TRIES
+    )
+    if merge_in_windows(merges, origins, text, ids, n, scratch, out, &windows):
+        return True
+    if n <= huge:
+        return False
+    windows = Windows(tokens=NULL, least=huge, most=n, patience=PATIENCE)
+    return merge_in_windows(merges, origins, text, ids, n, scratch, out, &windows)
+
+
+cdef bint merge_in_windows(
+    const Merges* merges, Origins origins, const byte_t* text, const token_t* ids, Py_ssize_t n,
+    Scratch* scratch, Ids* out, const Windows* windows,
+) except -1 nogil:
+    """The same in windows of certain sizes."""
+    cdef token_t* tokens = windows.tokens
+    cdef Py_ssize_t at = 0, furthest = 0, failed = 0, patience = windows.patience
     cdef Py_ssize_t size, n_tokens, kept
     cdef size_t base = out.n
     cdef token_t last
     while at < n:
         poll_if_due(&scratch.watch, out.n)
-        size = min(<Py_ssize_t>SHORT << 2 * min(failed // TRIES, LEVELS - 1), min(LARGE, n - at))
+        size = min(windows.least << 2 * min(failed // TRIES, LEVELS - 1), min(windows.most, n - at))
+        if windows.tokens == NULL:
+            scratch.window = <token_t*>grown(scratch.window, &scratch.window_room, size, sizeof(token_t))
+            tokens = scratch.window
         if text != NULL:
             n_tokens = merge_window(merges, text + at, ids, size, tokens, scratch, out)
         else:

@@ -58,6 +58,8 @@ cdef struct Scratch:          # memory to merge in; its owner frees it
     Link* links
     size_t links_room
     Queue queue
+    token_t* window           # of a piece that is merged in huge windows (`_long_merge.pyx`)
+    size_t window_room
     Watch watch
 
 cdef struct Dropping:         # of BPE-dropout (`_dropout.pyx`); its owner frees `skipped`

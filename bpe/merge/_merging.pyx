@@ -34,6 +34,7 @@ cdef void free_scratch(Scratch* scratch) noexcept nogil:
     free(scratch.symbols)
     free(scratch.links)
     free(scratch.queue.entries)
+    free(scratch.window)
 
 
 cdef Py_ssize_t symbols_of(

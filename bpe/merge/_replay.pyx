@@ -57,12 +57,14 @@ cdef class EventMerger(Merger):
         check_offsets(offsets, len(events.tokens), parts.shape[0])
         check_events(merges, symbols, events)
         table, first = event_table(merges, events)
-        more = [np.append(np.asarray(each), each.dtype.type(0)) for each in (events.width, events.parts)]
-        self.arrays = [table, first, *more, np.array(offsets)]
+        own_widths = np.append(np.asarray(events.width), events.width.dtype.type(0))
+        own_parts = np.append(np.asarray(events.parts), events.parts.dtype.type(0))
+        own_offsets = np.array(offsets)
+        self.arrays = [table, first, own_widths, own_parts, own_offsets]
         cdef uint32_t[:, ::1] rows = table
-        cdef const uint32_t[::1] first_split = first, widths = more[0]
-        cdef const int32_t[::1] all_parts = more[1]
-        cdef const int64_t[::1] kept = self.arrays[4]
+        cdef const uint32_t[::1] first_split = first, widths = own_widths
+        cdef const int32_t[::1] all_parts = own_parts
+        cdef const int64_t[::1] kept = own_offsets
         self.events, self.first_split, self.width = <Event*>&rows[0, 0], &first_split[0], &widths[0]
         self.parts, self.offsets = &all_parts[0], &kept[0]
 

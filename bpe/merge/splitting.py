@@ -61,6 +61,7 @@ class Splits:
 
         The result depends on the arguments alone; text i has the random numbers of `seed + i`.
         """
+        offsets = np.array(offsets)  # the caller's may change
         draws = np.floor(proportion * np.diff(offsets)).astype(np.int64)
         contiguous = np.ascontiguousarray(ids, dtype=np.uint32)
         return split_randomly(contiguous, offsets, draws, self.first, self.parts, seed & (2**64 - 1))

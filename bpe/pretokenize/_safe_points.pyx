@@ -71,6 +71,7 @@ cdef Py_ssize_t last_split_point(int scanner, const byte_t* text, Py_ssize_t low
 def find_last(int scanner, const byte_t[::1] text, Py_ssize_t low):
     """`last_split_point` for a text from Python."""
     cdef Py_ssize_t end = text.shape[0]
+    low = max(low, <Py_ssize_t>0)
     if end <= low:
         return low
     with nogil:

@@ -33,7 +33,7 @@ from bpe.pretokenize.patterns import (
 )
 from bpe.pretokenize.pipeline import Pipeline, Pretokens
 from bpe.pretokenize.steps import ByteLevel, Metaspace, Step, step_from_json
-from bpe.text.matching import check_timeout, compiled, within_time
+from bpe.text.matching import check_timeout, compiled, matches_of, within_time
 from bpe.text.normalizers import Normalizer
 from bpe.text.oniguruma import masked
 
@@ -108,8 +108,9 @@ class Pretokenizer:
 
         Raises:
             TypeError: if the pattern is not a str.
-            ValueError: for a pattern that does not compile, and for one with `&&` in a class. Rust and Oniguruma read
-                `&&` as an intersection; the `regex` package does so only after `(?V1)` at the start.
+            ValueError: for a pattern that does not compile, for one that searches from right to left (`(?r)`), and for
+                one with `&&` in a class. Rust and Oniguruma read `&&` as an intersection; the `regex` package does so
+                only after `(?V1)` at the start.
 
         >>> Pretokenizer.from_regex(r"\S+").name
         'whitespace'
@@ -238,7 +239,7 @@ class Pretokenizer:
         compiled_pattern = self._compiled
 
         def match_bounds(timeout: float | None) -> NDArray[np.int64]:
-            matches = compiled_pattern.finditer(seen, timeout=timeout)
+            matches = matches_of(compiled_pattern, seen, timeout)
             return np.fromiter((bound for match in matches for bound in match.span()), dtype=np.int64)
 
         found = within_time(self.pattern, text, self.timeout, match_bounds)

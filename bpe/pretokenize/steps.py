@@ -24,7 +24,7 @@ from bpe.pretokenize import _scanner as scan
 from bpe.pretokenize.patterns import PATTERNS
 from bpe.pretokenize.spellings import NAMED, SPELLED
 from bpe.text.character_sets import char_class, pattern, script
-from bpe.text.matching import SECONDS, compiled, within_time
+from bpe.text.matching import SECONDS, compiled, matches_of, within_time
 from bpe.text.normalizers import WHITE
 from bpe.text.oniguruma import escaped, masked, to_regex
 from bpe.text.unicode_data import WORD
@@ -210,7 +210,7 @@ class Split(Step):
         seen = masked(text, self.pattern)
 
         def matches(limit: float | None) -> list[Span]:
-            return [match.span() for match in self._found.finditer(seen, timeout=limit)]
+            return [match.span() for match in matches_of(self._found, seen, limit)]
 
         found = within_time(self.pattern, text, timeout, matches)
         if self._is_zero_width:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import regex
@@ -36,7 +36,8 @@ def compiled(pattern: str) -> Any:
     """Compile a pattern with the `regex` package.
 
     Raises:
-        ValueError: for a pattern that does not compile, or that exceeds `MOST_ITEMS` or `MOST_DEPTH`.
+        ValueError: for a pattern that does not compile, that exceeds `MOST_ITEMS` or `MOST_DEPTH`, or that searches
+            from right to left.
 
     >>> bool(compiled("[0-9]+").fullmatch("17"))
     True
@@ -51,12 +52,43 @@ def compiled(pattern: str) -> Any:
     if depth > MOST_DEPTH:
         raise ValueError(f"pattern {shown(pattern)} has groups nested {depth} deep; the limit is {MOST_DEPTH}")
     try:
-        return regex.compile(pattern)
+        expression = regex.compile(pattern)
     except (regex.error, RecursionError, MemoryError, OverflowError) as error:
         raise ValueError(
             f"pattern {shown(pattern)} does not compile: {str(error) or type(error).__name__}; it must be a regular "
             "expression of the `regex` package"
         ) from None
+    if expression.flags & regex.REVERSE:
+        raise ValueError(
+            f"pattern {shown(pattern)} searches from right to left, so that its matches are not in the order of the "
+            "text; remove the flag (?r)"
+        )
+    return expression
+
+
+def matches_of(expression: Any, text: str, timeout: float | None) -> Iterator[Any]:
+    r"""The matches of a compiled pattern in a text, in order and without overlaps.
+
+    Raises:
+        ValueError: for matches that are not: `\K` in a look-around moves the start of a match anywhere.
+
+    """
+    found: Iterator[Any] = expression.finditer(text, timeout=timeout)
+    return _ordered(found, expression.pattern) if r"\K" in expression.pattern else found
+
+
+def _ordered(matches: Iterator[Any], pattern: str) -> Iterator[Any]:
+    r"""Check the matches of a pattern with `\K`, of which there may be endlessly many at one position."""
+    done = 0
+    for match in matches:
+        start, end = match.span()
+        if not done <= start <= end:
+            raise ValueError(
+                rf"pattern {shown(pattern)} has a match from {start} to {end} after position {done}; its matches must "
+                r"be in the order of the text, without overlaps: move \K out of the look-around"
+            )
+        done = end
+        yield match
 
 
 def size_of(pattern: str) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from bpe.base.utf8 import escape, unescape
 from bpe.errors import FormatError, check_int, shown, type_name, typed
 from bpe.text import alignment
 from bpe.text.alignment import Aligned
-from bpe.text.matching import check_timeout, compiled, within_time
+from bpe.text.matching import check_timeout, compiled, matches_of, within_time
 from bpe.text.oniguruma import masked
 from bpe.text.unicode import lower, normalized
 
@@ -264,7 +264,7 @@ class Replace(Normalizer):
         if self.literal is not None:
             return text.replace(self.literal, self.replacement)
 
-        if (seen := masked(text, self.pattern)) is not text:
+        if (seen := masked(text, self.pattern)) is not text or r"\K" in self.pattern:
             return self._align(text).text
 
         def replaced(timeout: float | None) -> str:
@@ -276,7 +276,7 @@ class Replace(Normalizer):
         seen = masked(text, self.pattern)
 
         def found(timeout: float | None) -> list[tuple[int, int]]:
-            return [match.span() for match in self._compiled.finditer(seen, timeout=timeout)]
+            return [match.span() for match in matches_of(self._compiled, seen, timeout)]
 
         spans = within_time(self.pattern, text, self.timeout, found)
         return alignment.edited(text, ((*span, alignment.mapped_to(self.replacement, *span)) for span in spans))

@@ -20,7 +20,7 @@ from bpe.training._pair_table cimport NO_PAIR, TrackedPair, add_pair, has_pair, 
 from bpe.training._spelling_rules cimport breaks_rules, set_rules
 from bpe.training._token_table cimport Token, Tokens, add_token, joined, token_named
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcmp
 
@@ -250,6 +250,10 @@ cdef class Learner:
     cdef tuple spelled_tokens(self):
         """The bytes of all tokens end to end, and where each begins and the last one ends, as int64 (n + 1,)."""
         cdef const Tokens* tokens = &self.state.tokens
-        return tokens.bytes[: tokens.n_bytes], np.array(
-            [token.offset for token in tokens.items[: tokens.n]] + [tokens.n_bytes], dtype=np.int64
-        )
+        cdef size_t i
+        offsets = np.empty(tokens.n + 1, dtype=np.int64)
+        cdef int64_t[::1] offset = offsets
+        for i in range(tokens.n):
+            offset[i] = <int64_t>tokens.items[i].offset
+        offset[tokens.n] = <int64_t>tokens.n_bytes
+        return tokens.bytes[: tokens.n_bytes], offsets

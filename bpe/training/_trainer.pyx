@@ -15,7 +15,7 @@ import numpy as np
 from bpe.base._memory cimport allocated, grown
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._team cimport MOST_PARTS, Team, parts_worth
-from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
+from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
 from bpe.training._loop cimport BY_FIRST, Learner
 from bpe.training._pair_heap cimport Entry, heapify, push
 from bpe.training._pair_merge cimport SPARE, Pool, merge_pair
@@ -213,8 +213,12 @@ cdef class Trainer(Learner):
 
     def vocabulary(self):
         """All tokens: (their bytes end to end, int64 offsets (n + 1,), whether each ends with the mark)."""
-        ends_word = [token.ends_word for token in self.state.tokens.items[: self.state.tokens.n]]
-        return *self.spelled_tokens(), np.array(ends_word, dtype=np.bool_)
+        cdef size_t i
+        ends_word = np.empty(self.state.tokens.n, dtype=np.bool_)
+        cdef byte_t[::1] flags = ends_word.view(np.uint8)
+        for i in range(self.state.tokens.n):
+            flags[i] = self.state.tokens.items[i].ends_word
+        return self.spelled_tokens() + (ends_word,)
 
 
 cdef bint any_pair(const id_t* cells, Trainer trainer) except -1 nogil:

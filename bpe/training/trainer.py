@@ -47,6 +47,9 @@ MERGES_PER_CALL = 256
 MANY_WORDS, SHORT_CALL = 1_000_000, 0.1
 #: The least memory, in bytes, for lists and tables of pairs. With less, pairs would be recounted too often.
 LEAST_FOR_PAIRS = 1 << 24
+#: The most memory for them, in bytes for each symbol, on top of four times that. All training puts at most three
+#: positions in lists for each symbol, of 4 bytes each; more memory would only be refused by a small machine.
+MOST_PER_SYMBOL = 64
 
 
 log = logging.getLogger("bpe")
@@ -302,6 +305,8 @@ def make_trainer(
             f"max_memory leaves {in_megabytes(memory)} for the pairs of {counted(words.symbols, 'symbol')}, too little "
             f"to track all of them; raise it by {in_megabytes(more)} for each language"
         )
+    if memory is not None:
+        memory = min(memory, MOST_PER_SYMBOL * words.symbols + 4 * LEAST_FOR_PAIRS)
     rule = next_merge(options, every)
     return Trainer(
         words,

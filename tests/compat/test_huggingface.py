@@ -581,3 +581,58 @@ def test_without_tokenizers(tmp_path: Path) -> None:
     parts = (enc.ids, enc.tokens, enc.offsets, enc.word_ids, other.decode(enc.ids))
     assert found[0] == " ".join([*map(str, parts), repr(other.get_added_tokens_decoder()[400])])
     assert "which is not installed; pip install tokenizers" in found[1]
+
+
+class WithoutInit(Tokenizer):
+    """A subclass that forgets the class's own `__init__`."""
+
+    def __init__(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("make", [WithoutInit, lambda: Tokenizer.__new__(Tokenizer)])
+def test_a_tokenizer_that_was_not_initialized_says_so(make: Any) -> None:
+    for use in (
+        lambda tok: tok.encode("low"),
+        lambda tok: tok.encode("low", "low"),
+        lambda tok: tok.decode([1]),
+        lambda tok: tok.encode_batch(["low"]),
+        lambda tok: tok.padding,
+        lambda tok: tok.get_vocab(),
+        pickle.dumps,
+    ):
+        with pytest.raises(RuntimeError, match=r"made without `Tokenizer.__init__`; call super\(\).__init__"):
+            use(make())
+    with pytest.raises(TypeError):
+        make()._state = None
+
+
+def test_the_configuration_changes_while_texts_are_encoded() -> None:
+    tok = Tokenizer(bpe.train(texts=["low lower lowest"] * 3, vocab_size=260))
+    expected, done = tok.encode("low lower").ids, threading.Event()
+
+    def change() -> None:
+        while not done.is_set():
+            tok.no_padding()
+            tok.no_truncation()
+
+    thread, before = threading.Thread(target=change), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread.start()
+    try:
+        for _ in range(2_000):
+            assert tok.encode("low lower").ids == expected
+            assert tok.decode(expected) == "low lower"
+    finally:
+        done.set()
+        thread.join()
+        sys.setswitchinterval(before)
+
+
+def test_the_call_of_an_encoding_cannot_be_pickled(tok: Tokenizer) -> None:
+    """An encoding is pickled by itself; a call without offsets was read out of bounds."""
+    call = tok.encode("low").call
+    for make in (lambda: call, lambda: type(call).__new__(type(call))):
+        for use in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="cannot pickle"):
+                use(make())

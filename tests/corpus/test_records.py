@@ -11,6 +11,7 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -257,6 +258,41 @@ def test_column_types(kind: str, small: None, tmp_path: Path) -> None:
         assert read(bpe.Sources(path)) == texts
     with pytest.raises(bpe.FormatError, match=r"a\.feather: column 'id' is of type int64, not text"):
         read(bpe.Sources(path, field="id"))
+
+
+@pytest.mark.parametrize("wrong", [2, -1, 10**9])
+@pytest.mark.parametrize("kind", ["dictionary", "nested", "string_view"])
+def test_columns_that_refer_to_what_they_do_not_have(kind: str, wrong: int, tmp_path: Path) -> None:
+    """An index that its dictionary does not have, and a text outside the buffers of its column."""
+    pa = pytest.importorskip("pyarrow")
+    array = pa.DictionaryArray.from_arrays(pa.array([0, wrong], pa.int32()), pa.array(["low", "é"]), safe=False)
+    if kind == "nested":
+        array = pa.StructArray.from_arrays([array], ["b"])
+    elif kind == "string_view":
+        views = np.array([20, 0, 0, wrong], dtype=np.int32).tobytes()
+        array = pa.Array.from_buffers(pa.string_view(), 1, [None, pa.py_buffer(views), pa.py_buffer(b"low" * 7)])
+    batch = pa.record_batch({"text": array})
+    for number, create in enumerate((pa.ipc.new_file, pa.ipc.new_stream)):
+        path = tmp_path / f"{number}.arrow"
+        with create(str(path), batch.schema) as writer:
+            writer.write_batch(batch)
+        source = bpe.Sources(path, field="text.b" if kind == "nested" else "text")
+        for call in (read, lambda files: bpe.count_words(files=files)):
+            with pytest.raises(bpe.FormatError, match=rf"{number}\.arrow: the arrow data cannot be read"):
+                call(source)
+
+
+@pytest.mark.parametrize("kind", ["dictionary", "string_view"])
+def test_encoded_columns_that_are_not_utf8(kind: str, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    array = pa.array([b"low", b"\xff", b"low"], pa.binary()).view("string")
+    array = array.dictionary_encode() if kind == "dictionary" else array.cast(pa.string_view())
+    batch = pa.record_batch({"text": array})
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), batch.schema) as writer:
+        writer.write_batch(batch)
+    assert read(bpe.Sources(tmp_path / "a.arrow", encoding_errors="replace")) == ["low", "\ufffd", "low"]
+    with pytest.raises(bpe.FormatError, match=r"a\.arrow, row 2: the text is not UTF-8"):
+        read(bpe.Sources(tmp_path / "a.arrow"))
 
 
 def test_nested_columns(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +20,7 @@ from strategies import examples
 
 import bpe
 from bpe.batch import TokenBatch
+from bpe.vocab.decoding import ByteFallback, Fuse, Metaspace, Strip
 from bpe.vocab.symbols import unk_id
 from bpe.vocab.vocabulary import Vocabulary
 
@@ -322,6 +325,30 @@ def test_decoders_are_independent() -> None:
     assert first.push(ids) == ""
     assert second.push(tok.encode("a")) == "a"
     assert first.flush() == "\ufffd"
+
+
+def with_steps(*kinds: str) -> bpe.Tokenizer:
+    """A model with decoder steps: byte tokens are held back, and spaces at both ends are stripped."""
+    tok = bpe.train(texts=[TEXT.replace(" ", "▁")], vocab_size=400, model="char", byte_fallback=True, unk_token="<unk>")
+    steps = [Metaspace(), *([ByteFallback(), Fuse()] if "bytes" in kinds else [Fuse()])]
+    return bpe.Tokenizer.from_spec(replace(tok.spec, decoder=(*steps, Strip(" ", 1, 1))))
+
+
+@pytest.mark.parametrize(
+    "make", [byte_model, lambda: marked(True), lambda: marked(False), with_steps, lambda: with_steps("bytes")]
+)
+def test_a_copied_decoder_goes_on_from_the_same_state(make: Callable[[], bpe.Tokenizer]) -> None:
+    tok, random_ = make(), random.Random(5)
+    ids = random_.choices(range(tok.vocab_size), k=40)
+    whole = tok.decoder()
+    expected = whole.push(ids) + whole.flush()
+    for at in range(len(ids)):
+        decoder = tok.decoder()
+        before = decoder.push(ids[:at])
+        copies = [copy.copy(decoder), copy.deepcopy(decoder), pickle.loads(pickle.dumps(decoder)), decoder]
+        rests = [each.push(ids[at:]) + each.flush() for each in copies]
+        assert {before + rest for rest in rests} == {expected}
+        assert copies[0]._bytes._tokens is decoder._bytes._tokens
 
 
 def test_a_refused_id_does_not_change_the_decoder() -> None:

@@ -7,7 +7,7 @@ come out (`test_engine.py`), how long it takes (`bench_hard.py`).
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -17,7 +17,9 @@ import pytest
 
 import bpe
 from bpe.encode.engine import Engine
+from bpe.merge._long_merge import set_huge_window
 from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import ORDINARY, Vocabulary
 
 SIZES = 1 << 14, 1 << 16  # approximate numbers of characters of a text
 LONGEST = 30  # approximate number of characters of the longest token
@@ -117,3 +119,64 @@ def test_hard_texts_are_gone_over_a_few_times(hooks: Any, way: str, kind: str) -
         times = [hooks.merging_work(merger, text.encode()) / n for text, n in zip(texts, symbols, strict=True)]
         assert 1 <= times[0] <= MOST, name
         assert times[1] <= times[0] + 1, name
+
+
+@pytest.fixture
+def huge_windows() -> Iterator[Callable[[int], object]]:
+    """Sets the symbols of the windows that a piece is merged in after it was given up."""
+    before = set_huge_window(1 << 20)
+    yield set_huge_window
+    set_huge_window(before)
+
+
+@pytest.mark.parametrize("kind", ["all", "letters", "characters", "doubled", "long tokens"])
+@pytest.mark.parametrize("size", [100, 700, 5000])
+def test_huge_windows_give_the_ids_of_the_whole_piece(
+    hooks: Any, huge_windows: Callable[[int], object], kind: str, size: int
+) -> None:
+    texts = {name: text_of(SIZES[0]) for name, text_of in HARD.items()}
+    spec = long_tokens() if kind == "long tokens" else trained(kind)
+    texts["long tokens"] = LONG_TOKEN * 4 + LONG_TOKEN[:-1] + "x" + LONG_TOKEN[1:]
+    merger = Engine(spec).merger
+    for name, text in texts.items():
+        huge_windows(1 << 40)
+        expected, _ = hooks.merging_memory(merger, text.encode())
+        huge_windows(size)
+        assert hooks.merging_memory(merger, text.encode())[0].tolist() == expected.tolist(), name
+
+
+LONG_TOKEN = "A" + random_text(LETTERS, 2999)
+
+
+@cache
+def long_tokens() -> TokenizerSpec:
+    """A vocabulary with a token that is longer than a window, and no short cut to it: each merge adds a letter."""
+    base = bpe.train(texts=["a"], vocab_size=256, pretokenizer=None)
+    tokens, merges, left = [], [], base.token_id(LONG_TOKEN[0])
+    for n in range(2, len(LONG_TOKEN) + 1):
+        tokens.append(LONG_TOKEN[:n].encode())
+        merges.append((left, base.token_id(LONG_TOKEN[n - 1])))
+        left = 254 + n
+    vocabulary = base.spec.vocabulary
+    blob = vocabulary.blob + b"".join(tokens)
+    offsets = np.concatenate((vocabulary.offsets, vocabulary.offsets[-1] + np.cumsum([len(each) for each in tokens])))
+    kinds = np.concatenate((vocabulary.kinds, np.full(len(tokens), ORDINARY, dtype=vocabulary.kinds.dtype)))
+    return replace(
+        base.spec,
+        vocabulary=Vocabulary.from_arrays(blob=blob, offsets=offsets, kinds=kinds),
+        merges=np.array(merges, dtype=np.int32),
+        merge_results=np.arange(256, 256 + len(merges), dtype=np.int32),
+    )
+
+
+def test_a_piece_whose_windows_fail_takes_memory_for_a_huge_window_only(
+    hooks: Any, huge_windows: Callable[[int], object]
+) -> None:
+    huge_windows(20_000)
+    merger, text = Engine(long_tokens()).merger, LONG_TOKEN.encode()
+    sizes = []
+    for n in (100, 200):
+        ids, size = hooks.merging_memory(merger, text * n)
+        assert ids.tolist() == [len(text) + 254] * n
+        sizes.append(size)
+    assert sizes[0] == sizes[1] < 20_000 * 60

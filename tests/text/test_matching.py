@@ -172,3 +172,28 @@ def test_nested_json_is_refused():
     for data in (b"[" * 100_000, b'{"a":' * 100_000, b'{"model": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"):
         with pytest.raises(bpe.FormatError):
             read(data)
+
+
+@pytest.mark.parametrize("pattern", [r"(?r)\w+", r"(?i:(?r)\w+)", r"x|(?r:\w+)", r"(?V1r)[a--b]+", r"a(?rx) b"])
+def test_patterns_that_search_from_right_to_left_are_refused(pattern: str) -> None:
+    """Their matches come in descending order, which kernels read out of bounds."""
+    for make in (bpe.Pretokenizer.from_regex, bpe.normalizers.Replace, matching.compiled):
+        with pytest.raises(ValueError, match=r"searches from right to left.* remove the flag \(\?r\)"):
+            make(pattern)
+
+
+@pytest.mark.parametrize("pattern", [r"(?=abc\K)", r"a|(?<=\Ka)b", r"a(?=b\K)", r"(?<=(\K.*))b|b"])
+def test_matches_that_overlap_are_refused(pattern: str) -> None:
+    r"""`\K` in a look-around moves the start of a match anywhere, and some are found endlessly."""
+    replace = bpe.normalizers.Replace(pattern, "-")
+    for gaps in ("drop", "keep"):
+        with pytest.raises(ValueError, match="without overlaps"):
+            bpe.Pretokenizer.from_regex(pattern, gaps=gaps).split("abcab")
+    with pytest.raises(ValueError, match="without overlaps"):
+        replace("abcab")
+
+
+def test_the_start_of_a_match_may_be_moved_forward() -> None:
+    pretokenizer = bpe.Pretokenizer.from_regex(r"a\K.|\\K", gaps="keep")
+    assert pretokenizer.split("xabcab\\K") == ["xa", "b", "ca", "b", "\\K"]
+    assert bpe.normalizers.Replace(r"a\Kb", "-")("xabcab") == "xa-ca-"

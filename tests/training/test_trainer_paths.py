@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 from itertools import pairwise
@@ -166,7 +167,7 @@ def test_a_team_runs_every_part_once(hooks: Any) -> None:
     team = Team(5)
     with helped(team):
         for parts in (1, 2, 5, 3) * 50:
-            assert hooks.share_trial(team, parts, -1) == [1] * parts
+            assert hooks.share_trial(team, parts) == [1] * parts
 
 
 def test_an_error_in_one_part_is_raised_and_the_team_can_continue(hooks: Any) -> None:
@@ -174,9 +175,21 @@ def test_an_error_in_one_part_is_raised_and_the_team_can_continue(hooks: Any) ->
     with helped(team):
         for part in (0, 1, 2, 1):
             with pytest.raises(MemoryError, match=f"part {part}"):
-                hooks.share_trial(team, 3, part)
-            assert hooks.share_trial(team, 3, -1) == [1, 1, 1]
+                hooks.share_trial(team, 3, [part])
+            assert hooks.share_trial(team, 3) == [1, 1, 1]
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("fails", [(1, 2), (0, 1), (0, 1, 2), (2, 3)])
+def test_errors_in_several_parts_raise_that_of_the_first_and_keep_none(hooks: Any, fails: tuple[int, ...]) -> None:
+    team = Team(4)
+    with helped(team):
+        for _ in range(5):
+            with pytest.raises(MemoryError, match=f"part {fails[0]}"):
+                hooks.share_trial(team, 4, fails)
+            gc.collect()
+            assert not [each for each in gc.get_objects() if isinstance(each, MemoryError)]
+            assert hooks.share_trial(team, 4) == [1] * 4
 
 
 # Replaying ----------------------------------------------------------------------------------------------------------

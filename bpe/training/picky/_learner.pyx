@@ -21,7 +21,7 @@ docs/decisions.md says what prefetching and three positions in a node gain. Not 
 import numpy as np
 
 from bpe.base._memory cimport allocated, grown, prefetch
-from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
+from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
 from bpe.training._loop cimport Learner
 from bpe.training._pair_heap cimport push
 from bpe.training._pair_table cimport NO_PAIR, TrackedPair, add_pair, find_pair, pair_hash
@@ -374,5 +374,9 @@ cdef class PickyLearner(Learner):
 
     def vocabulary(self):
         """All tokens, deleted ones too: (their bytes end to end, int64 offsets (n + 1,), whether each is deleted)."""
-        deleted = [state.deleted for state in self.states[: self.state.tokens.n]]
-        return *self.spelled_tokens(), np.array(deleted, dtype=np.bool_)
+        cdef size_t i
+        deleted = np.empty(self.state.tokens.n, dtype=np.bool_)
+        cdef byte_t[::1] flags = deleted.view(np.uint8)
+        for i in range(self.state.tokens.n):
+            flags[i] = self.states[i].deleted
+        return self.spelled_tokens() + (deleted,)

@@ -1,0 +1,28 @@
+"""The vector levels: a level is used only where the processor has every instruction that some kernel uses at it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import bpe
+
+PACKAGE = Path(bpe.__file__).parent
+
+
+def features(text: str) -> set[str]:
+    """The instruction sets of all `target("...")` attributes in C code."""
+    return {name for names in re.findall(r'target\("([^"]+)"\)', text) for name in names.split(",")}
+
+
+def test_every_instruction_set_that_kernels_use_is_checked() -> None:
+    """Without LZCNT, as virtual machines can hide it, the same code is BSR, which gives other positions."""
+    used = set[str]()
+    for path in PACKAGE.rglob("*"):
+        if path.suffix in (".h", ".pyx", ".pxd"):
+            used |= features(path.read_text(encoding="utf-8"))
+    code = (PACKAGE / "base" / "_cpu.pyx").read_text(encoding="utf-8")
+    checked = set(re.findall(r"BPE_HAS\((\w+)\)", code)) - {"feature"}
+    assert "c >> 5 & 1" in code  # LZCNT in the CPUID leaf 0x80000001
+    assert {"avx2", "lzcnt", "bmi2", "avx512vbmi2"} <= used
+    assert used <= checked | {"lzcnt"}
