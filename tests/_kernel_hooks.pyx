@@ -2,6 +2,7 @@
 
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._ids cimport Ids
+from bpe.base._memory cimport INLINE_BYTES, hash_bytes, hash_key, load_key
 from bpe.base._team cimport MOST_PARTS, Team
 from bpe.base._types cimport byte_t, token_t
 from bpe.base._utf8 cimport UTF8_PADDING, Units, max_utf8_size, to_utf8, units_of
@@ -10,9 +11,10 @@ from bpe.encode._encoder cimport Encoder
 from bpe.encode._split_filter cimport SplitFilter, SplitTables, are_three_byte_chars, is_split_point
 from bpe.encode._word_cache cimport Cache, Line, SharedWordTable, open_front
 from bpe.encode._workspace cimport Workspace
-from bpe.merge._merge_table cimport NO_MERGE, MergeTable, find_pair
+from bpe.merge._merge_table cimport NO_MERGE, MergeTable, find_pair, pair_hash
 from bpe.merge._merger cimport Merger
 from bpe.merge._merging cimport Scratch, free_scratch
+from bpe.training cimport _pair_table
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
@@ -95,6 +97,18 @@ def merging_work(Merger merger, bytes piece):
     return LARGE - scratch.watch.next
 
 
+def hashes_of_word(bytes word):
+    """The hash of a word in tables that hold short words, and that in all others."""
+    cdef const byte_t* data = word
+    cdef Py_ssize_t size = len(word)
+    return hash_key(load_key(data, 0, size, size)) if size <= INLINE_BYTES else None, hash_bytes(data, size)
+
+
+def hashes_of_pair(token_t left, token_t right):
+    """The hash of a pair of tokens in the table of merges, and that in training."""
+    return pair_hash(<uint64_t>left << 32 | right), _pair_table.pair_hash(left, right)
+
+
 def pieces_without_key(bytes text, list sizes):
     """Which of up to RUN pieces of these sizes, all at the start of a text of 8 bytes, have no key of 64 bits.
 
@@ -108,7 +122,8 @@ def pieces_without_key(bytes text, list sizes):
     cdef uint64_t missed_key[RUN + 8]
     cdef PieceRun run = PieceRun(text=text, start=&start[0], end=&end[0], n=len(sizes))
     cdef LookupResult found = LookupResult(
-        first=0, value=&value[0], others=&others[0], n_others=0, missed=&missed[0], missed_key=&missed_key[0], n_missed=0
+        first=0, value=&value[0], others=&others[0], n_others=0, missed=&missed[0], missed_key=&missed_key[0],
+        n_missed=0,
     )
     cdef Cache cache
     cdef size_t i
