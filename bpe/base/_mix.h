@@ -7,12 +7,12 @@
 #ifndef BPE_MIX_H
 #define BPE_MIX_H
 
-#include <Python.h>
 #include <stdint.h>
 
-/* From the secret of Python's own hashes, so that PYTHONHASHSEED sets these too and all kernels have the same ones. */
-static uint64_t bpe_secrets[3];
+/* In a kernel, from the secret of Python's own hashes: PYTHONHASHSEED sets these too, and all kernels have the same ones. */
+static uint64_t bpe_secrets[3] = {0x9E3779B97F4A7C15ull, 0xD6E8FEB86659FD93ull, 0x8EBC6AF09C88C6E3ull};
 
+#ifdef Py_PYTHON_H
 /* Run when the kernel is loaded, by an interpreter that has its secret already. */
 __attribute__((constructor)) static void bpe_make_secrets(void) {
     for (uint64_t i = 0; i < 3; i++) {
@@ -22,6 +22,7 @@ __attribute__((constructor)) static void bpe_make_secrets(void) {
         bpe_secrets[i] = high << 32 | low | 1;
     }
 }
+#endif
 
 /* The two halves of a product, combined, in the style of wyhash. */
 static inline uint64_t bpe_mix(uint64_t a, uint64_t b) {
