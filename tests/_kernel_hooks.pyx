@@ -4,20 +4,41 @@ import numpy as np
 
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._ids cimport Ids
+from bpe.base._memory cimport INLINE_BYTES, hash_bytes, hash_key, load_key
 from bpe.base._team cimport MOST_PARTS, Team
 from bpe.base._types cimport byte_t, token_t
 from bpe.base._utf8 cimport UTF8_PADDING, Units, max_utf8_size, to_utf8, units_of
 from bpe.encode._batch cimport EncodeJob
 from bpe.encode._encoder cimport Encoder
 from bpe.encode._split_filter cimport SplitFilter, SplitTables, are_three_byte_chars, is_split_point
-from bpe.encode._word_cache cimport SharedWordTable
+from bpe.encode._word_cache cimport Cache, Line, SharedWordTable, open_front
 from bpe.encode._workspace cimport Workspace
-from bpe.merge._merge_table cimport NO_MERGE, MergeTable, find_pair
+from bpe.merge._merge_table cimport NO_MERGE, MergeTable, find_pair, pair_hash
 from bpe.merge._merger cimport Merger
 from bpe.merge._merging cimport Link, Scratch, free_scratch
-from libc.stdint cimport uint64_t
+from bpe.training cimport _pair_table
+from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
+
+cdef extern from "bpe/encode/_cache_lookup.h" nogil:
+    ctypedef struct PieceRun "bpe_run":
+        const byte_t* text
+        const uint32_t* start
+        const uint32_t* end
+        size_t n
+
+    ctypedef struct LookupResult "bpe_lookup_result":
+        size_t first
+        uint64_t* value
+        uint16_t* others
+        size_t n_others
+        uint16_t* missed
+        uint64_t* missed_key
+        size_t n_missed
+
+    void bpe_look_up(const PieceRun* run, const Line* lines, int shift, LookupResult* found)
+    void use_level_look_up "bpe_use_level_look_up"(int level) noexcept
 
 cdef extern from "bpe/encode/_split_filter.h" nogil:
     enum:
@@ -28,6 +49,10 @@ cdef extern from "bpe/encode/_split_filter.h" nogil:
 
 cdef Py_ssize_t LARGE = <Py_ssize_t>1 << 60    # more work than any test does
 
+cdef enum:
+    RUN = 64                  # pieces that `pieces_without_key` looks up
+
+follow_vector_level(use_level_look_up)
 follow_vector_level(use_level_split_filter)
 
 
@@ -89,6 +114,46 @@ def merging_memory(Merger merger, bytes piece):
     free_scratch(&scratch)
     free(out.data)
     return ids, size
+
+
+def hashes_of_word(bytes word):
+    """The hash of a word in tables that hold short words, and that in all others."""
+    cdef const byte_t* data = word
+    cdef Py_ssize_t size = len(word)
+    return hash_key(load_key(data, 0, size, size)) if size <= INLINE_BYTES else None, hash_bytes(data, size)
+
+
+def hashes_of_pair(token_t left, token_t right):
+    """The hash of a pair of tokens in the table of merges, and that in training."""
+    return pair_hash(<uint64_t>left << 32 | right), _pair_table.pair_hash(left, right)
+
+
+def pieces_without_key(bytes text, list sizes):
+    """Which of up to RUN pieces of these sizes, all at the start of a text of 8 bytes, have no key of 64 bits.
+
+    Nothing after the 8 bytes is read, so the pieces may have any size below 2**32.
+    """
+    cdef uint32_t start[RUN]
+    cdef uint32_t end[RUN]
+    cdef uint64_t value[RUN + 8]
+    cdef uint16_t others[RUN + 8]
+    cdef uint16_t missed[RUN + 8]
+    cdef uint64_t missed_key[RUN + 8]
+    cdef PieceRun run = PieceRun(text=text, start=&start[0], end=&end[0], n=len(sizes))
+    cdef LookupResult found = LookupResult(
+        first=0, value=&value[0], others=&others[0], n_others=0, missed=&missed[0], missed_key=&missed_key[0],
+        n_missed=0,
+    )
+    cdef Cache cache
+    cdef size_t i
+    if len(text) != 8 or len(sizes) > RUN:
+        raise ValueError(f"{len(text)} bytes and {len(sizes)} sizes")
+    for i in range(run.n):
+        start[i], end[i] = 0, sizes[i]
+    open_front(&cache, 0)
+    bpe_look_up(&run, cache.front, cache.front_shift, &found)
+    free(cache.front)
+    return [others[i] for i in range(found.n_others)]
 
 
 def split_points(SplitFilter split not None, const byte_t[::1] text):

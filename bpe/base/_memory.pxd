@@ -25,7 +25,9 @@ cdef extern from *:
     bint mul_overflows "bpe_mul_overflows"(long long a, long long b, long long* product) nogil
 
 cdef extern from "bpe/base/_mix.h" nogil:
-    uint64_t mix "bpe_mix"(uint64_t a, uint64_t b)
+    uint64_t[3] secrets "bpe_secrets"
+    uint64_t hash_one "bpe_hash_one"(uint64_t a)
+    uint64_t hash_two "bpe_hash_two"(uint64_t a, uint64_t b)
 
 cdef enum:
     INLINE_BYTES = 15         # a key of at most this many bytes fits a Key
@@ -71,21 +73,21 @@ cdef inline Key near_key(const byte_t* word, Py_ssize_t size) noexcept nogil:
 
 
 cdef inline uint64_t hash_key(Key key) noexcept nogil:
-    return mix(key.lo ^ <uint64_t>0x9E3779B97F4A7C15, key.hi ^ <uint64_t>0xD6E8FEB86659FD93)
+    return hash_two(key.lo, key.hi)
 
 
 cdef inline uint64_t hash_bytes(const byte_t* data, Py_ssize_t size) noexcept nogil:
-    """A 64-bit hash of any bytes; the same on every run, so equal inputs build equal tables."""
-    cdef uint64_t word, state = mix(<uint64_t>size ^ <uint64_t>0xA0761D6478BD642F, <uint64_t>0xE7037ED1A0B428DB)
+    """A 64-bit hash of any bytes."""
+    cdef uint64_t word, state = hash_two(<uint64_t>size, 0)
     while size >= 8:
         memcpy(&word, data, 8)
-        state = mix(state ^ word, <uint64_t>0x8EBC6AF09C88C6E3)
+        state = hash_one(state ^ word)
         data += 8
         size -= 8
     if size > 0:
         word = 0
         memcpy(&word, data, size)
-        state = mix(state ^ word, <uint64_t>0x589965CC75374CC3)
+        state = hash_one(state ^ word)
     return state
 
 

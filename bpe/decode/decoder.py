@@ -21,9 +21,10 @@ from bpe.decode._decoder import TokenTable
 from bpe.decode.chain import ChainDecoder, ChainStream
 from bpe.pretokenize.pretokenizer import Steps
 from bpe.vocab.byte_letters import bytes_or_utf8
+from bpe.vocab.decoding import ByteLevel
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_names import decoded_names, special_ids
-from bpe.vocab.vocabulary import NONE, end_to_end
+from bpe.vocab.vocabulary import NONE, SPECIAL, end_to_end
 
 Ids = Sequence[int] | NDArray[Any]
 
@@ -44,7 +45,7 @@ class TokenDecoder:
     def __init__(self, spec: TokenizerSpec) -> None:
         self._spec = spec
         self.limit = spec.vocabulary.limit
-        self.chain = None if spec.decoder is None else ChainDecoder(spec)
+        self.chain = None if spec.decoder is None or _takes_letters(spec) else ChainDecoder(spec)
         self._is_token = spec.vocabulary.kinds != NONE
         # A copy, because the caller may still write to the spec's arrays.
         self._ends_word = None if spec.ends_word is None else spec.ends_word.copy()
@@ -135,10 +136,17 @@ class TokenDecoder:
         return ValueError(f"token id {number} at position {before + index} is no token of this vocabulary: {rule}")
 
 
+def _takes_letters(spec: TokenizerSpec) -> bool:
+    """Whether names of special tokens that are GPT-2's letters are decoded as their bytes, and nothing else changes."""
+    return spec.model == "byte" and spec.decoder == (ByteLevel(),) and spec.end_of_word is None
+
+
 def _decoded(spec: TokenizerSpec) -> tuple[bytes, NDArray[np.int64]]:
     """The bytes that each token is decoded as, (blob, offsets): with a space instead of an end-of-word mark."""
     vocabulary, mark_size = spec.vocabulary, len((spec.end_of_word or "").encode())
     names = decoded_names(spec)
+    if letters := _takes_letters(spec):
+        names = {number: name.decode() for number, name in vocabulary.items(SPECIAL)} | names
     if not names and (not mark_size or spec.ends_word is None):
         return vocabulary.blob, vocabulary.offsets.copy()  # a copy: the kernel trusts the offsets, which others can set
     blob, starts = np.frombuffer(vocabulary.blob, dtype=np.uint8).copy(), vocabulary.offsets[:-1].copy()
@@ -146,7 +154,7 @@ def _decoded(spec: TokenizerSpec) -> tuple[bytes, NDArray[np.int64]]:
     if mark_size and spec.ends_word is not None:  # the first byte of a mark becomes a space, and the others are cut off
         blob[(starts + lengths)[spec.ends_word] - mark_size] = ord(" ")
         lengths[spec.ends_word] -= mark_size - 1
-    letters = isinstance(spec.pretokenizer, Steps) and spec.pretokenizer.letters
+    letters |= isinstance(spec.pretokenizer, Steps) and spec.pretokenizer.letters
     texts = [bytes_or_utf8(text) if letters else text.encode() for text in names.values()]
     numbers = list(names)
     lengths[numbers] = list(map(len, texts))

@@ -46,7 +46,7 @@ typedef struct {
     size_t n_missed;
 } bpe_lookup_result;
 
-/* Look up the pieces of a run. No word of up to 8 bytes may end in 0xFF. */
+/* Look up the pieces of a run. No word of up to 8 bytes may end in 0xFF; longer ones may have up to 2**32 - 1 bytes. */
 typedef void (*bpe_look_up_t)(const bpe_run *run, const bpe_line *lines, int shift, bpe_lookup_result *found);
 
 /* Write the ids of n values up to the first one that is 0 or has more than BPE_MOST_IDS; the number of values written.
@@ -211,7 +211,7 @@ BPE_AVX2 static inline __m256i bpe_times_factor(__m256i key) {
 BPE_AVX2 static inline void bpe_keys_of_four(
     const uint8_t *text, const uint32_t *start, const uint32_t *end, __m128i down, uint64_t *keys, uint32_t *lines) {
     __m128i length = _mm_sub_epi32(_mm_loadu_si128((const __m128i *)end), _mm_loadu_si128((const __m128i *)start));
-    __m256i is_long = _mm256_cvtepi32_epi64(_mm_cmpgt_epi32(length, _mm_set1_epi32(8)));
+    __m256i is_long = _mm256_cvtepi32_epi64(_mm_cmpeq_epi32(_mm_max_epu32(length, _mm_set1_epi32(9)), length));
     __m256i bits = _mm256_cvtepu32_epi64(_mm_slli_epi32(length, 3)), key = _mm256_set_epi64x(
         bpe_load_8_bytes(text + start[3]), bpe_load_8_bytes(text + start[2]), bpe_load_8_bytes(text + start[1]), bpe_load_8_bytes(text + start[0]));
     key = _mm256_or_si256(_mm256_or_si256(key, is_long), _mm256_sllv_epi64(_mm256_set1_epi64x(-1), bits));

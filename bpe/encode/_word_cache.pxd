@@ -77,7 +77,7 @@ cdef extern from "bpe/encode/_word_table.h" nogil:
     int EXHAUSTED "BPE_EXHAUSTED"
     int REPLACING "BPE_REPLACING"
     int REPLACED "BPE_REPLACED"
-    uint64_t hash_word "bpe_hash_word"(uint64_t lo, uint64_t hi)
+    uint64_t hash_word "bpe_hash_two"(uint64_t lo, uint64_t hi)
     uint64_t find_word "bpe_find_word"(const Words* words, uint64_t lo, uint64_t hi, uint64_t hashed)
     void find_shorts "bpe_find_shorts"(const Words* words, const uint64_t* keys, size_t n, uint64_t* values)
     void find_middles "bpe_find_middles"(

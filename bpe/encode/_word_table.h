@@ -75,10 +75,6 @@ enum { BPE_PROBED_LINES = 8 }; /* a word is in a later one only if the earlier o
 #define BPE_ADD(field, n) __atomic_fetch_add(&(field), (n), __ATOMIC_RELAXED)
 #define BPE_CLAIM(field, old, x) __atomic_compare_exchange_n(&(field), &(old), (x), 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
 
-static inline uint64_t bpe_hash_word(uint64_t lo, uint64_t hi) {
-    return bpe_mix(lo ^ 0x9E3779B97F4A7C15ull, hi ^ 0xD6E8FEB86659FD93ull);
-}
-
 /* The value that one of a line's two wide entries has for a word, or 0.
  *
  * Without a branch, since it would be mispredicted; and short, so that the loads of many words are in flight together.
@@ -118,7 +114,7 @@ static inline void bpe_find_middles(
 /* The same for words of at most 8 bytes. */
 static inline void bpe_find_shorts(const bpe_words *words, const uint64_t *keys, size_t n, uint64_t *values) {
     for (size_t i = 0; i < n; i++)
-        values[i] = bpe_short_value_in(&words->lines[bpe_hash_word(keys[i], UINT64_MAX) >> words->shift], keys[i]);
+        values[i] = bpe_short_value_in(&words->lines[bpe_hash_two(keys[i], UINT64_MAX) >> words->shift], keys[i]);
 }
 
 /* Write a word to an entry if that is free; whether the entry is the word's now, or was before.
@@ -215,12 +211,12 @@ static inline void bpe_copy_words(bpe_words *to, const bpe_words *from) {
     for (size_t i = 0; i < n_lines; i++) {
         const bpe_word_line *line = &from->lines[i];
         if ((value = bpe_copy_value(to, from, &line->value)) != 0)
-            bpe_enter_word(to, BPE_GET(line->key), UINT64_MAX, bpe_hash_word(BPE_GET(line->key), UINT64_MAX), value, 1);
+            bpe_enter_word(to, BPE_GET(line->key), UINT64_MAX, bpe_hash_two(BPE_GET(line->key), UINT64_MAX), value, 1);
         for (int k = 0; k < 2; k++) {
             const bpe_entry *entry = &line->entries[k];
             if ((value = bpe_copy_value(to, from, &entry->value)) == 0) continue;
             uint64_t lo = BPE_GET(entry->lo), hi = BPE_GET(entry->hi);
-            bpe_enter_word(to, lo, hi, bpe_hash_word(lo, hi), value, 1);
+            bpe_enter_word(to, lo, hi, bpe_hash_two(lo, hi), value, 1);
         }
     }
     for (size_t i = 0; i <= from->longs_mask; i++) {

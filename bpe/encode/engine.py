@@ -172,7 +172,9 @@ class Engine:
         spec = self.spec
         if scanner_of(spec.pretokenizer) not in (None, WHOLE) or self._chars or spec.end_of_word is not None:
             return None
-        if spec.ignore_merges or self._whole_words or spec.unk_token is not None or not self.merger.can_split:
+        if spec.ignore_merges or self._whole_words or spec.unk_token is not None or spec.drop_unknown:
+            return None
+        if not self.merger.can_split:
             return None
         self._units = units_of(spec.pretokenizer)
         return superwords_of(merges, tables, spec.vocabulary, self._units)
@@ -584,7 +586,7 @@ class Engine:
         """For each token of one pretoken, the number of bytes of text that it stands for."""
         ids = self.piece_ids(piece) if self.spec.ignore_merges else []
         if len(ids) == 1 and self.spec.vocabulary[ids[0]] == piece:
-            return [len(piece)]
+            return [self.words.size(piece)]
         return self.words.merged(piece)[1]
 
     def named_symbols(self, piece: bytes) -> list[tuple[bytes, int]]:

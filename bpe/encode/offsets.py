@@ -26,6 +26,7 @@ from bpe.pretokenize.pretokenizer import Pretokenizer, Steps, prepared
 from bpe.text.alignment import unchanged
 from bpe.text.letters import lengths_in_utf8, to_letters
 from bpe.text.tracing import traced
+from bpe.vocab.byte_letters import letter_sizes
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
 from bpe.vocab.symbols import unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL
@@ -324,9 +325,16 @@ class OffsetEncoder:
         else:
             ids = self._engine.encode_segment(Pretokens(data, starts, ends))
             lengths = [self._lengths_of(data[start:end]) for start, end in bounds]
-        spans = [span for own, (start, end) in zip(lengths, bounds, strict=True) for span in _spans(own, start, end)]
-        beyond = _beyond(lengths, bounds) if self._affix_bytes else {}
-        return ids, np.array(spans, dtype=np.int64).reshape(-1, 2), beyond
+        letters = None
+        if self._engine.words.counts_letters:
+            letters = offsets_of(letter_sizes()[np.frombuffer(data, dtype=np.uint8)])
+            bounds = list(zip(letters[starts].tolist(), letters[ends].tolist(), strict=True))
+        listed = [span for own, (start, end) in zip(lengths, bounds, strict=True) for span in _spans(own, start, end)]
+        spans = np.array(listed, dtype=np.int64).reshape(-1, 2)
+        if letters is not None:
+            first, last = np.searchsorted(letters, spans[:, 0], "right") - 1, np.searchsorted(letters, spans[:, 1])
+            spans = np.stack((first, last), axis=1)
+        return ids, spans, _beyond(lengths, bounds) if self._affix_bytes else {}
 
     def bounds(self, data: bytes, pretokenizer: Pretokenizer | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The starts and ends of the pretokens of prepared text."""

@@ -11,6 +11,7 @@ import random
 from dataclasses import dataclass
 from functools import cached_property
 
+from bpe.vocab.byte_letters import letter_sizes
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import WordSymbols
 from bpe.vocab.vocabulary import NO_TOKEN
@@ -18,7 +19,10 @@ from bpe.vocab.vocabulary import NO_TOKEN
 
 @dataclass(frozen=True)
 class Symbol:
-    """A symbol of a word: its name, its token (or NO_TOKEN), and the number of bytes of text that it stands for."""
+    """A symbol of a word: its name, its token (or NO_TOKEN), and the number of bytes of text that it stands for.
+
+    If bytes without a token are left out, it is that of the letters of these bytes (`WordModel.size`).
+    """
 
     name: bytes
     token: int
@@ -31,6 +35,8 @@ class WordModel:
     def __init__(self, spec: TokenizerSpec, symbols: WordSymbols, unk: int) -> None:
         self._spec, self._symbols, self._unk = spec, symbols, unk
         self._chars = spec.model == "char"
+        #: Whether lengths of tokens are those of the letters that stand for their bytes.
+        self.counts_letters = spec.drop_unknown and not self._chars
         self._prefix = (spec.subword_prefix or "").encode()
         self._suffix = (spec.end_of_word or "").encode() if spec.end_of_word_glued else b""
 
@@ -52,12 +58,20 @@ class WordModel:
                     unknown = Symbol(part, self._unk, len(part))
             elif token != NO_TOKEN or not self._spec.drop_unknown:
                 found += [unknown] if unknown is not None else []
-                found.append(Symbol(part, token, len(part)))
+                found.append(Symbol(part, token, self.size(part)))
                 unknown = None
         found += [unknown] if unknown is not None else []
         if self._symbols.mark != NO_TOKEN:
             found.append(Symbol(self._spec.vocabulary[self._symbols.mark], self._symbols.mark, 0))
         return found
+
+    def size(self, text: bytes) -> int:
+        """The number of bytes of a text, by which tokens have their spans.
+
+        If bytes without a token are left out, it is that of the letters that stand for its bytes: spans then begin too
+        early after such a byte, by the letter's own bytes, as in `tokenizers`.
+        """
+        return int(letter_sizes()[list(text)].sum()) if self.counts_letters else len(text)
 
     def _token_of(self, part: bytes, first: bool, last: bool) -> int:
         symbols = self._symbols

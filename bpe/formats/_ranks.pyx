@@ -13,7 +13,7 @@ Measured, cl100k: 33 ms; 290 ms with a dict of tokens and merging each token's b
 import numpy as np
 
 from bpe.base._bounds cimport check_offsets
-from bpe.base._memory cimport grown, mix, prefetch
+from bpe.base._memory cimport grown, hash_one, prefetch, secrets
 from bpe.base._pages cimport release, zeroed
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.merge._merge_table cimport Merges, MergeTable, pair_hash
@@ -22,11 +22,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 
-cdef extern from *:
-    """
-    #define BPE_BASE 0x9E3779B97F4A7C15ull
-    """
-    const uint64_t BASE "BPE_BASE"                         # base of the polynomial hash of longer tokens
+from bpe.errors import FormatError
 
 cdef enum:
     MAX_SHORT = 7             # bytes that fit into a key together with their number
@@ -36,6 +32,7 @@ cdef enum:
     SPACE = 32
     NEWLINE = 10
     PREFETCH = 16             # tokens prefetched before they are entered; a power of two
+    MOST_ALIKE = 16           # tokens with the key of another one
 
 cdef struct StringSlot:
     uint64_t key              # from `key_of`; 0 if empty
@@ -179,7 +176,7 @@ cdef inline uint64_t short_key(const byte_t* data, Py_ssize_t size) noexcept nog
 
 
 cdef inline uint64_t long_key(uint64_t sum) noexcept nogil:
-    """Return the key of more bytes from `sum`, the hash of byte i times BASE ** (size - 1 - i), modulo 2**64."""
+    """Return the key of more bytes from `sum`: byte i times a secret ** (size - 1 - i) for all i, modulo 2**64."""
     return sum | <uint64_t>0xFF << 56
 
 
@@ -189,12 +186,12 @@ cdef inline uint64_t key_of(const byte_t* data, Py_ssize_t size) noexcept nogil:
     if size <= MAX_SHORT:
         return short_key(data, size)
     for i in range(size):
-        sum = sum * BASE + data[i]
+        sum = sum * secrets[0] + data[i]
     return long_key(sum)
 
 
 cdef inline uint64_t hash_key(uint64_t key) noexcept nogil:
-    return mix(key, <uint64_t>0xD6E8FEB86659FD93)
+    return hash_one(key)
 
 
 cdef inline bint maybe_entered(const uint32_t* filter, uint64_t hashed) noexcept nogil:
@@ -209,9 +206,12 @@ cdef inline void add_to_filter(uint32_t* filter, uint64_t hashed) noexcept nogil
 
 
 cdef inline size_t slot_of(
-    const TokenStrings* strings, const byte_t* data, Py_ssize_t size, uint64_t key
+    const TokenStrings* strings, const byte_t* data, Py_ssize_t size, uint64_t key, Py_ssize_t* alike
 ) noexcept nogil:
-    """Return the index of the slot of the token with these bytes, or of the empty slot for it (linear probing)."""
+    """Return the index of the slot of the token with these bytes, or of the empty slot for it (linear probing).
+
+    `alike` is raised by the number of other tokens with the key that were passed.
+    """
     cdef size_t at = hash_key(key) & strings.mask
     cdef uint64_t token
     while strings.slots[at].key != 0:
@@ -222,6 +222,7 @@ cdef inline size_t slot_of(
                 and memcmp(strings.blob + strings.offsets[token], data, size) == 0
             ):
                 break
+            alike[0] += 1
         at = (at + 1) & strings.mask
     return at
 
@@ -230,14 +231,30 @@ cdef inline token_t find_string(
     const TokenStrings* strings, const byte_t* data, Py_ssize_t size, uint64_t key
 ) noexcept nogil:
     """Return the token with these bytes, or NO_TOKEN."""
-    cdef const StringSlot* slot = &strings.slots[slot_of(strings, data, size, key)]
+    cdef Py_ssize_t alike = 0
+    cdef const StringSlot* slot = &strings.slots[slot_of(strings, data, size, key, &alike)]
     return <token_t>slot.token if slot.key != 0 else NO_TOKEN
 
 
-cdef bint enter_string(TokenStrings* strings, token_t token, uint64_t key) noexcept nogil:
-    """Enter a token; False if a token with the same bytes is in the table."""
+cdef bint enter_string(TokenStrings* strings, token_t token, uint64_t key) except -1 nogil:
+    """Enter a token; False if a token with the same bytes is in the table.
+
+    Tokens of 1,024 bytes and more can be written that have one key whatever the secret (those of the Thue-Morse
+    sequence and its complement), and each one would be compared with all before it. Chance makes no two such tokens.
+
+    Raises:
+        FormatError: if there are many.
+
+    """
     cdef const byte_t* data = strings.blob + strings.offsets[token]
-    cdef size_t at = slot_of(strings, data, strings.offsets[token + 1] - strings.offsets[token], key)
+    cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token], alike = 0
+    cdef size_t at = slot_of(strings, data, size, key, &alike)
+    if alike > MOST_ALIKE:
+        with gil:
+            raise FormatError(
+                f"more than {MOST_ALIKE} tokens of {size} bytes have one hash, as no training makes them; leave out "
+                "tokens of 1,024 bytes and more"
+            )
     if strings.slots[at].key != 0:
         return False
     strings.slots[at] = StringSlot(key, token)
@@ -245,7 +262,7 @@ cdef bint enter_string(TokenStrings* strings, token_t token, uint64_t key) noexc
     return True
 
 
-cdef bint enter_strings(TokenStrings* strings, Py_ssize_t n) noexcept nogil:
+cdef bint enter_strings(TokenStrings* strings, Py_ssize_t n) except -1 nogil:
     """Enter all tokens, prefetching the slots PREFETCH tokens in advance; False if two tokens are equal."""
     cdef uint64_t keys[PREFETCH]
     cdef uint64_t key
@@ -277,10 +294,10 @@ cdef void find_splits(const TokenStrings* strings, uint64_t* sums, token_t token
     if size > MAX_SHORT + 1:
         for cut in range(size - 1, 0, -1):
             right_sum += data[cut] * power
-            power *= BASE
+            power *= secrets[0]
             sums[cut] = right_sum
     for cut in range(1, size):
-        left_sum = left_sum * BASE + data[cut - 1]
+        left_sum = left_sum * secrets[0] + data[cut - 1]
         left = short_key(data, cut) if cut <= MAX_SHORT else long_key(left_sum)
         right = short_key(data + cut, size - cut) if size - cut <= MAX_SHORT else long_key(sums[cut])
         left_hash, right_hash = hash_key(left), hash_key(right)

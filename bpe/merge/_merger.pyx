@@ -30,7 +30,7 @@ from bpe.merge._merging cimport (
 from bpe.merge._origins cimport Origins
 from libc.stdint cimport uint32_t
 
-from bpe.merge.checks import check_merges, check_symbols, symbol_tokens, unknown_are_merged
+from bpe.merge.checks import check_merges, check_symbols, drops_in_wide_chars, symbol_tokens, unknown_are_merged
 
 cdef enum:
     MAX_RANK = 1 << 25        # a row has bits for smaller ones
@@ -86,7 +86,7 @@ cdef class Merger:
         if self.merges_unknown or self.prefix:             # merging can go on from symbols that no alphabet has, or
             self.origins.ordered = False                   # a token does not spell its text
         complete = symbols.of_bytes is not None and not np.any(symbols.of_bytes == NO_TOKEN)
-        depends = symbols.fuse_unk or symbols.drop_unknown or symbols.of_bytes is not None
+        depends = symbols.fuse_unk or drops_in_wide_chars(symbols) or symbols.of_bytes is not None
         self.can_split = not self.prefix and not self.merges_unknown and (complete or not depends)
         self.small_ranks = not len(merges.ranks) or int(merges.ranks[len(merges.ranks) - 1]) < MAX_RANK
 

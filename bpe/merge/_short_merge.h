@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "bpe/base/_mix.h"
 #include "bpe/pretokenize/_char_masks.h"
 
 #define BPE_NO_MERGE UINT64_MAX /* as a merge: there is none; in a slot: it is free */
@@ -33,10 +34,7 @@ typedef struct {
 
 static const uint64_t bpe_free_slot = BPE_NO_MERGE;
 
-static inline uint64_t bpe_pair_hash(uint64_t pair) {
-    uint64_t product = pair * 0x9E3779B97F4A7C15ull;
-    return product ^ product >> 32;
-}
+static inline uint64_t bpe_pair_hash(uint64_t pair) { return bpe_hash_one(pair); }
 
 /* The word of the filter for a pair, and its two bits there. */
 static inline size_t bpe_filter_word(const bpe_merges *merges, uint64_t hash) { return hash >> 38 & merges->filter_mask; }

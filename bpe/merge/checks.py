@@ -74,6 +74,14 @@ def unknown_are_merged(merges: MergeList, symbols: SymbolTables) -> bool:
     return any(np.any(merges.pairs == token) or np.any(merges.results == token) for token in _fallbacks(symbols))
 
 
+def drops_in_wide_chars(symbols: SymbolTables) -> bool:
+    """Whether symbols may be left out within the characters of three bytes, between which words are split."""
+    if not symbols.drop_unknown or symbols.chars:
+        return symbols.drop_unknown
+    tables = (table for table in (symbols.inner, symbols.last, symbols.first, symbols.only) if table is not None)
+    return any(NO_TOKEN in table[0x80:0xC0] or NO_TOKEN in table[0xE0:0xF0] for table in tables)
+
+
 def check_events(merges: MergeList, symbols: SymbolTables, events: EventList) -> None:
     """Raise ValueError unless events have tokens below the limit, and all tokens keep their length in symbols."""
     width, limit = events.width, merges.limit

@@ -3,7 +3,7 @@
 Only pairs that may be merged before the next recount are here; the others cost nothing.
 """
 
-from bpe.base._memory cimport grown, mix, prefetch
+from bpe.base._memory cimport grown, hash_two, prefetch
 from bpe.base._types cimport count_t, token_t
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -34,7 +34,7 @@ cdef struct TrackedPairs:
 
 
 cdef inline uint64_t pair_hash(token_t left, token_t right) noexcept nogil:
-    return mix((<uint64_t>left << 32 | right) ^ <uint64_t>0xE7037ED1A0B428DB, <uint64_t>0x9E3779B97F4A7C15)
+    return hash_two(left, right)
 
 
 cdef inline void prefetch_pair(const TrackedPairs* pairs, uint64_t hashed) noexcept nogil:

@@ -266,10 +266,10 @@ def check_word_merges(spec: TokenizerSpec) -> None:
         raise ValueError(
             f"word_merges is {shown(n)}; it must be from 0 to the number of merges, {len(spec.merges)}, or None"
         )
-    if spec.model != "byte" or spec.end_of_word is not None or spec.ignore_merges or spec.dropout:
+    if spec.model != "byte" or spec.end_of_word is not None or spec.ignore_merges or spec.dropout or spec.drop_unknown:
         raise ValueError(
-            "merges across words need a byte model without end_of_word, ignore_merges and dropout; set word_merges to "
-            "None, or leave these out"
+            "merges across words need a byte model without end_of_word, ignore_merges, dropout and drop_unknown; set "
+            "word_merges to None, or leave these out"
         )
     if spec.merge_ranks is not None or spec.unk_token is not None:
         raise ValueError("merges across words need merges of different ranks and no unk_token; leave these out")
@@ -299,8 +299,8 @@ def check_events(spec: TokenizerSpec) -> None:
         return
     if not isinstance(spec.events, Events):
         raise TypeError(f"events is {typed(spec.events)}; it must be a bpe.vocab.events.Events or None")
-    if spec.model != "byte" or spec.end_of_word is not None or spec.unk_token is not None:
-        raise ValueError("PickyBPE needs a byte model without end_of_word and unk_token; leave these out")
+    if spec.model != "byte" or spec.end_of_word is not None or spec.unk_token is not None or spec.drop_unknown:
+        raise ValueError("PickyBPE needs a byte model without end_of_word, unk_token and drop_unknown; leave these out")
     if spec.ignore_merges or spec.dropout or spec.merge_ranks is not None or spec.word_merges is not None:
         raise ValueError("PickyBPE has no ignore_merges, dropout, merge_ranks and word_merges; leave these out")
     if len(spec.merges) or spec.clip is not None:
@@ -324,10 +324,9 @@ def _check_symbol_options(spec: TokenizerSpec) -> None:
             raise TypeError(f"{name} is {typed(value)}; it must be a bool")
     if spec.subword_prefix is not None and (not isinstance(spec.subword_prefix, str) or not spec.subword_prefix):
         raise TypeError(f"subword_prefix is {typed(spec.subword_prefix)}; it must be a str of at least one character")
-    if (spec.byte_fallback or spec.subword_prefix or spec.drop_unknown) and spec.model != "char":
+    if (spec.byte_fallback or spec.subword_prefix) and spec.model != "char":
         raise ValueError(
-            f"model is {spec.model!r}; byte_fallback, subword_prefix and drop_unknown need a model of characters: "
-            "pass 'char'"
+            f"model is {spec.model!r}; byte_fallback and subword_prefix need a model of characters: pass 'char'"
         )
     if isinstance(spec.dropout, bool) or not isinstance(spec.dropout, (int, float)) or not 0 <= spec.dropout <= 1:
         raise ValueError(f"dropout is {shown(spec.dropout)}; it must be a number from 0 to 1")

@@ -553,6 +553,18 @@ def test_words_that_are_evicted_and_inserted_again(level: str) -> None:
     assert found.tolist() == naive(spec, text)
 
 
+@pytest.mark.parametrize("level", sorted(LEVELS))
+def test_pieces_of_any_size_below_4_gib_are_no_short_words(level: str, hooks: Any) -> None:
+    """A signed comparison would take a piece of 2 GiB for a word, and give it the ids of its first eight bytes."""
+    sizes = [2**k + d for k in (3, 8, 15, 16, 28, 29, 31) for d in range(-2, 3)] + [2**32 - 2, 2**32 - 1]
+    try:
+        set_vector_level(LEVELS[level])
+        found = [hooks.pieces_without_key(b"abcdefgh", sizes[:n]) for n in (1, 7, 8, 9, len(sizes))]
+    finally:
+        set_vector_level(VECTORS)
+    assert found == [[i for i, size in enumerate(sizes[:n]) if size > 8] for n in (1, 7, 8, 9, len(sizes))]
+
+
 def wide_text(seed: int, characters: int, size: int) -> bytes:
     """Words of many different three-byte characters, with some repeated pairs and other characters between them."""
     random_ = random.Random(seed)

@@ -85,7 +85,7 @@ static uint64_t find(const bpe_words *words, size_t word) {
     uint8_t bytes[64];
     if (word % 5 == 0) return bpe_find_long(words, bytes, bytes_of(word, bytes), hash_of(word));
     keys_of(word, &lo, &hi);
-    return bpe_find_word(words, lo, hi, bpe_hash_word(lo, hi));
+    return bpe_find_word(words, lo, hi, bpe_hash_two(lo, hi));
 }
 
 static void enter(bpe_words *words, size_t word) {
@@ -99,7 +99,7 @@ static void enter(bpe_words *words, size_t word) {
         return;
     }
     keys_of(word, &lo, &hi);
-    bpe_enter_word(words, lo, hi, bpe_hash_word(lo, hi), value, 0);
+    bpe_enter_word(words, lo, hi, bpe_hash_two(lo, hi), value, 0);
 }
 
 static void *work(void *number) {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from strategies import examples
 from written import rank_file
 
 import bpe
+from bpe.errors import FormatError
 from bpe.formats import _ranks as core
 from bpe.formats import tiktoken
 from bpe.vocab.vocabulary import Vocabulary
@@ -282,3 +285,13 @@ def test_a_token_without_bytes_is_left_out(tmp_path):
     tok = bpe.Tokenizer.from_tiktoken(path, "gpt2", {"<s>": 4})
     assert tok.encode("ab<s>", allowed_special="all").tolist() == [2, 4]
     assert tok.vocab() == {b"a": 0, b"b": 1, b"ab": 2, b"<s>": 4}
+
+
+def test_many_tokens_of_one_hash_are_refused() -> None:
+    """Sequences of Thue and Morse and their complements have one polynomial hash whatever its base is."""
+    signs = [number.bit_count() % 2 for number in range(1024)]
+    blocks = bytes(b"ab"[sign] for sign in signs), bytes(b"ba"[sign] for sign in signs)
+    tokens = [b"".join(parts) for parts in product(blocks, repeat=5)]
+    for n, refused in ((17, False), (18, True)):
+        with pytest.raises(FormatError, match="have one hash") if refused else nullcontext():
+            assert core.RankTable(*flat(tokens[:n])).distinct

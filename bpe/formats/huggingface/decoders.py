@@ -11,7 +11,10 @@ from bpe.formats.huggingface.spelling import mark_text, odd_ends
 from bpe.formats.json_fields import LATER, as_object, get, make_at, refuse, type_of
 from bpe.text.matching import compiled
 from bpe.vocab import decoding as d
+from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.special_names import decoded_names
+from bpe.vocab.vocabulary import SPECIAL
 
 #: The ByteLevel that `tokenizers` writes as a decoder; its fields have no effect there.
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
@@ -27,8 +30,14 @@ def read_decoder(value: object, spec: TokenizerSpec) -> tuple[d.DecoderStep, ...
         if get(value, "decoder", "at_end_only", bool) and value.get("suffix") == spec.end_of_word:
             return None  # this package's own files: a mark elsewhere in a token is text
         del value["at_end_only"]
+    if type_of(value, "decoder") == "ByteLevel" and isinstance(value, dict) and "names_are_text" in value:
+        value = dict(value)
+        if get(value, "decoder", "names_are_text", bool) and spec.model == "byte":
+            return None  # this package's own files: a special token is decoded as its name
+        del value["names_are_text"]
     steps = tuple(_steps(value, "decoder", 0))
-    return None if steps == own_steps(spec) and not _has_inner_marks(spec) else steps
+    differs = _has_inner_marks(spec) or _has_names_in_letters(spec)
+    return None if steps == own_steps(spec) and not differs else steps
 
 
 def own_steps(spec: TokenizerSpec) -> tuple[d.DecoderStep, ...]:
@@ -46,6 +55,14 @@ def _has_inner_marks(spec: TokenizerSpec) -> bool:
     if mark.find(mark[:1], 1) < 0 and blob.count(mark) == n_ends and odd_ends(spec) is None:
         return False  # each is at the end of a token; the mark does not overlap itself, so that all of them are counted
     return any(token.count(mark) != spec.ends_word[number] for number, token in spec.vocabulary.items())
+
+
+def _has_names_in_letters(spec: TokenizerSpec) -> bool:
+    """Whether ByteLevel decodes a special token as other bytes than its name: one of letters, such as `À` for 0xC0."""
+    if spec.model != "byte":
+        return False
+    names = {number: name.decode() for number, name in spec.vocabulary.items(SPECIAL)} | decoded_names(spec)
+    return any(bytes_or_utf8(name) != name.encode() for name in names.values() if not name.isascii())
 
 
 def _steps(value: object, where: str, depth: int) -> list[d.DecoderStep]:
@@ -129,6 +146,8 @@ def write_decoder(spec: TokenizerSpec) -> dict[str, Any]:
     """The decoder of a tokenizer as a JSON object."""
     if spec.decoder is None and _has_inner_marks(spec):
         return {"type": "BPEDecoder", "suffix": mark_text(spec), "at_end_only": True}  # `tokenizers` ignores the field
+    if spec.decoder is None and _has_names_in_letters(spec):
+        return {**_BYTE_LEVEL, "names_are_text": True}  # the same
     steps = [_written(step) for step in (own_steps(spec) if spec.decoder is None else spec.decoder)]
     return steps[0] if len(steps) == 1 else {"type": "Sequence", "decoders": steps}
 

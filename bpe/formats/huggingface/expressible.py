@@ -68,9 +68,10 @@ def differs(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
 
 
 def has_all_bytes(spec: TokenizerSpec) -> bool:
-    """Whether every symbol outside the alphabet becomes byte tokens, so that none is unknown."""
-    of_bytes = word_symbols(spec).of_bytes
-    return of_bytes is not None and NO_TOKEN not in of_bytes
+    """Whether all bytes have tokens, which a symbol outside a character model's alphabet becomes: none is unknown."""
+    symbols = word_symbols(spec)
+    tables = (symbols.inner, symbols.last) if spec.model == "byte" else (symbols.of_bytes,)
+    return not any(table is None or NO_TOKEN in table for table in tables)
 
 
 def spelled_specials(spec: TokenizerSpec, names: Iterable[tuple[str, int]]) -> tuple[int, ...]:
@@ -120,8 +121,8 @@ def unreadable(spec: TokenizerSpec) -> str | None:
 
 def _may_occur(spec: TokenizerSpec, name: str) -> bool:
     """Whether the model may see the spelling of a special token, although special tokens are split off first."""
-    if spec.model == "byte" and not letter_bytes().keys() >= set(name):
-        return False  # the model sees only GPT-2's letters
+    if spec.model == "byte" and not _text_letters() >= set(name):
+        return False  # the model sees only GPT-2's letters of the bytes that text has
     if name not in spec.special_tokens or not isinstance(spec.normalizer, _COMPOSING):
         return True
     if spec.normalizer is not None and len(name) == 1 and name in _composed(type(spec.normalizer).__name__):
@@ -129,6 +130,12 @@ def _may_occur(spec: TokenizerSpec, name: str) -> bool:
     if spec.end_of_word is not None and name.endswith(mark_text(spec)):
         return True
     return spec.model == "byte" and not name.isascii()
+
+
+@cache
+def _text_letters() -> frozenset[str]:
+    """GPT-2's letters of the bytes that UTF-8 has."""
+    return frozenset(letter for letter, byte in letter_bytes().items() if byte not in (0xC0, 0xC1) and byte < 0xF5)
 
 
 @cache

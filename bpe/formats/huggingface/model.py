@@ -103,7 +103,7 @@ def read_model(
         make_at("model", lambda: check_word_merges(spec))
     if picky:
         make_at("model", lambda: check_events(spec))
-    drops = not byte and unk is None and _drops_unknown(item, own)
+    drops = unk is None and _drops_unknown(item, own)
     spec = replace(spec, drop_unknown=drops and not has_all_bytes(spec))
     return spec if own or byte else replace(spec, text_specials=spelled_specials(spec, names.items()))
 

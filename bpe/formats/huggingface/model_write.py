@@ -28,7 +28,7 @@ def write_model(spec: TokenizerSpec, mark: str | None) -> dict[str, Any]:
 
 def raises_unknown(spec: TokenizerSpec) -> bool:
     """Whether a symbol without a token raises an error, where `tokenizers` leaves it out and ignores this field."""
-    return spec.model == "char" and spec.unk_token is None and not spec.drop_unknown and not has_all_bytes(spec)
+    return spec.unk_token is None and not spec.drop_unknown and not has_all_bytes(spec)
 
 
 def write_own_model(spec: TokenizerSpec, special: dict[int, str]) -> dict[str, Any]:
