@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import subprocess
 import sys
 from typing import Any
@@ -18,7 +19,7 @@ _MOST = 1 << 16
 
 
 class _Params(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_ubyte * _PARAMS_SIZE)]  # noqa: RUF012
+    _fields_ = [("data", ctypes.c_ubyte * _PARAMS_SIZE)]
 
 
 class Crashed(Exception):
@@ -29,7 +30,7 @@ class LlamaCpp:
     """llama.cpp in a process of its own.
 
     >>> LlamaCpp().ask("model.gguf", ["a text"])  # doctest: +SKIP
-    {'plain': [[64, 220]], 'special': [[64, 220]], 'text': ['a text']}
+    {'plain': [[64, 2420]], 'special': [[64, 2420]], 'pieces': ['!', …]}
     """
 
     def __init__(self) -> None:
@@ -44,7 +45,9 @@ class LlamaCpp:
         """
         if self._process is None:
             command = [sys.executable, __file__]
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            environment = {**os.environ, "GGML_NO_BACKTRACE": "1"}
+            quiet, pipe = subprocess.DEVNULL, subprocess.PIPE
+            self._process = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=quiet)
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
             self._process.stdin.write(json.dumps([path, texts]).encode() + b"\n")
@@ -52,7 +55,7 @@ class LlamaCpp:
             line = self._process.stdout.readline()
         except OSError:
             line = b""
-        if not line:
+        if not line.startswith(b"{"):
             self.close()
             raise Crashed
         found: dict[str, Any] = json.loads(line)

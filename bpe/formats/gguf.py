@@ -24,10 +24,14 @@ import numpy as np
 
 from bpe.errors import FormatError, counted, shown
 from bpe.formats import huggingface
-from bpe.formats.gguf_patterns import LINE_VALUES, LINES, PRETOKENIZERS, Pre
+from bpe.formats.gguf_patterns import LINE_VALUES, PRETOKENIZERS, Pre
 from bpe.formats.gguf_specials import added_tokens, effective_types
-from bpe.formats.sentencepiece import BYTE, MOST_CHARS, NORMAL, SPACE, recovered, with_all_splits
+from bpe.formats.sentencepiece import BYTE, MOST_CHARS, NORMAL, SPACE, USER_DEFINED, recovered, with_all_splits
+from bpe.formats.tiktoken import pattern_of
+from bpe.formats.tiktoken_folder import KIMI
 from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
+from bpe.text import normalizers as n
+from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import TokenizerSpec
 
 MAGIC = b"GGUF"
@@ -39,6 +43,9 @@ _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: 
 _STRING, _ARRAY = 8, 9
 #: The most keys, and the most items of an array that is read.
 _MOST_KEYS, _MOST_ITEMS = 1 << 20, 1 << 24
+
+#: Where mmBERT puts a space: before a line that does not begin with one.
+_LINE_START = rf"(?<![^\n])(?=[^\n{SPACE}])"
 
 #: The key with the id of a role, as ggml spells it → the role.
 ROLE_KEYS: Mapping[str, str] = {
@@ -184,6 +191,8 @@ def _list(values: dict[str, Any], name: str, kind: type, count: int | None = Non
     found = values.get(name)
     if not isinstance(found, list) or not set(map(type, found)) <= {kind}:
         raise FormatError(f"it is not an array of {kind.__name__}; it must be one", where=PREFIX + name)
+    if kind is str and any("\0" in text for text in found):
+        found = [text.partition("\0")[0] for text in found]  # a string ends there in llama.cpp
     if count is not None and len(found) < count:
         raise FormatError(f"it has {len(found)} items for {count} tokens", where=PREFIX + name)
     return found[:count]
@@ -220,10 +229,23 @@ def _byte_level(values: dict[str, Any], tokens: dict[str, int], types: list[int]
         }
     )
     if isinstance(pre.patterns, str):
-        named = pre.patterns in NAMES
-        own = Pretokenizer(pre.patterns) if named else Pretokenizer.from_regex(pre.patterns, gaps="keep")
-        spec = replace(spec, pretokenizer=own)
+        spec = replace(spec, pretokenizer=Pretokenizer(pre.patterns) if pre.patterns in NAMES else pattern_of(KIMI))
+    if pre.whole:
+        _check_words(spec)
     return spec
+
+
+def _check_words(spec: TokenizerSpec) -> None:
+    """Raise FormatError for a special token that can be a pretoken of ordinary text, which llama.cpp looks up."""
+    assert spec.pretokenizer is not None
+    letters = letter_bytes()
+    for name in spec.special_tokens:
+        found = "ordinary" in spec.token_flags.get(name, ()) or not letters.keys() >= set(name)
+        if not found and len(spec.pretokenizer.split_bytes(bytes(map(letters.__getitem__, name)))) == 1:
+            raise FormatError(
+                f"special token {shown(name)} is a whole pretoken, which llama.cpp makes that token, allowed or not; "
+                "this is not supported: make it of type normal"
+            )
 
 
 def _split(pattern: str) -> dict[str, Any]:
@@ -241,8 +263,7 @@ def _of_characters(
     typed = {token for token, number in tokens.items() if types[number] == BYTE}
     if typed and typed != tokens.keys() & set(listed):
         raise FormatError(
-            f"{counted(len(typed), 'token is', 'tokens are')} of type byte, which are not those of the names <0x00> to "
-            "<0xFF>; they must be"
+            f"it has {counted(len(typed), 'token')} of type byte, which are not those from <0x00> to <0xFF>; make it so"
         )
     space = {"pattern": {"String": " "}, "content": SPACE}
     normalizers: list[dict[str, Any]] = [{"type": "Replace", **space}]
@@ -256,21 +277,29 @@ def _of_characters(
         "added_tokens": added,
         "normalizer": {"type": "Sequence", "normalizers": normalizers},
         "decoder": {"type": "Sequence", "decoders": steps},
-        "model": {"type": "BPE", "byte_fallback": True, "vocab": tokens, "merges": merges},
+        "model": {
+            "type": "BPE",
+            "byte_fallback": True,
+            "unknown_symbols": "error",  # llama.cpp ends its process, or leaves them out after merging
+            "vocab": tokens,
+            "merges": merges,
+        },
     }
 
 
 def _of_lines(values: dict[str, Any], tokens: dict[str, int], types: list[int], pre: str) -> TokenizerSpec:
-    """The spec of a model of characters with listed merges, such as Gemma 4's. A character without a token is lost."""
+    """The spec of a model of characters with listed merges, such as Gemma 4's."""
     merges = _merges(values)
-    n_bytes = sum(f"<0x{byte:02X}>" in tokens for byte in range(256))
-    if n_bytes not in (0, 256):
-        raise FormatError(f"it has {counted(n_bytes, 'byte token')}; it must have those of all 256 bytes, or none")
     if pre != "sarvam-moe":
         _check_runs(tokens, merges)
-    value = _of_characters(tokens, types, added_tokens(tokens, types, values, " " + SPACE), merges, prefix=False)
-    (pattern,) = LINES.patterns
-    return _read_json({**value, "pre_tokenizer": _split(pattern)})
+    prefix = pre == "mmbert"
+    added = added_tokens(tokens, types, values, None if prefix else " " + SPACE)
+    (pattern,) = PRETOKENIZERS[pre].patterns
+    value = _of_characters(tokens, types, added, merges, prefix=False)
+    spec = _read_json({**value, "pre_tokenizer": _split(pattern)})
+    if prefix:
+        spec = replace(spec, normalizer=n.Sequence(n.Replace(" ", SPACE), n.Replace(_LINE_START, SPACE)))
+    return spec
 
 
 def _check_runs(tokens: dict[str, int], merges: list[list[str]]) -> None:
@@ -303,14 +332,13 @@ def _scored(values: dict[str, Any], tokens: dict[str, int], types: list[int]) ->
     if any(score != score for score in scores):
         raise FormatError("a score is not a number; all must be", where=f"{PREFIX}scores")
     prefix = bool(values.get("add_space_prefix", True))
-    made = _made_by_merging(tokens)
+    found_before = {token for token, number in tokens.items() if types[number] == USER_DEFINED and SPACE not in token}
+    made = _made_by_merging({token: number for token, number in tokens.items() if token not in found_before})
     order = sorted((tokens[token] for token in made), key=lambda number: -scores[number])
     names = list(tokens)
     merges = recovered({names[number]: rank for rank, number in enumerate(order)}, [scores[number] for number in order])
     added = added_tokens(tokens, types, values, None if prefix else " " + SPACE)
-    value = _of_characters(tokens, types, added, merges or [], prefix)
-    value["model"]["unknown_symbols"] = "error"  # llama.cpp ends its process
-    spec = _read_json(value)
+    spec = _read_json(_of_characters(tokens, types, added, merges or [], prefix))
     return spec if merges is not None else with_all_splits(spec, names, scores, order)
 
 

@@ -20,7 +20,7 @@ class Pre(NamedTuple):
     """What a value of `pre` means.
 
     Attributes:
-        patterns: a name of a pretokenizer, a pattern for `Pretokenizer.from_regex`, or patterns of Oniguruma.
+        patterns: the name of a pretokenizer, Kimi's pattern, or patterns of Oniguruma.
         whole: whether a pretoken that is a token is not merged.
 
     """
@@ -72,10 +72,11 @@ PRETOKENIZERS: Mapping[str, Pre] = {
     **dict.fromkeys(
         (
             "llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano",
+            "glm4", "glm5",
         ),
         Pre("llama3", whole=True),
     ),
-    **dict.fromkeys(("dbrx", "smaug-bpe", "chatglm-bpe", "glm4", "glm5"), Pre("llama3")),
+    **dict.fromkeys(("dbrx", "smaug-bpe", "chatglm-bpe"), Pre("llama3")),
     **dict.fromkeys(
         (
             "qwen2", "stablelm2", "deepseek-r1-qwen", "hunyuan", "solar-open", "kormo", "f2llmv2", "megrez", "grok-2",
@@ -146,4 +147,5 @@ PRETOKENIZERS: Mapping[str, Pre] = {
         )
     ),
     **dict.fromkeys(LINE_VALUES, LINES),
+    "mmbert": Pre((r"[\n]+|▁[^\n▁]*|[^\n▁]+",)),
 }  # fmt: skip
