@@ -271,14 +271,16 @@ def _loses_spaces(piece: str, model: Model) -> bool:
 
 def _decoders(model: Model, unk: str) -> list[dict[str, Any]]:
     """The steps from pieces to text; the unknown piece becomes its surface, as sentencepiece decodes it."""
-    steps: list[dict[str, Any]] = [{"type": "Replace", "pattern": {"String": unk}, "content": model.unk_surface}]
-    if model.escape_spaces:
-        steps.append({"type": "Replace", "pattern": {"String": SPACE}, "content": " "})
+    steps: list[dict[str, Any]] = [
+        {"type": "Replace", "pattern": {"String": unk}, "content": model.unk_surface},
+        {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
+    ]
     if model.byte_fallback:
-        steps.append({"type": "ByteFallback"})
+        steps.append({"type": "ByteFallback", "by_character": True})
     steps.append({"type": "Fuse"})
-    if model.escape_spaces and (model.dummy_prefix or model.remove_spaces):
-        steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
+    if model.dummy_prefix or model.remove_spaces:
+        which = "each" if model.remove_spaces else "first"
+        steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0, "of_tokens": which})
     return steps
 
 
