@@ -1,6 +1,6 @@
 """Generated GGUF files beside llama.cpp: the same ids and the same text, or a refusal that names the reason.
 
-    python benchmarks/checks/check_gguf.py [--files N] [--seed S] [--model NAME]
+    python benchmarks/checks/check_gguf.py [--files N] [--seed S] [--first I] [--model NAME]
 
 Writes `--files` files (default 10,000) with random vocabularies, types of tokens, scores, flags and values of `pre`,
 and encodes random texts with and without special tokens, and decodes random ids. Needs the package `xllamacpp`, whose
@@ -39,7 +39,7 @@ from generated import (
     random_text,
     random_texts,
 )
-from llama_cpp import Crashed, LlamaCpp
+from llama_cpp import CrashedError, LlamaCpp
 
 import bpe
 from bpe.formats.gguf_patterns import LINE_VALUES, PRETOKENIZERS
@@ -203,7 +203,7 @@ def given_pieces(values: Values, pieces: list[bytes]) -> list[bytes]:
 
 def reason_of(error: Exception) -> str:
     """The message of a refusal, without what differs from file to file."""
-    text = re.sub(r"^\S+\.gguf,? ?", "", str(error))
+    text = re.sub(r"^\S+\.gguf[,:]? ?", "", str(error)).partition(" of the text")[0]
     return re.sub(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\[.*?\]|\d+", "…", text)[:150]
 
 
@@ -241,7 +241,7 @@ class Check:
         texts = random_texts(rng, TEXTS, [*values["tokenizer.ggml.tokens"], random_text(rng)])
         try:
             theirs = self.llama.ask(str(self.path), texts)
-        except Crashed:
+        except CrashedError:
             theirs = None
         try:
             tok = bpe.Tokenizer.load(self.path)
@@ -254,9 +254,10 @@ class Check:
             return self.count("refused by llama.cpp only")
         return self.compare(tok, values, texts, theirs, rng)
 
-    def count(self, kind: str) -> None:
-        """Count a result."""
+    def count(self, kind: str) -> str | None:
+        """Count a result that is no difference."""
         self.counts[kind] += 1
+        return None
 
     def compare(
         self, tok: bpe.Tokenizer, values: Values, texts: list[str], theirs: dict[str, Any], rng: random.Random
@@ -266,7 +267,7 @@ class Check:
         for text, plain, special in zip(texts, theirs["plain"], theirs["special"], strict=True):
             for expected, allowed in ((plain, ()), (special, "all")):
                 try:
-                    ids = tok.encode(text, allowed_special=allowed).tolist()  # type: ignore[arg-type]
+                    ids = tok.encode(text, allowed_special=allowed).tolist()
                 except ValueError as error:
                     self.refused[reason_of(error)] += 1
                     return self.count("refused")
@@ -294,6 +295,24 @@ class Check:
         return self.count(known)
 
 
+def check(files: int, seed: int, model: str | None = None, first: int = 0) -> Check:
+    """Compare generated files, and print each difference."""
+    makers = dict(zip(MODELS, (byte_level_file, scored_file, lines_file), strict=True))
+    with TemporaryDirectory() as name:
+        found = Check(Path(name))
+        for number in range(first, first + files):
+            rng = random.Random(f"{seed} {number}")
+            kind = model or rng.choices(MODELS, (6, 3, 1))[0]
+            values = makers[kind](rng)
+            problem = found.file(values, rng)
+            if problem is not None:
+                found.count("different")
+                pre = values.get("tokenizer.ggml.pre")
+                print(f"DIFFERENT: file {number}, {kind}, pre={pre!r}: {problem}", flush=True)
+        found.llama.close()
+    return found
+
+
 def main() -> int:
     """Check all files; the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -302,25 +321,14 @@ def main() -> int:
     parser.add_argument("--first", metavar="I", type=int, default=0, help="number of the first file (default 0)")
     parser.add_argument("--model", choices=MODELS)
     options = parser.parse_args()
-    makers = dict(zip(MODELS, (byte_level_file, scored_file, lines_file), strict=True))
-    different, began = 0, time.monotonic()
-    with TemporaryDirectory() as name:
-        check = Check(Path(name))
-        for number in range(options.first, options.first + options.files):
-            rng = random.Random(f"{options.seed} {number}")
-            model = options.model or rng.choices(MODELS, (6, 3, 1))[0]
-            values = makers[model](rng)
-            problem = check.file(values, rng)
-            if problem is not None:
-                different += 1
-                print(f"DIFFERENT: file {number}, {model}, pre={values.get('tokenizer.ggml.pre')!r}: {problem}")
-        check.llama.close()
-    print(f"{options.files} files in {time.monotonic() - began:.0f} s: {different} different")
-    for kind, count in check.counts.most_common():
+    began = time.monotonic()
+    found = check(options.files, options.seed, options.model, options.first)
+    print(f"{options.files} files in {time.monotonic() - began:.0f} s: {found.counts['different']} different")
+    for kind, count in found.counts.most_common():
         print(f"{count:>7} {kind}")
-    for reason, count in check.refused.most_common():
+    for reason, count in found.refused.most_common():
         print(f"{count:>7} refused: {reason}")
-    return int(different > 0)
+    return int(found.counts["different"] > 0)
 
 
 if __name__ == "__main__":

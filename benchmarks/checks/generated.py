@@ -5,32 +5,29 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "formats"))
 
-from sentencepiece_files import (
-    BYTE,
-    CONTROL,
-    NORMAL,
-    SPACE,
-    UNKNOWN,
-    UNUSED,
-    USER_DEFINED,
-    gguf_file,
-    model_proto,
-)
+files = import_module("sentencepiece_files")
+SPACE: str = files.SPACE
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
+gguf_file, model_proto = files.gguf_file, files.model_proto
 
 #: Parts of texts: words of several scripts and cases, numbers, signs, spaces, marks, characters that are not assigned.
 PARTS = (
     "a", "b", "ab", "the", "The", "THE", "CamelCase", "HTMLParser", "don't", "I'LL", "we're", "'s", "'", "É", "É\nA",
     "é", "e\u0301", "naïve", "Ünï", "ﬁ", "ß", "ǅ", "ʰ", "ª", "слово", "СловоДва", "ПРИВЕТ", "λόγος", "ΣΊΣΥΦΟΣ",
-    "हिन्दी", "नमस्ते दुनिया", "বাংলা", "தமிழ்", "ไทย", "ខ្មែរ", "עברית", "שָׁלוֹם", "العربية", "مُحَمَّد", "۱۲۳", "٣", "१२३४",
-    "漢字", "中文", "日本語の", "ひらがな", "カタカナ", "ｱｲｳ", "한국어", "가", "ㄱ", "，", "。", "、", "「", "…", "“", "—",
+    "हिन्दी", "नमस्ते दुनिया", "বাংলা", "தமிழ்", "ไทย", "ខ្មែរ", "עברית", "שָׁלוֹם", "العربية", "مُحَمَّد", "۱۲۳", "٣",
+    "१२३४",
+    "漢字", "中文", "日本語の", "ひらがな", "カタカナ", "ｱｲｳ", "한국어", "가", "ㄱ", "，", "。", "、", "「",
+    "…", "“", "—",
     "0", "1", "12", "123", "1234", "1234567", "3.14", "½", "²", "Ⅷ", "x2", "2x", "_", "__a__", "#", "//", "/*", "==",
     "!=", "(", ")", "[", "]", "{}", "<", ">", "<|", "|>", "$", "+", "~", "^", "|", "`", "@", "&&", "%", "\\", '"',
-    ".", ",", "!", "?", ";", ":", "-", " ", " ", " ", "  ", "   ", "     ", "\t", "\n", "\n", "\n\n", "\n\n\n", "\r\n",
-    "\r", " \n", "\n ", "\u00a0", "\u2003", "\u3000", "\x85", "\u2028", "\u200b", "\u200c", "\u200d", "\ufeff", "▁", "▁▁",
+    ".", ",", "!", "?", ";", ":", "-", " ", " ", " ", "  ", "   ", "     ", "\t", "\n", "\n", "\n\n", "\n\n\n",
+    "\r\n", "\r", " \n", "\n ", "\u00a0", "\u2003", "\u3000", "\x85", "\u2028", "\u200b", "\u200c", "\u200d", "\ufeff",
+    "▁", "▁▁",
     "😊", "👍🏽", "👩\u200d👩", "🇩🇪", "\x00", "\x01", "\x7f", "\u0378", "\ue000", "\ufffd", "\U0001d7d9", "\U00010400",
     "<s>", "</s>", "<unk>", "<0x41>", "<sentinel:12>", "IMGIMGABZ", "�",
 )  # fmt: skip

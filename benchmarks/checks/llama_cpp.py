@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 from typing import Any
 
 #: The size of `llama_model_params`, with room to spare, and the offset of its field `vocab_only`.
@@ -22,7 +23,7 @@ class _Params(ctypes.Structure):
     _fields_ = [("data", ctypes.c_ubyte * _PARAMS_SIZE)]
 
 
-class Crashed(Exception):
+class CrashedError(Exception):
     """llama.cpp ended its process."""
 
 
@@ -40,7 +41,7 @@ class LlamaCpp:
         """The ids of each text without and with special tokens, and the text of each token; {"error": …} if refused.
 
         Raises:
-            Crashed: if llama.cpp aborts.
+            CrashedError: if llama.cpp aborts.
 
         """
         if self._process is None:
@@ -48,7 +49,8 @@ class LlamaCpp:
             environment = {**os.environ, "GGML_NO_BACKTRACE": "1"}
             quiet, pipe = subprocess.DEVNULL, subprocess.PIPE
             self._process = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=quiet)
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         try:
             self._process.stdin.write(json.dumps([path, texts]).encode() + b"\n")
             self._process.stdin.flush()
@@ -57,7 +59,7 @@ class LlamaCpp:
             line = b""
         if not line.startswith(b"{"):
             self.close()
-            raise Crashed
+            raise CrashedError
         found: dict[str, Any] = json.loads(line)
         return found
 
@@ -71,9 +73,7 @@ class LlamaCpp:
 
 def _library() -> Any:
     """The extension module as a library of C functions, with their types."""
-    import xllamacpp.xllamacpp as module
-
-    library = ctypes.CDLL(module.__file__)
+    library: Any = ctypes.CDLL(import_module("xllamacpp.xllamacpp").__file__)
     library.llama_model_default_params.restype = _Params
     library.llama_model_load_from_file.argtypes = [ctypes.c_char_p, _Params]
     for name in ("llama_model_load_from_file", "llama_model_get_vocab"):
@@ -123,7 +123,8 @@ def main() -> None:
     keep = form(lambda _level, text, _data: log.append(text.decode("utf-8", "replace")))
     library.llama_log_set(keep, None)
     for line in sys.stdin:
-        print(json.dumps(_answer(library, *json.loads(line), log)), flush=True)
+        path, texts = json.loads(line)
+        print(json.dumps(_answer(library, path, texts, log)), flush=True)
 
 
 if __name__ == "__main__":

@@ -64,8 +64,8 @@ def decode_strings(steps: Sequence[DecoderStep], tokens: list[str]) -> str:
     >>> decode_strings(steps, ["\u2581a", "<0xC3>", "<0xA9>"])
     'aé'
     """
-    if steps and isinstance(steps[-1], DummySpace):
-        steps, tokens = steps[:-1], _without_space(steps[-1], tokens)
+    if steps and isinstance(last := steps[-1], DummySpace):
+        steps, tokens = steps[:-1], _without_space(last, tokens)
     for step in steps:
         if isinstance(step, Fuse):
             tokens = ["".join(tokens)]
@@ -74,8 +74,8 @@ def decode_strings(steps: Sequence[DecoderStep], tokens: list[str]) -> str:
         elif isinstance(step, ByteLevel):
             tokens = [b"".join(map(bytes_or_utf8, tokens)).decode("utf-8", "replace")]
         else:
-            change, last = _TOKEN_STEPS[type(step)](step), len(tokens) - 1
-            tokens = [change(token, i == 0, i == last) for i, token in enumerate(tokens)]
+            change, end = _TOKEN_STEPS[type(step)](step), len(tokens) - 1
+            tokens = [change(token, i == 0, i == end) for i, token in enumerate(tokens)]
     return "".join(tokens)
 
 
@@ -324,13 +324,12 @@ def _with_bytes(tokens: list[str], by_character: bool) -> list[str]:
 
 
 def _texts_of_run(run: bytearray, by_character: bool) -> list[str]:
-    """What a run of byte tokens becomes: its text, or one U+FFFD for each byte (that is no character's) if it has none."""
+    """What a run of byte tokens becomes: its text, with U+FFFD for each byte that is not UTF-8, or for all bytes."""
     try:
         return [run.decode()]
     except UnicodeDecodeError:
-        return (
-            list(_BAD.sub("\ufffd", run.decode("utf-8", "surrogateescape"))) if by_character else ["\ufffd"] * len(run)
-        )
+        text = run.decode("utf-8", "surrogateescape")
+        return [_BAD.sub("\ufffd", text)] if by_character else ["\ufffd"] * len(run)
 
 
 def _stripped(text: str, step: Strip) -> str:

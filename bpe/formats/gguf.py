@@ -294,7 +294,7 @@ def _of_lines(values: dict[str, Any], tokens: dict[str, int], types: list[int], 
         _check_runs(tokens, merges)
     prefix = pre == "mmbert"
     added = added_tokens(tokens, types, values, None if prefix else " " + SPACE)
-    (pattern,) = PRETOKENIZERS[pre].patterns
+    pattern = PRETOKENIZERS[pre].patterns[0]
     value = _of_characters(tokens, types, added, merges, prefix=False)
     spec = _read_json({**value, "pre_tokenizer": _split(pattern)})
     if prefix:

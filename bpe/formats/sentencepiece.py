@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import regex
 
 from bpe.errors import FormatError, counted, shown
 from bpe.formats import huggingface
@@ -218,7 +219,8 @@ def spec_of(model: Model) -> TokenizerSpec:
     normalizer = _normalizer(model)
     flags = {model.pieces[number]: ADDED for number, kind in special.items() if kind == USER_DEFINED}
     roles = {role: piece for role, piece in model.roles.items() if piece in spec.special_tokens}
-    spec = replace(spec, normalizer=normalizer, token_flags=effective_flags(flags, normalizer), roles=roles)
+    flags = effective_flags(flags, normalizer)
+    spec = replace(spec, normalizer=normalizer, token_flags=flags, roles=roles, text_specials=())  # no text is control
     return spec if merges is not None else with_all_splits(spec, model.pieces, model.scores, order)
 
 
@@ -271,8 +273,11 @@ def _loses_spaces(piece: str, model: Model) -> bool:
 
 def _decoders(model: Model, unk: str) -> list[dict[str, Any]]:
     """The steps from pieces to text; the unknown piece becomes its surface, as sentencepiece decodes it."""
+    whole = {"String": unk}
+    if any(unk in piece and piece != unk for piece in model.pieces):
+        whole = {"Regex": rf"(?<![\s\S]){regex.escape(unk)}(?![\s\S])"}
     steps: list[dict[str, Any]] = [
-        {"type": "Replace", "pattern": {"String": unk}, "content": model.unk_surface},
+        {"type": "Replace", "pattern": whole, "content": model.unk_surface},
         {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
     ]
     if model.byte_fallback:
