@@ -305,7 +305,8 @@ def _normalizer(model: Model) -> n.Normalizer | None:
         steps += [n.Replace(r"\A +", ""), n.Replace(" {2,}", " ")]
     space = SPACE if model.escape_spaces else " "
     if model.dummy_prefix:
-        steps.append(DummyPrefix(space) if own else Prepend(space))
+        deletes = model.charsmap and not model.remove_spaces  # a text of which nothing is left has a space, too
+        steps.append(DummyPrefix(space) if own or deletes else Prepend(space))
     if model.escape_spaces:
         steps.append(n.Replace(" ", SPACE))
     if model.remove_spaces:
