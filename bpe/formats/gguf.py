@@ -44,6 +44,8 @@ _STRING, _ARRAY = 8, 9
 #: The most keys, and the most items of an array that is read.
 _MOST_KEYS, _MOST_ITEMS = 1 << 20, 1 << 24
 
+#: The most line ends of a token that are merged to see whether they make it; published models have at most 31.
+_MOST_LINES = 256
 #: Where mmBERT puts a space: before a line that does not begin with one.
 _LINE_START = rf"(?<![^\n])(?=[^\n{SPACE}])"
 
@@ -331,7 +333,7 @@ def _check_runs(tokens: dict[str, int], merges: list[str] | list[list[str]]) -> 
     for token in tokens:
         if token.strip("\n"):
             continue
-        parts = list(token[:MOST_CHARS])
+        parts = list(token[:_MOST_LINES])
         while found := [(ranks[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in ranks]:
             at = min(found)[1]
             parts[at : at + 2] = [parts[at] + parts[at + 1]]
@@ -350,13 +352,15 @@ def _scored(values: dict[str, Any], tokens: dict[str, int], types: list[int]) ->
     """
     scores = [0.0] * len(tokens)
     if "scores" in values:
-        kind = int if set(map(type, values["scores"])) == {int} else float
+        given = values["scores"]
+        kind = int if isinstance(given, list) and given and type(given[0]) is int else float
         scores = np.array(_list(values, "scores", kind, len(tokens)), dtype=np.float32).tolist()
     if any(score != score for score in scores):
         raise FormatError("a score is not a number; all must be", where=f"{PREFIX}scores")
     prefix = bool(values.get("add_space_prefix", True))
-    found_before = {token for token, number in tokens.items() if types[number] == USER_DEFINED and SPACE not in token}
-    made = _made_by_merging({token: number for token, number in tokens.items() if token not in found_before})
+    made = _made_by_merging(
+        tokens, {token for token, number in tokens.items() if types[number] == USER_DEFINED and SPACE not in token}
+    )
     order = sorted((tokens[token] for token in made), key=lambda number: -scores[number])
     names = list(tokens)
     merges = recovered({names[number]: rank for rank, number in enumerate(order)}, [scores[number] for number in order])
@@ -365,24 +369,29 @@ def _scored(values: dict[str, Any], tokens: dict[str, int], types: list[int]) ->
     return spec if merges is not None else with_all_splits(spec, names, scores, order)
 
 
-def _made_by_merging(tokens: dict[str, int]) -> set[str]:
+def _made_by_merging(tokens: dict[str, int], absent: set[str]) -> set[str]:
     """The tokens that merging two adjacent symbols again and again can make, single characters included.
 
-    No token with a space is one, as a text has none when it is merged.
+    The texts that are merged have no spaces, and none of the strings in `absent`, which are found before.
     """
-    chars = {token for token in tokens if len(token) == 1 and token != " "}
-    made = set(chars)
-    for token in sorted((token for token in tokens if " " not in token), key=len):
+    chars = {token for token in tokens if len(token) == 1 and token != " " and token not in absent}
+    made, longest, never = set(chars), 1, {" ", *(text for text in absent if len(text) == 1)}
+    for token in sorted((token for token in tokens if token not in absent and never.isdisjoint(token)), key=len):
         last = len(token) - 1
-        for at in range(1, min(len(token), MOST_CHARS)):
+        if last >= 2 * longest:
+            continue  # one of the parts would be longer than any that is made
+        if len(token) > MOST_CHARS:
+            raise FormatError(f"token {shown(token)} has {len(token)} characters; a token has at most {MOST_CHARS}")
+        for at in range(1, len(token)):
             if (at == 1 or token[:at] in made) and (at == last or token[at:] in made):
                 break
         else:
             continue
         if not chars.issuperset(token):
-            absent = min(set(token) - chars)
+            char = min(set(token) - chars)
             raise FormatError(
-                f"token {shown(token)} has the character {shown(absent)}, which is not a token; it must be one"
+                f"token {shown(token)} has the character {shown(char)}, which is not a token; it must be one"
             )
         made.add(token)
+        longest = len(token)
     return made

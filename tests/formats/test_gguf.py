@@ -250,6 +250,18 @@ def test_two_unknown_tokens_and_other_scores_are_read():
     assert tokens(made({**values, "scores": [0] * last + [1, 1]}), "aba") == ["a", "ba"]
 
 
+def test_what_is_found_before_takes_no_part_in_merging():
+    own = [("\n", 0.0, USER_DEFINED), ("a\n", -1.0, NORMAL), ("xy", 0.0, USER_DEFINED), ("zzzz", 0.0, NORMAL)]
+    tok = scored(gemma(UNKNOWN) + own, add_space_prefix=False)
+    assert tokens(tok, "a\nxyzzzz") == ["a", "\n", "xy", *["<0x7A>"] * 4]
+    long = [("b" * 2**i, 0.0, NORMAL) for i in range(1, 12)]
+    with pytest.raises(bpe.FormatError, match="has 2048 characters; a token has at most 1024"):
+        scored(gemma(UNKNOWN) + long)
+    for scores in (3, ["a"]):
+        with pytest.raises(bpe.FormatError, match=r"tokenizer\.ggml\.scores: it is not an array of float"):
+            made({"model": "llama", "tokens": ["a"], "scores": scores})
+
+
 def test_characters_without_a_token_and_bytes_are_errors():
     tok = scored([("<unk>", 0.0, UNKNOWN), ("a", 0.0, NORMAL), (SPACE, 0.0, NORMAL)])
     assert tokens(tok, "a")[1:] == ["a"]
