@@ -9,6 +9,7 @@ Not here: the steps as data (`bpe/vocab/decoding.py`), tokenizers without such s
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Sequence
 from functools import reduce
@@ -25,6 +26,7 @@ from bpe.vocab.decoding import (
     ByteFallback,
     ByteLevel,
     DecoderStep,
+    DummySpace,
     Fuse,
     Metaspace,
     Replace,
@@ -36,8 +38,14 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_names import decoded_names
 from bpe.vocab.vocabulary import ORDINARY
 
+#: The character that stands for a space.
+SPACE = "\u2581"
+
 #: A token that `ByteFallback` reads as a byte: Rust's parser of numbers accepts a sign, too.
 _BYTE = re.compile(r"<0x(\+[0-9A-Fa-f]|[0-9A-Fa-f]{2})>")
+
+#: A byte that is part of no character, decoded with `surrogateescape`.
+_BAD = re.compile("[\udc80-\udcff]")
 
 #: What WordPiece's clean-up replaces, in this order.
 _CLEANUP = (
@@ -56,16 +64,18 @@ def decode_strings(steps: Sequence[DecoderStep], tokens: list[str]) -> str:
     >>> decode_strings(steps, ["\u2581a", "<0xC3>", "<0xA9>"])
     'aé'
     """
+    if steps and isinstance(last := steps[-1], DummySpace):
+        steps, tokens = steps[:-1], _without_space(last, tokens)
     for step in steps:
         if isinstance(step, Fuse):
             tokens = ["".join(tokens)]
         elif isinstance(step, ByteFallback):
-            tokens = _with_bytes(tokens)
+            tokens = _with_bytes(tokens, step.by_character)
         elif isinstance(step, ByteLevel):
             tokens = [b"".join(map(bytes_or_utf8, tokens)).decode("utf-8", "replace")]
         else:
-            change, last = _TOKEN_STEPS[type(step)](step), len(tokens) - 1
-            tokens = [change(token, i == 0, i == last) for i, token in enumerate(tokens)]
+            change, end = _TOKEN_STEPS[type(step)](step), len(tokens) - 1
+            tokens = [change(token, i == 0, i == end) for i, token in enumerate(tokens)]
     return "".join(tokens)
 
 
@@ -87,10 +97,15 @@ class ChainDecoder:
         self._spec = spec
         self.steps = spec.decoder
         self._strings = token_strings(spec)
-        plan = _plan(spec.decoder)
+        dummy = spec.decoder[-1] if spec.decoder else None
+        #: The step that takes the first token's space, or None.
+        self.dummy = dummy if isinstance(dummy, DummySpace) else None
+        plan = _plan(spec.decoder if self.dummy is None else spec.decoder[:-1])
         #: Whether the text of a token does not depend on other tokens, but for byte tokens and the first and last one.
         self.by_token = plan is not None
         self._changes, self._bytes, strips = plan or ([], False, [])
+        #: Whether a byte that is part of no character becomes U+FFFD by itself, rather than the whole run.
+        self.by_character = any(isinstance(step, ByteFallback) and step.by_character for step in spec.decoder)
         #: The steps that strip the whole text.
         self.strips: list[Strip] = strips
         self._table = self._token_table() if self.by_token else None
@@ -115,6 +130,8 @@ class ChainDecoder:
 
     def changed(self, token: str, first: bool, last: bool) -> str:
         """A token after the steps that change each token by itself."""
+        if first and self.dummy is not None:
+            token = token.removeprefix(SPACE)
         return reduce(lambda text, change: change(text, first, last), self._changes, token)
 
     def byte_within(self, token: str, first: bool, last: bool) -> int | None:
@@ -129,6 +146,9 @@ class ChainDecoder:
         """The bytes of all tokens, before the text is stripped; None if tokens must be decoded together."""
         if self._table is None:
             return None
+        if self.dummy is not None and self.dummy.each:
+            n_empty = next((i for i, number in enumerate(ids) if self.string_of(number) != SPACE), len(ids))
+            ids = ids[n_empty:]
         if not len(ids):
             return b""
         middle = self._table.bytes_of(ids[1:-1]) if len(ids) > 2 else b""
@@ -161,8 +181,9 @@ class ChainDecoder:
 class ChainStream:
     """Decodes ids that arrive one by one, and returns text as soon as no later id can change it.
 
-    Byte tokens are held back until another token follows; the last token if it differs at the end of a text; characters
-    that may be stripped from the end. Steps that depend on all tokens hold back the whole text.
+    The last token is held back if it differs at the end of a text, and so are characters that may be stripped from the
+    end. Steps that depend on all tokens hold back the whole text. Byte tokens are held back until they are a character.
+    If the run of these tokens is not UTF-8, its bytes become U+FFFD, but for characters that have been returned.
     """
 
     def __init__(self, chain: ChainDecoder) -> None:
@@ -174,7 +195,8 @@ class ChainStream:
         """Begin a new text."""
         self._held: list[str] = []  # tokens
         self._n_tokens = 0
-        self._run = bytearray()  # of byte tokens
+        self._run = b""  # byte tokens that are not yet a character
+        self._is_bad = False  # whether the run of byte tokens is not UTF-8
         self._ends = [_StripStream(step) for step in self._chain.strips]
 
     def push(self, tokens: Sequence[str]) -> str:
@@ -200,16 +222,38 @@ class ChainStream:
         return text
 
     def _token(self, token: str, last: bool) -> str:
-        first, self._n_tokens = self._n_tokens == 0, self._n_tokens + 1
+        first, dummy = self._n_tokens == 0, self._chain.dummy
+        if first and token == SPACE and dummy is not None and dummy.each:
+            return ""
+        self._n_tokens += 1
         byte = self._chain.byte_within(token, first, last)
         if byte is not None:
-            self._run.append(byte)
-            return ""
+            return self._byte(byte)
         return self._bytes() + self._chain.changed(token, first, last)
 
+    def _byte(self, byte: int) -> str:
+        """The text that a byte token completes."""
+        self._run += bytes([byte])
+        if self._is_bad:
+            return self._rest()
+        try:
+            text, used = codecs.utf_8_decode(self._run, "strict", False)
+        except UnicodeDecodeError:
+            if not self._chain.by_character:
+                self._is_bad = True
+                return self._rest()
+            text, used = codecs.utf_8_decode(self._run, "surrogateescape", False)
+        self._run = self._run[used:]
+        return _BAD.sub("\ufffd", text)
+
+    def _rest(self) -> str:
+        run, self._run = self._run, b""
+        return "\ufffd" * len(run)
+
     def _bytes(self) -> str:
-        run, self._run = self._run, bytearray()
-        return "".join(_texts_of_run(run))
+        """The rest of a run of byte tokens, which ends here."""
+        self._is_bad = False
+        return self._rest()
 
 
 class _StripStream:
@@ -263,7 +307,13 @@ def _plan(steps: Sequence[DecoderStep]) -> tuple[list[TokenStep], bool, list[Str
     return None if rest else (changes, with_bytes, [])
 
 
-def _with_bytes(tokens: list[str]) -> list[str]:
+def _without_space(step: DummySpace, tokens: list[str]) -> list[str]:
+    """The tokens without those that `DummySpace` makes empty, and the next one without its space."""
+    n_empty = next((i for i, token in enumerate(tokens) if token != SPACE), len(tokens)) if step.each else 0
+    return [token.removeprefix(SPACE) if i == 0 else token for i, token in enumerate(tokens[n_empty:])]
+
+
+def _with_bytes(tokens: list[str], by_character: bool) -> list[str]:
     """`ByteFallback`."""
     found: list[str] = []
     run = bytearray()
@@ -273,19 +323,20 @@ def _with_bytes(tokens: list[str]) -> list[str]:
             run.append(byte)
             continue
         if run:
-            found += _texts_of_run(run)
+            found += _texts_of_run(run, by_character)
             run = bytearray()
         if token is not None:
             found.append(token)
     return found
 
 
-def _texts_of_run(run: bytearray) -> list[str]:
-    """What a run of byte tokens becomes: its text, or one U+FFFD for each byte if it is not UTF-8."""
+def _texts_of_run(run: bytearray, by_character: bool) -> list[str]:
+    """What a run of byte tokens becomes: its text, with U+FFFD for each byte that is not UTF-8, or for all bytes."""
     try:
         return [run.decode()]
     except UnicodeDecodeError:
-        return ["\ufffd"] * len(run)
+        text = run.decode("utf-8", "surrogateescape")
+        return [_BAD.sub("\ufffd", text)] if by_character else ["\ufffd"] * len(run)
 
 
 def _stripped(text: str, step: Strip) -> str:

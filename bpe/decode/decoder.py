@@ -214,8 +214,9 @@ class IncrementalDecoder:
 
     Invalid bytes are replaced by U+FFFD, as in `bytes.decode(errors="replace")`; an incomplete character at the end is
     held back, not replaced. At most three bytes, and the space of one end-of-word mark, are held back; with decoder
-    steps, also what a later id may change, such as the byte tokens since the last other token. A decoder must not be
-    used by several threads at once. A copy, or a pickled decoder, goes on from the same state by itself.
+    steps, also what a later id may change. A character of byte tokens such as `<0xEB>` is not held back, though a later
+    token of their run that is no text makes `Tokenizer.decode` replace all of it. A decoder must not be used by several
+    threads at once. A copy, or a pickled decoder, goes on from the same state by itself.
 
     `Tokenizer.decoder` creates one.
 

@@ -2,8 +2,10 @@
 
 The header is a list of keys with typed values; those under `tokenizer.ggml.` describe the tokenizer. Model `gpt2` is a
 byte-level BPE, whose pretokenizer has a name (`pre`). Model `llama` is sentencepiece's BPE, with scores instead of
-merges. Ids are llama.cpp's, which applies no normalizer (the NFC of Qwen 2 is not in the file). Source: ggml's gguf.md.
-Not here: other kinds of tokenizers (`bert`, `t5`, `rwkv`), which are refused by name.
+merges; `gemma4` has its characters and listed merges. Ids are llama.cpp's, which applies no normalizer (the NFC of
+Qwen 2 is not in the file). Sources: ggml's gguf.md, llama.cpp's llama-vocab.cpp. Not here: the patterns
+(`gguf_patterns.py`), special tokens (`gguf_specials.py`), other kinds of tokenizers (`bert`, `t5`, `rwkv`), which are
+refused by name.
 """
 
 from __future__ import annotations
@@ -15,33 +17,37 @@ import stat
 import struct
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
-from bpe.errors import FormatError, shown
-from bpe.formats import huggingface, sentencepiece
-from bpe.pretokenize.pretokenizer import Pretokenizer
+import numpy as np
+
+from bpe.errors import FormatError, counted, shown
+from bpe.formats import huggingface
+from bpe.formats.gguf_patterns import LINE_VALUES, PRETOKENIZERS, Pre
+from bpe.formats.gguf_specials import added_tokens, effective_types
+from bpe.formats.sentencepiece import BYTE, MOST_CHARS, NORMAL, SPACE, USER_DEFINED, recovered, with_all_splits
+from bpe.formats.tiktoken import pattern_of
+from bpe.formats.tiktoken_folder import KIMI
+from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
+from bpe.text import normalizers as n
+from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import TokenizerSpec
 
 MAGIC = b"GGUF"
 PREFIX = "tokenizer.ggml."
+#: Other keys on which a tokenizer depends.
+_OTHER_KEYS = ("general.name", "general.architecture")
 #: The number of a scalar type → its struct format.
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
 #: The most keys, and the most items of an array that is read.
 _MOST_KEYS, _MOST_ITEMS = 1 << 20, 1 << 24
 
-#: The value of `pre` → (pretokenizer, whether a pretoken that is a token is not merged), for those that llama.cpp and a
-#: pretokenizer of this package split alike.
-PRETOKENIZERS: Mapping[str, tuple[str, bool]] = {
-    **dict.fromkeys(("gpt-2", "phi-2", "roberta-bpe", "mpt", "olmo", "jais", "gigachat"), ("gpt2", False)),
-    **dict.fromkeys(("llama3", "llama-v3", "llama-bpe", "falcon3", "pixtral"), ("llama3", True)),
-    **dict.fromkeys(("qwen2", "stablelm2", "deepseek-r1-qwen"), ("qwen2", False)),
-    **dict.fromkeys(("gpt-4o", "llama4"), ("o200k", False)),
-    **dict.fromkeys(("dbrx", "smaug-bpe"), ("llama3", False)),
-    **dict.fromkeys(("starcoder", "refact", "command-r", "smollm", "codeshell"), ("starcoder", False)),
-    "tekken": ("tekken", True),
-    "deepseek-v3": ("deepseek_v3", False),
-}
+#: The most line ends of a token that are merged to see whether they make it; published models have at most 31.
+_MOST_LINES = 256
+#: Where mmBERT puts a space: before a line that does not begin with one.
+_LINE_START = rf"(?<![^\n])(?=[^\n{SPACE}])"
 
 #: The key with the id of a role, as ggml spells it → the role.
 ROLE_KEYS: Mapping[str, str] = {
@@ -86,7 +92,7 @@ class _Header:
         self.data, self.at = data, 0
 
     def values(self) -> dict[str, Any]:
-        """The values under `tokenizer.ggml.`, by the rest of their keys."""
+        """The values under `tokenizer.ggml.`, by the rest of their keys, and those of `_OTHER_KEYS`."""
         if self._bytes(4) != MAGIC:
             raise FormatError(f"it begins with {shown(self.data[:4])}; a GGUF file begins with {MAGIC!r}")
         version = self._scalar(4)
@@ -99,9 +105,10 @@ class _Header:
         for _ in range(count):
             where = self.at
             key = self._string()
-            value = self._value(self._scalar(4), wanted=key.startswith(PREFIX))
-            if key.startswith(PREFIX):
-                if key in found:
+            wanted = key.startswith(PREFIX) or key in _OTHER_KEYS
+            value = self._value(self._scalar(4), wanted=wanted)
+            if wanted:
+                if key.removeprefix(PREFIX) in found:
                     raise FormatError(f"the key {shown(key)} occurs twice", where=f"offset {where}")
                 found[key.removeprefix(PREFIX)] = value
         return found
@@ -144,88 +151,247 @@ class _Header:
             return list(struct.unpack(f"<{count}{_SCALARS[item]}", content)) if wanted else None
         if item != _STRING:
             raise FormatError(f"an array of type {item} is not known", where=f"offset {where}")
-        return [self._string() for _ in range(count)]
+        return self._strings(count)
+
+    def _strings(self, count: int) -> list[str]:
+        """Strings one after the other: `_string` for each of them would take five times as long."""
+        data, at, size_at, found = self.data, self.at, struct.Struct("<Q").unpack_from, list[str]()
+        try:
+            for _ in range(count):
+                (size,) = size_at(data, at)
+                text = data[at + 8 : at + 8 + size]
+                if len(text) < size:
+                    break
+                found.append(text.decode())
+                at += 8 + size
+        except (struct.error, UnicodeDecodeError):
+            pass
+        self.at = at
+        return found if len(found) == count else [*found, self._string()]  # which raises
 
 
 def _spec(values: dict[str, Any]) -> TokenizerSpec:
     kind = values.get("model")
     if kind is None:
         raise FormatError(f"it has no key {PREFIX}model; the file has no tokenizer")
-    if kind not in ("gpt2", "llama"):
+    if kind not in ("gpt2", "llama", "gemma4"):
         raise FormatError(
-            f"it is {shown(kind)}, which is not byte-pair encoding, or not supported; known are gpt2 and llama",
+            f"it is {shown(kind)}, which is not byte-pair encoding, or not supported; known are gpt2, llama and gemma4",
             where=f"{PREFIX}model",
         )
-    tokens = _list(values, "tokens", str)
-    types = _list(values, "token_type", int) if "token_type" in values else [sentencepiece.NORMAL] * len(tokens)
-    if len(types) != len(tokens):
-        raise FormatError(f"it has {len(types)} items for {len(tokens)} tokens", where=f"{PREFIX}token_type")
-    spec = _gpt2(values, tokens, types) if kind == "gpt2" else _llama(values, tokens, types)
+    pre = "gemma4" if kind == "gemma4" else values.get("pre", "") or "default"
+    if kind != "llama" and (not isinstance(pre, str) or pre not in PRETOKENIZERS):
+        raise FormatError(
+            f"it is {shown(pre)}, whose pattern is not known; known are {', '.join(PRETOKENIZERS)}",
+            where=f"{PREFIX}pre",
+        )
+    listed = _list(values, "tokens", str)
+    tokens = {token or f"[EMPTY_{number}]": number for number, token in enumerate(listed)}  # as llama.cpp names them
+    if len(tokens) < len(listed):
+        twice = next(token for number, token in enumerate(listed) if tokens.get(token) != number)
+        raise FormatError(f"token {shown(twice)} occurs twice; each must be unique", where=f"{PREFIX}tokens")
+    types = _list(values, "token_type", int, len(tokens)) if "token_type" in values else [NORMAL] * len(tokens)
+    types = effective_types(tokens, types, values)
+    if kind == "llama":
+        spec = _scored(values, tokens, types)
+    elif pre in LINE_VALUES:
+        spec = _of_lines(values, tokens, types, pre)
+    else:
+        spec = _byte_level(values, tokens, types, PRETOKENIZERS[pre])
     names = {number: name for name, number in spec.special_tokens.items()}
     ids = {role: values.get(key) for key, role in ROLE_KEYS.items()}
     known = {role: names[number] for role, number in ids.items() if isinstance(number, int) and number in names}
     return replace(spec, roles=known)  # llama.cpp ignores ids of no token, too
 
 
-def _list(values: dict[str, Any], name: str, kind: type) -> list[Any]:
+def _list(values: dict[str, Any], name: str, kind: type, count: int | None = None) -> list[Any]:
+    """The first `count` items of an array, all of them for None."""
     found = values.get(name)
     if not isinstance(found, list) or not set(map(type, found)) <= {kind}:
         raise FormatError(f"it is not an array of {kind.__name__}; it must be one", where=PREFIX + name)
-    return found
+    if kind is str and "\0" in "".join(found):
+        found = [text.partition("\0")[0] for text in found]  # a string ends there in llama.cpp
+    if count is not None and len(found) < count:
+        raise FormatError(f"it has {len(found)} items for {count} tokens", where=PREFIX + name)
+    return found[:count]
 
 
-def _gpt2(values: dict[str, Any], tokens: list[str], types: list[int]) -> TokenizerSpec:
+def _merges(values: dict[str, Any]) -> list[str] | list[list[str]]:
+    """The merges, or their pairs: a merge is divided at its first space, and of equal ones the first counts."""
+    if values.get("pre") == "kimi-k2" and "merges" not in values:
+        return []
+    merges = list(dict.fromkeys(_list(values, "merges", str)))
+    if all(merge.count(" ") == 1 and merge[0] != " " for merge in merges):
+        return merges
+    found = [(merge, merge.find(" ", 1)) for merge in merges]
+    return [[merge[:at], merge[at + 1 :]] for merge, at in found if at > 0]
+
+
+def _read_json(value: dict[str, Any]) -> TokenizerSpec:
+    return huggingface.read(json.dumps(value, ensure_ascii=False).encode())
+
+
+def _byte_level(values: dict[str, Any], tokens: dict[str, int], types: list[int], pre: Pre) -> TokenizerSpec:
     """The spec of a byte-level model."""
-    pre = values.get("pre", "gpt-2")
-    if not isinstance(pre, str) or pre not in PRETOKENIZERS:
+    if BYTE in types:
+        name = next(token for token, number in tokens.items() if types[number] == BYTE)
         raise FormatError(
-            f"it is {shown(pre)}, whose pattern is not known; known are {', '.join(PRETOKENIZERS)}",
-            where=f"{PREFIX}pre",
+            f"token {shown(name)} is of type byte, which a byte-level model has none of; set it to normal"
         )
-    vocab = {token: number for number, token in enumerate(tokens)}
-    if len(vocab) < len(tokens):
-        twice = next(token for number, token in enumerate(tokens) if vocab[token] != number)
-        raise FormatError(f"token {shown(twice)} occurs twice; each must be unique", where=f"{PREFIX}tokens")
-    added = [
+    splits = () if isinstance(pre.patterns, str) else pre.patterns
+    steps: list[dict[str, Any]] = [_split(pattern) for pattern in splits]
+    steps.append({"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False})
+    spec = _read_json(
         {
-            "id": number,
-            "content": tokens[number],
-            "normalized": False,
-            "special": kind != sentencepiece.USER_DEFINED,
+            "added_tokens": added_tokens(tokens, types, values),
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
+            "model": {"type": "BPE", "ignore_merges": pre.whole, "vocab": tokens, "merges": _merges(values)},
         }
-        for number, kind in enumerate(types)
-        if kind in (sentencepiece.UNKNOWN, sentencepiece.CONTROL, sentencepiece.USER_DEFINED)
-    ]
-    name, whole = PRETOKENIZERS[pre]
-    value = {
-        "added_tokens": added,
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
-        "model": {"type": "BPE", "ignore_merges": whole, "vocab": vocab, "merges": _list(values, "merges", str)},
-    }
-    prefix = bool(values.get("add_space_prefix", False))
-    spec = huggingface.read(json.dumps(value, ensure_ascii=False).encode())
-    return replace(spec, pretokenizer=Pretokenizer(name, add_prefix_space=prefix))
-
-
-def _llama(values: dict[str, Any], tokens: list[str], types: list[int]) -> TokenizerSpec:
-    """The spec of sentencepiece's model. llama.cpp removes no spaces and has no other normalizer."""
-    scores = _list(values, "scores", float)
-    if len(scores) != len(tokens):
-        raise FormatError(f"it has {len(scores)} items for {len(tokens)} tokens", where=f"{PREFIX}scores")
-    dummy = bool(values.get("add_space_prefix", True))
-    if dummy and sentencepiece.USER_DEFINED in types:  # sentencepiece puts a space before the text only
-        name = tokens[types.index(sentencepiece.USER_DEFINED)]
-        raise FormatError(
-            f"token {shown(name)} is user-defined, after which llama.cpp puts a space (add_space_prefix); this is not "
-            "supported: load the tokenizer.model or tokenizer.json that the file was made from"
-        )
-    return sentencepiece.spec_of(
-        sentencepiece.Model(
-            pieces=tokens,
-            scores=scores,
-            types=types,
-            byte_fallback=sentencepiece.BYTE in types,
-            dummy_prefix=dummy,
-            remove_spaces=False,
-        )
     )
+    if isinstance(pre.patterns, str):
+        spec = replace(spec, pretokenizer=Pretokenizer(pre.patterns) if pre.patterns in NAMES else pattern_of(KIMI))
+    if pre.whole:
+        _check_words(spec)
+    return spec
+
+
+def _check_words(spec: TokenizerSpec) -> None:
+    """Raise FormatError for a special token that can be a pretoken of ordinary text, which llama.cpp looks up."""
+    assert spec.pretokenizer is not None
+    letters = letter_bytes()
+    for name in spec.special_tokens:
+        found = "ordinary" in spec.token_flags.get(name, ()) or not letters.keys() >= set(name)
+        if not found and len(spec.pretokenizer.split_bytes(bytes(map(letters.__getitem__, name)))) == 1:
+            raise FormatError(
+                f"special token {shown(name)} is a whole pretoken, which llama.cpp makes that token, allowed or not; "
+                "this is not supported: make it of type normal"
+            )
+
+
+def _split(pattern: str) -> dict[str, Any]:
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+
+
+# Models of characters -------------------------------------------------------------------------------------------------
+
+
+def _of_characters(
+    tokens: dict[str, int],
+    types: list[int],
+    added: list[dict[str, Any]],
+    merges: list[str] | list[list[str]],
+    prefix: bool,
+) -> dict[str, Any]:
+    """The JSON of a model of characters, in which U+2581 stands for a space."""
+    listed = [f"<0x{byte:02X}>" for byte in range(256)]
+    typed = {token for token, number in tokens.items() if types[number] == BYTE}
+    if typed and typed != tokens.keys() & set(listed):
+        raise FormatError(
+            f"it has {counted(len(typed), 'token')} of type byte, which are not those from <0x00> to <0xFF>; make it so"
+        )
+    space = {"pattern": {"String": " "}, "content": SPACE}
+    normalizers: list[dict[str, Any]] = [{"type": "Replace", **space}]
+    steps: list[dict[str, Any]] = [{"type": "Replace", "pattern": {"String": SPACE}, "content": " "}]
+    steps += [{"type": "ByteFallback"}] if typed else []
+    steps.append({"type": "Fuse"})
+    if prefix:
+        normalizers.insert(0, {"type": "Prepend", "prepend": SPACE})
+        steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
+    return {
+        "added_tokens": added,
+        "normalizer": {"type": "Sequence", "normalizers": normalizers},
+        "decoder": {"type": "Sequence", "decoders": steps},
+        "model": {
+            "type": "BPE",
+            "byte_fallback": True,
+            "unknown_symbols": "error",  # llama.cpp ends its process, or leaves them out after merging
+            "vocab": tokens,
+            "merges": merges,
+        },
+    }
+
+
+def _of_lines(values: dict[str, Any], tokens: dict[str, int], types: list[int], pre: str) -> TokenizerSpec:
+    """The spec of a model of characters with listed merges, such as Gemma 4's."""
+    merges = _merges(values)
+    if pre != "sarvam-moe":
+        _check_runs(tokens, merges)
+    prefix = pre == "mmbert"
+    added = added_tokens(tokens, types, values, None if prefix else " " + SPACE)
+    pattern = PRETOKENIZERS[pre].patterns[0]
+    value = _of_characters(tokens, types, added, merges, prefix=False)
+    spec = _read_json({**value, "pre_tokenizer": _split(pattern)})
+    if prefix:
+        spec = replace(spec, normalizer=n.Sequence(n.Replace(" ", SPACE), n.Replace(_LINE_START, SPACE)))
+    return spec
+
+
+def _check_runs(tokens: dict[str, int], merges: list[str] | list[list[str]]) -> None:
+    """Raise FormatError for a token of line ends that merging does not produce: llama.cpp takes it for a whole run."""
+    pairs = (merge.split(" ") if isinstance(merge, str) else merge for merge in merges)
+    ranks = {(left, right): rank for rank, (left, right) in enumerate(pairs)}
+    for token in tokens:
+        if token.strip("\n"):
+            continue
+        parts = list(token[:_MOST_LINES])
+        while found := [(ranks[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in ranks]:
+            at = min(found)[1]
+            parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        if parts != [token]:
+            raise FormatError(
+                f"token {shown(token)} is not what merging makes of its characters, but llama.cpp takes it for a run "
+                "of line ends; this is not supported: add its merges"
+            )
+
+
+def _scored(values: dict[str, Any], tokens: dict[str, int], types: list[int]) -> TokenizerSpec:
+    """The spec of sentencepiece's model as llama.cpp reads it: tokens of all types are merged, by their scores.
+
+    It puts the space of `add_space_prefix` before each text between special tokens, removes no spaces, and has no other
+    normalizer and no unknown token.
+    """
+    scores = [0.0] * len(tokens)
+    if "scores" in values:
+        given = values["scores"]
+        kind = int if isinstance(given, list) and given and type(given[0]) is int else float
+        scores = np.array(_list(values, "scores", kind, len(tokens)), dtype=np.float32).tolist()
+    if any(score != score for score in scores):
+        raise FormatError("a score is not a number; all must be", where=f"{PREFIX}scores")
+    prefix = bool(values.get("add_space_prefix", True))
+    made = _made_by_merging(
+        tokens, {token for token, number in tokens.items() if types[number] == USER_DEFINED and SPACE not in token}
+    )
+    order = sorted((tokens[token] for token in made), key=lambda number: -scores[number])
+    names = list(tokens)
+    merges = recovered({names[number]: rank for rank, number in enumerate(order)}, [scores[number] for number in order])
+    added = added_tokens(tokens, types, values, None if prefix else " " + SPACE)
+    spec = _read_json(_of_characters(tokens, types, added, merges or [], prefix))
+    return spec if merges is not None else with_all_splits(spec, names, scores, order)
+
+
+def _made_by_merging(tokens: dict[str, int], absent: set[str]) -> set[str]:
+    """The tokens that merging two adjacent symbols again and again can make, single characters included.
+
+    The texts that are merged have no spaces, and none of the strings in `absent`, which are found before.
+    """
+    chars = {token for token in tokens if len(token) == 1 and token != " " and token not in absent}
+    made, longest, never = set(chars), 1, {" ", *(text for text in absent if len(text) == 1)}
+    for token in sorted((token for token in tokens if token not in absent and never.isdisjoint(token)), key=len):
+        last = len(token) - 1
+        if last >= 2 * longest:
+            continue  # one of the parts would be longer than any that is made
+        if len(token) > MOST_CHARS:
+            raise FormatError(f"token {shown(token)} has {len(token)} characters; a token has at most {MOST_CHARS}")
+        for at in range(1, len(token)):
+            if (at == 1 or token[:at] in made) and (at == last or token[at:] in made):
+                break
+        else:
+            continue
+        if not chars.issuperset(token):
+            char = min(set(token) - chars)
+            raise FormatError(
+                f"token {shown(token)} has the character {shown(char)}, which is not a token; it must be one"
+            )
+        made.add(token)
+        longest = len(token)
+    return made

@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import regex
 
 from bpe.errors import FormatError, counted, shown
 from bpe.formats import huggingface
@@ -186,7 +187,7 @@ def spec_of(model: Model) -> TokenizerSpec:
     order.sort(key=lambda number: -model.scores[number])
     tokens = {model.pieces[number]: rank for rank, number in enumerate(order)}
     _check_characters(tokens)
-    merges = _recovered(tokens, [model.scores[number] for number in order])
+    merges = recovered(tokens, [model.scores[number] for number in order])
     special = {number: kind for number, kind in enumerate(model.types) if kind in (UNKNOWN, CONTROL, USER_DEFINED)}
     for number, piece in enumerate(model.pieces):
         if special.get(number) == USER_DEFINED and model.escape_spaces and " " in piece:
@@ -218,8 +219,9 @@ def spec_of(model: Model) -> TokenizerSpec:
     normalizer = _normalizer(model)
     flags = {model.pieces[number]: ADDED for number, kind in special.items() if kind == USER_DEFINED}
     roles = {role: piece for role, piece in model.roles.items() if piece in spec.special_tokens}
-    spec = replace(spec, normalizer=normalizer, token_flags=effective_flags(flags, normalizer), roles=roles)
-    return spec if merges is not None else _with_all_splits(spec, model, order)
+    flags = effective_flags(flags, normalizer)
+    spec = replace(spec, normalizer=normalizer, token_flags=flags, roles=roles, text_specials=())  # no text is control
+    return spec if merges is not None else with_all_splits(spec, model.pieces, model.scores, order)
 
 
 def _check(model: Model) -> None:
@@ -271,14 +273,19 @@ def _loses_spaces(piece: str, model: Model) -> bool:
 
 def _decoders(model: Model, unk: str) -> list[dict[str, Any]]:
     """The steps from pieces to text; the unknown piece becomes its surface, as sentencepiece decodes it."""
-    steps: list[dict[str, Any]] = [{"type": "Replace", "pattern": {"String": unk}, "content": model.unk_surface}]
-    if model.escape_spaces:
-        steps.append({"type": "Replace", "pattern": {"String": SPACE}, "content": " "})
+    whole = {"String": unk}
+    if any(unk in piece and piece != unk for piece in model.pieces):
+        whole = {"Regex": rf"(?<![\s\S]){regex.escape(unk)}(?![\s\S])"}
+    steps: list[dict[str, Any]] = [
+        {"type": "Replace", "pattern": whole, "content": model.unk_surface},
+        {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
+    ]
     if model.byte_fallback:
-        steps.append({"type": "ByteFallback"})
+        steps.append({"type": "ByteFallback", "by_character": True})
     steps.append({"type": "Fuse"})
-    if model.escape_spaces and (model.dummy_prefix or model.remove_spaces):
-        steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
+    if model.dummy_prefix or model.remove_spaces:
+        which = "each" if model.remove_spaces else "first"
+        steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0, "of_tokens": which})
     return steps
 
 
@@ -298,7 +305,8 @@ def _normalizer(model: Model) -> n.Normalizer | None:
         steps += [n.Replace(r"\A +", ""), n.Replace(" {2,}", " ")]
     space = SPACE if model.escape_spaces else " "
     if model.dummy_prefix:
-        steps.append(DummyPrefix(space) if own else Prepend(space))
+        deletes = model.charsmap and not model.remove_spaces  # a text of which nothing is left has a space, too
+        steps.append(DummyPrefix(space) if own or deletes else Prepend(space))
     if model.escape_spaces:
         steps.append(n.Replace(" ", SPACE))
     if model.remove_spaces:
@@ -309,7 +317,7 @@ def _normalizer(model: Model) -> n.Normalizer | None:
 # Merges ---------------------------------------------------------------------------------------------------------------
 
 
-def _recovered(tokens: dict[str, int], scores: Sequence[float]) -> list[list[str]] | None:
+def recovered(tokens: dict[str, int], scores: Sequence[float]) -> list[list[str]] | None:
     """One merge for each piece of several characters, best rank first; None if that is not equivalent.
 
     `tokens` maps pieces to ranks, and `scores` are their scores, descending.
@@ -341,15 +349,20 @@ def _check_characters(tokens: dict[str, int]) -> None:
         raise FormatError(f"piece {shown(token)} has the character {shown(char)}, which is not a piece; it must be one")
 
 
-def _with_all_splits(spec: TokenizerSpec, model: Model, order: list[int]) -> TokenizerSpec:
-    """The spec with every split of every piece into two symbols or pieces, which share the rank of their score."""
-    symbols = {model.pieces[number]: number for number in order}
+def with_all_splits(
+    spec: TokenizerSpec, pieces: Sequence[str], scores: Sequence[float], order: Sequence[int]
+) -> TokenizerSpec:
+    """The spec with every split of every piece into two symbols or pieces, which share the rank of their score.
+
+    `order` has the ids of the pieces that are merged, best score first.
+    """
+    symbols = {pieces[number]: number for number in order}
     rows: list[tuple[int, int, int, int]] = []
     rank, score = -1, math.nan
     for number in order:
-        token = model.pieces[number]
-        if model.scores[number] != score:
-            rank, score = rank + 1, model.scores[number]
+        token = pieces[number]
+        if scores[number] != score:
+            rank, score = rank + 1, scores[number]
         for i in range(1, len(token)):
             left, right = symbols.get(token[:i]), symbols.get(token[i:])
             if left is not None and right is not None:

@@ -76,11 +76,19 @@ class Prepend(_Prefix):
 class DummyPrefix(_Prefix):
     """As `Prepend`, but added tokens are sought without the string, as sentencepiece seeks user-defined pieces.
 
+    It is also put before a text of which earlier steps have left nothing.
+
     >>> DummyPrefix("▁")("a<b>"), DummyPrefix("▁").spelling("<b>"), Prepend("▁").spelling("<b>")
     ('▁a<b>', '<b>', '▁<b>')
     """
 
     space: str
+
+    def _normalize(self, text: str) -> str:
+        return self.space + text
+
+    def _align(self, text: str) -> Aligned:
+        return alignment.edited(text, [(0, 0, alignment.mapped_to(self.space, 0, 0))])
 
     def spelling(self, name: str) -> str:
         """The name."""

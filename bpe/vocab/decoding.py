@@ -37,8 +37,11 @@ class Fuse:
 class ByteFallback:
     """Make each run of tokens `<0x00>` to `<0xFF>` the text of these bytes.
 
-    A run that is not UTF-8 becomes as many U+FFFD as it has tokens.
+    A run that is not UTF-8 becomes as many U+FFFD as it has tokens; with `by_character`, as in sentencepiece, only a
+    byte that is part of no character becomes one.
     """
+
+    by_character: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,17 @@ class WordPiece:
     cleanup: bool = True
 
 
-DecoderStep = Replace | Strip | Fuse | ByteFallback | ByteLevel | Metaspace | Suffix | WordPiece
+@dataclass(frozen=True)
+class DummySpace:
+    """Remove `▁` from the beginning of the first token, as in sentencepiece; only the last step can be this one.
+
+    With `each`, it is also removed from the following tokens as long as there is no text.
+    """
+
+    each: bool = False
+
+
+DecoderStep = DummySpace | Replace | Strip | Fuse | ByteFallback | ByteLevel | Metaspace | Suffix | WordPiece
 
 
 def to_json(step: DecoderStep) -> dict[str, Any]:
@@ -81,4 +94,7 @@ def to_json(step: DecoderStep) -> dict[str, Any]:
     >>> to_json(Strip(" ", 1, 0))
     {'step': 'Strip', 'content': ' ', 'start': 1, 'stop': 0}
     """
-    return {"step": type(step).__name__, **asdict(step)}
+    fields = asdict(step)
+    if isinstance(step, ByteFallback) and not step.by_character:
+        fields = {}  # as before there was this field
+    return {"step": type(step).__name__, **fields}

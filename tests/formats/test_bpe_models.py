@@ -142,7 +142,8 @@ def check_model(seed, n_texts=4, **fixed):
             if wanted is not None:
                 assert tok.decode(sample) == wanted
                 assert tok.decode_batch([sample, []]) == [wanted, ""]
-                assert streamed(rng, tok, sample) == wanted
+                if "\ufffd" not in wanted:  # else characters were returned before their run turned out bad
+                    assert streamed(rng, tok, sample) == wanted
 
 
 def check_columns(tok, text, expected, specials=frozenset()):

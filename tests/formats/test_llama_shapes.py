@@ -135,6 +135,27 @@ def test_ids_offsets_and_text_match_tokenizers(name, vocab):
     assert tok.template == ((1,), ())
 
 
+def test_characters_of_byte_tokens_are_streamed_as_soon_as_by_tokenizers(vocab):
+    data = shape("llama2", vocab)
+    peer, tok = tokenizers.Tokenizer.from_str(data.decode()), bpe.Tokenizer(read(data))
+    stream, decoder = tokenizers.decoders.DecodeStream(skip_special_tokens=False), tok.decoder()
+    byte_ids = [vocab[f"<0x{byte:02X}>"] for byte in "é낮😊\n".encode()]
+    for number in [*tok.encode("tokens").tolist(), *byte_ids, *tok.encode("text").tolist()]:
+        assert decoder.push(number) == (stream.step(peer, number) or "")
+    assert decoder.flush() == ""
+
+
+def test_bytes_that_are_not_text_are_streamed_without_the_characters_before_them(vocab):
+    tok = bpe.Tokenizer(read(shape("llama2", vocab)))
+    ids = [vocab[f"<0x{byte:02X}>"] for byte in b"\xc3\xa9\xc3\x0a\x41"]
+    decoder = tok.decoder()
+    assert [decoder.push(number) for number in ids] == ["", "é", "", "\ufffd\ufffd", "\ufffd"]
+    assert decoder.flush() == ""
+    assert tok.decode(ids) == "\ufffd" * 5  # as in `tokenizers`, which cannot know at the first character
+    decoder.push(ids[:1])
+    assert decoder.flush() == "\ufffd"
+
+
 @pytest.mark.parametrize("name", ["llama2", "gemma"])
 def test_a_long_text_is_cut_before_marks_and_gives_the_same_ids(name, vocab):
     """Without a pretokenizer the whole text is one word; no merge crosses a mark, so parts of it are cached."""

@@ -18,6 +18,8 @@ from bpe.vocab.vocabulary import SPECIAL
 
 #: The ByteLevel that `tokenizers` writes as a decoder; its fields have no effect there.
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+#: The tokens that lose a space, not each and each: the values of a field that `tokenizers` ignores.
+_OF_TOKENS = ("first", "each")
 _KNOWN = "Sequence, Replace, Strip, Fuse, ByteFallback, Metaspace, BPEDecoder, ByteLevel and WordPiece"
 
 
@@ -73,9 +75,17 @@ def _steps(value: object, where: str, depth: int) -> list[d.DecoderStep]:
             refuse(where, kind, f"it is nested more than {MAX_DEPTH} deep", "a Sequence of one level does the same")
         inner = get(as_object(value, where, ("type", "decoders")), where, "decoders", list)
         return [step for i, each in enumerate(inner) for step in _steps(each, f"{where}.decoders[{i}]", depth + 1)]
-    if kind in ("Fuse", "ByteFallback"):
+    if kind == "Fuse":
         as_object(value, where, ("type",))
-        return [d.Fuse() if kind == "Fuse" else d.ByteFallback()]
+        return [d.Fuse()]
+    if kind == "ByteFallback":
+        item = as_object(value, where, ("type", "by_character"))
+        return [d.ByteFallback(get(item, where, "by_character", bool, False))]
+    if kind == "Strip" and "of_tokens" in value:  # a field of this package's files
+        rule = get(value, where, "of_tokens", str)
+        if rule not in _OF_TOKENS:
+            refuse(f"{where}.of_tokens", rule, "it must be first or each", "remove it")
+        return [d.DummySpace(each=rule == "each")]
     if kind == "ByteLevel":
         as_object(value, where, tuple(_BYTE_LEVEL))
         return [d.ByteLevel()]
@@ -160,6 +170,10 @@ def _written(step: d.DecoderStep) -> dict[str, Any]:
     if isinstance(step, d.Replace):
         kind = "String" if step.literal else "Regex"
         return {"type": "Replace", "pattern": {kind: step.pattern}, "content": step.content}
+    if isinstance(step, d.DummySpace):  # nearly the same for `tokenizers`, which ignores the field
+        return {"type": "Strip", "content": " ", "start": 1, "stop": 0, "of_tokens": _OF_TOKENS[step.each]}
+    if isinstance(step, d.ByteFallback) and step.by_character:  # the same but for bytes that are not UTF-8
+        return {"type": "ByteFallback", "by_character": True}
     if isinstance(step, d.Strip):
         return {"type": "Strip", "content": step.content, "start": step.start, "stop": step.stop}
     if isinstance(step, d.Metaspace):

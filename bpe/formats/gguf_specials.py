@@ -1,0 +1,189 @@
+"""The special tokens of a GGUF file, as llama.cpp finds them.
+
+Tokens of type user-defined are found in every text; control and unknown tokens if they are allowed (`parse_special`).
+llama.cpp knows some names, whose types it changes. It seeks one token after the other, the longest first, in the text
+as it is: each in what the longer ones have left. Not here: the text between them (`gguf.py`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bpe.errors import FormatError, shown
+from bpe.formats.sentencepiece import CONTROL, NORMAL, UNKNOWN, USER_DEFINED
+
+#: Names that are control tokens: they end texts, or stand for the parts of a text to fill in.
+_ENDS = (
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>",
+    "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>",
+    "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>", "<｜end▁of▁sentence｜>", "[e~[", "<|ifm|im_end|>",
+)  # fmt: skip
+#: The keys that name the token of a role → the names that have it if no key does.
+_ROLES: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (
+        ("fim_pre_token_id", "prefix_token_id"),
+        (
+            "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>",
+            "<|prefix|>", "<|plamo:fim_prefix|>",
+        ),
+    ),
+    (
+        ("fim_suf_token_id", "suffix_token_id"),
+        (
+            "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>", "<|code_suffix|>",
+            "<|suffix|>", "<|plamo:fim_suffix|>",
+        ),
+    ),
+    (
+        ("fim_mid_token_id", "middle_token_id"),
+        (
+            "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>", "<|code_middle|>",
+            "<|middle|>", "<|plamo:fim_middle|>",
+        ),
+    ),
+    (("fim_pad_token_id",), ("<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]")),
+    (("fim_rep_token_id",), ("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>")),
+    (("fim_sep_token_id",), ("<|file_sep|>", "<|plamo:file_separator|>")),
+)  # fmt: skip
+#: Names that are user-defined tokens.
+_ALWAYS_FOUND = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
+#: The most steps to compare special tokens; published models need none, or some thousands.
+_MOST_STEPS = 10**7
+
+
+def effective_types(tokens: Mapping[str, int], types: list[int], values: Mapping[str, Any]) -> list[int]:
+    """The types that llama.cpp gives the tokens: those of the file, but for some names.
+
+    Raises:
+        FormatError: for several names of one role, of which it takes any.
+
+    """
+    types = list(types)
+
+    def set_types(names: tuple[str, ...], kind: int) -> None:
+        for name in names:
+            if name in tokens:
+                types[tokens[name]] = kind
+
+    for keys, names in _ROLES:
+        if any(isinstance(number := values.get(key), int) and 0 <= number < len(tokens) for key in keys):
+            continue
+        known = tuple(name for name in names if name in tokens)
+        if len(known) > 1 and any(types[tokens[name]] != CONTROL for name in known):
+            raise FormatError(
+                f"tokens {shown(known[0])} and {shown(known[1])} have the same role, and llama.cpp takes either for a "
+                f"control token; make both of type control, or set tokenizer.ggml.{keys[0]}"
+            )
+        set_types(known, CONTROL)
+    set_types(_ENDS, CONTROL)
+    set_types(_ALWAYS_FOUND, USER_DEFINED)
+    calls = tokens.keys() & {"<|call|>", "<|calls|>"}
+    if calls and tokens.keys() & {"<|return|>", "<|flush|>"}:
+        set_types(("<|end|>",), USER_DEFINED)
+    if "<|tool_response>" in tokens:
+        set_types(("</s>",), NORMAL)
+    return types
+
+
+def added_tokens(
+    tokens: Mapping[str, int], types: list[int], values: Mapping[str, Any], changed: str | None = ""
+) -> list[dict[str, Any]]:
+    """The special tokens, as the added tokens of a tokenizer.json.
+
+    Args:
+        tokens: token → id.
+        types: the type of each token.
+        values: the file's values.
+        changed: the characters that the normalizer changes or makes; None if it also adds some to each text.
+
+    Raises:
+        FormatError: for tokens that overlap so that one search after another is needed more than twice.
+
+    """
+    special = {
+        name: types[number] for name, number in tokens.items() if types[number] in (UNKNOWN, CONTROL, USER_DEFINED)
+    }
+    later, strips = _later(special, tokens, changed), dict(_strips(special, values))
+    return [
+        {
+            "id": tokens[name],
+            "content": name,
+            "normalized": name in later,
+            "special": kind != USER_DEFINED,
+            **strips.get(name, {}),
+        }
+        for name, kind in special.items()
+    ]
+
+
+def _strips(special: Mapping[str, int], values: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, bool]]]:
+    """The tokens that take the white space beside them, which llama.cpp knows by the names of models."""
+    model, pre = str(values.get("general.name", "")).lower(), str(values.get("pre", ""))
+    kind = str(values.get("general.architecture", ""))
+    if any(name in pre for name in ("jina-v2-de", "jina-v2-es", "jina-v2-code")) or any(
+        name in kind for name in ("nomic-bert-moe", "jina-bert-v3")
+    ):
+        yield "<mask>", {"lstrip": True}
+    elif "phi-3" in model or "phi3" in model:
+        for name in special.keys() - {"<unk>", "<s>", "<|endoftext|>"}:
+            yield name, {"rstrip": True}
+    elif "modern-bert" in model:
+        yield "[MASK]", {"lstrip": True}
+
+
+def _later(special: Mapping[str, int], tokens: Mapping[str, int], changed: str | None) -> set[str]:
+    """The tokens to seek after the others, so that the longest one is found where tokens overlap.
+
+    One search finds the token that begins first, llama.cpp the longest one: `bcd`, not `ab`, in `abcd`.
+    """
+    ordered = sorted(special, key=lambda name: (-len(name.encode()), tokens[name]))
+    first, later = set[str](), set[str]()
+    overlaps = _Overlaps(ordered, {name for name, kind in special.items() if kind == USER_DEFINED})
+    for name in ordered:
+        other = overlaps.with_one_of(name, later or first)
+        if other is not None and (later or changed is None):
+            raise FormatError(
+                f"special tokens {shown(other)} and {shown(name)} overlap, and llama.cpp seeks the longest first; this "
+                "is not supported here: make one of them of type normal"
+            )
+        (later if later or other is not None else first).add(name)
+    if wrong := [name for name in later if set(name) & set(changed or "")]:
+        raise FormatError(
+            f"special token {shown(wrong[0])} has a space or U+2581 and overlaps a longer one; this is not supported: "
+            "make one of them of type normal"
+        )
+    return later
+
+
+class _Overlaps:
+    """Finds special tokens that begin within another one of them."""
+
+    def __init__(self, names: list[str], always: set[str]) -> None:
+        self._sorted, self._always, self._steps = sorted(names), always, 0
+        self._begins = {name[0] for name in names}
+
+    def with_one_of(self, name: str, longer: set[str]) -> str | None:
+        """One of these tokens that begins within `name` in some text in which no longer token begins where it does."""
+        for at in range(1, len(name)):
+            if name[at] in self._begins:
+                for other in self._beginning_with(name[at:]):
+                    if other in longer and not self._hidden(name, name[:at] + other, other):
+                        return other
+        return None
+
+    def _beginning_with(self, start: str) -> Iterator[str]:
+        for i in range(bisect_left(self._sorted, start), len(self._sorted)):
+            self._steps += 1
+            if self._steps > _MOST_STEPS:
+                raise FormatError("too many special tokens overlap to compare them; make most of them of type normal")
+            if not self._sorted[i].startswith(start):
+                return
+            if self._sorted[i] != start:
+                yield self._sorted[i]
+
+    def _hidden(self, name: str, text: str, other: str) -> bool:
+        """Whether a token that is found in every text, or the other one, is at the beginning of a text instead."""
+        found = (text[:end] for end in range(len(name) + 1, len(text) + 1))
+        return any(start in self._always or start == other for start in found)

@@ -1,0 +1,306 @@
+"""GGUF files: the tokens that llama.cpp gives. The values were its own in October 2026, reading the vocabulary only."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+from sentencepiece_files import BYTE, CONTROL, NORMAL, SPACE, UNKNOWN, UNUSED, USER_DEFINED, gguf_file
+
+import bpe
+from bpe.formats import gguf
+from bpe.formats.gguf_patterns import LINE_VALUES, PRETOKENIZERS
+from bpe.vocab.byte_letters import byte_letters
+
+CHECKS = Path(__file__).parents[2] / "benchmarks" / "checks"
+LETTERS = sorted(byte_letters())
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+
+
+def made(values: dict[str, object]) -> bpe.Tokenizer:
+    general = {key: value for key, value in values.items() if "." in key}
+    own = {f"tokenizer.ggml.{key}": value for key, value in values.items() if "." not in key}
+    return bpe.Tokenizer.from_spec(gguf.read(gguf_file({**general, **own})))
+
+
+def byte_level(extra: list[str], merges: list[str], types: list[int] | None = None, **keys: object) -> bpe.Tokenizer:
+    values = {"model": "gpt2", "pre": "gpt-2", **keys, "merges": merges or ["Q Z"]}
+    values["tokens"] = [*LETTERS, *extra, "QZ"]
+    return made({**values, "token_type": [NORMAL] * 256 + (types or [NORMAL] * len(extra)) + [NORMAL]})
+
+
+def scored(pieces: list[tuple[str, float, int]], **keys: object) -> bpe.Tokenizer:
+    texts, scores, types = map(list, zip(*pieces, strict=True))
+    return made({"model": "llama", "tokens": texts, "scores": scores, "token_type": types, **keys})
+
+
+def tokens(tok: bpe.Tokenizer, text: str, allowed: object = ()) -> list[str]:
+    return [tok.token_bytes(number).decode("latin-1") for number in tok.encode(text, allowed_special=allowed)]
+
+
+# Byte-level models ----------------------------------------------------------------------------------------------------
+
+#: A value of `pre` for each pattern → how it cuts PROBE.
+PROBE = "I'M x1234567 $+a.b!\n\n  é\u0301 हि न日本語ab,c\r\n    end"
+CUTS = {
+    "default": "I|'|M| x|123|456|7| |$+|a|.|b|!|\n\n | é|́| ह|ि| न日本語ab|,|c|\r\n   | end",
+    "gpt-2": "I|'|M| x|1234567| $+|a|.|b|!|\n\n | é|́| ह|ि| न日本語ab|,|c|\r\n   | end",
+    "llama3": "I|'M| x|123|456|7| $+|a|.b|!\n\n| | é|́| ह|ि| न日本語ab|,c|\r\n|   | end",
+    "qwen2": "I|'M| x|1|2|3|4|5|6|7| $+|a|.b|!\n\n| | é|́| ह|ि| न日本語ab|,c|\r\n|   | end",
+    "gpt-4o": "I'M| x|123|456|7| $+|a|.b|!\n\n| | é́| हि| न日本語ab|,c|\r\n|   | end",
+    "starcoder": "I|'|M| x|1|2|3|4|5|6|7| $+|a|.|b|!|\n\n | é|́| ह|ि| न日本語ab|,|c|\r\n   | end",
+    "tekken": "I|'M| x|1|2|3|4|5|6|7| $+|a|.b|!\n\n| | é́| हि| न日本語ab|,c|\r\n|   | end",
+    "deepseek-v3": "I|'M| x|123|456|7| $+|a|.b|!\n\n| | é́| हि| न|日本語|ab|,c|\r\n|   | end",
+    "kimi-k2": "I'M| x|123|456|7| $+|a|.b|!\n\n| | é́| हि| न|日本語|ab|,c|\r\n|   | end",
+    "qwen35": "I|'M| x|1|2|3|4|5|6|7| $+|a|.b|!\n\n| | é́| हि| न日本語ab|,c|\r\n|   | end",
+    "k2-horizon": "I|'M| x|123|456|7| $+|a|.b|!\n\n| | é́| हि| न日本語ab|,c|\r\n|   | end",
+    "ufakzeka": "I|'M| x|1|2|3|4|5|6|7| $+|a|.b|!\n\n| | é|́| ह|ि| न日本語ab|,c|\r\n|   | end",
+    "seed-coder": "I|'M| x|1|2|3|4|5|6|7| $+|a|.b|!|\n\n| | é|́| ह|ि| न日本語ab|,c|\r\n|   | end",
+    "laguna": "I|'M| x|1|2|3|4|5|6|7| $+|a|.b|!|\n\n| | é|́| ह|ि| न日本語ab|,c|\r|\n|   | end",
+    "minicpm5": "I|'M| x|123|456|7| $+|a|.b|!\n\n| | é|́| ह|ि| न日本語ab|,c|\r\n|   | end",
+    "exaone-moe": "I|'M| x|1|2|3|4|5|6|7| $+|a|.b|!\n|\n| | é́ हि न日本語ab|,c|\r\n|   | end",
+    "jais-2": "I|'M| x|123|456|7| $+|a|.b|!\n\n| | é|́| ह|ि| न日本語ab|,c|\r\n|  | | end",
+    "tiny_aya": "I'M| x|1|234|567| $+|a|.b|!\n\n| | é́| हि| न日本語ab|,c|\r\n|   | end",
+    "youtu": "I'M| x|1|2|3|4|5|6|7| $+|a|.b|!\n\n| | é́| हि| न|日本語|ab|,c|\r\n|   | end",
+    "spark2_5": "I|'M| x|1|2|3|4|5|6|7| $+|a|.b|!|\n|\n| | é́| हि| न|日本語|ab|,c|\r|\n|   | end",
+    "afmoe": "I|'M| x|1|234|567| $+|a|.b|!\n\n| | é́| हि| न|日本語|ab|,c|\r\n|   | end",
+    "deepseek-llm": "I|'|M| x|1234567| $+|a|.|b|!|\n|\n| | é|́ |हि| |न日本語|ab|,|c|\r|\n|   | end",
+    "deepseek-coder": "I|'|M| x|1|2|3|4|5|6|7| $+|a|.|b|!|\n|\n| | é|́| |ह|ि| |न日本語|ab|,|c|\r|\n|   | end",
+    "falcon": "I|'|M| x|123|456|7| |$+|a|.|b|!|\n\n | é|́| ह|ि| न日本語ab|,|c|\r\n   | end",
+    "poro-chat": "I'M| x1234567| $+a|.|b|!\n\n | é́| हि| न日本語ab|,|c|\r\n   | end",
+    "viking": "I'M| x|1|2|3|4|5|6|7| $+a|.|b|!\n\n | é́| हि| न日本語ab|,|c|\r\n   | end",
+    "superbpe": "I'M x|1|234|567| $+a.b!\n\n  é́ हि न日本語ab,c\r\n    end",
+    "chameleon": "I|'|M| x|1|2|3|4|5|6|7| |$|+|a|.|b|!|\n|\n|  |é|́| ह|ि| न日本語ab|,|c|\r|\n|    |end",
+}
+
+
+@pytest.mark.parametrize("pre", CUTS)
+def test_each_value_of_pre_cuts_as_its_pattern_does(pre):
+    pretokenizer = byte_level([], [], pre=pre).pretokenizer
+    assert pretokenizer is not None
+    assert [part.decode() for part in pretokenizer.split_bytes(PROBE)] == CUTS[pre].split("|")
+
+
+def test_all_patterns_are_probed():
+    assert {PRETOKENIZERS[pre].patterns for pre in CUTS} | {PRETOKENIZERS[pre].patterns for pre in LINE_VALUES} == {
+        each.patterns for each in PRETOKENIZERS.values()
+    }
+
+
+def test_a_missing_or_empty_pre_is_the_default():
+    tok = byte_level(["Ġ("], ["Ġ ("])
+    assert tokens(tok, "x (") == ["x", " ("]
+    for keys in ({"pre": ""}, {"pre": "default"}):
+        assert tokens(byte_level(["Ġ("], ["Ġ ("], **keys), "x (") == ["x", " ", "("]
+    values = {"model": "gpt2", "tokens": [*LETTERS, "Ġ("], "merges": ["Ġ ("]}
+    assert tokens(made(values), "x (") == ["x", " ", "("]
+
+
+def test_a_space_prefix_means_nothing_in_a_byte_level_model():
+    assert tokens(byte_level([], [], add_space_prefix=True), "QZ") == ["QZ"]
+
+
+@pytest.mark.parametrize(
+    ("names", "text", "expected"),
+    [
+        (["ab", "bcd"], "xabcdx", ["x", "a", "bcd", "x"]),
+        (["bc", "ab"], "abc", ["a", "bc"]),  # of equal length: by id
+        (["ab", "bc"], "abc", ["ab", "c"]),
+        (["xy", "yzw", "xyz"], "xyzwxyzxy", ["x", "yzw", "xyz", "xy"]),
+        (["\n\n\n", "\n\n", "\n"], "\n" * 5, ["\n\n\n", "\n\n"]),
+        (["  ", "x y"], "x  y x y", ["x", "  ", "y", " ", "x y"]),
+    ],
+)
+def test_the_longest_user_defined_token_is_found_first(names, text, expected, tmp_path):
+    tok = byte_level(names, [], [USER_DEFINED] * len(names))
+    assert tokens(tok, text) == expected
+    assert [number for part in tok.encode_stream(list(text)) for number in part] == tok.encode(text).tolist()
+    tok.save(tmp_path / "t.json")
+    assert bpe.Tokenizer.load(tmp_path / "t.json") == tok
+
+
+def test_longer_and_longer_tokens_that_overlap_are_refused():
+    with pytest.raises(
+        bpe.FormatError, match=r"special tokens 'bcd' and 'ab' overlap, and llama\.cpp seeks the longest"
+    ):
+        byte_level(["ab", "bcd", "cdef"], [], [USER_DEFINED] * 3)
+
+
+def test_control_tokens_are_found_if_allowed_and_user_defined_ones_always():
+    tok = byte_level(["<c>", "<u>", "<k>", "<n>"], [], [CONTROL, USER_DEFINED, UNKNOWN, UNUSED])
+    assert tokens(tok, "<c><u><k>") == [*"<c>", "<u>", *"<k>"]
+    assert tokens(tok, "<c><u><k>", "all") == ["<c>", "<u>", "<k>"]
+    assert tokens(tok, "<n>", "all") == [*"<n>"]
+
+
+@pytest.mark.parametrize(
+    ("names", "plain", "special"),
+    [
+        (["<|im_end|>"], [], [0]),
+        (["<|file_sep|>"], [], [0]),
+        (["<|channel|>"], [0], [0]),
+        (["<|end|>"], [], [0]),
+        (["<|end|>", "<|call|>", "<|return|>"], [0], [0, 1, 2]),
+        (["<|end|>", "<|calls|>", "<|flush|>"], [0], [0, 1, 2]),
+        (["<|end|>", "<|flush|>", "<|return|>"], [], [0, 1, 2]),
+        (["</s>"], [], [0]),
+        (["</s>", "<|tool_response>"], [], [1]),
+    ],
+)
+@pytest.mark.parametrize("kind", [NORMAL, CONTROL])
+def test_some_names_have_a_type_whatever_the_file_says(names, plain, special, kind):
+    tok = byte_level(names, [], [kind] * len(names))
+    text = "".join(names)
+    for allowed, expected in (((), plain), ("all", special)):
+        found = [number - 256 for number in tok.encode(text, allowed_special=allowed).tolist() if number >= 256]
+        assert found == expected
+
+
+def test_two_names_of_a_role_are_refused_unless_the_file_decides():
+    names = ["<fim_suffix>", "<SUF>"]
+    with pytest.raises(bpe.FormatError, match=r"'<fim_suffix>' and '<SUF>' have the same role.*fim_suf_token_id"):
+        byte_level(names, [], [NORMAL, CONTROL])
+    tok = byte_level(names, [], [NORMAL, CONTROL], fim_suf_token_id=257)
+    assert tokens(tok, "<SUF>", "all") == ["<SUF>"]
+    assert len(tokens(tok, "<fim_suffix>", "all")) == len("<fim_suffix>")
+    assert tokens(byte_level(names, [], [CONTROL, CONTROL]), "<SUF>", "all") == ["<SUF>"]
+
+
+def test_phi_3_takes_the_white_space_after_special_tokens():
+    names = ["<|user|>", "<s>", "</s>", "<unk>", "<|endoftext|>"]
+    tok = byte_level(names, [], [CONTROL] * 5, **{"general.name": "Phi3 mini"})
+    assert tokens(tok, "<|user|> \n a</s>\t<s> a", "all") == [
+        "<|user|>", "a", "</s>", "<s>", " ", "a",
+    ]  # fmt: skip
+
+
+def test_unusual_lists_are_read():
+    tok = byte_level(["", "ab", "abc"], ["a b", "a b", "ab", "ab c"])  # an empty token; a merge twice, one of one part
+    assert tokens(tok, "abc[EMPTY_256]") == ["abc", *"[EMPTY_256]"]
+    assert tok.decode([256]) == "[EMPTY_256]"
+    values = {"model": "gpt2", "pre": "gpt-2", "tokens": [*LETTERS, "ab"], "merges": ["a b"]}
+    assert tokens(made({**values, "token_type": [NORMAL] * 300}), "ab") == ["ab"]
+    assert tokens(made({**values, "token_type": [0] * 257}), "ab") == ["ab"]
+    with pytest.raises(bpe.FormatError, match="it has 256 items for 257 tokens"):
+        made({**values, "token_type": [NORMAL] * 256})
+    kimi = {key: value for key, value in values.items() if key != "merges"}
+    assert tokens(made({**kimi, "pre": "kimi-k2"}), "ab") == ["a", "b"]
+    with pytest.raises(bpe.FormatError, match="merges: it is not an array"):
+        made(kimi)
+
+
+def test_a_special_token_that_is_a_pretoken_is_refused_where_pretokens_are_looked_up():
+    with pytest.raises(bpe.FormatError, match="'<|' is a whole pretoken".replace("|", r"\|")):
+        byte_level(["<|"], [], [CONTROL], pre="llama3")
+    assert tokens(byte_level(["<|"], [], [CONTROL]), "<|") == ["<", "|"]
+    assert tokens(byte_level(["<|x|>"], [], [CONTROL], pre="llama3"), "<|x|>") == [*"<|x|>"]
+
+
+def test_where_llama_cpp_differs_from_the_published_pattern_the_published_one_counts():
+    for pre in ("gpt-4o", "tekken"):
+        pretokenizer = byte_level([], [], pre=pre).pretokenizer
+        assert pretokenizer is not None
+        assert pretokenizer.split("É\nA") == ["É", "\n", "A"]
+        assert pretokenizer.split("СловоДва हिन्दी") == ["Слово", "Два", " हिन्दी"]
+
+
+# Models of characters -------------------------------------------------------------------------------------------------
+
+
+def gemma(unk: int) -> list[tuple[str, float, int]]:
+    pieces = [("<unk>", 0.0, unk), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL)]
+    pieces += [(name, 0.0, BYTE) for name in BYTES]
+    return [*pieces, (SPACE, -3.0, NORMAL), ("a", -1.0, NORMAL), ("b", -2.0, NORMAL), (SPACE * 2, -4.0, NORMAL)]
+
+
+@pytest.mark.parametrize("unk", [UNKNOWN, CONTROL])
+@pytest.mark.parametrize("prefix", [False, True])
+def test_user_defined_tokens_are_found_in_the_text_as_it_is(unk, prefix):
+    more = [("  ", -1000.0, USER_DEFINED), ("<a b>", -1000.0, USER_DEFINED)]
+    tok = scored(gemma(unk) + more, add_space_prefix=prefix)
+    first = [SPACE] if prefix else []
+
+    def space(text):
+        return [token.encode("latin-1").decode() for token in tokens(tok, text)]
+
+    assert space("a  b") == [*first, "a", "  ", *first, "b"]
+    assert space("<a b>a b") == ["<a b>", *first, "a", SPACE, "b"]
+    assert space(" a") == ([SPACE * 2] if prefix else [SPACE]) + ["a"]
+    assert tok.decode(tok.encode("a")) == "a"
+
+
+def test_tokens_of_all_types_are_merged():
+    more = [("<", -5.0, NORMAL), ("s", -6.0, NORMAL), (">", -7.0, NORMAL), ("<s", -8.0, UNUSED)]
+    pieces = [*gemma(UNKNOWN), *more]
+    tok = scored(pieces, add_space_prefix=False)
+    assert tokens(tok, "<s>") == ["<s>"]  # although it is of type control, and not allowed
+    assert tokens(tok, "<s") == ["<s"]
+
+
+def test_two_unknown_tokens_and_other_scores_are_read():
+    tok = scored([*gemma(UNKNOWN), ("<u>", 0.0, UNKNOWN), ("ab", 0.0, NORMAL)], add_space_prefix=False)
+    assert tokens(tok, "ab<u>") == ["ab", *(f"<0x{byte:02X}>" for byte in b"<u>")]
+    assert tokens(tok, "ab<u>", "all") == ["ab", "<u>"]
+    texts, _, types = map(list, zip(*gemma(UNKNOWN), ("ab", 0.0, NORMAL), ("ba", 0.0, NORMAL), strict=True))
+    values = {"model": "llama", "tokens": texts, "token_type": types, "add_space_prefix": False}
+    assert tokens(made(values), "aba") == ["ab", "a"]
+    last = len(texts) - 1
+    assert tokens(made({**values, "scores": [0] * last + [1, 1]}), "aba") == ["a", "ba"]
+
+
+def test_what_is_found_before_takes_no_part_in_merging():
+    own = [("\n", 0.0, USER_DEFINED), ("a\n", -1.0, NORMAL), ("xy", 0.0, USER_DEFINED), ("zzzz", 0.0, NORMAL)]
+    tok = scored(gemma(UNKNOWN) + own, add_space_prefix=False)
+    assert tokens(tok, "a\nxyzzzz") == ["a", "\n", "xy", *["<0x7A>"] * 4]
+    long = [("b" * 2**i, 0.0, NORMAL) for i in range(1, 12)]
+    with pytest.raises(bpe.FormatError, match="has 2048 characters; a token has at most 1024"):
+        scored(gemma(UNKNOWN) + long)
+    for scores in (3, ["a"]):
+        with pytest.raises(bpe.FormatError, match=r"tokenizer\.ggml\.scores: it is not an array of float"):
+            made({"model": "llama", "tokens": ["a"], "scores": scores})
+
+
+def test_characters_without_a_token_and_bytes_are_errors():
+    tok = scored([("<unk>", 0.0, UNKNOWN), ("a", 0.0, NORMAL), (SPACE, 0.0, NORMAL)])
+    assert tokens(tok, "a")[1:] == ["a"]
+    with pytest.raises(ValueError, match="character 'b' of the text"):
+        tok.encode("b")
+    with pytest.raises(bpe.FormatError, match="token 'ax' has the character 'x', which is not a token"):
+        scored([("a", 0.0, NORMAL), ("ax", 0.0, NORMAL)])
+
+
+@pytest.mark.parametrize(("pre", "space"), [("gemma4", []), ("mmbert", [SPACE]), ("sarvam-moe", [])])
+def test_models_of_lines(pre, space):
+    texts = [SPACE, "a", "b", "<x>", SPACE + "a", "ab", "\n", "\n\n", *BYTES]
+    types = [NORMAL] * 3 + [USER_DEFINED] + [NORMAL] * 4 + [BYTE] * 256
+    values = {"model": "gpt2", "pre": pre, "tokens": texts, "token_type": types, "merges": ["a b", "\n \n"]}
+    tok = made(values)
+
+    def found(text):
+        return [texts[number] for number in tok.encode(text).tolist()]
+
+    assert found("ab<x>a") == [*space, "ab", "<x>", *space, "a"]
+    assert found(" a\nb\n\n\na") == [SPACE, "a", "\n", *space, "b", "\n\n", "\n", *space, "a"]
+    assert found("é") == [*space, "<0xC3>", "<0xA9>"]
+    assert tok.decode([0, 1, 8 + 0xC3, 8 + 0xA9]) == " aé"
+    if pre == "gemma4":
+        assert made({**values, "model": "gemma4", "pre": "x"}) == tok
+        with pytest.raises(bpe.FormatError, match=r"'\\n\\n' is not what merging makes of its characters"):
+            made({**values, "merges": ["a b"]})
+
+
+# Generated files ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "peers"), [("check_gguf", ["xllamacpp", "tokenizers"]), ("check_sentencepiece", ["sentencepiece"])]
+)
+def test_generated_files_give_what_the_peer_gives(name, peers, monkeypatch, capsys):
+    for peer in peers:
+        pytest.importorskip(peer, reason=f"{peer} is not installed")
+    monkeypatch.setattr(sys, "path", [str(CHECKS), *sys.path])
+    found = importlib.import_module(name).check(25, 1)
+    assert not found.counts["different"], capsys.readouterr().out
+    assert found.counts["same"] > 12
