@@ -1,13 +1,14 @@
 """Limits for untrusted regular expressions: a size limit for compiling and a time limit for matching.
 
 A pattern in a tokenizer.json may take exponential time to match, or all memory to compile. Exceeding a limit is an
-error, so no limit changes a result. Not here: the published patterns (`bpe/pretokenize`), replacing
-(`bpe/text/normalizers.py`).
+error, so no limit changes a result, and whether one is exceeded does not depend on what else runs. Not here: the
+published patterns (`bpe/pretokenize`), replacing (`bpe/text/normalizers.py`).
 """
 
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -101,33 +102,99 @@ def check_timeout(timeout: object) -> float | None:
     return float(timeout)
 
 
-def within_time(pattern: str, text: str, timeout: float | None, match: Callable[[float | None], _Result]) -> _Result:
-    """Call `match` with a timeout for the methods of a compiled pattern, and return its result.
+class Deadline:
+    """A time limit for matching patterns on one text.
+
+    What counts is the processor time of the calling thread, so that other threads and a busy machine change no result:
+    matching that ends within the limit gives its result, any other raises TimeoutError. The `regex` package counts the
+    time of all threads. Where it has timed out too early, matching is repeated with a longer time.
+
+    Reading a thread's time takes ten times as long as reading the clock. It is read once in a hundredth of the limit,
+    so the limit is exact to that part.
 
     Args:
-        pattern: the pattern, for the error.
-        text: the text that is searched.
-        timeout: seconds, or None for 10 s and 1 s more for each million characters.
-        match: the function that calls the `regex` package. It may be called again: that package measures the processor
-            time of all threads, so it times out too early while others run.
-
-    Raises:
-        TimeoutError: if matching takes longer.
+        limit: the limit in seconds, which may be infinite.
+        n_chars: the number of characters in the text.
 
     """
-    limit = SECONDS + SECONDS_PER_MILLION * len(text) / 1e6 if timeout is None else timeout
-    if math.isinf(limit):
-        return match(None)
-    start, processor_time = time.monotonic(), limit
-    while True:
-        try:
-            return match(processor_time)
-        except TimeoutError:  # noqa: PERF203 (once in 10 s)
-            if time.monotonic() - start >= limit:
-                break
-            processor_time *= 2
-    raise TimeoutError(
-        f"pattern {shown(pattern)} took more than {limit:.3g} s on a text of {len(text)} characters, "
-        f"{shown(text[:40], 30)}; nested repeats may take exponential time: rewrite the pattern, or pass a longer "
-        "timeout="
-    )
+
+    def __init__(self, limit: float, n_chars: int) -> None:
+        self._limit = self._left = limit
+        self._n_chars = n_chars
+        now = time.monotonic()
+        self._start = _thread_time(now, limit / 100)
+        self._next = now + limit / 100  # when the thread's time is read again
+
+    def run(self, pattern: str, text: str, match: Callable[[float | None], _Result]) -> _Result:
+        """Call `match` with a timeout for the methods of a compiled pattern, perhaps several times; return its result.
+
+        Args:
+            pattern: the pattern, for the error.
+            text: the text that is searched, for the error.
+            match: the function that calls the `regex` package.
+
+        Raises:
+            TimeoutError: if the thread has used more time than the limit.
+
+        """
+        if self._limit > _LONGEST:
+            return match(None)
+        if time.monotonic() >= self._next:
+            self._subtract(pattern, text)
+        timeout = self._left
+        while True:
+            try:
+                result = match(timeout)
+            except TimeoutError:  # noqa: PERF203 (once in 10 s)
+                left = self._left
+                self._subtract(pattern, text)
+                self._left = left  # an attempt that is repeated does not count
+                timeout *= 2
+            else:
+                if timeout > self._left:
+                    self._subtract(pattern, text)
+                return result
+
+    def _subtract(self, pattern: str, text: str) -> None:
+        """Subtract what the thread has used since the last call; raise TimeoutError if nothing is left."""
+        now, used = time.monotonic(), time.thread_time()
+        self._left -= used - self._start
+        self._start, self._next = used, now + self._limit / 100
+        if self._left <= 0:
+            whole = "" if len(text) == self._n_chars else f"a part of {len(text)} characters of "
+            raise TimeoutError(
+                f"pattern {shown(pattern)} took more than {self._limit:.3g} s on {whole}a text of {self._n_chars} "
+                f"characters, {shown(text[:40], 30)}; nested repeats may take exponential time: rewrite the pattern, "
+                "or pass a longer timeout="
+            )
+
+
+#: A longer limit is none: the `regex` package cannot count it.
+_LONGEST = 1e9
+
+
+class _LastReading(threading.local):
+    """When a thread's processor time was last read, and what it was."""
+
+    when = -math.inf
+    used = 0.0
+
+
+_last_reading = _LastReading()
+
+
+def _thread_time(now: float, age: float) -> float:
+    """The processor time of this thread, from a reading that is at most `age` seconds old."""
+    if now - _last_reading.when > age:
+        _last_reading.when, _last_reading.used = now, time.thread_time()
+    return _last_reading.used
+
+
+def default_limit(n_chars: int, timeout: float | None) -> float:
+    """The limit in seconds for matching a text: `timeout`, or 10 s and 1 s more for each million characters."""
+    return SECONDS + SECONDS_PER_MILLION * n_chars / 1e6 if timeout is None else timeout
+
+
+def within_time(pattern: str, text: str, timeout: float | None, match: Callable[[float | None], _Result]) -> _Result:
+    """Call `match` as `Deadline.run` does, with a limit for this text alone; None means the default limit."""
+    return Deadline(default_limit(len(text), timeout), len(text)).run(pattern, text, match)
