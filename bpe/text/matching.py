@@ -7,8 +7,6 @@ published patterns (`bpe/pretokenize`), replacing (`bpe/text/normalizers.py`).
 
 from __future__ import annotations
 
-import math
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -121,9 +119,8 @@ class Deadline:
     def __init__(self, limit: float, n_chars: int) -> None:
         self._limit = self._left = limit
         self._n_chars = n_chars
-        now = time.monotonic()
-        self._start = _thread_time(now, limit / 100)
-        self._next = now + limit / 100  # when the thread's time is read again
+        self._start = time.thread_time()
+        self._next = time.monotonic() + limit / 100  # when the thread's time is read again
 
     def run(self, pattern: str, text: str, match: Callable[[float | None], _Result]) -> _Result:
         """Call `match` with a timeout for the methods of a compiled pattern, perhaps several times; return its result.
@@ -161,33 +158,20 @@ class Deadline:
         self._left -= used - self._start
         self._start, self._next = used, now + self._limit / 100
         if self._left <= 0:
-            whole = "" if len(text) == self._n_chars else f"a part of {len(text)} characters of "
-            raise TimeoutError(
-                f"pattern {shown(pattern)} took more than {self._limit:.3g} s on {whole}a text of {self._n_chars} "
-                f"characters, {shown(text[:40], 30)}; nested repeats may take exponential time: rewrite the pattern, "
-                "or pass a longer timeout="
-            )
+            raise _timed_out(pattern, text, self._limit, self._n_chars)
 
 
 #: A longer limit is none: the `regex` package cannot count it.
 _LONGEST = 1e9
 
 
-class _LastReading(threading.local):
-    """When a thread's processor time was last read, and what it was."""
-
-    when = -math.inf
-    used = 0.0
-
-
-_last_reading = _LastReading()
-
-
-def _thread_time(now: float, age: float) -> float:
-    """The processor time of this thread, from a reading that is at most `age` seconds old."""
-    if now - _last_reading.when > age:
-        _last_reading.when, _last_reading.used = now, time.thread_time()
-    return _last_reading.used
+def _timed_out(pattern: str, text: str, limit: float, n_chars: int) -> TimeoutError:
+    part = "" if len(text) == n_chars else f"a part of {len(text)} characters of "
+    return TimeoutError(
+        f"pattern {shown(pattern)} took more than {limit:.3g} s on {part}a text of {n_chars} characters, "
+        f"{shown(text[:40], 30)}; nested repeats may take exponential time: rewrite the pattern, or pass a longer "
+        "timeout="
+    )
 
 
 def default_limit(n_chars: int, timeout: float | None) -> float:
@@ -196,5 +180,15 @@ def default_limit(n_chars: int, timeout: float | None) -> float:
 
 
 def within_time(pattern: str, text: str, timeout: float | None, match: Callable[[float | None], _Result]) -> _Result:
-    """Call `match` as `Deadline.run` does, with a limit for this text alone; None means the default limit."""
-    return Deadline(default_limit(len(text), timeout), len(text)).run(pattern, text, match)
+    """Call `match` as `Deadline.run` does, with a limit for this text alone; None means the default limit.
+
+    The thread's time is read only after `regex` has timed out, so that short texts are not slower; if other threads may
+    have used the time, matching is then repeated.
+    """
+    limit = default_limit(len(text), timeout)
+    try:
+        return match(limit if limit <= _LONGEST else None)
+    except TimeoutError:
+        if time.process_time() - time.thread_time() < limit / 100:  # other threads have used nothing
+            raise _timed_out(pattern, text, limit, len(text)) from None
+        return Deadline(limit, len(text)).run(pattern, text, match)

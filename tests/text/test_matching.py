@@ -147,8 +147,8 @@ class Load:
 
     def __init__(self, monkeypatch, speed, wall):
         self.speed, self.wall, self.used, self.calls = speed, wall, 100.0, 0
-        monkeypatch.setattr(matching, "_last_reading", matching._LastReading())
         monkeypatch.setattr(time, "thread_time", lambda: self.used)
+        monkeypatch.setattr(time, "process_time", lambda: 100.0 + (self.used - 100.0) * speed)
         monkeypatch.setattr(time, "monotonic", lambda: self.used * self.wall)
 
     def match(self, seconds):
