@@ -24,11 +24,11 @@ MOST_ITEMS = 250_000
 #: The greatest nesting depth of groups: the `regex` package recurses into each.
 MOST_DEPTH = 100
 
-_PIECE = regex.compile(
+_SYNTAX = (
     r"(?<skip>\(\?#[^)]*\)|\s+)|(?<open>\()|(?<close>\))|(?<bar>\|)|(?<repeat>\{\s*(?<low>\d*)\s*(?:,\s*(?<high>\d*)\s*)?\})"
-    r"|(?<item>\\.|\[\^?\]?(?:\\.|[^\\\]])*+\]?|.)",
-    regex.DOTALL,
+    r"|(?<item>\\.|(?<set>\[\^?\]?(?:\\.|%s)*+\]?)|.)"
 )
+_PIECE = regex.compile(_SYNTAX % r"[^\\\]]", regex.DOTALL)
 
 
 def compiled(pattern: str) -> Any:
@@ -67,7 +67,10 @@ def size_of(pattern: str) -> tuple[int, int]:
     ((35, 1), (7, 0))
     """
     totals, last, depth, product = [0], 0, 0, 1
-    for piece in _PIECE.finditer(pattern):
+    syntax = _PIECE
+    if regex.search(r"\(\?[a-zA-Z0-9]*V1", pattern):  # a class may be within another
+        syntax = regex.compile(_SYNTAX % r"[^\\\[\]]|(?&set)", regex.DOTALL)
+    for piece in syntax.finditer(pattern):
         kind = next(name for name in ("repeat", "open", "close", "skip", "item", "bar") if piece[name] is not None)
         if kind == "open":
             totals.append(0)

@@ -103,7 +103,7 @@ def spell(code: int, in_class: bool = False) -> str:
     ('a', '\\+', '+', '\\u000a')
     """
     char = chr(code)
-    if char in (r"\[]^-&|~" if in_class else r"\[]^-&|~.$*+?(){}#"):
+    if char in (r"\[](){}^-&|~" if in_class else r"\[](){}^-&|~.$*+?#"):
         return "\\" + char
     if char == " " or (char.isprintable() and not 0xD800 <= code < 0xE000):
         return char
@@ -159,7 +159,7 @@ def _cased() -> str:
     return pattern("UNASSIGNED").sub("", "".join(cased))
 
 
-@lru_cache(1024)
+@lru_cache(4096)
 def equals(char: str) -> str:
     """The characters that equal one, ignoring case, in ascending order.
 

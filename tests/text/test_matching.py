@@ -31,6 +31,7 @@ SLOW = r"(a|a)+b"
         "a" * 300_000,
         "(a{600})(?#x){600}",
         "(?x)(?:#)\n(?:a{600})){600}",
+        "(?V1)(?:[[^b])]x{1000}){1000}",
     ],
 )
 def test_patterns_too_large_to_compile_are_refused(pattern):
