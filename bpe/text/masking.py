@@ -77,14 +77,12 @@ def as_before(pattern: str) -> str:
     return letters
 
 
+_CASE = re.compile(r"\\p\{(?:ll|lowercaseletter|lo|otherletter|lc|casedletter|lower|lowercase|cased)\}", re.IGNORECASE)
+
+
 def differs_by_case(pattern: str) -> bool:
     """Whether U+0295 is not what it was for a pattern that asks for its case, and nothing can stand for it."""
-    if (
-        re.search(r"\\[pP]\{(?:ll|lowercaseletter|lo|otherletter|lc|casedletter|lower|lowercase|cased)\}", pattern)
-        is None
-    ):
-        return False
-    return not as_before(pattern) and as_before("") != ""
+    return _CASE.search(pattern) is not None and not as_before(pattern) and as_before("") != ""
 
 
 @lru_cache(256)

@@ -20,7 +20,7 @@ from typing import Any, Literal, NoReturn
 import regex
 
 from bpe.errors import shown
-from bpe.text.masking import differs_by_case, masks_within
+from bpe.text.masking import UNASSIGNED, differs_by_case, masks_within
 from bpe.text.oniguruma_sets import (
     ESCAPES,
     POSIX,
@@ -94,6 +94,11 @@ class Translation:
 
     expression: str
     empty: Empty
+
+    @property
+    def names_later(self) -> bool:
+        """Whether it names what stands for characters later than Unicode 16, which depends on the `regex` installed."""
+        return rf"\U{UNASSIGNED:08x}"[:-3] in self.expression
 
 
 @dataclass
@@ -342,7 +347,7 @@ class _Parser:
         if name.lstrip("-").isdecimal() and not any(known):
             number = int(name) if int(name) > 0 else len(self.names) + 1 + int(name)
         else:
-            number = known.index(name) + 1 if known.count(name) == 1 else 0
+            number = known.index(name) + 1 if known.count(name) == 1 and name in self.names else 0
         if not 0 < number <= len(known) or number in self.open:
             self.refuse("the reference is to a group that is not there, not complete or there twice")
         if options.ignore_case or options.behind:
@@ -613,9 +618,12 @@ def means_the_same(pattern: str) -> bool:
         return False
     try:
         translation = translate(pattern)
-        return translation.empty == "never" and "(?!)" not in translation.expression  # `regex` differs there
     except UntranslatableError:
         return False
+    expression = translation.expression
+    if "(?!)" in expression or (translation.names_later and re.search(r"\\[pP]\{(?!White_Space)", expression)):
+        return False  # `regex` has all characters in [^\S\s], and later ones in a property beside a range
+    return translation.empty == "never"
 
 
 def find_spans(

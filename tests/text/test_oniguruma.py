@@ -53,6 +53,7 @@ REFUSED = {
     r"(?<=(?>a|ab))c": "a look-behind has an atomic group",
     r"\p{In_Armenian}": "the property is unknown, or has other characters",
     r"\p{Word}": "the property is unknown, or has other characters",
+    r"[[:lower:]ʕ]": r"it names U\+0295, and asks for the case of letters",
     r"[a-[b]]": "a range ends with a class",
     r"a{2,1}?": "a possessive interval is lazy",
     "(" * 60 + "a" + ")" * 60: "nested more than 50 deep",
@@ -62,7 +63,7 @@ REFUSED = {
 WRONG = (  # noqa: SIM905
     r"*a  a|*  (  )  [a  []  [z-a]  [[a]  [\w-a]  [a-\d]  ^*a  (?=a)*  (?:a|^)*  \p{Foo}  {1}  \1  "
     r"(a)\2  \u12  \xe4  a{100001}  [[:foo:]]  (?<!(a))d  (?<=a(?=d))d  (?<n>a)(b)\1  (?P<n>a)  "
-    r"(?s:.)  (?)  (?i  \x{0000000061}  a(?i)*  \  (?<1>a)"
+    r"\k<n>(?<n>a)  (?s:.)  (?)  (?i  \x{0000000061}  a(?i)*  \  (?<1>a)"
 ).split("  ")
 
 
@@ -158,6 +159,14 @@ def test_patterns_that_mean_the_same() -> None:
         r"\h",
     ):
         assert not means_the_same(pattern), pattern
+
+
+def test_later_characters_that_a_pattern_names() -> None:
+    """A property lacks characters later than Unicode 16, also beside a range that has them."""
+    later = r"\p{L}+|[ä-힣]  [\u0500-\u05ff]|\W  [^\u0500-\u05ff]+|\p{L}  (.)\1|[\u0500-\u05ff]  \u0558|\W"
+    check(later.split("  "), ["a\u0558b\u0558\u0558\u1acf\u0558", "\u1acf\u1ad0a"])
+    assert means_the_same(r"[\u0500-\u05ff]+")
+    assert not means_the_same(r"[\u0500-\u05ff]+|\p{L}")
 
 
 def test_replacing_decoders() -> None:

@@ -33,6 +33,6 @@ def read_expression(pattern: str, where: str) -> str:
         refuse(f"{where}.pattern", pattern, f"it {rule}: {error}", fix)
     if translation.empty == "sometimes":
         refuse(f"{where}.pattern", pattern, f"it {rule}: some of its matches are empty", "write + for *")
-    if r"\U0005" in translation.expression:  # what stands for later characters depends on the installed `regex`
+    if translation.names_later:
         refuse(f"{where}.pattern", pattern, f"it {rule}: it names characters later than Unicode 16", "leave them out")
     return translation.expression
