@@ -16,11 +16,12 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-import regex
 from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.decode._decoder import TokenTable
+from bpe.text import normalizers
+from bpe.text.oniguruma import translate
 from bpe.vocab.byte_letters import bytes_or_utf8, to_letters
 from bpe.vocab.decoding import (
     ByteFallback,
@@ -352,8 +353,8 @@ def _stripped(text: str, step: Strip) -> str:
 def _replace(step: Any) -> TokenStep:
     if step.literal:
         return lambda token, _first, _last: token.replace(step.pattern, step.content)
-    pattern = regex.compile(step.pattern)
-    return lambda token, _first, _last: pattern.sub(lambda _match: step.content, token)
+    replace = normalizers.Replace(translate(step.pattern).expression, step.content)
+    return lambda token, _first, _last: replace(token)
 
 
 def _strip(step: Any) -> TokenStep:

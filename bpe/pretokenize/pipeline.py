@@ -14,13 +14,16 @@ from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import byte_offsets, unescape
-from bpe.pretokenize.steps import ByteLevel, Deadline, Metaspace, Split, Step
+from bpe.pretokenize.steps import ByteLevel, Metaspace, Split, Step
 from bpe.text.letters import from_letters, lengths_in_utf8, to_letters
+from bpe.text.matching import SECONDS, Deadline
 
 #: What later steps make of pieces of up to this many characters is cached, in up to this many entries for each step.
 _SHORT, _MOST_CACHED = 32, 1 << 15
 #: The most steps that run by recursion.
 _MOST_RECURSIVE = 100
+#: The time limit for several steps: they take some microseconds for each piece of a text, and more on a busy machine.
+_SECONDS_PER_CHARACTER = 1e-4
 
 
 class Pretokens(NamedTuple):
@@ -77,8 +80,12 @@ class Pipeline:
         if not text:
             return _joined([], self._letters)
         found: list[str] = []
-        self._run(text, 0, first, Deadline(len(text), self._timeout), found)
+        self._run(text, 0, first, self._deadline(text), found)
         return _joined(found, self._letters)
+
+    def _deadline(self, text: str) -> Deadline:
+        limit = SECONDS + _SECONDS_PER_CHARACTER * len(text) if self._timeout is None else self._timeout
+        return Deadline(limit, len(text))
 
     def _run(self, text: str, level: int, first: bool, deadline: Deadline, found: list[str]) -> None:
         """Append the pieces of a text, from a step on."""
@@ -105,7 +112,7 @@ class Pipeline:
     def _cut(self, text: str, level: int, first: bool, deadline: Deadline) -> list[str]:
         step = self.steps[level]
         if isinstance(step, Split):
-            return step.pieces_within(text, deadline.left(step, text))
+            return step.pieces_within(text, deadline)
         pieces = step.pieces(step.edited(text, first)[0])
         return list(map(to_letters, pieces)) if self._spells[level] else pieces
 
@@ -115,7 +122,7 @@ class Pipeline:
         """As `pretokens`, with the character that each byte comes from."""
         if not text:
             return _joined([], self._letters, np.zeros(0, dtype=np.int64))
-        deadline = Deadline(len(text), self._timeout)
+        deadline = self._deadline(text)
         pieces = [(text, np.arange(len(text), dtype=np.int64))]
         for step, spells in zip(self.steps, self._spells, strict=True):
             cut: list[tuple[str, NDArray[np.int64]]] = []
@@ -125,10 +132,7 @@ class Pipeline:
                 changed, added = step.edited(piece, here)
                 if added:
                     sources = np.concatenate((np.repeat(sources[:1], added), sources))
-                if isinstance(step, Split):
-                    spans = step.spans_within(changed, deadline.left(step, changed))
-                else:
-                    spans = step.spans(changed)
+                spans = step.spans_within(changed, deadline) if isinstance(step, Split) else step.spans(changed)
                 cut += [(changed[start:end], sources[start:end]) for start, end in spans]
             if spells:
                 cut = [(to_letters(piece), sources.repeat(lengths_in_utf8(piece))) for piece, sources in cut]

@@ -33,9 +33,9 @@ from bpe.pretokenize.patterns import (
 )
 from bpe.pretokenize.pipeline import Pipeline, Pretokens
 from bpe.pretokenize.steps import ByteLevel, Metaspace, Step, step_from_json
+from bpe.text.masking import masked
 from bpe.text.matching import check_timeout, compiled, matches_of, within_time
 from bpe.text.normalizers import Normalizer
-from bpe.text.oniguruma import masked
 
 #: How text between matches is treated.
 Gaps = Literal["drop", "keep", "error"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -24,9 +23,10 @@ from bpe.pretokenize import _scanner as scan
 from bpe.pretokenize.patterns import PATTERNS
 from bpe.pretokenize.spellings import NAMED, SPELLED
 from bpe.text.character_sets import char_class, pattern, script
-from bpe.text.matching import SECONDS, compiled, matches_of, within_time
+from bpe.text.masking import masked
+from bpe.text.matching import Deadline, compiled, default_limit
 from bpe.text.normalizers import WHITE
-from bpe.text.oniguruma import escaped, masked, to_regex
+from bpe.text.oniguruma import Translation, UntranslatableError, escaped, find_spans, translate
 from bpe.text.unicode_data import WORD
 
 #: What happens to a match: it is dropped, a piece of its own, joined to the piece before or after it, or joined to
@@ -155,67 +155,56 @@ class Split(Step):
         return None if name in (None, "clip", "whitespace", "starcoder") else PATTERNS[str(name)].scanner
 
     @cached_property
-    def _is_zero_width(self) -> bool:
-        """Whether the pattern is the one of SuperBPE's files, which matches positions: text is cut there."""
-        return self.pattern == DIGIT_GROUPS and self.behavior == "Isolated" and not self.invert and not self.literal
-
-    @cached_property
-    def _found(self) -> Any:
-        if self._is_zero_width:
-            return compiled(DIGIT_GROUPS)
-        expression = escaped(self.pattern) if self.literal else to_regex(self.pattern)
-        if expression is None and self._scanner is not None:
+    def _found(self) -> tuple[Any, Translation] | None:
+        """The compiled pattern and its translation; None for one that a scanner matches."""
+        if self._scanner is not None:
             return None
-        if expression is None:
-            raise ValueError(
-                f"pattern {shown(self.pattern)} may mean different things to Oniguruma and the `regex` package, or it "
-                "can match the empty string; rewrite it without flags, references, set operations and {n,m}?"
-            )
-        return compiled(expression)
+        try:
+            translation = Translation(escaped(self.pattern), "never") if self.literal else translate(self.pattern)
+        except UntranslatableError as error:
+            raise ValueError(f"pattern {shown(self.pattern)} cannot be matched as Oniguruma does: {error}") from None
+        return compiled(translation.expression), translation
 
     def spans(self, text: str) -> list[Span]:
         """The pieces of a text, as spans."""
-        return self.spans_within(text, None)
+        return self.spans_within(text, Deadline(default_limit(len(text), None), len(text)))
 
     @cached_property
     def _divider(self) -> Any:
         """The pattern as a group, with which `split` returns matches and the text between; None for other behaviors."""
         isolates = self.behavior == "Isolated" or (self.behavior == "Removed" and not self.invert)
-        if not isolates or self._scanner is not None or self._found.groups:
+        if not isolates or self._found is None or self._found[1].empty != "never" or self._found[0].groups:
             return None
-        expression = self._found.pattern
-        return compiled(f"({expression})" if self.behavior == "Isolated" else expression)
+        expression = self._found[1].expression
+        flag = "(?V1)" * expression.startswith("(?V1)")
+        return compiled(f"{flag}({expression.removeprefix(flag)})" if self.behavior == "Isolated" else expression)
 
-    def pieces_within(self, text: str, timeout: float | None) -> list[str]:
-        """As `spans_within`, the pieces themselves."""
+    def _masked(self, text: str) -> str:
+        return text if self._found is None or self.literal else masked(text, self._found[1].expression, translated=True)
+
+    def pieces_within(self, text: str, deadline: Deadline) -> list[str]:
+        """The pieces of a text."""
         divider = self._divider
-        if divider is None or masked(text, self.pattern) is not text:
-            return [text[start:end] for start, end in self.spans_within(text, timeout)]
+        if divider is None or self._masked(text) is not text:
+            return [text[start:end] for start, end in self.spans_within(text, deadline)]
+        pieces: list[str] = deadline.run(self.pattern, text, lambda limit: divider.split(text, timeout=limit))
+        return [piece for piece in pieces if piece]
 
-        def parts(limit: float | None) -> list[str]:
-            found: list[str] = divider.split(text, timeout=limit)
-            return found
-
-        return [piece for piece in within_time(self.pattern, text, timeout, parts) if piece]
-
-    def spans_within(self, text: str, timeout: float | None) -> list[Span]:
-        """As `spans`; raises TimeoutError if matching takes more seconds. None means the default limit."""
-        if self._scanner is not None:
+    def spans_within(self, text: str, deadline: Deadline) -> list[Span]:
+        """The pieces of a text, as spans; raises TimeoutError if matching takes longer."""
+        if self._found is None:
+            assert self._scanner is not None
             data = unescape(text)
             bounds = [bound.tolist() for bound in scan.spans(self._scanner, data)]
             if len(data) != len(text):
                 offsets = byte_offsets(text)
                 bounds = [np.searchsorted(offsets, bound).tolist() for bound in bounds]
             return merged(zip(*bounds, strict=True), len(text), self.behavior, self.invert)
-        seen = masked(text, self.pattern)
-
-        def matches(limit: float | None) -> list[Span]:
-            return [match.span() for match in matches_of(self._found, seen, limit)]
-
-        found = within_time(self.pattern, text, timeout, matches)
-        if self._is_zero_width:
-            return [span for span in merged(found, len(text), self.behavior) if span[0] < span[1]]
-        return merged(found, len(text), self.behavior, self.invert)
+        pattern, translation = self._found
+        seen = self._masked(text)
+        matches = find_spans(pattern, translation, seen, lambda match: deadline.run(self.pattern, text, match))
+        pieces = merged(matches, len(text), self.behavior, self.invert)
+        return pieces if translation.empty == "never" else [span for span in pieces if span[0] < span[1]]
 
     def to_json(self) -> dict[str, Any]:
         """The step as tokenizer.json has it."""
@@ -510,39 +499,3 @@ def step_from_json(data: dict[str, Any]) -> Step:
     if kind is ByteLevel:
         fields.pop("trim_offsets", None)
     return kind(**fields)
-
-
-#: The time limit for several steps: they take some microseconds for each piece of a text, and more on a busy machine.
-_SECONDS_PER_CHARACTER = 1e-4
-
-
-class Deadline:
-    """A time limit for matching the patterns of several steps on the pieces of one text.
-
-    The limit is one of the thread's processor time, so that a busy machine does not fail. Reading that time takes ten
-    times as long as reading the clock. No thread uses more time than passes, so it is read only after the clock has
-    passed the limit.
-
-    Args:
-        n_chars: the number of characters in the text.
-        timeout: the limit in seconds; None for the default.
-
-    """
-
-    def __init__(self, n_chars: int, timeout: float | None = None) -> None:
-        self._limit = SECONDS + _SECONDS_PER_CHARACTER * n_chars if timeout is None else timeout
-        self._start, self._end = time.thread_time(), time.monotonic() + self._limit
-
-    def left(self, step: Split, text: str) -> float:
-        """The seconds that are left for matching a step's pattern on a piece; raises TimeoutError if there are none."""
-        now = time.monotonic()
-        if now >= self._end:
-            left = self._limit - (time.thread_time() - self._start)
-            if left <= 0:
-                raise TimeoutError(
-                    f"the patterns took more than {self._limit:.3g} s on one text, the last of them "
-                    f"{shown(step.pattern)} on {shown(text[:40], 30)}; nested repeats may take exponential time: "
-                    "rewrite the pattern, or set a longer timeout="
-                )
-            self._end = now + left
-        return self._end - now

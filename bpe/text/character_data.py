@@ -237,3 +237,42 @@ ffe8-ffee:2 fff9-fffd:2 10000-1000b:69 1000d-10026:69 10028-1003a:69 1003c-1003d
 1f920-1f927:2 1f930-1f930:2 1f933-1f93e:2 1f940-1f94b:2 1f950-1f95e:2 1f980-1f991:2 1f9c0-1f9c0:2 20000-2a6d6:1
 2a700-2b734:1 2b740-2b81d:1 2b820-2cea1:1 2f800-2fa1d:1 e0001-e0001:2 e0020-e007f:2 e0100-e01ef:4
 """
+#: Properties that have the same characters in Oniguruma and in the `regex` package, later characters aside.
+PROPERTIES = """
+adlam adlm aghb ahex ahom alnum alpha alphabetic anatolianhieroglyphs any arab arabic armenian armi armn ascii
+asciihexdigit assigned avestan avst bali balinese bamu bamum bass bassavah batak batk beng bengali bhaiksuki bhks bidic
+bidicontrol blank bopo bopomofo brah brahmi brai braille bugi buginese buhd buhid c cakm canadianaboriginal cans cari
+carian cased casedletter caseignorable caucasianalbanian cc cf chakma cham changeswhencasefolded changeswhenlowercased
+cher cherokee chorasmian chrs ci closepunctuation cn cntrl co combiningmark common connectorpunctuation control copt
+coptic cpmn cprt cs cuneiform currencysymbol cwcf cwl cypriot cyprominoan cyrillic cyrl dash dashpunctuation
+decimalnumber defaultignorablecodepoint dep deprecated deseret deva devanagari di diak digit divesakuru dogr dogra dsrt
+dupl duployan ebase ecomp egyp egyptianhieroglyphs elba elbasan elym elymaic emod emoji emojicomponent emojimodifier
+emojimodifierbase emojipresentation enclosingmark epres ethi ethiopic ext extender finalpunctuation format gara garay
+geor georgian glag glagolitic gong gonm goth gothic gran grantha graph graphemebase graphemeextend graphemelink grbase
+greek grek grext grlink gujarati gujr gukh gunjalagondi gurmukhi guru gurungkhema han hang hangul hani hanifirohingya
+hano hanunoo hatr hatran hebr hebrew hex hexdigit hira hiragana hluw hmng hmnp hung hyphen idcompatmathcontinue
+idcompatmathstart idcontinue ideo ideographic ids idsb idsbinaryoperator idst idstart idstrinaryoperator idsu
+idsunaryoperator imperialaramaic inherited inscriptionalpahlavi inscriptionalparthian ital java javanese joinc
+joincontrol kaithi kali kana kannada katakana kawi kayahli khar kharoshthi khitansmallscript khmer khmr khoj khojki
+khudawadi kiratrai kits knda krai kthi l lana lao laoo latin latn lc lepc lepcha letter letternumber limb limbu lina
+linb lineara linearb lineseparator lisu ll lm lo loe logicalorderexception lower lowercase lowercaseletter lt lu lyci
+lycian lydi lydian m mahajani mahj maka makasar malayalam mand mandaic mani manichaean marc marchen mark masaramgondi
+math mathsymbol mc mcm me medefaidrin medf meeteimayek mend mendekikakui merc mero meroiticcursive meroitichieroglyphs
+miao mlym mn modi modifiercombiningmark modifierletter modifiersymbol mong mongolian mro mroo mtei mult multani myanmar
+mymr n nabataean nagm nagmundari nand nandinagari narb nbat nchar nd newa newtailue nko nkoo nl no
+noncharactercodepoint nonspacingmark nshu number nushu nyiakengpuachuehmong oalpha odi ogam ogham ogrext oidc oids
+olchiki olck oldhungarian olditalic oldnortharabian oldpermic oldpersian oldsogdian oldsoutharabian oldturkic olduyghur
+olonal olower omath onao openpunctuation oriya orkh orya osage osge osma osmanya other otheralphabetic
+otherdefaultignorablecodepoint othergraphemeextend otheridcontinue otheridstart otherletter otherlowercase othermath
+othernumber otherpunctuation othersymbol otheruppercase ougr oupper p pahawhhmong palm palmyrene paragraphseparator
+patternwhitespace patws pauc paucinhau pc pcm pd pe perm pf phag phagspa phli phlp phnx phoenician pi plrd po
+prependedconcatenationmark print privateuse prti ps psalterpahlavi punct punctuation qaac qaai qmark quotationmark
+radical regionalindicator rejang ri rjng rohg runic runr s samaritan samr sarb saur saurashtra sc sd sentenceterminal
+separator sgnw sharada shavian shaw shrd sidd siddham signwriting sind sinh sinhala sk sm so softdotted sogd sogdian
+sogo sora sorasompeng soyo soyombo space spaceseparator spacingmark sterm sund sundanese sunu sunuwar surrogate sylo
+sylotinagri symbol syrc syriac tagalog tagb tagbanwa taile taitham taiviet takr takri tale talu tamil taml tang tangsa
+tangut tavt telu telugu term terminalpunctuation tfng tglg thaa thaana thai tibetan tibt tifinagh tirh tirhuta
+titlecaseletter tnsa todhri todr toto tulutigalari tutg ugar ugaritic uideo unassigned unifiedideograph unknown upper
+uppercase uppercaseletter vai vaii variationselector vith vithkuqi wancho wara warangciti wcho whitespace wspace xidc
+xidcontinue xids xidstart xpeo xsux yezi yezidi yi yiii z zanabazarsquare zanb zinh zl zp zs zyyy zzzz
+"""

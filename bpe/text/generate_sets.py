@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 
 from bpe.text.generate_unicode import CODES, by_tokenizers, numeric, runs
@@ -53,6 +54,30 @@ def scripts() -> list[tuple[int, int, int]]:
     return found
 
 
+def shared_properties() -> list[str]:
+    """The names of the properties, blocks aside, that have the same characters in Oniguruma and in `regex`."""
+    import regex
+    from tokenizers import Regex, pre_tokenizers
+
+    from bpe.text.masking import masked
+
+    known = import_module("regex._regex_core").PROPERTIES
+    names = {name for name, (_, values) in known.items() for name in (name, *values)}
+    names -= {value for name, (_, values) in known.items() if name in ("BLK", "BLOCK") for value in values}
+    text = "".join(map(chr, CODES))
+    seen = masked(text)
+    found = []
+    for name in sorted(map(str.lower, names)):
+        try:
+            split = pre_tokenizers.Split(Regex(rf"\p{{{name}}}+"), "removed", invert=True)
+            pattern = regex.compile(rf"\p{{{name}}}+")
+        except Exception:  # noqa: BLE001 (one engine does not know it)
+            continue
+        if [span for _, span in split.pre_tokenize_str(text)] == [match.span() for match in pattern.finditer(seen)]:
+            found.append(name)
+    return found
+
+
 def table(name: str, comment: str, codes: Iterable[int]) -> list[str]:
     """The lines of a table of code points."""
     items = [f"{first:x}" if first == last else f"{first:x}-{last:x}" for first, last in runs(sorted(codes))]
@@ -89,6 +114,10 @@ def data() -> str:
         "#: (first, last, number of the script) of the characters that have one for `UnicodeScripts`.",
         'SCRIPTS = """',
         *folded([f"{first:x}-{last:x}:{script}" for first, last, script in scripts()]),
+        '"""',
+        "#: Properties that have the same characters in Oniguruma and in the `regex` package, later characters aside.",
+        'PROPERTIES = """',
+        *folded(shared_properties()),
         '"""',
     ]
     return "\n".join(lines) + "\n"

@@ -1,13 +1,12 @@
 """Limits for untrusted regular expressions: a size limit for compiling and a time limit for matching.
 
 A pattern in a tokenizer.json may take exponential time to match, or all memory to compile. Exceeding a limit is an
-error, so no limit changes a result. Not here: the published patterns (`bpe/pretokenize`), replacing
-(`bpe/text/normalizers.py`).
+error, so no limit changes a result, and whether one is exceeded does not depend on what else runs. Not here: the
+published patterns (`bpe/pretokenize`), replacing (`bpe/text/normalizers.py`).
 """
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -25,11 +24,11 @@ MOST_ITEMS = 250_000
 #: The greatest nesting depth of groups: the `regex` package recurses into each.
 MOST_DEPTH = 100
 
-_PIECE = regex.compile(
+_SYNTAX = (
     r"(?<skip>\(\?#[^)]*\)|\s+)|(?<open>\()|(?<close>\))|(?<bar>\|)|(?<repeat>\{\s*(?<low>\d*)\s*(?:,\s*(?<high>\d*)\s*)?\})"
-    r"|(?<item>\\.|\[\^?\]?(?:\\.|[^\\\]])*+\]?|.)",
-    regex.DOTALL,
+    r"|(?<item>\\.|(?<set>\[\^?\]?(?:\\.|%s)*+\]?)|.)"
 )
+_PIECE = regex.compile(_SYNTAX % r"[^\\\]]", regex.DOTALL)
 
 
 def compiled(pattern: str) -> Any:
@@ -100,7 +99,10 @@ def size_of(pattern: str) -> tuple[int, int]:
     ((35, 1), (7, 0))
     """
     totals, last, depth, product = [0], 0, 0, 1
-    for piece in _PIECE.finditer(pattern):
+    syntax = _PIECE
+    if regex.search(r"\(\?[a-zA-Z0-9]*V1", pattern):  # a class may be within another
+        syntax = regex.compile(_SYNTAX % r"[^\\\[\]]|(?&set)", regex.DOTALL)
+    for piece in syntax.finditer(pattern):
         kind = next(name for name in ("repeat", "open", "close", "skip", "item", "bar") if piece[name] is not None)
         if kind == "open":
             totals.append(0)
@@ -133,33 +135,95 @@ def check_timeout(timeout: object) -> float | None:
     return float(timeout)
 
 
-def within_time(pattern: str, text: str, timeout: float | None, match: Callable[[float | None], _Result]) -> _Result:
-    """Call `match` with a timeout for the methods of a compiled pattern, and return its result.
+class Deadline:
+    """A time limit for matching patterns on one text.
+
+    What counts is the processor time of the calling thread, so that other threads and a busy machine change no result:
+    matching that ends within the limit gives its result, any other raises TimeoutError. The `regex` package counts the
+    time of all threads. Where it has timed out too early, matching is repeated with a longer time.
+
+    Reading a thread's time takes ten times as long as reading the clock. It is read once in a hundredth of the limit,
+    so the limit is exact to that part.
 
     Args:
-        pattern: the pattern, for the error.
-        text: the text that is searched.
-        timeout: seconds, or None for 10 s and 1 s more for each million characters.
-        match: the function that calls the `regex` package. It may be called again: that package measures the processor
-            time of all threads, so it times out too early while others run.
-
-    Raises:
-        TimeoutError: if matching takes longer.
+        limit: the limit in seconds, which may be infinite.
+        n_chars: the number of characters in the text.
 
     """
-    limit = SECONDS + SECONDS_PER_MILLION * len(text) / 1e6 if timeout is None else timeout
-    if math.isinf(limit):
-        return match(None)
-    start, processor_time = time.monotonic(), limit
-    while True:
-        try:
-            return match(processor_time)
-        except TimeoutError:  # noqa: PERF203 (once in 10 s)
-            if time.monotonic() - start >= limit:
-                break
-            processor_time *= 2
-    raise TimeoutError(
-        f"pattern {shown(pattern)} took more than {limit:.3g} s on a text of {len(text)} characters, "
+
+    def __init__(self, limit: float, n_chars: int) -> None:
+        self._limit = self._left = limit
+        self._n_chars = n_chars
+        self._start = time.thread_time()
+        self._next = time.monotonic() + limit / 100  # when the thread's time is read again
+
+    def run(self, pattern: str, text: str, match: Callable[[float | None], _Result]) -> _Result:
+        """Call `match` with a timeout for the methods of a compiled pattern, perhaps several times; return its result.
+
+        Args:
+            pattern: the pattern, for the error.
+            text: the text that is searched, for the error.
+            match: the function that calls the `regex` package.
+
+        Raises:
+            TimeoutError: if the thread has used more time than the limit.
+
+        """
+        if self._limit > _LONGEST:
+            return match(None)
+        if time.monotonic() >= self._next:
+            self._subtract(pattern, text)
+        timeout = self._left
+        while True:
+            try:
+                result = match(timeout)
+            except TimeoutError:  # noqa: PERF203 (once in 10 s)
+                left = self._left
+                self._subtract(pattern, text)
+                self._left = left  # an attempt that is repeated does not count
+                timeout *= 2
+            else:
+                if timeout > self._left:
+                    self._subtract(pattern, text)
+                return result
+
+    def _subtract(self, pattern: str, text: str) -> None:
+        """Subtract what the thread has used since the last call; raise TimeoutError if nothing is left."""
+        now, used = time.monotonic(), time.thread_time()
+        self._left -= used - self._start
+        self._start, self._next = used, now + self._limit / 100
+        if self._left <= 0:
+            raise _timed_out(pattern, text, self._limit, self._n_chars)
+
+
+#: A longer limit is none: the `regex` package cannot count it.
+_LONGEST = 1e9
+
+
+def _timed_out(pattern: str, text: str, limit: float, n_chars: int) -> TimeoutError:
+    part = "" if len(text) == n_chars else f"a part of {len(text)} characters of "
+    return TimeoutError(
+        f"pattern {shown(pattern)} took more than {limit:.3g} s on {part}a text of {n_chars} characters, "
         f"{shown(text[:40], 30)}; nested repeats may take exponential time: rewrite the pattern, or pass a longer "
         "timeout="
     )
+
+
+def default_limit(n_chars: int, timeout: float | None) -> float:
+    """The limit in seconds for matching a text: `timeout`, or 10 s and 1 s more for each million characters."""
+    return SECONDS + SECONDS_PER_MILLION * n_chars / 1e6 if timeout is None else timeout
+
+
+def within_time(pattern: str, text: str, timeout: float | None, match: Callable[[float | None], _Result]) -> _Result:
+    """Call `match` as `Deadline.run` does, with a limit for this text alone; None means the default limit.
+
+    The thread's time is read only after `regex` has timed out, so that short texts are not slower; if other threads may
+    have used the time, matching is then repeated.
+    """
+    limit = default_limit(len(text), timeout)
+    try:
+        return match(limit if limit <= _LONGEST else None)
+    except TimeoutError:
+        if time.process_time() - time.thread_time() < limit / 100:  # other threads have used nothing
+            raise _timed_out(pattern, text, limit, len(text)) from None
+        return Deadline(limit, len(text)).run(pattern, text, match)

@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Replace:
-    """Replace a string, or each match of a pattern of the `regex` package, in each token."""
+    """Replace a string, or each match of a pattern of Oniguruma (`bpe/text/oniguruma.py`), in each token."""
 
     pattern: str
     content: str

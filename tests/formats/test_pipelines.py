@@ -15,6 +15,7 @@ import bpe.pretokenizers
 from bpe.errors import FormatError
 from bpe.formats import huggingface
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS
+from bpe.text.matching import Deadline
 from bpe.tokenizer import text_encoder_of
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -218,7 +219,7 @@ def test_unsupported_is_refused_by_name() -> None:
         ("post_processor", {"type": "Own"}, "Own"),
         ("normalizer", {"type": "Sequence", "normalizers": [{"type": "ByteLevel"}, {"type": "NFC"}]}, "NFC"),
         ("pre_tokenizer", {"type": "Sequence", "pretokenizers": [WITH_REGEX, metaspace("always")]}, "Metaspace"),
-        ("pre_tokenizer", split("(?<n>a)"), "pattern"),
+        ("pre_tokenizer", split("(?~a)"), "pattern"),
     ):
         with pytest.raises(FormatError, match=name):
             huggingface.read(json.dumps({**file, part: value}).encode())
@@ -232,4 +233,4 @@ def test_many_steps() -> None:
 
 def test_slow_patterns_name_themselves() -> None:
     with pytest.raises(TimeoutError, match=r"pattern '\(\?:a\|aa\)\+b' took more than"):
-        bpe.pretokenizers.Split("(?:a|aa)+b").spans_within("a" * 60, 0.05)
+        bpe.pretokenizers.Split("(?:a|aa)+b").spans_within("a" * 60, Deadline(0.05, 60))

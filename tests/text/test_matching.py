@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import bpe
 from bpe import normalizers
 from bpe.formats.huggingface import read, write
-from bpe.pretokenize.steps import Deadline, Split
 from bpe.text import matching
 
 SLOW = r"(a|a)+b"
@@ -32,6 +31,7 @@ SLOW = r"(a|a)+b"
         "a" * 300_000,
         "(a{600})(?#x){600}",
         "(?x)(?:#)\n(?:a{600})){600}",
+        "(?V1)(?:[[^b])]x{1000}){1000}",
     ],
 )
 def test_patterns_too_large_to_compile_are_refused(pattern):
@@ -140,32 +140,72 @@ def read_again(tok: bpe.Tokenizer) -> bpe.Tokenizer:
     return bpe.Tokenizer.from_spec(read(write(tok.spec)))
 
 
-def test_steps_count_the_time_of_the_thread(monkeypatch):
+class Load:
+    """Clocks of a process whose other threads are busy.
+
+    `regex` counts the time of all threads, `speed` seconds for each second of this thread; `wall` seconds pass.
+    """
+
+    def __init__(self, monkeypatch, speed, wall):
+        self.speed, self.wall, self.used, self.calls = speed, wall, 100.0, 0
+        monkeypatch.setattr(time, "thread_time", lambda: self.used)
+        monkeypatch.setattr(time, "process_time", lambda: 100.0 + (self.used - 100.0) * speed)
+        monkeypatch.setattr(time, "monotonic", lambda: self.used * self.wall)
+
+    def match(self, seconds):
+        """A match that takes seconds of this thread."""
+
+        def found(timeout):
+            self.calls += 1
+            self.used += min(seconds, timeout / self.speed)
+            if seconds * self.speed > timeout:
+                raise TimeoutError
+            return "found"
+
+        return found
+
+
+@pytest.mark.parametrize("speed", [1.0, 1.7, 8.0, 64.0])
+@pytest.mark.parametrize("wall", [1.0, 30.0])
+def test_only_the_time_of_the_thread_counts(monkeypatch, speed, wall):
+    """Whatever other threads do, matching succeeds within the limit, and no later."""
+    for seconds in (0.01, 1.2, 8.5, 9.99, 10.01, 15.0, 1000.0):
+        load = Load(monkeypatch, speed, wall)
+        if seconds < 10:
+            assert matching.within_time("a", "aa", 10.0, load.match(seconds)) == "found"
+        else:
+            with pytest.raises(TimeoutError, match=r"pattern 'a' took more than 10 s on a text of 2 characters, 'aa'"):
+                matching.within_time("a", "aa", 10.0, load.match(seconds))
+        assert load.calls < 9
+
+
+@pytest.mark.parametrize("speed", [1.0, 1.7, 8.0])
+@pytest.mark.parametrize("wall", [1.0, 30.0])
+def test_pieces_of_a_text_have_one_limit(monkeypatch, speed, wall):
+    for seconds, n_pieces in ((0.001, 6000), (0.6, 9), (2.0, 3), (4.0, 2)):
+        load = Load(monkeypatch, speed, wall)
+        deadline = matching.Deadline(5.0, 10)
+        allowed = int(4.94 / seconds)
+        for _ in range(min(allowed, n_pieces)):
+            assert deadline.run("a", "aa", load.match(seconds)) == "found"
+        with pytest.raises(TimeoutError, match=r"more than 5 s on a part of 2 characters of a text of 10 characters"):
+            [deadline.run("a", "aa", load.match(seconds)) for _ in range(n_pieces)]
+
+
+def test_waiting_takes_nothing_of_the_limit(monkeypatch):
     """A thread that waits for others, while the clock goes on, has its whole limit left."""
-    step = Split("a")
-    deadline = Deadline(0, 5.0)
-    now = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now + 1000.0)
-    assert 4.5 < deadline.left(step, "a") <= 5.0
-    used = time.thread_time()
-    monkeypatch.setattr(time, "thread_time", lambda: used + 6.0)
-    monkeypatch.setattr(time, "monotonic", lambda: now + 2000.0)
-    with pytest.raises(TimeoutError, match=r"the patterns took more than 5 s .* 'a' on 'aa'"):
-        deadline.left(step, "aa")
+    load = Load(monkeypatch, 1.0, 1.0)
+    deadline = matching.Deadline(5.0, 2)
+    monkeypatch.setattr(time, "monotonic", lambda: load.used + 1000.0)
+    assert deadline.run("a", "aa", load.match(4.9)) == "found"
 
 
-def test_processor_time_of_other_threads_is_not_counted(monkeypatch):
-    """`regex` counts the time of all threads, so matching is retried until the limit has passed on the clock."""
+def test_limits_without_an_end(monkeypatch):
+    """The `regex` package times out at once where its own clock cannot count to the limit."""
     given = []
-
-    def match(timeout):
-        given.append(timeout)
-        if len(given) < 3:
-            raise TimeoutError
-        return "found"
-
-    assert matching.within_time("a", "aa", 5.0, match) == "found"
-    assert given == [5.0, 10.0, 20.0]
+    for limit in (math.inf, 1e300, 2e9):
+        assert matching.within_time("a", "aa", limit, given.append) is None
+    assert given == [None] * 3
 
 
 def test_nested_json_is_refused():

@@ -14,7 +14,8 @@ import pytest
 from bpe import normalizers as n
 from bpe.pretokenizers import Split
 from bpe.text.character_sets import codes
-from bpe.text.oniguruma import masked, to_regex
+from bpe.text.masking import masked
+from bpe.text.oniguruma import translate
 from bpe.text.tracing import traced
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -104,7 +105,7 @@ def test_classes_of_all_characters(pattern: str) -> None:
     )
     split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "removed", invert=True)
     expected = {char for piece, _ in split.pre_tokenize_str(every) for char in piece}
-    found = {every[match.start()] for match in regex.finditer(to_regex(pattern), masked(every))}
+    found = {every[match.start()] for match in regex.finditer(translate(pattern).expression, masked(every))}
     wrong = sorted(expected ^ found)[:5]
     assert wrong == []
     assert sum(1 for _ in codes("UNASSIGNED")) > 800_000

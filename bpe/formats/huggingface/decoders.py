@@ -6,7 +6,7 @@ from typing import Any
 
 from bpe.errors import FormatError, shown
 from bpe.formats.huggingface.normalizers import MAX_DEPTH
-from bpe.formats.huggingface.patterns import read_common_pattern
+from bpe.formats.huggingface.patterns import read_expression, read_pattern
 from bpe.formats.huggingface.spelling import mark_text, odd_ends
 from bpe.formats.json_fields import LATER, as_object, get, make_at, refuse, type_of
 from bpe.text.matching import compiled
@@ -128,12 +128,11 @@ def _count(value: dict[str, Any], where: str, name: str) -> int:
 
 def _replace(item: dict[str, Any], where: str) -> d.Replace:
     content = get(item, where, "content", str)
-    pattern = item.get("pattern")
-    if isinstance(pattern, dict) and len(pattern) == 1 and isinstance(pattern.get("String"), str) and pattern["String"]:
-        return d.Replace(pattern["String"], content)
-    expression = read_common_pattern(item, where)
-    make_at(f"{where}.pattern", lambda: compiled(expression))
-    return d.Replace(expression, content, literal=False)
+    pattern, literal = read_pattern(item, where)
+    if not literal:
+        expression = read_expression(pattern, where)
+        make_at(f"{where}.pattern", lambda: compiled(expression))
+    return d.Replace(pattern, content, literal)
 
 
 def _metaspace(value: dict[str, Any], where: str) -> d.Metaspace:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from bpe.errors import FormatError
-from bpe.formats.huggingface.patterns import read_pattern
+from bpe.formats.huggingface.patterns import read_expression, read_pattern
 from bpe.formats.json_fields import LATER, as_object, get, make_at, refuse, type_of
-from bpe.pretokenize.spellings import NAMED
 from bpe.text import normalizers as n
-from bpe.text.oniguruma import escaped, means_the_same, to_regex
+from bpe.text.oniguruma import escaped, means_the_same
 from bpe.text.pipeline_normalizers import ByteLevel
 
 
@@ -80,14 +79,7 @@ def _read_replace(item: dict[str, Any], where: str) -> n.Normalizer:
     content = get(item, where, "content", str)
     if not literal and (pattern, content) == COLLAPSE:
         return n.CollapseWhitespace()
-    converted = escaped(pattern) if literal else pattern
-    if not literal and pattern not in NAMED and not means_the_same(pattern):
-        converted = to_regex(pattern) or ""
-    if not converted:
-        refuse(
-            f"{where}.pattern", pattern, "it may mean different things to Oniguruma and the `regex` package, or it can "
-            "match the empty string", "rewrite it without flags, references, set operations and {n,m}?",
-        )  # fmt: skip
+    converted = escaped(pattern) if literal else read_expression(pattern, where)
     return make_at(where, lambda: n.Replace(converted, content))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from bpe.formats.json_fields import as_object, get, refuse
 from bpe.pretokenize.spellings import NAMED
-from bpe.text.oniguruma import escaped, means_the_same
+from bpe.text.oniguruma import UntranslatableError, means_the_same, translate
 
 
 def read_pattern(item: dict[str, Any], where: str) -> tuple[str, bool]:
@@ -22,14 +22,17 @@ def read_pattern(item: dict[str, Any], where: str) -> tuple[str, bool]:
     return text, kind == "String"
 
 
-def read_common_pattern(item: dict[str, Any], where: str) -> str:
-    """The same as one pattern that means the same to Oniguruma and the `regex` package; others are refused."""
-    text, literal = read_pattern(item, where)
-    if literal:
-        return escaped(text)
-    if text not in NAMED and not means_the_same(text):
-        refuse(
-            f"{where}.pattern", text, "it may mean different things to Oniguruma and the `regex` package, or it can "
-            "match the empty string", "rewrite it without anchors, \\w, \\b, flags and {n,m}+",
-        )  # fmt: skip
-    return text
+def read_expression(pattern: str, where: str) -> str:
+    """A pattern of a Replace in the syntax of the `regex` package: as it is, if it means the same there."""
+    if pattern in NAMED or means_the_same(pattern):
+        return pattern
+    rule, fix = "cannot be matched as `tokenizers` does", "rewrite it"
+    try:
+        translation = translate(pattern)
+    except UntranslatableError as error:
+        refuse(f"{where}.pattern", pattern, f"it {rule}: {error}", fix)
+    if translation.empty == "sometimes":
+        refuse(f"{where}.pattern", pattern, f"it {rule}: some of its matches are empty", "write + for *")
+    if translation.names_later:
+        refuse(f"{where}.pattern", pattern, f"it {rule}: it names characters later than Unicode 16", "leave them out")
+    return translation.expression
