@@ -13,7 +13,7 @@ from __future__ import annotations
 import operator
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import compress, starmap
@@ -54,6 +54,27 @@ def load_tokenizers() -> Any:
             "this needs Hugging Face's tokenizers, which is not installed; pip install tokenizers", name=error.name
         ) from None
     return tokenizers
+
+
+def added_calls(added: Iterable[Added], vocab_size: int, find: Callable[[str], int | None]) -> Iterator[list[Any]]:
+    """Added tokens, by ascending id, in the calls by which `tokenizers` gives them their ids.
+
+    Args:
+        added: the added tokens.
+        vocab_size: the number of tokens of the model.
+        find: returns the id of one of these; None for a name that is none.
+
+    """
+    made, following = load_tokenizers().AddedToken, vocab_size
+    tokens: list[Any] = []
+    for each in added:
+        if find(each.content) is None:
+            if each.id != following:
+                yield tokens
+                tokens, following = [], each.id
+            following += 1
+        tokens.append(made(each.content, **dict(zip(FLAGS, each.flags, strict=True))))
+    yield tokens
 
 
 class Core:
@@ -172,24 +193,11 @@ class Core:
         """
         if self._reference is None:
             made = load_tokenizers().Tokenizer.from_str(self.json(with_added=False).decode())
-            for tokens in self._calls():
+            for tokens in added_calls(self.added, len(self.model.vocab), self.model.vocab.get):
                 made.add_tokens(tokens)
             with self._lock:
                 self._reference = self._reference or made
         return self._reference
-
-    def _calls(self) -> Iterator[list[Any]]:
-        """The added tokens in the calls by which `tokenizers` gives them their ids."""
-        made, following = load_tokenizers().AddedToken, len(self.model.vocab)
-        tokens: list[Any] = []
-        for each in self.added:
-            if self.is_new(each.content):
-                if each.id != following:
-                    yield tokens
-                    tokens, following = [], each.id
-                following += 1
-            tokens.append(made(each.content, **dict(zip(FLAGS, each.flags, strict=True))))
-        yield tokens
 
     def refuse(self) -> None:
         """Raise the error of the native reader, unless `tokenizers` can take its place, and for invalid JSON."""
