@@ -11,12 +11,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.forks import cached_property
 from bpe.base.memory_limits import byte_count
 from bpe.base.utf8 import TextLike, read_file, to_bytes
 from bpe.batch import TokenBatch, id_array

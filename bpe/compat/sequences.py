@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import operator
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import compress, starmap
 from operator import itemgetter
 from typing import Any
@@ -24,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._id_lists import as_array, as_list, keep_ints
+from bpe.base.forks import cached_property, lock_of
 from bpe.base.threads import thread_count
 from bpe.batch import TokenBatch
 from bpe.compat._rows import has_name
@@ -105,7 +105,7 @@ class Core:
     ) -> None:
         self.model, self.rows, self.normalizer, self.pre_tokenizer = model, rows, normalizer, pre_tokenizer
         self._once_special, self.keep_ids = special, keep_ids
-        self._lock = threading.RLock()
+        self._lock = lock_of(self)
         self._native: Tokenizer | None = native
         self._refused: FormatError | None = None
         self._reference: Any = None

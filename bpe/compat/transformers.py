@@ -19,7 +19,7 @@ from __future__ import annotations
 import copy
 import copyreg
 import logging
-import threading
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import update_wrapper
@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from bpe.base.forks import lock_of
 from bpe.compat.document import Added
 from bpe.compat.huggingface import Tokenizer
 from bpe.compat.processing import PaddingRule, Plan, Truncation
@@ -157,7 +158,7 @@ def acceleration_of(tokenizer: Any) -> Acceleration | None:
     return found
 
 
-_patch_lock = threading.Lock()
+_lock = lock_of(sys.modules[__name__])
 _patched: dict[str, Any] | None = None  # the attributes of `TokenizersBackend` before it was patched
 
 
@@ -172,7 +173,7 @@ def patch_transformers() -> None:
     """
     global _patched
     backend = _load_backend()
-    with _patch_lock:
+    with _lock:
         if _patched is None:
             methods = _methods(_originals(backend))
             _patched = {name: backend.__dict__.get(name) for name in METHODS}
@@ -183,7 +184,7 @@ def patch_transformers() -> None:
 def unpatch_transformers() -> None:
     """Give all tokenizers of transformers their own methods back. Without `patch_transformers`, it does nothing."""
     global _patched
-    with _patch_lock:
+    with _lock:
         if _patched is not None:
             backend = _load_backend()
             for name, method in _patched.items():

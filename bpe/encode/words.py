@@ -9,8 +9,8 @@ from __future__ import annotations
 import heapq
 import random
 from dataclasses import dataclass
-from functools import cached_property
 
+from bpe.base.forks import cached_property
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import WordSymbols
 from bpe.vocab.vocabulary import NO_TOKEN
