@@ -93,7 +93,7 @@ def _after_in_parent() -> None:
 
 def _after_in_child() -> None:
     for reference, lost in list(_owners.values()):
-        owner = reference()
+        owner: Any = reference()
         lock = getattr(owner, "_lock", None)
         if lock is None:
             continue
