@@ -491,11 +491,9 @@ class Tokenizer(TokenizerFields):
 
     def get_added_tokens_decoder(self) -> dict[int, Any]:
         """The added tokens by id; of the class of `tokenizers`, if it is installed."""
-        made: Any = AddedToken
-        with contextlib.suppress(ModuleNotFoundError):
-            made = load_tokenizers().AddedToken
         return {
-            each.id: made(each.content, **dict(zip(FLAGS, each.flags, strict=True))) for each in self._state.core.added
+            each.id: AddedToken(each.content, **dict(zip(FLAGS, each.flags, strict=True)))
+            for each in self._state.core.added
         }
 
     def token_to_id(self, token: str) -> int | None:

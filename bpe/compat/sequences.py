@@ -41,14 +41,14 @@ _SWITCHED_OFF = ("0", "off", "false", "f", "no", "n")
 
 
 def load_tokenizers() -> Any:
-    """The package `tokenizers`.
+    """The compiled module of the package `tokenizers`: its own classes, also where a program put ours in their place.
 
     Raises:
         ModuleNotFoundError: if it is not installed.
 
     """
     try:
-        import tokenizers
+        from tokenizers import tokenizers
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "this needs Hugging Face's tokenizers, which is not installed; pip install tokenizers", name=error.name
