@@ -7,6 +7,7 @@
 """
 
 try:
+    import bpe._starting
     import bpe.encode._encoder
     import bpe.training._trainer  # noqa: F401 (with the encoder, it imports most other kernels)
 except (ImportError, TypeError, ValueError) as error:  # the last two: compiled against another NumPy or bpe release

@@ -6,11 +6,11 @@ Not here: how they are drawn (`bpe/show`), which is imported when something is.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bpe.base.forks import cached_property
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.encode.text_encoder import TextEncoder, TextOptions
 from bpe.errors import check_int, counted

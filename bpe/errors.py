@@ -1,14 +1,16 @@
 """The package's error types, and argument checks that several modules share.
 
 Every error raised on purpose is a ValueError, a TypeError or an OSError. Its text names the value, the rule and the
-fix.
+fix. Names and paths may come from files of others, so errors and the log show them without control characters.
 """
 
 from __future__ import annotations
 
+import logging
 import numbers
 import operator
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -16,6 +18,42 @@ from typing import Any, TypeVar
 COUNT_LIMIT = 2**63 - 1
 
 _Choice = TypeVar("_Choice", bound=str)
+
+#: What a terminal obeys or hides: control characters, line separators, marks of direction and other invisible
+#: characters, but for the joiners, which several scripts and emoji need; and lone surrogates.
+_UNPRINTABLE = re.compile(
+    "[\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f"
+    "\\ufeff\\ufff9-\\ufffb\\U000e0001\\U000e0020-\\U000e007f\\ud800-\\udfff]"
+)
+
+
+def printable(text: str, keep: str = "") -> str:
+    r"""A text for terminals and logs: characters that these obey or hide are spelled as in Python, but those in `keep`.
+
+    >>> print(printable("a\x1b[2Jb\u202e\n"), printable("a\tb\x00", keep="\t"))
+    a\x1b[2Jb\u202e\x0a a	b\x00
+    """
+    if text.isprintable():
+        return text
+    return _UNPRINTABLE.sub(lambda match: match[0] if match[0] in keep else _escape(ord(match[0])), text)
+
+
+def _escape(code: int) -> str:
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a path that is not UTF-8
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _make_printable(record: logging.LogRecord) -> bool:
+    """Spell the unprintable characters of a record of the log; those that are printable stay as they are."""
+    text = record.getMessage()
+    if not text.isprintable() and (spelled := printable(text, keep="\n")) != text:
+        record.msg, record.args = spelled, None
+    return True
+
+
+for _name in ("bpe", "bpe.cli", "bpe.wordcounts"):
+    logging.getLogger(_name).addFilter(_make_printable)
 
 
 class FormatError(ValueError):
@@ -33,7 +71,7 @@ class FormatError(ValueError):
         self.path = None if path is None else os.fspath(path)
         self.where = where
         location = ", ".join(part for part in (self.path, where) if part)
-        super().__init__(f"{location}: {message}" if location else message)
+        super().__init__(printable(f"{location}: {message}" if location else message, keep="\n"))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild_format_error, (self.message, self.path, self.where)
@@ -60,7 +98,7 @@ def shown(value: object, limit: int = 60) -> str:
     >>> shown("a" * 100, limit=10)
     "'aaaaaaaa…"
     """
-    text = repr(value)
+    text = printable(repr(value))
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

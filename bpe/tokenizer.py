@@ -11,12 +11,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.forks import cached_property
 from bpe.base.memory_limits import byte_count
 from bpe.base.utf8 import TextLike, read_file, to_bytes
 from bpe.batch import TokenBatch, id_array
@@ -1215,7 +1216,7 @@ class Tokenizer:
     # CLIP -------------------------------------------------------------------------------------------------------------
 
     def tokenize(
-        self, texts: str | Iterable[str], context_length: int = 77, truncate: bool = True
+        self, texts: str | Iterable[str], context_length: int = 77, truncate: bool = False
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The input of CLIP: for each text a row with the start token, the text's ids, the end token, and zeros.
 
@@ -1225,7 +1226,8 @@ class Tokenizer:
         Args:
             texts: one text or several.
             context_length: the length of a row.
-            truncate: shorten the row of a longer text, keeping the end token; if False, such a text is an error.
+            truncate: shorten the row of a longer text, keeping the end token. By default such a text is an error, as in
+                OpenAI's CLIP.
 
         Returns:
             the ids, int32 of shape (n, context_length), and the lengths of the rows without zeros, int64 of shape (n,).
@@ -1405,21 +1407,23 @@ class Tokenizer:
     @classmethod
     def from_vocab_merges(
         cls,
-        vocab: PathLike,
-        merges: PathLike,
+        vocab: PathLike | Mapping[str, int] | Mapping[bytes, int],
+        merges: PathLike | Iterable[str] | Iterable[tuple[str, str]] | Iterable[tuple[bytes, bytes]],
         pretokenizer: Pretokenizer | str | None = "gpt2",
         special_tokens: Mapping[str, int] | None = None,
         *,
         normalizer: Normalizer | str | None = None,
         cache_memory: int | str | None = None,
     ) -> Tokenizer:
-        """The byte-level tokenizer of a `vocab.json` and a `merges.txt`, gzipped or not, under any names.
+        """The byte-level tokenizer of a vocabulary and merges: in memory, or in a `vocab.json` and a `merges.txt`.
 
         `load` reads a folder with both files, and with the configuration that says the rest.
 
         Args:
-            vocab: the JSON file that maps each token, in GPT-2's letters, to its id.
-            merges: the list of merges, best rank first.
+            vocab: each token → its id; or the JSON file with that, gzipped or not. A token is bytes, or a str in
+                GPT-2's letters, such as "Ġlow".
+            merges: the merges, best rank first, each a pair of tokens, or a str with a space between the two; or the
+                file with a line for each. As `tokenizers.models.BPE(vocab, merges)` takes them.
             pretokenizer: the pattern; the files do not hold it.
             special_tokens: name → id; None stands for `<|endoftext|>`, if that is a token.
             normalizer: applied to text first, or None.
@@ -1437,12 +1441,19 @@ class Tokenizer:
         ...     files = [os.path.join(folder, name) for name in ("vocab.json", "merges.txt")]
         ...     bpe.Tokenizer.from_vocab_merges(*files, "cl100k") == tok
         True
+        >>> tokens = {bytes([byte]): byte for byte in range(256)} | {b"lo": 256, b"low": 257}
+        >>> bpe.Tokenizer.from_vocab_merges(tokens, [(b"l", b"o"), (b"lo", b"w")]).encode("slow")
+        array([115, 257], dtype=uint32)
 
         """
         special = None if special_tokens is None else tiktoken.checked_special(special_tokens)
-        files = read_file(vocab), read_file(merges)
+        files = (
+            vocab_merges.vocab_file(vocab, special or {}) if isinstance(vocab, Mapping) else read_file(vocab),
+            read_file(merges) if isinstance(merges, (str, os.PathLike)) else vocab_merges.merges_file(merges),
+        )
         settings = as_pretokenizer(pretokenizer), as_normalizer(normalizer)
-        spec = vocab_merges.read_pair(*files, *settings, special, os.fspath(vocab))
+        path = None if isinstance(vocab, Mapping) else os.fspath(vocab)
+        spec = vocab_merges.read_pair(*files, *settings, special, path)
         return cls(spec, cache_memory=cache_memory)
 
     @classmethod

@@ -26,7 +26,7 @@ ROOT = PACKAGE.parent
 #: The layers, from the lowest to the highest: rooms, and modules outside any room. Those in one row must not import
 #: each other.
 LAYERS = [
-    {"errors", "_version", "_uncompiled"},
+    {"errors", "_starting", "_version", "_uncompiled"},
     {"base"},
     {"text"},
     {"normalizers"},

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import bpe
+import bpe.compat.huggingface
 import bpe.compat.tiktoken
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "porting.md"
@@ -233,3 +234,31 @@ def test_texts_give_the_results_of_tiktoken(text):
             tok.encode(text, disallowed_special="all")
         with pytest.raises(ValueError, match="disallowed special token"):
             enc.encode(text)
+
+
+def test_parts_of_tokenizers_that_the_page_has_are_read(tmp_path: Path) -> None:
+    """Those that it says are "not yet" here are refused, and all others load and give the same ids."""
+    tokenizers = documented("tokenizers")
+    arguments = {
+        "CharDelimiterSplit": ("-",), "FixedLength": (3,), "Prepend": ("_",), "Replace": ("a", "b"),
+        "Strip": (" ", 0, 0), "Split": ("a", "isolated"),
+    }  # fmt: skip
+    rows = sections()["The parts of a tokenizer"]
+    missing = names([row for row in rows if row[1].strip() == "not yet"])
+    for kind, module in (("normalizer", "normalizers"), ("pre_tokenizer", "pre_tokenizers"), ("decoder", "decoders")):
+        parts = vars(getattr(tokenizers, module))
+        for name in sorted(names(rows) & {name for name in parts if name[0].isupper()}):
+            if name in ("DecodeStream", "Precompiled", "Normalizer", "PreTokenizer", "Decoder"):
+                continue
+            given = arguments.get(name, ()) if kind != "normalizer" or name != "Strip" else ()
+            plain = tokenizers.Tokenizer(
+                tokenizers.models.BPE({letter: i for i, letter in enumerate("abcAB ,1_-")}, [])
+            )
+            setattr(plain, kind, parts[name]([]) if name == "Sequence" else parts[name](*given))
+            plain.save(str(tmp_path / "tokenizer.json"))
+            if name in missing:
+                with pytest.raises(bpe.FormatError, match=name):
+                    bpe.Tokenizer.load(tmp_path / "tokenizer.json")
+            elif name != "ByteLevel":  # the letters of bytes are not in this vocabulary
+                tok = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
+                assert tok.encode("ab cA-B,1").tolist() == plain.encode("ab cA-B,1").ids, name

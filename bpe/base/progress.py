@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -308,8 +308,9 @@ class _Lines:
 
     def _write(self, text: str) -> None:
         if sys.stderr is not None:
-            sys.stderr.write(f"bpe: {text}\n")
-            sys.stderr.flush()
+            with suppress(OSError):  # a closed pipe or a full disk does not end the work
+                sys.stderr.write(f"bpe: {text}\n")
+                sys.stderr.flush()
 
 
 def _amount(number: int, unit: str) -> str:

@@ -11,21 +11,39 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
+from bpe import _starting
 from bpe.cli import converting, encoding, evaluating, inspecting, reporting, shards, training
 from bpe.cli.arguments import parser
-from bpe.cli.files import Stdout, identity, outputs_of, silence_stdout
+from bpe.cli.files import (
+    Stdout,
+    flush_stderr,
+    identity,
+    open_closed_streams,
+    outputs_of,
+    say_error,
+    silence_stdout,
+)
 from bpe.cli.parsing import in_flags
 from bpe.errors import FormatError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; `argv` is without the program's name, None for the process's own. Returns the exit status."""
+    open_closed_streams()
+    try:
+        return _run(argv)
+    finally:
+        flush_stderr()
+
+
+def _run(argv: Sequence[str] | None) -> int:
     outputs: dict[str, object] = {}
     try:
+        _starting.end()
         args = parser(_COMMANDS).parse_args(argv)
         outputs.update((path, identity(path)) for path in outputs_of(args))
         with _logging(getattr(args, "quiet", False)):
@@ -33,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             Stdout().flush()
             return status
     except SystemExit as exit_:  # argparse: --help, --version, bad use
-        return exit_.code if isinstance(exit_.code, int) else 1
+        return _flushed(exit_.code if isinstance(exit_.code, int) else 1)
     except KeyboardInterrupt as interrupt:
         saved = [path for path, before in outputs.items() if identity(path) != before]
         left = [f"{' and '.join(saved)} saved"] if saved else list(map(str, interrupt.args))
@@ -57,16 +75,34 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(f"error: {in_flags(str(error), args.parser)}")
 
 
-def _fail(message: str, status: int = 1) -> int:
-    sys.stderr.write(f"bpe: {' '.join(message.splitlines())}\n")
+def _flushed(status: int) -> int:
+    """The exit status after a text of argparse's, which ignores errors of stdout itself."""
+    try:
+        Stdout().flush()
+    except BrokenPipeError:
+        silence_stdout()
+    except OSError as error:
+        return _fail(f"error: stdout: {error.strerror}")
     return status
+
+
+def _fail(message: str, status: int = 1) -> int:
+    say_error(f"bpe: {' '.join(message.splitlines())}")
+    return status
+
+
+class _Handler(logging.StreamHandler[Any]):
+    """Writes the log to stderr, whatever becomes of that."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """Ignore a stderr that is closed or full."""
 
 
 @contextmanager
 def _logging(quiet: bool) -> Iterator[None]:
     """Send the library's log to stderr while the command runs."""
     logger = logging.getLogger("bpe")
-    handler = logging.StreamHandler()
+    handler = _Handler()
     handler.setFormatter(logging.Formatter("bpe: %(message)s"))
     before = logger.level
     logger.addHandler(handler)

@@ -37,7 +37,7 @@ from bpe.data.formats import FORMATS
 from bpe.data.literal_names import NameWarning, literal_names
 from bpe.decode.decoder import ByteDecoder
 from bpe.encode.engine import Around, BlockIds
-from bpe.errors import FormatError
+from bpe.errors import FormatError, printable
 from bpe.formats import id_files as idfiles
 from bpe.tokenizer import decoder_of, engine_of, text_encoder_of
 
@@ -216,7 +216,7 @@ def count(args: argparse.Namespace) -> None:
     tokenizer = bpe.Tokenizer.load(args.tokenizer).with_timeout(args.timeout)
 
     def row(tokens: int, size: int, name: str) -> None:
-        say(f"{tokens:>12}  {size:>12}  {f'{size / tokens:.3f}' if tokens else '-':>11}  {name}")
+        say(f"{tokens:>12}  {size:>12}  {f'{size / tokens:.3f}' if tokens else '-':>11}  {printable(name)}")
 
     names = ["-" if file.kind == "stdin" else file.name for file in sources.files]
     tokens, sizes = [0] * len(names), [0] * len(names)

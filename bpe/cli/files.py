@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TextIO, cast
 
 from bpe.base.atomic_files import atomic_write
 from bpe.base.progress import Advance, Stage, progress_bar
@@ -25,7 +25,7 @@ from bpe.corpus.reading import checked_encoding_errors
 from bpe.corpus.sources import Sources
 from bpe.count.word_counts import MAGIC
 from bpe.data.formats import FORMATS
-from bpe.errors import FormatError, counted
+from bpe.errors import FormatError, counted, printable
 from bpe.formats import id_files as idfiles
 
 log = logging.getLogger("bpe.cli")
@@ -194,19 +194,59 @@ class Stdout:
             raise OSError(error.errno, error.strerror, "stdout") from None
 
 
-def say(line: str, *, at_once: bool = False) -> None:
-    """Print a line to stdout; surrogates become escapes. With `at_once`, whoever reads a pipe gets it immediately."""
+def say(line: str, *, at_once: bool = False, styled: bool = False) -> None:
+    """Print a line to stdout, or several.
+
+    Args:
+        line: the line; control characters and surrogates become escapes.
+        at_once: whether whoever reads a pipe gets it immediately.
+        styled: whether the line has colours of our own, and all else in it is escaped already.
+
+    """
     out = Stdout()
-    out.write(line.encode("utf-8", "backslashreplace") + b"\n")
+    text = line if styled else printable(line, keep="\n\t")
+    out.write(text.encode("utf-8", "backslashreplace") + b"\n")
     if at_once or sys.stdout.isatty():
         out.flush()
 
 
 def silence_stdout() -> None:
     """Redirect stdout to the null device, so that the flush at exit does not repeat an error such as a closed pipe."""
+    _silence(sys.stdout)
+
+
+def _silence(stream: TextIO) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
+    os.dup2(null, stream.fileno())
     os.close(null)
+
+
+def open_closed_streams() -> None:
+    """Give a process without stdout or stderr (`>&-`, `2>&-`) others, so that no file gets their numbers.
+
+    Writing to this stdout is an error, and what is written to this stderr is lost.
+    """
+    if sys.stdin is None:
+        os.open(os.devnull, os.O_RDONLY)  # gets its number, 0; never closed
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8", errors="backslashreplace")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8", errors="backslashreplace")
+
+
+def say_error(message: str) -> None:
+    """Print a line to stderr; if that is closed or full, nothing else can be said."""
+    with suppress(OSError):
+        sys.stderr.write(printable(message) + "\n")
+
+
+def flush_stderr() -> None:
+    """Flush stderr; if that is not possible, the interpreter must not try again when it ends."""
+    try:
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            _silence(sys.stderr)
 
 
 def bar(args: argparse.Namespace, stage: Stage, total: int | None) -> AbstractContextManager[Advance]:

@@ -6,6 +6,7 @@ import argparse
 import logging
 import os
 import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from bpe.cli.completion import script
 from bpe.cli.files import check_inputs, check_output, holds_counts, say
 from bpe.cli.manual import page
 from bpe.count.word_counts import WordCounts
-from bpe.errors import FormatError, counted
+from bpe.errors import FormatError, counted, printable
 from bpe.show.colours import plain, render, use_colour
 from bpe.show.curve import curve_lines
 from bpe.tokenizer import engine_of
@@ -37,7 +38,7 @@ def info(args: argparse.Namespace) -> None:
         return
     facts = _counts_facts(args.file) if holds_counts(args.file) else _tokenizer_facts(args.file)
     for name, value in facts.items():
-        say(f"{name + ':':<18}{value}")
+        say(f"{name + ':':<18}{printable(str(value))}")
 
 
 def _plot(path: str) -> None:
@@ -46,7 +47,7 @@ def _plot(path: str) -> None:
     if training is None or not training.curve:
         raise FormatError("has no record of its training; a tokenizer.json that bpe train writes has one", path=path)
     for line in curve_lines(training.curve, colour=use_colour(sys.stdout)):
-        say(line)
+        say(line, styled=True)
     if training.stopped is not None:
         say(f"training stopped early: {training.stopped}")
 
@@ -130,12 +131,14 @@ def edit(args: argparse.Namespace) -> None:
 
 def show(args: argparse.Namespace) -> None:
     """Print a text with its tokens marked."""
+    if args.text == "-":
+        check_inputs(args, ["-"])
     text = sys.stdin.buffer.read() if args.text == "-" else os.fsencode(args.text)
     tokenizer = bpe.Tokenizer.load(args.tokenizer)
     if args.explain:
         say(tokenizer.explain(text))
     else:
-        say(render(tokenizer.tokens(text), colour=use_colour(sys.stdout)))
+        say(render(tokenizer.tokens(text), colour=use_colour(sys.stdout)), styled=True)
 
 
 def demo(args: argparse.Namespace) -> int:
@@ -144,7 +147,7 @@ def demo(args: argparse.Namespace) -> int:
 
     check_output(args.output, [])
     same = demo.run(
-        say,
+        partial(say, styled=True),
         vocab_size=args.vocab_size,
         output=args.output,
         colour=use_colour(sys.stdout),
@@ -155,9 +158,9 @@ def demo(args: argparse.Namespace) -> int:
 
 def help_(args: argparse.Namespace) -> None:
     """Print the manual."""
-    say(page(args.top, args.command))
+    say(page(args.top, args.command), styled=True)
 
 
 def completion(args: argparse.Namespace) -> None:
     """Print the completion script of a shell."""
-    say(script(args.shell, args.top, values_of_flags()))
+    say(script(args.shell, args.top, values_of_flags()), styled=True)

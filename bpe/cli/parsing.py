@@ -8,12 +8,14 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
+import sys
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from itertools import takewhile
 from typing import Any, NoReturn
 
 from bpe.base.memory_limits import check_memory
+from bpe.errors import printable
 
 #: The flags of Python arguments whose name is not argparse's `dest`.
 _OTHER_NAMES = {"normalizer": "--normalizer", "pretokenizer": "--pretokenizer"} | {
@@ -35,7 +37,19 @@ class Parser(argparse.ArgumentParser):
         """Print one line, without the usage, and exit with status 2."""
         message = in_flags(message, self)
         message = re.sub(r"^argument (?:-\w/)?(--[\w-]+): (?=\1 is )", "", message)
-        self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
+        self.exit(2, printable(f"{self.prog}: error: {message}; see {self.prog} --help", keep="\n") + "\n")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print help to stdout, whose errors argparse ignores, or an error to stderr."""
+        if file is not sys.stdout:
+            super()._print_message(message, file)
+            return
+        try:
+            file.write(message)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, "stdout") from None
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Like argparse's method, but report an unknown flag before a missing one."""

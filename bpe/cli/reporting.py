@@ -14,7 +14,7 @@ from typing import cast
 import bpe
 from bpe.cli.files import check_output, corpus_in, log_skipped, say
 from bpe.corpus.sources import Sources
-from bpe.errors import FormatError
+from bpe.errors import FormatError, printable
 from bpe.formats.loading import folder_format
 
 log = logging.getLogger("bpe.cli")
@@ -123,11 +123,12 @@ def named(paths: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for given in paths:
         own, path = split_name(given)
+        own = None if own is None else printable(own)
         where = Path(path)
         name = where.name.split(".")[0] or where.name
         if name in _COMMON_NAMES and where.parent.name:
             name = where.parent.name
-        name = own or name or path
+        name = printable(own or name or path)
         if own and own in found:
             raise ValueError(f"two of PATHS are named {own}: {found[own]} and {path}; give each a name of its own")
         found[name if name not in found else path] = path

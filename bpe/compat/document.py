@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
+from bpe.base.forks import cached_property
 from bpe.errors import FormatError, shown
 from bpe.formats.huggingface.kernel_lists import Span, divided
 

@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import json
 import os
-import threading
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import wraps
@@ -25,6 +25,7 @@ from typing import Any, cast
 import numpy as np
 
 from bpe.base.atomic_files import atomic_write
+from bpe.base.forks import lock_of
 from bpe.base.utf8 import read_file
 from bpe.compat import training
 from bpe.compat._rows import TokenizerFields, are_all_str, joined_pairs, with_fast_decode, with_fast_encode
@@ -46,6 +47,9 @@ from bpe.compat.state import BPE, AddedToken, State, added_fields, model_of, par
 from bpe.errors import check_int, error_context, shown, typed
 from bpe.formats import huggingface as format_huggingface
 from bpe.tokenizer import Tokenizer as NativeTokenizer
+
+#: Held while the configuration of a tokenizer changes: one lock for all, since that takes no time.
+_lock = lock_of(sys.modules[__name__])
 
 __all__ = ["BPE", "AddedToken", "DecodeStream", "Encoding", "Tokenizer"]
 
@@ -84,7 +88,6 @@ class Tokenizer(TokenizerFields):
     _state: State
 
     def __init__(self, model: Any) -> None:
-        self._lock = threading.RLock()
         self._handed: dict[str, tuple[Any, bytes]] = {}  # components that were read, and their state then
         if isinstance(model, NativeTokenizer):
             self._state = parsed(format_huggingface.write(model.spec), model)
@@ -96,7 +99,7 @@ class Tokenizer(TokenizerFields):
     @classmethod
     def _of(cls, state: State) -> Tokenizer:
         made = cls.__new__(cls)
-        made._lock, made._handed, made._state = threading.RLock(), {}, state
+        made._handed, made._state = {}, state
         return made
 
     @classmethod
@@ -145,7 +148,7 @@ class Tokenizer(TokenizerFields):
     def _snapshot(self) -> State:
         """The current state; a component that was read and then changed in place is part of it."""
         if self._handed:
-            with self._lock:
+            with _lock:
                 for name, (component, before) in list(self._handed.items()):
                     if component.__getstate__() != before:
                         setattr(self, name, component)
@@ -154,7 +157,7 @@ class Tokenizer(TokenizerFields):
     def _rules(self, **changes: Any) -> None:
         if "processor" in changes:
             changes["known_ends"] = {}
-        with self._lock:
+        with _lock:
             self._state = replace(self._state, rules=replace(self._state.rules, **changes))
 
     @property
@@ -257,7 +260,7 @@ class Tokenizer(TokenizerFields):
 
     @encode_special_tokens.setter
     def encode_special_tokens(self, value: bool) -> None:
-        with self._lock:
+        with _lock:
             self._state = replace(self._state, as_text=bool(value))
 
     # Components -------------------------------------------------------------------------------------------------------
@@ -267,7 +270,7 @@ class Tokenizer(TokenizerFields):
         value = self._snapshot().value(name)
         if value is None:
             return None
-        with self._lock:
+        with _lock:
             if name not in self._handed:
                 document = {"model": {"type": "BPE", "vocab": {}, "merges": []}, "added_tokens": [], name: value}
                 component = getattr(load_tokenizers().Tokenizer.from_str(json.dumps(document)), name)
@@ -277,7 +280,7 @@ class Tokenizer(TokenizerFields):
     def _set_component(self, name: str, component: Any) -> None:
         state = _state_of(name, component)
         value = None if state is None else json.loads(state)
-        with self._lock:
+        with _lock:
             self._handed.pop(name, None)
             if state is not None:
                 self._handed[name] = component, state
@@ -331,7 +334,7 @@ class Tokenizer(TokenizerFields):
 
     @model.setter
     def model(self, model: Any) -> None:
-        with self._lock:
+        with _lock:
             self._state = self._state.with_core(model=model_of(model.__getstate__()))
 
     def num_special_tokens_to_add(self, is_pair: bool) -> int:
@@ -488,11 +491,9 @@ class Tokenizer(TokenizerFields):
 
     def get_added_tokens_decoder(self) -> dict[int, Any]:
         """The added tokens by id; of the class of `tokenizers`, if it is installed."""
-        made: Any = AddedToken
-        with contextlib.suppress(ModuleNotFoundError):
-            made = load_tokenizers().AddedToken
         return {
-            each.id: made(each.content, **dict(zip(FLAGS, each.flags, strict=True))) for each in self._state.core.added
+            each.id: AddedToken(each.content, **dict(zip(FLAGS, each.flags, strict=True)))
+            for each in self._state.core.added
         }
 
     def token_to_id(self, token: str) -> int | None:
@@ -530,7 +531,7 @@ class Tokenizer(TokenizerFields):
         return self._add(tokens, special=True)
 
     def _add(self, tokens: Iterable[Any], special: bool) -> int:
-        with self._lock:
+        with _lock:
             core = self._snapshot().core
             fields = [added_fields(token, special) for token in tokens]
             added, count = tokens_after(core.added, core.model.vocab, fields)
@@ -562,7 +563,7 @@ class Tokenizer(TokenizerFields):
             reference = load_tokenizers().Tokenizer.from_str(self.to_str())
             train(reference)
             trained = replace(parsed(reference.to_str().encode()), as_text=self._state.as_text)
-        with self._lock:
+        with _lock:
             self._handed.clear()
             self._state = trained
 

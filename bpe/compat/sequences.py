@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import operator
 import os
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import compress, starmap
 from operator import itemgetter
 from typing import Any
@@ -24,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._id_lists import as_array, as_list, keep_ints
+from bpe.base.forks import cached_property, lock_of
 from bpe.base.threads import thread_count
 from bpe.batch import TokenBatch
 from bpe.compat._rows import has_name
@@ -41,19 +41,40 @@ _SWITCHED_OFF = ("0", "off", "false", "f", "no", "n")
 
 
 def load_tokenizers() -> Any:
-    """The package `tokenizers`.
+    """The compiled module of the package `tokenizers`: its own classes, also where a program put ours in their place.
 
     Raises:
         ModuleNotFoundError: if it is not installed.
 
     """
     try:
-        import tokenizers
+        from tokenizers import tokenizers
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "this needs Hugging Face's tokenizers, which is not installed; pip install tokenizers", name=error.name
         ) from None
     return tokenizers
+
+
+def added_calls(added: Iterable[Added], vocab_size: int, find: Callable[[str], int | None]) -> Iterator[list[Any]]:
+    """Added tokens, by ascending id, in the calls by which `tokenizers` gives them their ids.
+
+    Args:
+        added: the added tokens.
+        vocab_size: the number of tokens of the model.
+        find: returns the id of one of these; None for a name that is none.
+
+    """
+    made, following = load_tokenizers().AddedToken, vocab_size
+    tokens: list[Any] = []
+    for each in added:
+        if find(each.content) is None:
+            if each.id != following:
+                yield tokens
+                tokens, following = [], each.id
+            following += 1
+        tokens.append(made(each.content, **dict(zip(FLAGS, each.flags, strict=True))))
+    yield tokens
 
 
 class Core:
@@ -84,7 +105,7 @@ class Core:
     ) -> None:
         self.model, self.rows, self.normalizer, self.pre_tokenizer = model, rows, normalizer, pre_tokenizer
         self._once_special, self.keep_ids = special, keep_ids
-        self._lock = threading.RLock()
+        self._lock = lock_of(self)
         self._native: Tokenizer | None = native
         self._refused: FormatError | None = None
         self._reference: Any = None
@@ -172,24 +193,11 @@ class Core:
         """
         if self._reference is None:
             made = load_tokenizers().Tokenizer.from_str(self.json(with_added=False).decode())
-            for tokens in self._calls():
+            for tokens in added_calls(self.added, len(self.model.vocab), self.model.vocab.get):
                 made.add_tokens(tokens)
             with self._lock:
                 self._reference = self._reference or made
         return self._reference
-
-    def _calls(self) -> Iterator[list[Any]]:
-        """The added tokens in the calls by which `tokenizers` gives them their ids."""
-        made, following = load_tokenizers().AddedToken, len(self.model.vocab)
-        tokens: list[Any] = []
-        for each in self.added:
-            if self.is_new(each.content):
-                if each.id != following:
-                    yield tokens
-                    tokens, following = [], each.id
-                following += 1
-            tokens.append(made(each.content, **dict(zip(FLAGS, each.flags, strict=True))))
-        yield tokens
 
     def refuse(self) -> None:
         """Raise the error of the native reader, unless `tokenizers` can take its place, and for invalid JSON."""

@@ -6,6 +6,7 @@ Not here: the methods that replace it (`huggingface.py`), what encodes (`sequenc
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import starmap
@@ -15,7 +16,7 @@ from typing import Any
 from bpe.compat._rows import StateFields
 from bpe.compat.document import FLAGS, Added, Model, compact, parse
 from bpe.compat.processing import PaddingRule, Plan, Rules, Truncation
-from bpe.compat.sequences import Core
+from bpe.compat.sequences import Core, load_tokenizers
 from bpe.errors import FormatError, shown
 from bpe.formats.huggingface.lengths import PADDING, TRUNCATION, read_padding, read_truncation
 from bpe.tokenizer import Tokenizer as NativeTokenizer
@@ -26,8 +27,32 @@ _KINDS: tuple[type, ...] = (int, str, *[bool] * len(FLAGS))
 _STRATEGY_NAMES = {"longest_first": "LongestFirst", "only_first": "OnlyFirst", "only_second": "OnlySecond"}
 
 
-class AddedToken:
-    """A token to add, with `tokenizers`' flags. `tokenizers.AddedToken` is accepted everywhere too.
+class _AddedTokenType(type):
+    """Makes `AddedToken` that of `tokenizers`, if that is installed: no other class is one for its trainers."""
+
+    def __call__(cls, *args: Any, **flags: Any) -> Any:
+        theirs = _their_added_token() if cls is AddedToken else None
+        made = super().__call__(*args, **flags)
+        if theirs is None:
+            return made
+        given = {name: value for name, value in vars(made).items() if not name.startswith("_")}
+        return theirs(**given, **({} if made._normalized is None else {"normalized": made._normalized}))
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        return cls is AddedToken and "tokenizers" in sys.modules and isinstance(instance, _their_added_token() or ())
+
+
+def _their_added_token() -> Any:
+    try:
+        return load_tokenizers().AddedToken
+    except ModuleNotFoundError:
+        return None
+
+
+class AddedToken(metaclass=_AddedTokenType):
+    """A token to add, with `tokenizers`' flags: its `AddedToken`, if that package is installed.
 
     Args:
         content: its name.
@@ -71,7 +96,7 @@ class AddedToken:
 
 
 class BPE:
-    """The settings of a model, as the attributes of `tokenizers.models.BPE`.
+    """The settings of a model, as the attributes of `tokenizers.models.BPE`, of which `isinstance` says it is one.
 
     Args:
         model: the model; None for one without tokens.
@@ -84,6 +109,11 @@ class BPE:
 
     def __init__(self, model: Model | None = None, owner: Any = None) -> None:
         vars(self).update(_model=model or Model({"type": "BPE"}, b"{}", b"[]"), _owner=owner)
+
+    @property
+    def __class__(self) -> Any:  # type: ignore[misc]
+        """The class that `isinstance` sees: that of `tokenizers`, where a program has imported it."""
+        return load_tokenizers().models.BPE if "tokenizers" in sys.modules else BPE
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "_model" not in vars(self):
@@ -109,6 +139,9 @@ class BPE:
 
     def __setstate__(self, state: bytes) -> None:
         vars(self).update(_model=model_of(state), _owner=None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BPE, (self._model,)
 
     def token_to_id(self, token: str) -> int | None:
         """The id of a token of the model."""

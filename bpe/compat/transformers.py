@@ -5,7 +5,11 @@ on texts for that purpose. transformers' own code still runs for everything else
 set by its `_encode_plus`, and results are its `BatchEncoding`. Whatever was not verified is left to the methods that
 the tokenizer had before.
 
-A change of the backend is noticed at the next call: added tokens, components, settings of the model.
+That code sets truncation and padding in the backend for each call, so it never gets the backend itself, which other
+threads use: a call has a compat `Tokenizer` or a twin of the backend for itself.
+
+A change of the backend is noticed at the next call: added tokens, components, settings of the model. Comparing again
+takes as long as hundreds of short calls, so these use twins of the backend until there were enough of them.
 
 Not here: the compat `Tokenizer` (`huggingface.py`).
 """
@@ -13,18 +17,23 @@ Not here: the compat `Tokenizer` (`huggingface.py`).
 from __future__ import annotations
 
 import copy
+import copyreg
 import logging
-import threading
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import update_wrapper
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from bpe.base.forks import lock_of
+from bpe.compat.document import Added
 from bpe.compat.huggingface import Tokenizer
 from bpe.compat.processing import PaddingRule, Plan, Truncation
+from bpe.compat.sequences import added_calls, load_tokenizers
+from bpe.compat.state import added_fields
 from bpe.errors import counted, typed
 
 __all__ = ["Acceleration", "accelerate", "patch_transformers", "unpatch_transformers"]
@@ -40,12 +49,21 @@ PROBES = (
     "def f(x):\n    return x ** 2  # ok\n", "CamelCaseWords AND SHOUTING 1234567890 ١٢٣",
     "<s></s><unk><pad><|endoftext|>[INST] [MASK]", "a" * 50 + " " * 20 + "!" * 30,
 )  # fmt: skip
-#: The options of calls that do not need transformers' own code.
+#: The options of calls that do not need transformers' own code, and those of them that add or leave out columns.
 _SIMPLE = frozenset(("text_pair", "add_special_tokens", "truncation", "max_length", "padding", "return_tensors"))
+_COLUMNS = frozenset(
+    ("return_token_type_ids", "return_attention_mask", "return_special_tokens_mask", "return_offsets_mapping")
+)
+_DIRECT = _SIMPLE | _COLUMNS
 #: The most plans that are kept for a tokenizer: one for each kind of call.
 _PLANS_KEPT = 64
-#: Characters: a shorter text takes less time without acceleration where transformers' own code must run, as measured.
-_SHORT, _SHORT_WITH_OFFSETS = 150, 1000
+#: Characters: for a shorter text `tokenizers` takes less time, as measured. The second is for calls that want offsets.
+_SHORT = 40, 80
+#: Where transformers' own code must run, too.
+_SHORT_THERE = 150, 1000
+#: After a change, results are compared again when calls had this many characters, where a call counts as so many more:
+#: 1,000 short calls without acceleration, or 130 kB of text, take 50 ms; comparing takes 80 to 230.
+_WAIT, _CALL = 1 << 17, 64
 #: transformers' methods that warn of long texts and that decode one.
 _WARN, _DECODE = "_eventual_warn_about_too_long_sequence", "_decode"
 #: The key of an instance's state in its `__dict__`.
@@ -70,6 +88,9 @@ class Acceleration:
     signature: Any = field(default=None, repr=False)
     thorough: Any = field(default=None, repr=False)
     exposed: bool = field(default=False, repr=False)
+    waits: bool = field(default=False, repr=False)
+    size: int = field(default=0, repr=False)
+    twins: list[tuple[Any, Any]] = field(default_factory=list, repr=False)
     plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict, repr=False)
 
     def plan(self, add_special: bool, as_text: bool, truncation: tuple[Any, ...], padding: tuple[Any, ...]) -> Plan:
@@ -108,7 +129,7 @@ def accelerate(tokenizer: Any) -> Any:
 
     Args:
         tokenizer: a fast tokenizer of transformers, such as `AutoTokenizer.from_pretrained` returns. It is not changed.
-            The copy shares its backend.
+            The copy shares its backend, added tokens included.
 
     Raises:
         TypeError: for anything else.
@@ -122,20 +143,22 @@ def accelerate(tokenizer: Any) -> Any:
             "AutoTokenizer.from_pretrained returns"
         )
     made = copy.copy(tokenizer)
-    if not getattr(type(made), "_bpe_generated", False):
+    if not hasattr(type(made), "_bpe_plain"):
         made.__class__ = _subclass(type(tokenizer))
     made.__dict__.pop(_KEY, None)
-    _state_of(made, _originals(type(made)._bpe_plain))
+    _state_of(made, _originals(type(made)._bpe_plain), "")
     return made
 
 
 def acceleration_of(tokenizer: Any) -> Acceleration | None:
     """What is accelerated for a tokenizer; None if nothing was tried."""
     found: Acceleration | None = tokenizer.__dict__.get(_KEY)
+    if found is not None and found.waits:
+        found = tokenizer.__dict__[_KEY] = _verified(tokenizer, _originals(type(tokenizer)))
     return found
 
 
-_patch_lock = threading.Lock()
+_lock = lock_of(sys.modules[__name__])
 _patched: dict[str, Any] | None = None  # the attributes of `TokenizersBackend` before it was patched
 
 
@@ -150,7 +173,7 @@ def patch_transformers() -> None:
     """
     global _patched
     backend = _load_backend()
-    with _patch_lock:
+    with _lock:
         if _patched is None:
             methods = _methods(_originals(backend))
             _patched = {name: backend.__dict__.get(name) for name in METHODS}
@@ -161,7 +184,7 @@ def patch_transformers() -> None:
 def unpatch_transformers() -> None:
     """Give all tokenizers of transformers their own methods back. Without `patch_transformers`, it does nothing."""
     global _patched
-    with _patch_lock:
+    with _lock:
         if _patched is not None:
             backend = _load_backend()
             for name, method in _patched.items():
@@ -196,28 +219,41 @@ def _originals(kind: Any) -> dict[str, Any]:
 
 def _subclass(kind: Any) -> Any:
     """The accelerated subclass of a class of tokenizers. It has the same name, which `save_pretrained` writes."""
-    plain = getattr(kind, "_bpe_plain", kind)
+    originals = _originals(kind)
+    for each in kind.__subclasses__():  # one that was made before, so that copies have the same class
+        if each.__dict__.get("_bpe_plain") is kind and each._bpe_originals == originals:
+            return each
     attributes = {
-        **_methods(_originals(plain)),
-        "_bpe_generated": True,
-        "_bpe_plain": plain,
+        **_methods(originals),
+        "_bpe_plain": kind,
+        "_bpe_originals": originals,
         "__reduce_ex__": _reduced,
-        "__module__": plain.__module__,
-        "__qualname__": plain.__qualname__,
-        "__doc__": plain.__doc__,
+        "__module__": kind.__module__,
+        "__qualname__": kind.__qualname__,
+        "__doc__": kind.__doc__,
     }
-    return type(plain.__name__, (plain,), attributes)
+    return type(kind)(kind.__name__, (kind,), attributes)
 
 
-def _reduced(self: Any, _protocol: Any) -> Any:
-    state = {name: value for name, value in self.__dict__.items() if name != _KEY}
-    return _restored, (type(self)._bpe_plain, state)
+def _reduced(self: Any, protocol: Any) -> Any:
+    """How to copy and pickle a tokenizer: as its class says, except that pickle cannot import an accelerated class."""
+    plain = type(self)._bpe_plain
+    found = plain.__reduce_ex__(self, max(protocol, 2))
+    if "_bpe_plain" not in type(self).__dict__ or not isinstance(found, tuple):  # a subclass of the accelerated class
+        return found
+    function, arguments, *rest = found
+    if function is copyreg.__newobj__:  # type: ignore[attr-defined]
+        return _new, (plain, *arguments[1:]), *rest
+    return _accelerated, (function, arguments), *rest
 
 
-def _restored(plain: Any, state: dict[str, Any]) -> Any:
-    made = object.__new__(_subclass(plain))
-    made.__dict__.update(state)
-    return made
+def _new(plain: Any, *arguments: Any) -> Any:
+    kind = _subclass(plain)
+    return kind.__new__(kind, *arguments)
+
+
+def _accelerated(function: Any, arguments: Any) -> Any:
+    return accelerate(function(*arguments))
 
 
 def _methods(originals: dict[str, Any]) -> dict[str, Any]:
@@ -247,7 +283,7 @@ def _encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
     batch_encoding = _load_batch_encoding()
 
     def __call__(self: Any, text: Any = None, *args: Any, **options: Any) -> Any:  # noqa: N807
-        if own_call and text and len(args) <= 1 and options.keys() <= _SIMPLE:
+        if own_call and text and len(args) <= 1 and options.keys() <= _DIRECT:
             given = {"text_pair": args[0], **options} if args else options
             found = _called(self, text, given, originals, batch_encoding)
             if found is not None:
@@ -256,7 +292,7 @@ def _encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
 
     def encode(self: Any, text: Any, *args: Any, **options: Any) -> Any:
         if own_plus and not args and type(text) is str and options.keys() <= {"add_special_tokens"}:
-            state = _state_of(self, originals)
+            state = _state_of(self, originals, text)
             add_special = options.get("add_special_tokens", True)
             if state.encoding and type(add_special) is bool:
                 plan = state.plan(add_special, bool(self.split_special_tokens), (), ())
@@ -267,22 +303,29 @@ def _encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
         return plain_encode(self, text, *args, **options)
 
     def _encode_plus(self: Any, *args: Any, **options: Any) -> Any:
-        if type(options.get("add_special_tokens", True)) is not bool or _is_short(options):
+        state = _state_of(self, originals, options.get("text") or (args[0] if args else ""))
+        valid = type(options.get("add_special_tokens", True)) is bool
+        short = state.encoding and _is_short(options.get("text"), options.get("text_pair"), options, _SHORT_THERE)
+        if (state.waits or short or not valid) and (twin := _take_twin(self, state)[0]) is not None:
+            try:
+                return plain_plus(_with_backend(self, twin), *args, **options)
+            finally:
+                state.twins.append((twin, None))
+        if not state.encoding or not valid:
             return plain_plus(self, *args, **options)
-        if not (state := _state_of(self, originals)).encoding:
-            return plain_plus(self, *args, **options)
-        kind = options.get("return_tensors")
+        view, kind = _view(self, state), options.get("return_tensors")
         if kind in ("np", "pt") and not options.get("return_overflowing_tokens") and not options.get("return_length"):
-            found = plain_plus(_view(self, state), *args, **{**options, "return_tensors": None})
+            found = plain_plus(view, *args, **{**options, "return_tensors": None})
             arrays = _tensors(found.data, kind)
             if arrays is not None:
                 found.data.update(arrays)
                 return found
-        return plain_plus(_view(self, state), *args, **options)
+        return plain_plus(view, *args, **options)
 
     def _add_tokens(self: Any, new_tokens: Any, special_tokens: bool = False) -> int:
-        self.__dict__.pop(_KEY, None)
         added: int = plain_add(self, new_tokens, special_tokens)
+        if (state := self.__dict__.get(_KEY)) is not None:
+            state.exposed = True
         return added
 
     return {"__call__": __call__, "encode": encode, "_encode_plus": _encode_plus, "_add_tokens": _add_tokens}
@@ -324,22 +367,88 @@ def _load_batch_encoding() -> Any:
 # Calls ----------------------------------------------------------------------------------------------------------------
 
 
-def _is_short(options: dict[str, Any]) -> bool:
-    """Whether a call is for one text, or pair, so short that transformers takes less time with the tokenizer's own
-    backend: what is computed for each call here costs more than it saves.
-    """
-    text, pair = options.get("text"), options.get("text_pair")
+def _is_short(text: Any, pair: Any, options: dict[str, Any], limits: tuple[int, int]) -> bool:
+    """Whether a call is for one text, or pair, so short that `tokenizers` computes its columns in less time."""
     if type(text) is not str or not (pair is None or type(pair) is str):
         return False
-    return len(text) + len(pair or "") < (_SHORT_WITH_OFFSETS if options.get("return_offsets_mapping") else _SHORT)
+    return len(text) + len(pair or "") < limits[bool(options.get("return_offsets_mapping"))]
 
 
 def _view(tokenizer: Any, state: Acceleration) -> Any:
     """The tokenizer with a compat `Tokenizer` of its own as backend, for one call of transformers' code."""
+    return _with_backend(tokenizer, copy.copy(state.compat))
+
+
+def _with_backend(tokenizer: Any, backend: Any) -> Any:
+    """The tokenizer with another backend."""
     view = object.__new__(type(tokenizer))
     view.__dict__.update(tokenizer.__dict__)
-    view.__dict__["_tokenizer"] = copy.copy(state.compat)
+    view.__dict__["_tokenizer"] = backend
     return view
+
+
+def _take_twin(tokenizer: Any, state: Acceleration) -> tuple[Any, Any]:
+    """A twin of the backend, or None, and the settings that it has.
+
+    No other call uses it, until it is appended to `state.twins` again.
+    """
+    try:
+        return state.twins.pop()  # list.pop and append are atomic: no lock
+    except IndexError:
+        return _twin(tokenizer.__dict__["_tokenizer"]), None
+
+
+def _encoded_by_twin(tokenizer: Any, state: Acceleration, given: Any, key: tuple[Any, ...]) -> Any:
+    """The encodings of a text or a pair by a twin; None if the backend has none.
+
+    `key` has the arguments of `Acceleration.plan`.
+    """
+    twin, known = _take_twin(tokenizer, state)
+    if twin is None:
+        return None
+    add_special, *settings = key
+    try:
+        if known != settings:
+            known = None
+            _set_up(twin, *settings)
+            known = settings
+        return twin.encode_batch([given], add_special_tokens=add_special)
+    finally:
+        state.twins.append((twin, known))
+
+
+def _set_up(twin: Any, as_text: bool, truncation: tuple[Any, ...], padding: tuple[Any, ...]) -> None:
+    """Set a twin's options; an empty tuple stands for no truncation, or no padding."""
+    twin.encode_special_tokens = as_text
+    if truncation:
+        twin.enable_truncation(**asdict(Truncation(*truncation)))
+    else:
+        twin.no_truncation()
+    if padding:
+        twin.enable_padding(**asdict(PaddingRule(*padding)))
+    else:
+        twin.no_padding()
+
+
+def _twin(backend: Any) -> Any:
+    """A backend that gives the same results, with settings of its own; None for a backend of another class.
+
+    It shares the model, so it takes little memory, and microseconds.
+    """
+    if isinstance(backend, Tokenizer):
+        return copy.copy(backend)
+    kind = load_tokenizers().Tokenizer
+    if type(backend) is not kind:
+        return None
+    made = kind(backend.model)
+    for name in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
+        if (component := getattr(backend, name)) is not None:
+            setattr(made, name, component)
+    added = backend.get_added_tokens_decoder()
+    rows = [Added(number, **added_fields(token, special=False)) for number, token in sorted(added.items())]
+    for tokens in added_calls(rows, backend.get_vocab_size(False), backend.model.token_to_id):
+        made.add_tokens(tokens)
+    return made if made.get_added_tokens_decoder() == added else None
 
 
 def _truncation_of(tokenizer: Any, options: dict[str, Any]) -> tuple[Any, ...] | None:
@@ -388,7 +497,10 @@ def _called(tokenizer: Any, text: Any, options: dict[str, Any], originals: dict[
         return None
     if kind not in (None, "np", "pt"):
         return None
-    state = _state_of(tokenizer, originals)
+    columns = options.keys() & _COLUMNS if options else ()
+    if any(options[name] not in (None, False, True) for name in columns):
+        return None
+    state = _state_of(tokenizer, originals, text)
     truncation = _truncation_of(tokenizer, options) if options else ()
     padding = _padding_of(tokenizer, state, single, options) if options else ()
     if not state.encoding or truncation is None or padding is None:
@@ -397,33 +509,55 @@ def _called(tokenizer: Any, text: Any, options: dict[str, Any], originals: dict[
     if type(add_special) is not bool:
         return None
     cut = () if pair is not None else truncation  # a pair that must be truncated is left to transformers' own code
-    plan = state.plan(add_special, bool(tokenizer.split_special_tokens), cut, padding)
-    if pair is None:
-        encodings = plan.call([text] if single else text).encodings()
-    elif plan.pair_ends is None:
-        return None
-    else:
-        texts = [text, pair] if single else list(chain.from_iterable(zip(text, pair, strict=True)))
-        encodings = plan.call_pairs(texts).encodings()
-    names, longest = tokenizer.model_input_names, tokenizer.model_max_length
+    key = (add_special, bool(tokenizer.split_special_tokens), cut, padding)
+    encodings = None
+    if columns and single and _is_short(text, pair, options, _SHORT):
+        encodings = _encoded_by_twin(tokenizer, state, text if pair is None else (text, pair), key)
+    if encodings is None:
+        encodings = _encoded_here(state.plan(*key), text, pair)
+        if encodings is None:
+            return None
     rows = [each.ids for each in encodings]
     if pair is not None and truncation and any(len(each) > truncation[0] for each in encodings):
         return None
+    longest = tokenizer.model_max_length
     for ids in rows:
         if len(ids) > longest and options.get("max_length") is None:
             getattr(tokenizer, _WARN)(ids, None, True)
+    names = tokenizer.model_input_names
     data: dict[str, Any] = {"input_ids": rows}
-    if "token_type_ids" in names:
+    if _wanted(options, "return_token_type_ids", "token_type_ids" in names):
         data["token_type_ids"] = [each.type_ids for each in encodings]
-    if "attention_mask" in names:
+    if _wanted(options, "return_attention_mask", "attention_mask" in names):
         masks = [each.attention_mask for each in encodings] if padding else [[1] * len(ids) for ids in rows]
         data["attention_mask"] = masks
+    if columns and options.get("return_special_tokens_mask"):
+        data["special_tokens_mask"] = [each.special_tokens_mask for each in encodings]
+    if columns and options.get("return_offsets_mapping"):
+        data["offset_mapping"] = [each.offsets for each in encodings]
     if kind is not None:
         data = _tensors(data, kind)
         return data and batch_encoding(data, encodings)
     if single:
         data = {name: rows[0] for name, rows in data.items()}
     return batch_encoding(data, encodings)
+
+
+def _wanted(options: dict[str, Any], name: str, usual: bool) -> Any:
+    """Whether a call returns a column."""
+    found = options.get(name)
+    return usual if found is None else found
+
+
+def _encoded_here(plan: Plan, text: Any, pair: Any) -> Any:
+    """The encodings of a text or a list of texts, or of pairs; None for pairs that the plan cannot encode."""
+    single = type(text) is str
+    if pair is None:
+        return plan.call([text] if single else text).encodings()
+    if plan.pair_ends is None:
+        return None
+    texts = [text, pair] if single else list(chain.from_iterable(zip(text, pair, strict=True)))
+    return plan.call_pairs(texts).encodings()
 
 
 def _are_texts(value: Any) -> bool:
@@ -463,7 +597,7 @@ def _decoded(tokenizer: Any, ids: Any, skip: bool, options: dict[str, Any], orig
         ids = [ids]
     if type(ids) is not list:
         return None
-    state = _state_of(tokenizer, originals, decoding=True)
+    state = _state_of(tokenizer, originals, ids, decoding=True)
     if not state.decoding:
         return None
     assert state.compat is not None
@@ -479,20 +613,34 @@ def _decoded(tokenizer: Any, ids: Any, skip: bool, options: dict[str, Any], orig
 # Verification ---------------------------------------------------------------------------------------------------------
 
 
-def _state_of(tokenizer: Any, originals: dict[str, Any], decoding: bool = False) -> Acceleration:
+def _state_of(tokenizer: Any, originals: dict[str, Any], given: Any, decoding: bool = False) -> Acceleration:
     """The state of a tokenizer, made or made again if its backend changed.
 
-    With `decoding`, only what decoding depends on is compared.
+    With `decoding`, only what decoding depends on is compared. `given` is what the call is for: texts or ids.
     """
     state: Acceleration | None = tokenizer.__dict__.get(_KEY)
     backend = tokenizer.__dict__["_tokenizer"]
     same = state is not None and state.signature[: 3 if decoding else 6] == _signature(backend, decoding)
     if state is not None and same and (not state.exposed or state.thorough == _thorough(backend)):
         state.exposed = False
-        return state
-    state = _verified(tokenizer, originals)
-    tokenizer.__dict__[_KEY] = state
+        if not state.waits or _must_wait(state, given):
+            return state
+    elif state is not None and (twin := _twin(backend)) is not None:
+        state = Acceleration(
+            signature=_signature(backend), thorough=_thorough(backend), waits=True, twins=[(twin, None)]
+        )
+        if _must_wait(state, given):
+            tokenizer.__dict__[_KEY] = state
+            return state
+    state = tokenizer.__dict__[_KEY] = _verified(tokenizer, originals)
     return state
+
+
+def _must_wait(state: Acceleration, given: Any) -> bool:
+    """Whether comparing again would still take longer than the calls since the change, this one included."""
+    rows = given if isinstance(given, (list, tuple)) else [given]
+    state.size += _CALL + sum(len(row) if hasattr(row, "__len__") else 1 for row in rows)
+    return state.size < _WAIT
 
 
 def _signature(backend: Any, decoding: bool = False) -> Any:
@@ -545,8 +693,8 @@ def _compare(tokenizer: Any, state: Acceleration, originals: dict[str, Any]) -> 
     assert compat is not None
     names = list(compat.get_added_tokens_decoder().values())[:64]
     texts = [*PROBES, " ".join(f"x{token}y {token} " for token in map(str, names)), "".join(map(str, names))]
-    plain = object.__new__(type(tokenizer))
-    plain.__dict__.update(tokenizer.__dict__)
+    own = tokenizer.__dict__["_tokenizer"]
+    plain = _with_backend(tokenizer, _twin(own) or own)
     options = {"add_special_tokens": True, "return_token_type_ids": True, "return_special_tokens_mask": True}
     differing = _differing(plain_plus, plain, _view(tokenizer, state), texts, options)
     state.encoding = not differing

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.forks import cached_property
 from bpe.base.utf8 import utf8_error
 from bpe.batch import TokenBatch
 from bpe.encode.engine import Engine

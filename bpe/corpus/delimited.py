@@ -11,8 +11,8 @@ import csv
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from threading import Lock
 
+from bpe.base.forks import lock_of
 from bpe.base.utf8 import escape, unescape, utf8_error
 from bpe.corpus.blocks import Block
 from bpe.corpus.jsonl import others
@@ -25,7 +25,7 @@ LONGEST = 1 << 30
 #: The characters between fields.
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 
-_LOCK = Lock()
+_lock = lock_of(sys.modules[__name__])
 _parsing, _limit = 0, 0
 
 
@@ -191,14 +191,14 @@ def _field(row: list[str], names: list[str], run: Run) -> str | bytes:
 def _long_fields() -> Iterator[None]:
     """Inside the block, `csv` takes fields of any length; its limit is one for the whole process."""
     global _parsing, _limit
-    with _LOCK:
+    with _lock:
         if not _parsing:
             _limit = csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
         _parsing += 1
     try:
         yield
     finally:
-        with _LOCK:
+        with _lock:
             _parsing -= 1
             if not _parsing:
                 csv.field_size_limit(_limit)

@@ -17,7 +17,6 @@ from fractions import Fraction
 from functools import partial
 from itertools import accumulate, pairwise
 from numbers import Rational
-from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from numpy.typing import NDArray
 from bpe.base._aho_corasick import Finder
 from bpe.base.arrow import load_pyarrow
 from bpe.base.atomic_files import atomic_write
+from bpe.base.forks import lock_of
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import Bytes, TextLike, read_file, to_bytes
 from bpe.corpus.blocks import Cut, PathLike, document_cut, last_line, next_line, safe_cut
@@ -58,6 +58,11 @@ _DTYPES = ("|u1", "<u2", "<u4", "<u8")
 _DEFAULT_UNICODE_VERSION = "18.0"
 #: The most frequent words that a notebook's card shows.
 _SHOWN_WORDS = 10
+
+_LOST = (
+    "another thread was changing these counts while the process was forked, so they are not whole here; use them in "
+    "the parent, or fork when no call runs"
+)
 
 
 class WordCounts:
@@ -105,7 +110,7 @@ class WordCounts:
         self._warned = False  # whether `update` has warned of spaces in words
         #: Held while the table is filled or read, which happens without the GIL. Reentrant, because a normalizer or a
         #: mapping is the caller's code and may use the counts. No call holds the locks of two objects.
-        self._lock = RLock()
+        self._lock = lock_of(self, _LOST)
 
     # Filling ----------------------------------------------------------------------------------------------------------
 

@@ -7,12 +7,13 @@ requires, is imported for batches in Arrow's format only.
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from bpe.base.arrow import load_pyarrow
+from bpe.base.forks import cached_property
 from bpe.batch import TokenBatch
 from bpe.errors import check_iterable, shown, typed
 from bpe.formats import huggingface

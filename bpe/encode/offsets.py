@@ -9,13 +9,13 @@ offsets are found in the normalized text, and `bpe/text/alignment.py` maps them 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.forks import cached_property
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import TextLike, byte_offsets, escape, to_bytes, unescape
 from bpe.encode import _offsets as tokenspans

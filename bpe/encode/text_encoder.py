@@ -10,13 +10,13 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.forks import cached_property
 from bpe.base.threads import in_order, thread_count
 from bpe.base.utf8 import TextLike, no_text, to_bytes
 from bpe.batch import TokenBatch

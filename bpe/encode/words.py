@@ -9,8 +9,8 @@ from __future__ import annotations
 import heapq
 import random
 from dataclasses import dataclass
-from functools import cached_property
 
+from bpe.base.forks import cached_property
 from bpe.vocab.byte_letters import letter_sizes
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import WordSymbols

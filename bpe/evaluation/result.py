@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.arrow import load_pyarrow
+from bpe.base.forks import cached_property
 from bpe.errors import counted, shown
 from bpe.evaluation import metrics, table
 from bpe.evaluation.adapters import Adapter

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from bpe.errors import shown
+from bpe.errors import printable, shown
 from bpe.evaluation.savings import Saving
 
 
@@ -208,7 +208,7 @@ def table(evaluation: Evaluation, width: int | None = None) -> str:
             "No intervals: they need at least two documents (for files, --per-line or, for example, "
             "--separator '<|endoftext|>'; in Python per_line=True or separator='<|endoftext|>')."
         )
-    return "\n\n".join(parts)
+    return printable("\n\n".join(parts), keep="\n")  # the names of tokenizers and corpora are the caller's
 
 
 def _shown(name: str, results: Sequence[TokenizerResult]) -> bool:

@@ -10,13 +10,14 @@ translated into the shape of a tokenizer.json, which `huggingface/` reads. Not h
 from __future__ import annotations
 
 import json
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from bpe.encode.engine import Engine
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, check_iterable, check_unicode, shown, typed
 from bpe.formats import huggingface
 from bpe.formats.configuration import CONFIG, SPECIAL_MAP, configuration, json_object, read_roles, token_text
 from bpe.formats.huggingface.expressible import differs
@@ -132,6 +133,64 @@ def read_pair(
     by_id = sorted(special_tokens.items(), key=lambda item: item[1])
     added = [{"id": number, "content": name, "special": True} for name, number in by_id]
     return replace(_spec(ids, merges, added, normalizer, path), pretokenizer=pretokenizer)
+
+
+def vocab_file(vocab: Mapping[str, int] | Mapping[bytes, int], special_tokens: Mapping[str, int]) -> bytes:
+    """The `vocab.json` of tokens with their ids. The names of special tokens are not in letters.
+
+    Raises:
+        TypeError: for a token that is not str or bytes, or an id that is not an int.
+        FormatError: for a token that occurs as bytes and in letters.
+
+    """
+    ids: dict[str, int] = {}
+    for token, number in vocab.items():
+        name = _in_letters(token, "vocab")
+        if isinstance(token, bytes) and (text := token.decode("utf-8", "replace")) in special_tokens:
+            name = text
+        if isinstance(number, bool) or not hasattr(number, "__index__"):
+            raise TypeError(f"the id of {shown(token)} is {typed(number)}; it must be an int")
+        if name in ids:
+            raise FormatError(
+                f"token {shown(token)} occurs twice, as bytes and in letters; give it once", where="vocab"
+            )
+        ids[name] = operator.index(number)
+    return json.dumps(ids).encode()
+
+
+def merges_file(merges: Iterable[str] | Iterable[tuple[str, str]] | Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The `merges.txt` of pairs of tokens, or of strings with a space between the two.
+
+    Raises:
+        TypeError: for anything else.
+        FormatError: for a token with white space, which is not in GPT-2's letters.
+
+    """
+    check_iterable("merges", merges, "a path, or pairs of tokens")
+    lines = [HEADER]
+    for index, given in enumerate(merges):
+        where = f"merges[{index}]"
+        pair = given.split(" ") if isinstance(given, str) else given
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(
+                f"{where} is {typed(given)}; it must be a pair of tokens, or a str with a space between two"
+            )
+        names = [_in_letters(token, where) for token in pair]
+        if any(not name or re.search(r"\s", name) for name in names):
+            raise FormatError(
+                f"it is {shown(given)}; tokens are bytes, or str in GPT-2's letters: Ġ for a space", where=where
+            )
+        lines.append(" ".join(names))
+        check_unicode(where, lines[-1])
+    return "\n".join([*lines, ""]).encode()
+
+
+def _in_letters(token: object, where: str) -> str:
+    if isinstance(token, bytes):
+        return to_letters(token)
+    if not isinstance(token, str):
+        raise TypeError(f"a token of {where} is {typed(token)}; it must be bytes, or a str in GPT-2's letters")
+    return token
 
 
 def write(spec: TokenizerSpec) -> dict[str, bytes]:

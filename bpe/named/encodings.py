@@ -6,11 +6,12 @@ Each tokenizer is built once. `bpe.compat.tiktoken` uses the same registry. Not 
 
 from __future__ import annotations
 
-import threading
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bpe.base.forks import lock_of
 from bpe.errors import shown, typed
 from bpe.formats import gpt2
 from bpe.formats.openai_encodings import ENCODINGS, FILES, MODEL_PREFIXES, MODELS
@@ -20,7 +21,7 @@ from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.vocabulary import id_limit
 
-_lock = threading.RLock()
+_lock = lock_of(sys.modules[__name__])
 _encodings: dict[str, NamedEncoding] = {}
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 import regex
 from numpy.typing import NDArray
 
+from bpe.base.forks import cached_property
 from bpe.base.utf8 import Bytes, TextLike, byte_offsets, escape, to_bytes
 from bpe.errors import check_choice, shown, typed
 from bpe.pretokenize import _scanner as scan

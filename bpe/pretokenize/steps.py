@@ -11,12 +11,13 @@ import dataclasses
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
+from bpe.base.forks import cached_property
 from bpe.base.utf8 import byte_offsets, unescape
 from bpe.errors import check_choice, check_int, check_unicode, shown, typed
 from bpe.pretokenize import _scanner as scan

@@ -1,8 +1,9 @@
 """The playground: the report's page with a text box, on this machine, for several tokenizers side by side.
 
 A page in a browser may send requests to any address that the browser reaches, so the server checks each: the `Host`
-header must name this server (against DNS rebinding), the `Origin` header, if there is one, must be its own, a body has
-at most 1 MB, and a connection that is silent for 10 seconds is closed. Answers carry the page's security policy.
+header must name this server (against DNS rebinding), the `Origin` header, if there is one, must be its own, the headers
+have at most 128 kB and a body 1 MB, and a request that has not arrived after 10 seconds is closed, as is a browser that
+takes longer to read the answer. Answers carry the page's security policy.
 
     GET /         the page; `?text=…` fills the box, for browsers without JavaScript
     POST /tokens  {"text": …} → {"html": panels, "data": details of their tokens}
@@ -10,14 +11,16 @@ at most 1 MB, and a connection that is silent for 10 seconds is closed. Answers 
 
 from __future__ import annotations
 
+import io
 import ipaddress
 import json
 import sys
+import time
 from collections.abc import Mapping
 from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socket import AF_INET, AF_INET6, AddressFamily, gethostname
+from socket import AF_INET, AF_INET6, AddressFamily, gethostname, socket
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -28,6 +31,8 @@ from bpe.report.subjects import Subject, Tokenizers, named_subjects
 
 #: The largest body of a request, in bytes.
 MOST_BYTES = 1 << 20
+#: The most bytes of a request's first line and headers.
+MOST_HEAD = 1 << 17
 #: How many bytes of the text are drawn; all are counted.
 _DRAWN = 10_000
 _SECONDS = 10
@@ -119,17 +124,68 @@ pass network=True
         return frame(_TITLE, body, details, connect=True)
 
 
+class _TooLargeError(Exception):
+    """A request with larger headers than are read."""
+
+
+class _Incoming(io.RawIOBase):
+    """What a client sends: TimeoutError when a request takes too long, however often a part of it arrives."""
+
+    def __init__(self, connection: socket) -> None:
+        self._connection = connection
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a request."""
+        self._end, self.left = time.monotonic() + _SECONDS, MOST_HEAD
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Receive bytes."""
+        seconds = self._end - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError(f"the request took more than {_SECONDS} seconds")
+        if self.left <= 0:
+            raise _TooLargeError
+        self._connection.settimeout(seconds)
+        count = self._connection.recv_into(buffer)
+        self.left -= count
+        return count
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: Playground
     server_version = f"bpe/{__version__}"
     sys_version = ""
     timeout = _SECONDS
 
+    def setup(self) -> None:
+        """Open the connection's streams."""
+        super().setup()
+        self._incoming = _Incoming(self.connection)
+        self.rfile = io.BufferedReader(self._incoming)
+
+    def handle_one_request(self) -> None:
+        """Read a request, and answer it."""
+        self._incoming.begin()
+        try:
+            super().handle_one_request()
+        except _TooLargeError:
+            self.command, self.requestline, self.request_version = "", "", self.protocol_version
+            self._fail(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"the headers have more than {MOST_HEAD:,} bytes")
+
     def do_GET(self) -> None:
         """The page."""
         if self._refused():
             return
-        parts = urlsplit(self.path)
+        try:
+            parts = urlsplit(self.path)
+        except ValueError:
+            self._fail(HTTPStatus.BAD_REQUEST, "the address is not valid")
+            return
         if parts.path != "/":
             self._fail(HTTPStatus.NOT_FOUND, "there is only the page itself, /")
             return
@@ -155,6 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
         if len(length) > 9 or int(length) > MOST_BYTES:
             self._fail(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the text is too long; at most {MOST_BYTES:,} bytes")
             return
+        self._incoming.left = MOST_BYTES
         try:
             text = json.loads(self.rfile.read(int(length)))["text"]
             html, details = self.server.panels(text)
@@ -181,6 +238,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, status: HTTPStatus, body: str, kind: str) -> None:
         data = body.encode()
+        self.connection.settimeout(_SECONDS)  # for the whole answer
         self.send_response(status)
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(data)))

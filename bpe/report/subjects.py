@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
-from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.forks import lock_of
 from bpe.base.offsets import offsets_of
 from bpe.base.spelling import spell
 from bpe.evaluation.adapters import Adapter, SimpleTokenizer, adapt
@@ -93,7 +93,7 @@ class OtherSubject(Subject):
 
     def __init__(self, adapter: Adapter) -> None:
         self.own, self._adapter = None, adapter
-        self._lock = Lock()  # the playground answers in several threads
+        self._lock = lock_of(self)  # the playground answers in several threads
         given = type(adapter.tokenizer)
         self.kind = f"{given.__module__.partition('.')[0]}.{given.__name__}"
         self.limit, self.vocab_size = adapter.limit, adapter.vocab_size

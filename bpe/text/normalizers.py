@@ -10,11 +10,11 @@ import re
 from collections import abc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import regex
 
+from bpe.base.forks import cached_property
 from bpe.base.utf8 import escape, unescape
 from bpe.errors import FormatError, check_int, shown, type_name, typed
 from bpe.text import alignment

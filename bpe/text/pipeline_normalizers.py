@@ -11,13 +11,13 @@ import binascii
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import regex
 from numpy.typing import NDArray
 
+from bpe.base.forks import cached_property
 from bpe.errors import check_unicode, shown, typed
 from bpe.text import alignment
 from bpe.text.alignment import Aligned

@@ -7,12 +7,12 @@ bytes of all tokens are concatenated in one buffer, which the kernels read. Not 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._slices import copy_slices
+from bpe.base.forks import cached_property
 from bpe.base.offsets import offsets_of
 from bpe.errors import counted, shown
 

@@ -636,3 +636,83 @@ def test_the_call_of_an_encoding_cannot_be_pickled(tok: Tokenizer) -> None:
         for use in (pickle.dumps, copy.copy, copy.deepcopy):
             with pytest.raises(TypeError, match="cannot pickle"):
                 use(make())
+
+
+def test_added_tokens_are_those_of_tokenizers(tok: Tokenizer) -> None:
+    """Trainers and tokenizers of that package take no other class."""
+    for flags in ({}, {"special": True}, {"special": True, "normalized": True}, {"lstrip": True, "single_word": True}):
+        ours, own = AddedToken("<x>", **flags), theirs.AddedToken("<x>", **flags)
+        assert ours == own
+        assert own == ours
+        assert hash(ours) == hash(own)
+        assert repr(ours) == repr(own)
+        assert ours != theirs.AddedToken("<y>", **flags)
+        assert isinstance(own, AddedToken)
+        assert isinstance(ours, theirs.AddedToken)
+    assert AddedToken("<x>", True).single_word
+    assert AddedToken() == theirs.AddedToken()
+    assert not isinstance("<x>", AddedToken)
+    theirs.trainers.BpeTrainer(special_tokens=[AddedToken("<s>", special=True)])
+    plain = theirs.Tokenizer(theirs.models.BPE())
+    assert plain.add_tokens([AddedToken("<x>", lstrip=True)]) == 1
+    assert plain.get_added_tokens_decoder()[0] == AddedToken("<x>", lstrip=True)
+    made = copy.copy(tok)
+    made.add_tokens([AddedToken("<x>", rstrip=True)])
+    assert AddedToken("<x>", rstrip=True) in made.get_added_tokens_decoder().values()
+
+
+def test_models_are_those_of_tokenizers(tok: Tokenizer) -> None:
+    assert isinstance(tok.model, theirs.models.BPE)
+    assert isinstance(tok.model, theirs.models.Model)
+    assert isinstance(tok.model, BPE)
+    assert isinstance(tok.model, theirs.models.Unigram) is False
+    for again in (pickle.loads(pickle.dumps(tok.model)), copy.copy(tok.model), copy.deepcopy(tok.model)):
+        assert type(again) is BPE
+        assert again.__getstate__() == tok.model.__getstate__()
+    made = copy.copy(tok)
+    made.model.fuse_unk = True
+    assert made.model.fuse_unk
+    made.model = tok.model
+    assert made.to_str() == tok.to_str()
+
+
+PATCHED = """
+import bpe, tokenizers
+from bpe.compat import huggingface
+plain = tokenizers.Tokenizer
+tokenizers.Tokenizer, tokenizers.AddedToken = huggingface.Tokenizer, huggingface.AddedToken
+tok = tokenizers.Tokenizer(bpe.train(texts=["low lower"], vocab_size=258))
+tok.add_tokens([tokenizers.AddedToken("<x>")])
+assert repr(tok).startswith('Tokenizer(version="1.0"'), repr(tok)
+tok.normalizer = tokenizers.normalizers.NFC()
+tok.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+assert tok.decoder is not None
+tok.train_from_iterator(["a b", "a"], tokenizers.trainers.BpeTrainer(vocab_size=9, show_progress=False))
+assert tok.encode("a b").tokens == ["a", "b"], tok.encode("a b").tokens
+assert type(tok) is not plain
+print("same")
+"""
+
+
+def test_ours_in_place_of_tokenizers() -> None:
+    """A program may put the class here in the place of that one."""
+    done = subprocess.run([sys.executable, "-c", PATCHED], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("same", "")
+
+
+def test_added_tokens_without_tokenizers() -> None:
+    program = """
+import sys
+sys.modules["tokenizers"] = None
+from bpe.compat.huggingface import AddedToken, BPE, Tokenizer
+import bpe
+one = AddedToken("<x>", special=True)
+assert one == AddedToken("<x>", special=True) != AddedToken("<x>") and len({one, AddedToken("<x>", special=True)}) == 1
+assert type(one) is AddedToken and isinstance(one, AddedToken) and not one.normalized
+tok = Tokenizer(bpe.train(texts=["low"], vocab_size=257))
+assert tok.add_tokens([one]) == 1 and isinstance(tok.model, BPE)
+assert list(tok.get_added_tokens_decoder().values()) == [one]
+print("same")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("same", "")

@@ -5,8 +5,10 @@ import inspect
 import json
 import os
 import pickle
+import random
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -152,27 +154,29 @@ def test_usual_calls_do_without_the_code_of_transformers(
             assert_same(one, other)
 
 
-def test_short_calls_of_transformers_code_use_its_own_backend(
-    both: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_short_calls_use_a_twin_of_the_backend(both: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     own, fast = both
-    views: list[Any] = []
-    view = transformers_module._view
-    monkeypatch.setattr(transformers_module, "_view", lambda *given: views.append(given) or view(*given))
+    twins: list[Any] = []
+    take = transformers_module._take_twin
+    monkeypatch.setattr(transformers_module, "_take_twin", lambda *given: twins.append(given) or take(*given))
     special = {"return_special_tokens_mask": True}
+    overflowing = {"return_overflowing_tokens": True, "max_length": 8, "truncation": True}
     for length, pair, options, is_short in (
         (20, "the low", special, True),
         (200, "the low", special, False),
         (20, None, {"return_offsets_mapping": True}, True),
-        (200, None, {"return_offsets_mapping": True}, True),
-        (2000, None, {"return_offsets_mapping": True}, False),
+        (70, None, {"return_offsets_mapping": True}, True),
+        (200, None, {"return_offsets_mapping": True}, False),
+        (20, None, overflowing, True),
+        (200, None, overflowing, False),
     ):
-        views.clear()
+        twins.clear()
         text = ("the lowest price é " * 200)[:length]
         assert_same(own(text, pair, **options), fast(text, pair, **options))
-        assert bool(views) is not is_short
+        assert bool(twins) is is_short
+    twins.clear()
     fast(["low"], ["the low"], **special)
-    assert views
+    assert not twins
 
 
 PAIRS: list[tuple[dict[str, Any], bool]] = [
@@ -520,3 +524,170 @@ def test_calls_of_sglang(both: tuple[Any, Any]) -> None:
     for skip in (False, True):
         options = {"skip_special_tokens": skip, "spaces_between_special_tokens": True}
         assert fast.batch_decode([*rows, []], **options) == own.batch_decode([*rows, []], **options)
+
+
+def random_options(order: random.Random) -> dict[str, Any]:
+    """Options of a call, of those that transformers sets in the backend, and columns."""
+    options: dict[str, Any] = {}
+    if order.random() < 0.6:
+        options |= {"truncation": order.choice([True, "only_first"]), "max_length": order.choice([4, 7, 16])}
+    if order.random() < 0.6:
+        options |= {"padding": order.choice([True, "max_length"]), "max_length": 12, "truncation": True}
+    for name in ("return_offsets_mapping", "return_special_tokens_mask", "return_length", "return_token_type_ids"):
+        if order.random() < 0.4:
+            options[name] = order.random() < 0.8
+    if order.random() < 0.2:
+        options |= {"return_overflowing_tokens": True, "truncation": True, "max_length": 9, "stride": 1}
+    if order.random() < 0.2:
+        options["padding_side"] = "left"
+    if order.random() < 0.2:
+        options["add_special_tokens"] = False
+    if order.random() < 0.2:
+        options["split_special_tokens"] = True
+    return options
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_threads_get_the_results_of_their_own_calls(changed: bool) -> None:
+    """Each call sets truncation and padding in a backend; none may set them in that of another thread."""
+    order = random.Random(34)
+    own, fast = plain("llama3"), bpe.accelerate(plain("llama3"))
+    if changed:  # results are compared again after many calls
+        for each in (own, fast):
+            each.add_tokens(["<new>"])
+    texts = ["the <new> lowest price </s>é " * n for n in (1, 3, 8, 40)] + [[f"the <s> low {n}" for n in range(3)]]
+    calls = [(order.choice(texts), random_options(order)) for _ in range(150)]
+    expected = [dict(own(text, **options)) for text, options in calls]
+    wrong: list[Any] = []
+
+    def run(number: int) -> None:
+        for index in random.Random(number).sample(range(len(calls)), len(calls)):
+            text, options = calls[index]
+            if dict(fast(text, **options)) != expected[index]:
+                wrong.append(calls[index])
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(run, range(8)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert wrong == []
+
+
+def test_backends_of_other_tokenizers_are_left_as_they_are() -> None:
+    """The original shares the backend of its accelerated copy, and may be in use in another thread."""
+    own = plain("gpt2")
+    fast = bpe.accelerate(own)
+    before = own.backend_tokenizer.to_str()
+    for name in ("return_offsets_mapping", "return_overflowing_tokens", "return_length"):
+        fast("the low", truncation=True, max_length=3, padding="max_length", **{name: True})
+    fast.add_tokens(["<new>"])
+    fast("the low", truncation=True, max_length=3, padding="max_length", split_special_tokens=True)
+    assert acceleration_of(fast).encoding  # compares again
+    assert own.backend_tokenizer.truncation is own.backend_tokenizer.padding is None
+    assert not own.backend_tokenizer.encode_special_tokens
+    assert own("the low")["input_ids"] == plain("gpt2")("the low")["input_ids"]
+    assert before != own.backend_tokenizer.to_str()  # for the new token
+
+
+def test_adding_tokens_one_by_one_compares_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, fast = plain("llama3"), bpe.accelerate(plain("llama3"))
+    verified: list[Any] = []
+    verify = transformers_module._verified
+    monkeypatch.setattr(transformers_module, "_verified", lambda *given: verified.append(given) or verify(*given))
+    for number in range(40):
+        for each in (own, fast):
+            each.add_tokens([theirs.AddedToken(f"<{number}>", lstrip=bool(number % 2))], special_tokens=number % 3 == 0)
+        text = f"the <{number}> low <{number // 2}>"
+        assert_same(own(text), fast(text))
+        ids = own.encode(text)
+        assert fast.encode(text) == ids
+        assert fast.decode(ids, skip_special_tokens=True) == own.decode(ids, skip_special_tokens=True)
+        assert_same(own(text, return_offsets_mapping=True), fast(text, return_offsets_mapping=True))
+    assert not verified
+    long = ["the low <3> price " * 2000] * 4
+    assert_same(own(long), fast(long))
+    assert len(verified) == 1
+    assert fast.__dict__[transformers_module._KEY].encoding
+    again = plain("llama3")
+    for each in (again, (slow := bpe.accelerate(plain("llama3")))):
+        each.add_tokens(["<new>"])
+    for _ in range(1 << 17 >> 6):
+        assert slow.encode("<new>") == again.encode("<new>")
+    assert len(verified) == 3  # a new copy, and after enough calls
+
+
+class Kept(transformers.PreTrainedTokenizerFast):  # type: ignore[misc, name-defined]
+    """A class with a way of its own to copy and pickle."""
+
+    def __reduce__(self) -> Any:
+        return _kept, (self.backend_tokenizer.to_str(), self.__dict__.get("note"))
+
+
+def _kept(text: str, note: Any) -> Any:
+    made = Kept(tokenizer_object=theirs.Tokenizer.from_str(text))
+    made.__dict__["note"] = note
+    return made
+
+
+def test_copies_keep_their_class(both: tuple[Any, Any]) -> None:
+    _, fast = both
+    for again in (copy.copy(fast), copy.deepcopy(fast), pickle.loads(pickle.dumps(fast)), bpe.accelerate(fast)):
+        assert type(again) is type(fast)
+
+    class Cached(type(fast)):  # type: ignore[misc]  # as vLLM makes one, but for its `__reduce__`
+        @property
+        def max_token_id(self) -> int:
+            return 7
+
+    cached = copy.copy(fast)
+    cached.__class__ = Cached
+    cached("the low")
+    for again in (copy.copy(cached), copy.deepcopy(cached), bpe.accelerate(cached), copy.copy(copy.deepcopy(cached))):
+        assert type(again) is Cached
+        assert again.max_token_id == 7
+        assert again("the low")["input_ids"] == fast("the low")["input_ids"]
+        assert acceleration_of(again).encoding
+    with pytest.raises((pickle.PicklingError, AttributeError)):  # as every class that is made in a function
+        pickle.dumps(cached)
+
+
+def _cached(tokenizer: Any) -> Any:
+    """What vLLM's `get_cached_tokenizer` does."""
+    made = copy.copy(tokenizer)
+
+    class CachedTokenizer(tokenizer.__class__):  # type: ignore[misc]
+        @property
+        def max_token_id(self) -> int:
+            return 7
+
+        def __reduce__(self) -> Any:
+            return _cached, (tokenizer,)
+
+    CachedTokenizer.__name__ = f"Cached{tokenizer.__class__.__name__}"
+    made.__class__ = CachedTokenizer
+    return made
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_copies_of_vllm_keep_their_class(first: bool) -> None:
+    """Accelerated first, or cached first."""
+    own = plain("llama3")
+    cached = _cached(bpe.accelerate(own)) if first else bpe.accelerate(_cached(own))
+    for again in (pickle.loads(pickle.dumps(cached)), copy.copy(cached), copy.deepcopy(cached)):
+        assert type(again).__name__ == type(cached).__name__
+        assert again.max_token_id == 7
+        assert again("the low")["input_ids"] == own("the low")["input_ids"]
+        assert acceleration_of(again).encoding
+
+
+def test_copies_are_made_as_the_class_says() -> None:
+    made = Kept(tokenizer_object=theirs.Tokenizer.from_str(shape("gpt2")))
+    fast = bpe.accelerate(made)
+    fast.__dict__["note"] = 3
+    for again in (pickle.loads(pickle.dumps(fast)), copy.copy(fast), copy.deepcopy(fast)):
+        assert type(again) is type(fast)
+        assert again.__dict__["note"] == 3
+        assert acceleration_of(again).encoding

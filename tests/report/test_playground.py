@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from serving import served
 
 import bpe
-from bpe.report import Playground
+from bpe.report import Playground, playground
 from bpe.report.playground import MOST_BYTES
 
 TOKENIZER = bpe.train(texts=["low lower lowest 한국어"] * 3, vocab_size=270)
@@ -114,6 +117,45 @@ def test_bad_bodies(server, body, status):
 def test_lengths(server, length, status):
     headers = [("Content-Type", "application/json"), ("Content-Length", length.encode())]
     assert ask(server, "POST", "/tokens", None, headers)[0].status == status
+
+
+def raw(server, *parts, pause=0.0):
+    """What the server answers to bytes, and b"" where it closes the connection."""
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=20) as connection:
+        with suppress(ConnectionError):
+            for part in parts:
+                connection.sendall(part)
+                time.sleep(pause)
+        found = b""
+        with suppress(ConnectionError):
+            while data := connection.recv(1 << 16):
+                found += data
+        return found
+
+
+@pytest.mark.parametrize("path", ["http://[/", "//[", "http://[::1", "//[x]/", "http://]/?text=a"])
+def test_bad_addresses(server, path, capfd):
+    host = f"Host: 127.0.0.1:{server.server_port}".encode()
+    found = raw(server, b"GET %b HTTP/1.1\r\n%b\r\nConnection: close\r\n\r\n" % (path.encode(), host))
+    assert found.split(b" ", 2)[1] in (b"400", b"404")
+    assert capfd.readouterr().err == ""
+
+
+def test_large_headers_are_refused(server):
+    line = b"X: " + b"a" * 60_000 + b"\r\n"
+    assert raw(server, b"GET / HTTP/1.1\r\n", line, line, line).split(b" ", 2)[1] == b"431"
+    assert b"414" in raw(server, b"GET /?text=" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n").split(b"\r\n")[0]
+
+
+def test_requests_that_trickle_are_closed(server, monkeypatch, capfd):
+    """A part arrives often, but the whole takes too long."""
+    monkeypatch.setattr(playground, "_SECONDS", 0.3)
+    head = f"Host: 127.0.0.1:{server.server_port}\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n"
+    for first, rest in ((b"GET / HTTP/1.1\r\n", b"X-A: 1\r\n"), (f"POST /tokens HTTP/1.1\r\n{head}".encode(), b" ")):
+        assert raw(server, first, *[rest] * 12, pause=0.05) == b""
+    monkeypatch.undo()
+    assert ask(server)[0].status == 200
+    assert capfd.readouterr().err == ""
 
 
 def test_only_the_page_is_served(server):

@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import math
 import operator
-import threading
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from functools import cached_property, wraps
+from functools import wraps
 from typing import Any, Literal, NoReturn, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._id_lists import as_array, as_list, as_lists, keep_ints
+from bpe.base.forks import cached_property, lock_of
 from bpe.base.threads import thread_count
 from bpe.batch import TokenBatch
 from bpe.compat import unstable
@@ -51,7 +52,7 @@ _NO_NAMES: frozenset[str] = frozenset()
 #: The bytes that continue a character in UTF-8.
 _CONTINUATION = bytes(range(0x80, 0xC0))
 
-_lock = threading.RLock()
+_lock = lock_of(sys.modules[__name__])
 #: The encodings that have been built, by name.
 ENCODINGS: dict[str, Encoding] = {}
 

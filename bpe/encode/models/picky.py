@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
+from bpe.base.forks import cached_property
 from bpe.base.offsets import offsets_of
 from bpe.base.spelling import spell_together
 from bpe.encode import _encoder as core

@@ -1,0 +1,37 @@
+"""Ctrl-C while the command `bpe` imports its modules: the process ends as by default, without a traceback.
+
+`bpe/__init__.py` imports this module first, and the command calls `end`. In other programs, both do nothing.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import PurePath
+
+_begun = False
+
+
+def _begin() -> None:
+    """Let Ctrl-C end a process that was started as the command `bpe`, or as `python -m bpe`."""
+    global _begun
+    name = sys.argv[0] if getattr(sys, "argv", None) else ""
+    if name != "-m" and PurePath(name).stem != "bpe":
+        return
+    try:
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            _begun = True
+    except ValueError:  # not the main thread
+        pass
+
+
+def end() -> None:
+    """Let Ctrl-C raise KeyboardInterrupt again, which the command answers."""
+    global _begun
+    if _begun:
+        _begun = False
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+_begin()

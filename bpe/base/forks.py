@@ -1,0 +1,108 @@
+"""Objects that a forked process can use, whatever other threads did with them while it was forked.
+
+A forked process has a copy of one thread. A lock that another one held stays held in it for ever, and what the lock
+guards may be half changed. So before a fork, the locks that `lock_of` makes are acquired: the other threads finish what
+they are doing, and the child finds every object whole. The wait has an end, since a thread may wait for the one that
+forks. A lock that another thread still holds then is a new one in the child, or an error if the object may be half
+changed.
+
+`cached_property` has no lock at all: before Python 3.12, that of `functools` has one for all objects of a class.
+
+Not here: what has no lock because each change is one atomic step, such as the kernels' table of words
+(`bpe/encode/_word_table.h`).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["cached_property", "lock_of"]
+
+#: How many seconds a fork waits for all locks.
+PATIENCE = 2.0
+
+#: The owner of each lock, and what the child raises if the owner may be half changed; by the owner's `id`.
+_owners: dict[int, tuple[weakref.ref[Any], str]] = {}
+_held: list[Any] = []
+
+if TYPE_CHECKING:
+    from functools import cached_property
+else:
+
+    class cached_property(functools.cached_property):  # noqa: N801  # a name that everyone knows
+        """An attribute that is computed at its first use, without a lock: several threads may compute it, and all get
+        the value of the first that is done.
+        """
+
+        def __get__(self, instance, owner=None):
+            """The value, which is kept in the object's `__dict__`."""
+            if instance is None:
+                return self
+            return instance.__dict__.setdefault(self.attrname, self.func(instance))
+
+
+def lock_of(owner: Any, lost: str = "") -> Any:
+    """A reentrant lock for an object or a module, which keeps it as `_lock`.
+
+    Args:
+        owner: the object.
+        lost: a forked process raises RuntimeError with this text where it takes the lock, if another thread held it
+            during the fork all the time; "" if the object is whole at any time, so that the process has a new lock.
+
+    """
+    key = id(owner)
+    _owners[key] = weakref.ref(owner, lambda _: _owners.pop(key, None)), lost
+    return threading.RLock()
+
+
+class _Lost:
+    """The lock of an object that a forked process cannot use."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def __enter__(self) -> None:
+        raise RuntimeError(self._reason)
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def acquire(self, **_: object) -> bool:
+        """False: a process that is forked from this one cannot use the object either."""
+        return False
+
+
+def _before() -> None:
+    end = time.monotonic() + PATIENCE
+    # The latest first: code that holds a lock may use what existed before.
+    for owner, _ in reversed(list(_owners.values())):
+        lock = getattr(owner(), "_lock", None)
+        if lock is not None and lock.acquire(timeout=max(end - time.monotonic(), 0)):
+            _held.append(lock)
+
+
+def _after_in_parent() -> None:
+    while _held:
+        _held.pop().release()
+
+
+def _after_in_child() -> None:
+    for reference, lost in list(_owners.values()):
+        owner: Any = reference()
+        lock = getattr(owner, "_lock", None)
+        if lock is None:
+            continue
+        if lock.acquire(blocking=False):  # free, or this thread's
+            lock.release()
+        else:
+            owner._lock = _Lost(lost) if lost else threading.RLock()
+    _after_in_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
