@@ -35,7 +35,7 @@ class FoundShard:
     @property
     def stem(self) -> str:
         """The name that the shard's files begin with."""
-        return self.path.name.split(".")[0] if self.entry is None else self.entry.stem
+        return self.path.stem if self.entry is None else self.entry.stem
 
     @property
     def split(self) -> str | None:
@@ -97,7 +97,7 @@ def find_shards(path: Path, split: str | None = None) -> Found:
     if (path / manifest.NAME).exists():
         return _by_manifest(path, split)
     if (path / manifest.JOURNAL).exists():
-        raise FormatError("its encoding is not finished: run the same command again, which goes on with it", path=path)
+        raise FormatError("its shards are not finished: run the same command again, which completes them", path=path)
     return _by_names(path, split)
 
 

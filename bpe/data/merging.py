@@ -86,7 +86,7 @@ def _name_in(out: Path, part: Path) -> str:
 
 def _read(part: Path) -> Manifest:
     if not (part / MANIFEST).exists():
-        unfinished = "it is not finished; run its bpe encode again" if (part / JOURNAL).exists() else "it has none"
+        unfinished = "it is not finished; run its command again" if (part / JOURNAL).exists() else "it has none"
         raise FormatError(f"there is no manifest: {unfinished}", path=part)
     return Manifest.read(part)
 

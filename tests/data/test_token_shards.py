@@ -232,7 +232,7 @@ def test_ids_that_the_command_line_writes(tmp_path: Path) -> None:
 def test_an_unfinished_folder_is_refused(tmp_path: Path) -> None:
     write_shards([[1]], tmp_path)
     (tmp_path / "manifest.json").rename(tmp_path / "journal.jsonl")
-    with pytest.raises(bpe.FormatError, match="its encoding is not finished: run the same command again"):
+    with pytest.raises(bpe.FormatError, match="its shards are not finished: run the same command again"):
         TokenShards(tmp_path)
 
 

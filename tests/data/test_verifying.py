@@ -134,7 +134,7 @@ def test_an_unfinished_folder(tmp_path, sound):
     out = tmp_path / "out"
     shutil.copytree(sound, out)
     (out / "manifest.json").rename(out / "journal.jsonl")
-    assert verify(out) == ["manifest.json: the shards are not finished; run the same bpe encode again"]
+    assert verify(out) == ["manifest.json: the shards are not finished; run the same command again"]
     with pytest.raises(FileNotFoundError):
         verify(tmp_path / "nowhere")
 
