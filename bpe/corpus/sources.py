@@ -267,6 +267,12 @@ class Sources:
         ending.separator_ends = True
         return ending
 
+    def counting_anew(self) -> Sources:
+        """The same sources, with a count of skipped records of their own, to read them once more."""
+        again = self._restricted(self._part)
+        again._bad = BadRecords(self.on_error)
+        return again
+
     def one_file(self, number: int) -> Sources:
         """The sources restricted to one file, with the same numbering of files."""
         return self._restricted(tuple(unit for unit in self._parts() if unit.file == number))
@@ -414,8 +420,7 @@ class Sources:
                 opened.seek(max(end - len(separator), 0))
                 if opened.read(len(separator)) != separator:
                     raise FormatError("no document begins there", path=source.name, where=f"offset {end}")
-        one = self._restricted((Unit(file, start, end, None),))
-        one._bad = BadRecords(self.on_error)  # the records are not counted twice
+        one = self._restricted((Unit(file, start, end, None),)).counting_anew()
         total = 0
         with closing(one.blocks(document_cut(self.separators, self.keep_separator), 1)) as blocks:
             for block in blocks:

@@ -99,6 +99,9 @@ def convert_shards(
     dtype = form.dtype(max(largest_id, end_of_text or 0))
     folder = Path(out)
     refuse_finished(folder)
+    for each in found.shards:
+        if not is_inner_path(each.stem):
+            raise ValueError(f"{str(each.path)!r} has a name that no manifest can have: rename it")
     if any(each.path.parent.resolve() == folder.resolve() for each in found.shards):
         raise ValueError(f"out is the source's folder, {folder}; give another one")
     placing = None
@@ -123,7 +126,7 @@ def _keeps_masks(path: Path, shards: list[Shard], form: ShardFormat, drop: bool)
     if masks and "masks" not in form.holds and not drop:
         raise ValueError(
             f"the shards have loss masks, which {form.name} cannot hold; pass drop_masks=True, or choose native, "
-            "parquet or arrow"
+            "datatrove, parquet or arrow"
         )
     return masks and not drop
 
@@ -170,7 +173,7 @@ def _placed(entry: ShardEntry, folder: PurePosixPath) -> ShardEntry:
     return replace(entry, stem=str(folder / entry.stem), files=files)
 
 
-def _copied_tokenizer(facts: dict[str, Any], source: Path, folder: Path) -> dict[str, Any]:
+def copy_tokenizer(facts: dict[str, Any], source: Path, folder: Path) -> dict[str, Any]:
     """The manifest's facts about the tokenizer; its file is copied to the new folder."""
     name = facts.get("file")
     if isinstance(name, str) and is_inner_path(name) and (source / name).is_file():
@@ -212,7 +215,7 @@ class _Conversion:
                 changes = self.placing is not None and self.placing.changes
                 if self.shard_size is None and len(written) == len(self.found.shards):
                     written = _with_starts(written, self.found, changes)
-                tokenizer = _copied_tokenizer(old.tokenizer, source, self.folder)
+                tokenizer = copy_tokenizer(old.tokenizer, source, self.folder)
                 sources = {} if changes else old.sources
                 facts = self.masks, tokenizer, sources, old.options, old.skipped
                 new = Manifest(self.form.name, self.dtype.name, tuple(written), *facts)
@@ -224,11 +227,11 @@ class _Conversion:
 
     def _header(self, source: Path) -> dict[str, Any]:
         """What determines the new shards."""
-        files = [[str(path), path.stat().st_size] for shard in self.shards for path in shard.files]
+        files = [[ascii(path), path.stat().st_size] for shard in self.shards for path in shard.files]
         end_of_text = None if self.placing is None else self.placing.number
         options = {"writer": "convert_shards", "format": self.form.name, "dtype": self.dtype.name, "masks": self.masks}
         options |= {"shard_size": self.shard_size, "end_of_text": end_of_text}
-        return {"options": options, "sources": {"path": os.path.realpath(source), "files": files}}
+        return {"options": options, "sources": {"path": ascii(os.path.realpath(source)), "files": files}}
 
     def _write(self, written: list[ShardEntry], info: ShardInfo, inner_folders: ExitStack, source: Path) -> None:
         """Write the shards of each group, and append their entries to `written`."""

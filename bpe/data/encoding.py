@@ -34,8 +34,9 @@ from bpe.data.ordered import OrderedShards
 from bpe.data.records import check_steps
 from bpe.data.shuffled import ShuffledShards, tokens_in_buckets
 from bpe.data.shuffling import FOLDER as BUCKETS
+from bpe.data.splitting import check_sides
 from bpe.data.steps import TRAIN, Target
-from bpe.errors import counted
+from bpe.errors import check_unicode, counted
 from bpe.tokenizer import Tokenizer, check_tokenizer, engine_of
 
 log = logging.getLogger("bpe")
@@ -160,6 +161,10 @@ class _Encoding:
 
     def run(self, threads: int, progress: ProgressLike) -> Manifest:
         """Encode what is not finished; returns the manifest."""
+        for file in self.sources.files:  # the journal and the manifest name them
+            check_unicode("the name of the source", file.name)
+        if not (self.out / MANIFEST).exists() and not (self.out / JOURNAL).exists() and self.options.part is None:
+            check_sides(self.sources, self.options.validation)
         with locked_folder(self.out):
             if (self.out / MANIFEST).exists():
                 return self._finished()
@@ -307,6 +312,8 @@ class _Encoding:
         entries.sort(key=lambda entry: entry.stem)
         if not any(entry.documents for entry in entries):
             log.warning("the sources have no documents")
+        elif 0 < self.options.validation < 1 and len({entry.split for entry in entries}) < 2:
+            log.warning("all documents are on one side of the split, %s", entries[0].split)
         return Manifest(
             self.options.format.name,
             str(self.target.dtype),

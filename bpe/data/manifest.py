@@ -41,7 +41,7 @@ class ShardEntry:
         documents, tokens: their numbers.
         files: its files, the main one first. In the manifest of several parts, the stem and the files have the path of
             their folder: "part-00/tokens-00000.npy".
-        split: "train", "val", or None if the corpus is not divided.
+        split: "train", "val", "test", or None if the corpus is not divided.
         start: where its first document begins in the sources: the file, the offset, and how many documents follow
             before it (see `Position`); None if unknown.
 
@@ -175,8 +175,8 @@ def parse_shard(value: object, where: str) -> ShardEntry:
     if not files:
         refuse_value([], "a list with the shard's files", f"{where}.files")
     split = item.get("split")
-    if split not in (None, "train", "val"):
-        refuse_value(split, 'null, "train" or "val"', f"{where}.split")
+    if split not in (None, "train", "val", "test"):
+        refuse_value(split, 'null, "train", "val" or "test"', f"{where}.split")
     counts = get_count(item, "documents", where), get_count(item, "tokens", where)
     return ShardEntry(_name(item, "stem", where), *counts, files, split, _start(item, where))
 
@@ -237,7 +237,8 @@ def is_inner_path(value: str) -> bool:
     (True, False, False)
     """
     parts = value.split("/")
-    return not any(part in ("", ".", "..") for part in parts) and not any(each in value for each in "\\\0:")
+    is_text = not any("\ud800" <= each <= "\udfff" for each in value)  # not bytes that are no UTF-8
+    return is_text and not any(part in ("", ".", "..") for part in parts) and not any(each in value for each in "\\\0:")
 
 
 def get_count(item: dict[str, Any], key: str, where: str) -> int:

@@ -133,6 +133,14 @@ def test_the_end_of_text_inside_a_document_is_refused(form: str, tmp_path: Path)
     assert len(documents_in(tmp_path / "c")) > 3
 
 
+@pytest.mark.parametrize("name", ["a:1.bin", "a\\1.bin", os.fsdecode(b"a\xff.bin")])
+def test_names_that_no_manifest_can_have(name: str, tmp_path: Path) -> None:
+    np.array([1], dtype=np.uint16).tofile(tmp_path / name)
+    with pytest.raises(ValueError, match="has a name that no manifest can have: rename it"):
+        convert_shards(tmp_path, tmp_path / "out", drop_boundaries=True)
+    assert not (tmp_path / "out").exists()
+
+
 def test_shards_with_dots_in_their_names_do_not_replace_each_other(tmp_path: Path) -> None:
     for name, ids in (("a.1.bin", [1, 2]), ("a.2.bin", [3])):
         np.array(ids, dtype=np.uint16).tofile(tmp_path / name)
