@@ -252,5 +252,6 @@ class _Conversion:
         """The documents of some shards, as they are to be written."""
         for shard in shards:
             for batch in shard.batches(_BATCH):
-                kept = batch if self.masks else batch._replace(mask=None)
+                mask = batch.mask if self.masks else None
+                kept = DocumentBatch(batch.ids, batch.lengths, batch.begins, batch.ends, mask)
                 yield kept if self.placing is None else self.placing.placed(kept)

@@ -48,6 +48,10 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
         raise ValueError("there are no parts to merge; give their folders")
     if (target / MANIFEST).exists() and "parts" not in Manifest.read(target).sources:
         raise ValueError(f"{target} has shards and a manifest of its own; merge the parts in the folder above them")
+    if (target / JOURNAL).exists():
+        raise ValueError(
+            f"{target} has shards of its own that are not finished; merge the parts in the folder above them"
+        )
     _check_same(found)
     found.sort(key=lambda item: (item[1].options.get("part") or [0])[0])
     _check_complete(found)

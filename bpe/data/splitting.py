@@ -96,5 +96,5 @@ def check_sides(sources: Sources, fraction: float) -> None:
 def _refuse_side(documents: int, side: str, reason: str) -> None:
     raise ValueError(
         f"validation would put the sources' {counted(documents, 'document')} all on {side}: {reason}; pass separator= "
-        "or per_line=True (--separator, --per-line) where files have several documents, another fraction, or none"
+        "or per_line=True where files have several documents, another fraction, or none"
     )
