@@ -68,15 +68,20 @@ class EndOfText:
         self.changes = True
         lengths[missing] += 1
         positions = (firsts if before else lasts + 1)[missing]
-        ids = self._edited(np.asarray(batch.ids, dtype=np.int64), removed, positions, self.number)
+        ids = np.asarray(batch.ids)
+        if self.number > np.iinfo(ids.dtype).max:
+            ids = ids.astype(np.int64)
+        ids = self._edited(ids, removed, positions, self.number)
         mask = None if batch.mask is None else self._edited(batch.mask, removed, positions, 1)
         return DocumentBatch(ids, lengths, batch.begins, batch.ends, mask)
 
     @staticmethod
     def _edited(values: NDArray[Any], removed: NDArray[np.int64], positions: NDArray[np.int64], new: int) -> Any:
         """The values without some, and with a new one before each of these positions."""
-        positions = positions - np.searchsorted(removed, positions)
-        return np.insert(np.delete(values, removed), positions, new)
+        if len(removed):
+            positions = positions - np.searchsorted(removed, positions)
+            values = np.delete(values, removed)
+        return np.insert(values, positions, new)
 
     def _refuse_inside(self, is_inside: NDArray[np.bool_], offsets: NDArray[np.int64]) -> None:
         if self.fix is not None and is_inside.any():
