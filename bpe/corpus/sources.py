@@ -30,7 +30,7 @@ from bpe.corpus.reading import (
 )
 from bpe.corpus.records import BadRecords, OnError, Run, Tally
 from bpe.corpus.streams import Stream, newlines_before, open_stream
-from bpe.errors import check_choice, check_int, counted, typed
+from bpe.errors import FormatError, check_choice, check_int, counted, typed
 
 #: The size of a unit in bytes, about.
 UNIT = 256 << 20
@@ -267,6 +267,12 @@ class Sources:
         ending.separator_ends = True
         return ending
 
+    def counting_anew(self) -> Sources:
+        """The same sources, with a count of skipped records of their own, to read them once more."""
+        again = self._restricted(self._part)
+        again._bad = BadRecords(self.on_error)
+        return again
+
     def one_file(self, number: int) -> Sources:
         """The sources restricted to one file, with the same numbering of files."""
         return self._restricted(tuple(unit for unit in self._parts() if unit.file == number))
@@ -391,6 +397,36 @@ class Sources:
                 for start, end in zip(*(bound.tolist() for bound in block.documents(empty=True)), strict=True):
                     yield bytes(block.text[start:end])
                 block.release()
+
+    def count_between(self, file: int, start: int, end: int | None) -> int | None:
+        """The documents from one position of a file to another, or to its end if that is None.
+
+        None for a file of a kind that is not read between positions.
+
+        Raises:
+            FormatError, OSError: as for `blocks`; for an end where no document begins.
+
+        """
+        source = self.files[file]
+        if source.format == "text" and not self.separators:
+            return int(end != 0)  # the document begins at 0
+        if source.format not in ("text", "jsonl") or not source.seekable or self.encoding_errors == "replace":
+            return None
+        if start == (source.size if end is None else end):
+            return 0
+        if end is not None:
+            separator = b"\n" if source.format == "jsonl" else self.separators[0]
+            with open(source.name, "rb") as opened:
+                opened.seek(max(end - len(separator), 0))
+                if opened.read(len(separator)) != separator:
+                    raise FormatError("no document begins there", path=source.name, where=f"offset {end}")
+        one = self._restricted((Unit(file, start, end, None),)).counting_anew()
+        total = 0
+        with closing(one.blocks(document_cut(self.separators, self.keep_separator), 1)) as blocks:
+            for block in blocks:
+                total += len(block.documents(empty=True)[0])
+                block.release()
+        return total
 
     def _from(self, units: list[Unit], start: Position) -> list[Unit]:
         """The units from a position on."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -15,20 +16,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.base.atomic_files import atomic_write
-from bpe.base.offsets import offsets_of
+from bpe.data.end_of_text import EndOfText
 from bpe.data.finding import Found, FoundShard, find_shards
 from bpe.data.formats import FORMATS
 from bpe.data.formats.protocol import ShardFormat, ShardInfo
 from bpe.data.formats.reading import DocumentBatch, Shard
 from bpe.data.manifest import Manifest, ShardEntry, is_inner_path
-from bpe.data.writing import new_folder, remove_shards, write_batches
+from bpe.data.writing import refuse_finished, remove_shards, unfinished_folder, write_batches
 from bpe.errors import FormatError, check_choice, check_int
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 #: Shards are copied in batches of at most this many ids.
 _BATCH = 1 << 20
+#: What to do about a document with an end-of-text id inside.
+_FIX = "choose a format that records where documents begin, such as native, or pass drop_boundaries=True"
 
 
 def convert_shards(
@@ -57,10 +60,11 @@ def convert_shards(
         largest_id: the largest id that may occur, which decides the dtype. None: it is found by reading all ids once.
         end_of_text: the id that separates documents in nanogpt (after each) and llmc (before each), or the name of
             the special token, if the shards have a copy of their tokenizer. Shards of these formats are divided into
-            documents by it; in these formats, each document is written with it, unless it has the id already. Between
-            the two, it moves from one end of each document to the other.
+            documents by it, which keep it; in these formats, each document is written with it at that end and without
+            it at the other, whether it had the id at either end, at both or at none. A document with the id inside is
+            refused. Formats that record where documents begin get the documents as they are.
         drop_boundaries: whether the boundaries of documents may be lost, or, if they are lost already, each shard may
-            become one document.
+            become one document; with `end_of_text`, whether documents may have the id inside.
         drop_masks: whether loss masks may be lost.
 
     Returns:
@@ -93,47 +97,18 @@ def convert_shards(
         largest_id = max((_largest_in(shard) for shard in shards), default=0)
     largest_id = check_int("largest_id", largest_id, 0)
     dtype = form.dtype(max(largest_id, end_of_text or 0))
-    folder = new_folder(out)
+    folder = Path(out)
+    refuse_finished(folder)
+    for each in found.shards:
+        if not is_inner_path(each.stem):
+            raise ValueError(f"{str(each.path)!r} has a name that no manifest can have: rename it")
     if any(each.path.parent.resolve() == folder.resolve() for each in found.shards):
         raise ValueError(f"out is the source's folder, {folder}; give another one")
-    read = _Reader(found.format, form, end_of_text, masks)
-    old = found.manifest or Manifest(found.format, dtype.name, ())
-    info = ShardInfo(str(old.tokenizer.get("fingerprint", "unknown")))
-    groups = _groups(found.shards, shards, shard_size, form.name)
-    written = _write(read, groups, folder, dtype, shard_size, info)
-    if shard_size is None and len(written) == len(found.shards):
-        written = _with_starts(written, found, read.changes)
-    tokenizer = _copied_tokenizer(old.tokenizer, path, folder)
-    sources = {} if read.changes else old.sources
-    new = Manifest(form.name, dtype.name, tuple(written), masks, tokenizer, sources, old.options, old.skipped)
-    new.write(folder)
-    return new
-
-
-def _write(
-    read: _Reader,
-    groups: Iterable[tuple[str, str | None, list[Shard]]],
-    folder: Path,
-    dtype: np.dtype[Any],
-    shard_size: int | None,
-    info: ShardInfo,
-) -> list[ShardEntry]:
-    """Write the shards of each group; after an error, none of them remains."""
-    written: list[ShardEntry] = []
-    sizes: dict[str, Any] = {"shard_size": shard_size, "numbered": shard_size is not None}
-    try:
-        for stem, split, shards in groups:
-            inner, name = PurePosixPath(stem).parent, PurePosixPath(stem).name
-            place = folder / inner
-            place.mkdir(parents=True, exist_ok=True)
-            facts = replace(info, first_document=sum(entry.documents for entry in written))
-            names: dict[str, Any] = {"stem": name, "split": split, "info": facts}
-            new = write_batches(read.batches(shards), read.form, place, dtype, masks=read.masks, **names, **sizes)
-            written += (_placed(entry, inner) for entry in new)
-    except BaseException:
-        remove_shards(folder, written)
-        raise
-    return written
+    placing = None
+    if end_of_text is not None and "documents" not in form.holds:
+        placing = EndOfText(form, end_of_text, None if drop_boundaries else _FIX)
+    conversion = _Conversion(found, shards, form, folder, dtype, masks, shard_size, placing)
+    return conversion.run(path)
 
 
 def _with_starts(written: list[ShardEntry], found: Found, changes: bool) -> list[ShardEntry]:
@@ -151,7 +126,7 @@ def _keeps_masks(path: Path, shards: list[Shard], form: ShardFormat, drop: bool)
     if masks and "masks" not in form.holds and not drop:
         raise ValueError(
             f"the shards have loss masks, which {form.name} cannot hold; pass drop_masks=True, or choose native, "
-            "parquet or arrow"
+            "datatrove, parquet or arrow"
         )
     return masks and not drop
 
@@ -198,7 +173,7 @@ def _placed(entry: ShardEntry, folder: PurePosixPath) -> ShardEntry:
     return replace(entry, stem=str(folder / entry.stem), files=files)
 
 
-def _copied_tokenizer(facts: dict[str, Any], source: Path, folder: Path) -> dict[str, Any]:
+def copy_tokenizer(facts: dict[str, Any], source: Path, folder: Path) -> dict[str, Any]:
     """The manifest's facts about the tokenizer; its file is copied to the new folder."""
     name = facts.get("file")
     if isinstance(name, str) and is_inner_path(name) and (source / name).is_file():
@@ -209,64 +184,74 @@ def _copied_tokenizer(facts: dict[str, Any], source: Path, folder: Path) -> dict
 
 
 @dataclass
-class _Reader:
-    """Reads batches of documents, and adds or moves the end-of-text ids of formats without boundaries."""
+class _Conversion:
+    """Writes the shards of one call.
 
-    source: str
+    Attributes:
+        found, shards: the source's.
+        form, folder, dtype, masks, shard_size: of the new shards.
+        placing: puts the end-of-text id where the new format has it; None where documents stay as they are.
+
+    """
+
+    found: Found
+    shards: list[Shard]
     form: ShardFormat
-    end_of_text: int | None
+    folder: Path
+    dtype: np.dtype[Any]
     masks: bool
-    changes: bool = False  # whether an id was added or removed
+    shard_size: int | None
+    placing: EndOfText | None
 
-    def batches(self, shards: Iterable[Shard]) -> Iterator[DocumentBatch]:
+    def run(self, source: Path) -> Manifest:
+        """Write everything; after an error, nothing remains."""
+        old = self.found.manifest or Manifest(self.found.format, self.dtype.name, ())
+        info = ShardInfo(str(old.tokenizer.get("fingerprint", "unknown")))
+        with unfinished_folder(self.folder, self._header(source)):
+            written: list[ShardEntry] = []
+            try:
+                with ExitStack() as inner_folders:
+                    self._write(written, info, inner_folders, source)
+                changes = self.placing is not None and self.placing.changes
+                if self.shard_size is None and len(written) == len(self.found.shards):
+                    written = _with_starts(written, self.found, changes)
+                tokenizer = copy_tokenizer(old.tokenizer, source, self.folder)
+                sources = {} if changes else old.sources
+                facts = self.masks, tokenizer, sources, old.options, old.skipped
+                new = Manifest(self.form.name, self.dtype.name, tuple(written), *facts)
+                new.write(self.folder)
+            except BaseException:
+                remove_shards(self.folder, written)
+                raise
+        return new
+
+    def _header(self, source: Path) -> dict[str, Any]:
+        """What determines the new shards."""
+        files = [[ascii(path), path.stat().st_size] for shard in self.shards for path in shard.files]
+        end_of_text = None if self.placing is None else self.placing.number
+        options = {"writer": "convert_shards", "format": self.form.name, "dtype": self.dtype.name, "masks": self.masks}
+        options |= {"shard_size": self.shard_size, "end_of_text": end_of_text}
+        return {"options": options, "sources": {"path": ascii(os.path.realpath(source)), "files": files}}
+
+    def _write(self, written: list[ShardEntry], info: ShardInfo, inner_folders: ExitStack, source: Path) -> None:
+        """Write the shards of each group, and append their entries to `written`."""
+        sizes: dict[str, Any] = {"shard_size": self.shard_size, "numbered": self.shard_size is not None}
+        marked = {PurePosixPath()}
+        for stem, split, shards in _groups(self.found.shards, self.shards, self.shard_size, self.form.name):
+            inner, name = PurePosixPath(stem).parent, PurePosixPath(stem).name
+            if inner not in marked:
+                inner_folders.enter_context(unfinished_folder(self.folder / inner, self._header(source)))
+                marked.add(inner)
+            facts = replace(info, first_document=sum(entry.documents for entry in written))
+            names: dict[str, Any] = {"stem": name, "split": split, "info": facts}
+            batches, place = self._batches(shards), self.folder / inner
+            new = write_batches(batches, self.form, place, self.dtype, masks=self.masks, **names, **sizes)
+            written += (_placed(entry, inner) for entry in new)
+
+    def _batches(self, shards: Iterable[Shard]) -> Iterator[DocumentBatch]:
         """The documents of some shards, as they are to be written."""
         for shard in shards:
             for batch in shard.batches(_BATCH):
-                if self.end_of_text is not None and self._separates:
-                    yield self._separated(batch, self.end_of_text)
-                else:
-                    mask = batch.mask if self.masks else None
-                    yield DocumentBatch(batch.ids, batch.lengths, batch.begins, batch.ends, mask)
-
-    @property
-    def _separates(self) -> bool:
-        """Whether ids have to be added or moved."""
-        return "documents" not in self.form.holds and self.form.name != self.source
-
-    def _separated(self, batch: DocumentBatch, end_of_text: int) -> DocumentBatch:
-        """The batch with the id before or after each document, as the format has it, unless it is there already."""
-        before = self.form.around[0]
-        ids, lengths = batch.ids, np.array(batch.lengths)
-        if "documents" not in FORMATS[self.source].holds:
-            ids, lengths = self._without(ids, lengths, batch, end_of_text, before=not before)
-        rows = _at_an_end(batch, before=before)
-        offsets = offsets_of(lengths)
-        positions = offsets[:-1][rows] if before else offsets[1:][rows]
-        neighbours = positions if before else positions - 1  # the first or the last id of each document
-        present = lengths[rows] > 0
-        present[present] = ids[neighbours[present]] == end_of_text
-        rows, positions = rows[~present], positions[~present]
-        self.changes |= bool(len(rows))
-        lengths[rows] += 1
-        ids = np.insert(ids.astype(np.uint32), positions, end_of_text)
-        return DocumentBatch(ids, lengths, batch.begins, batch.ends, None)
-
-    def _without(
-        self, ids: NDArray[Any], lengths: NDArray[np.int64], batch: DocumentBatch, end_of_text: int, *, before: bool
-    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """The ids and lengths without the id at one end of each document."""
-        rows = _at_an_end(batch, before=before)
-        offsets = offsets_of(lengths)
-        positions = offsets[:-1][rows] if before else offsets[1:][rows] - 1
-        present = lengths[rows] > 0
-        present[present] = ids[positions[present]] == end_of_text
-        lengths[rows[present]] -= 1
-        self.changes |= bool(present.any())
-        return np.delete(ids, positions[present]), lengths
-
-
-def _at_an_end(batch: DocumentBatch, *, before: bool) -> NDArray[np.int64]:
-    """The documents of a batch that begin in it, or else that end in it."""
-    first = 0 if batch.begins or not before else 1
-    last = len(batch.lengths) if batch.ends or before else len(batch.lengths) - 1
-    return np.arange(first, max(first, last))
+                mask = batch.mask if self.masks else None
+                kept = DocumentBatch(batch.ids, batch.lengths, batch.begins, batch.ends, mask)
+                yield kept if self.placing is None else self.placing.placed(kept)

@@ -7,10 +7,12 @@ to go on from. Not here: the order of documents (`ordered.py`, `shuffled.py`), t
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +22,21 @@ from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import checked_encoding_errors
 from bpe.corpus.sources import Sources
 from bpe.data.background import Background
-from bpe.data.formats.protocol import ShardInfo, WrittenFile
+from bpe.data.formats.protocol import ShardInfo
 from bpe.data.grouping import Group, encoded_groups
 from bpe.data.journal import NAME as JOURNAL
 from bpe.data.journal import Journal, locked_folder, reached, refuse_difference, remove_temporary_files
 from bpe.data.literal_names import literal_names
 from bpe.data.manifest import NAME as MANIFEST
-from bpe.data.manifest import Manifest, ShardEntry
+from bpe.data.manifest import Manifest, parse_shard
 from bpe.data.options import Options, allowed_tokens, around_of, chosen_format, largest_id, shard_count
 from bpe.data.ordered import OrderedShards
+from bpe.data.records import check_steps
 from bpe.data.shuffled import ShuffledShards, tokens_in_buckets
 from bpe.data.shuffling import FOLDER as BUCKETS
+from bpe.data.splitting import check_sides
 from bpe.data.steps import TRAIN, Target
-from bpe.errors import counted
+from bpe.errors import check_unicode, counted
 from bpe.tokenizer import Tokenizer, check_tokenizer, engine_of
 
 log = logging.getLogger("bpe")
@@ -157,6 +161,10 @@ class _Encoding:
 
     def run(self, threads: int, progress: ProgressLike) -> Manifest:
         """Encode what is not finished; returns the manifest."""
+        for file in self.sources.files:  # the journal and the manifest name them
+            check_unicode("the name of the source", file.name)
+        if not (self.out / MANIFEST).exists() and not (self.out / JOURNAL).exists() and self.options.part is None:
+            check_sides(self.sources, self.options.validation)
         with locked_folder(self.out):
             if (self.out / MANIFEST).exists():
                 return self._finished()
@@ -164,7 +172,7 @@ class _Encoding:
                 self.out, {**self.header, "modified": modified(self.sources)}, disposable=(TOKENIZER, BUCKETS)
             )
             try:
-                self._check_files(journal)
+                self._check_steps(journal)
                 if self.options.shuffle is None:
                     self._in_order(journal, threads, progress)
                 else:
@@ -208,21 +216,12 @@ class _Encoding:
         )
         return manifest
 
-    def _check_files(self, journal: Journal) -> None:
-        """Check that the files of finished shards are there. Their content is checked by `verify`."""
+    def _check_steps(self, journal: Journal) -> None:
+        """Check the finished steps, and log that the run goes on after them."""
         if not journal.steps:
             return
-        done = 0
-        for step in journal.steps:
-            for shard in step.get("shards", ()):
-                done += 1
-                for file in shard["files"]:
-                    path = self.out / file["name"]
-                    if not path.exists() or path.stat().st_size != file["size"]:
-                        raise ValueError(
-                            f"{path} was finished, and is missing now or has another size; to start over, remove "
-                            f"{self.out}"
-                        )
+        check_steps(journal, self.target, self.sources, self.options)
+        done = sum(len(step.get("shards", ())) for step in journal.steps)
         piped = any(file.kind in ("stdin", "pipe") for file in self.sources.files)
         again = "; the pipe must give the same text from its beginning again" if piped else ""
         log.info("going on in %s: %s finished%s", self.out, counted(done, "shard"), again)
@@ -305,19 +304,16 @@ class _Encoding:
         entries = []
         parts = [] if self.options.part is None else self.sources.units()
         offsets = {unit.file: unit.start for unit in reversed(parts)}
-        for number, step in enumerate(step for step in journal.steps if "shards" in step):
-            for shard in step["shards"]:
-                files = tuple(WrittenFile(**file) for file in shard["files"])
-                stem = self.target.stem(shard["split"], number)
-                start = (
-                    None
-                    if step.get("first") is None
-                    else (step["first"][0], offsets.get(step["first"][0], 0), step["first"][1])
-                )
-                entries.append(ShardEntry(stem, shard["documents"], shard["tokens"], files, shard["split"], start))
+        for step in journal.steps:
+            first = step.get("first")
+            start = None if first is None else (first[0], offsets.get(first[0], 0), first[1])
+            shards = json.loads(json.dumps(step.get("shards", [])))  # as they are when they are read
+            entries += [replace(parse_shard(shard, "shards"), start=start) for shard in shards]
         entries.sort(key=lambda entry: entry.stem)
         if not any(entry.documents for entry in entries):
             log.warning("the sources have no documents")
+        elif 0 < self.options.validation < 1 and len({entry.split for entry in entries}) < 2:
+            log.warning("all documents are on one side of the split, %s", entries[0].split)
         return Manifest(
             self.options.format.name,
             str(self.target.dtype),
@@ -331,8 +327,6 @@ class _Encoding:
 
 def _as_json(value: Any) -> Any:
     """A value as it is when it has been written as JSON and read."""
-    import json
-
     return json.loads(json.dumps(value))
 
 

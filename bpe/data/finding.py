@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from bpe.data import manifest
@@ -21,26 +23,37 @@ from bpe.tokenizer import Tokenizer
 _LLMC = tuple(number.to_bytes(4, "little") for number in (20240520, 20240801))
 #: The formats that a file name's end decides.
 _BY_SUFFIX = {".ds": "datatrove", ".idx": "megatron", ".parquet": "parquet", ".arrow": "arrow"}
+#: The parts of a divided corpus, and the words in the names of files and folders that stand for them.
+SPLITS = ("train", "val", "test")
+_WORDS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation", "validate", "dev", "devel", "eval", "evaluation"), "val"),
+    **dict.fromkeys(("holdout", "heldout"), "val"),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
+#: How an error calls the parts.
+_PARTS = {"train": "a training", "val": "a validation", "test": "a test", None: "an unnamed"}
 #: Ends of files that stand beside a shard's main file.
 _BESIDE = (".offsets.npy", ".mask.npy")
 
 
 @dataclass(frozen=True, slots=True)
 class FoundShard:
-    """A shard: the path of its main file, and what the manifest says of it."""
+    """A shard: the path of its main file, and what the manifest says of it; without one, the split by its name."""
 
     path: Path
     entry: ShardEntry | None = None
+    named: str | None = None
 
     @property
     def stem(self) -> str:
         """The name that the shard's files begin with."""
-        return self.path.name.split(".")[0] if self.entry is None else self.entry.stem
+        return self.path.stem if self.entry is None else self.entry.stem
 
     @property
     def split(self) -> str | None:
-        """The part of a divided corpus that the shard belongs to: "train", "val" or None."""
-        return _split_of(self.path) if self.entry is None else self.entry.split
+        """The part of a divided corpus that the shard belongs to: "train", "val", "test" or None."""
+        return self.named if self.entry is None else self.entry.split
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +97,20 @@ def find_shards(path: Path, split: str | None = None) -> Found:
 
     Args:
         path: a folder, a shard's main file, or the common prefix of Megatron's two files.
-        split: "train", "val", or "all"; None where the corpus is not divided.
+        split: "train", "val", "test", or "all"; None where the corpus is not divided.
 
     Raises:
         FormatError, FileNotFoundError, ValueError: see `TokenShards`.
 
     """
-    if split not in (None, "train", "val", "all"):
-        raise ValueError(f"split is {shown(split)}; it must be 'train', 'val', 'all' or None")
+    if split not in (None, *SPLITS, "all"):
+        raise ValueError(f"split is {shown(split)}; it must be 'train', 'val', 'test', 'all' or None")
     if not path.is_dir():
         return _one_file(path, split)
     if (path / manifest.NAME).exists():
         return _by_manifest(path, split)
     if (path / manifest.JOURNAL).exists():
-        raise FormatError("its encoding is not finished: run the same command again, which goes on with it", path=path)
+        raise FormatError("its shards are not finished: run the same command again, which completes them", path=path)
     return _by_names(path, split)
 
 
@@ -138,40 +151,77 @@ def _by_names(folder: Path, split: str | None) -> Found:
     if not named:
         raise FormatError("it has neither a manifest.json nor a shard of a known format", path=folder)
     ((form, paths),) = named.items()
-    pairs = [(_split_of(path), FoundShard(path)) for path in paths]
-    return Found(form, _chosen(folder, split, pairs))
+    splits = _splits_of(paths)
+    shards = [FoundShard(path, named=each) for path, each in zip(paths, splits, strict=True)]
+    if not any(splits):
+        splits = _splits_of([folder.resolve()]) * len(paths)
+    return Found(form, _chosen(folder, split, [*zip(splits, shards, strict=True)]))
 
 
-def _split_of(path: Path) -> str | None:
-    """The split that a name says: train.bin, train-00000.npy, val.bin."""
-    word = path.name.split(".")[0].split("-")[0].split("_")[0]
-    return word if word in ("train", "val") else None
+def _splits_of(paths: list[Path]) -> list[str | None]:
+    """The split that the words in each name say. Words that all names have in common do not count.
+
+    Raises:
+        ValueError: for a name with the words of several splits, beside others.
+
+    >>> _splits_of([Path("fineweb_val_000.bin"), Path("latest.bin"), Path("heldOut.bin"), Path("training.bin")])
+    ['val', None, 'val', 'train']
+    >>> _splits_of([Path("my_test_train.bin"), Path("my_test_val.bin")])
+    ['train', 'val']
+    """
+    found = [_splits_in(path.stem) for path in paths]
+    if any(each != found[0] for each in found):
+        common = set.intersection(*found)
+        found = [each - common for each in found]
+        for path, each in zip(paths, found, strict=True):
+            if len(each) > 1:
+                raise ValueError(
+                    f"{path} is named for {' and '.join(sorted(each))}, beside shards with other names; rename it, or "
+                    "move it to another folder"
+                )
+    return [next(iter(each)) if len(each) == 1 else None for each in found]
+
+
+def _splits_in(name: str) -> set[str]:
+    """The splits whose words a name has."""
+    words = [word.lower() for word in re.findall("[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
+    pairs = (first + second for first, second in pairwise(words))
+    return {_WORDS[word] for word in (*words, *pairs) if word in _WORDS}
 
 
 def _chosen(folder: Path, split: str | None, entries: list) -> list:  # type: ignore[type-arg]
-    """The entries of a split, from pairs (split, entry)."""
+    """The entries of a split, from pairs (split, entry). Beside validation, what has no name is for training."""
     splits = {each for each, _ in entries}
-    if split is None and "val" in splits and len(splits) > 1:
-        raise ValueError(f"{folder} has a training and a validation part; pass split='train', 'val' or 'all'")
-    if split in ("train", "val") and split not in splits:
-        names = "is not divided" if splits <= {None} else f"has only {', '.join(sorted(map(str, splits)))}"
-        raise ValueError(f"split is {shown(split)}, but {folder} {names}; pass split=None")
+    if split == "train" and "train" not in splits and len(splits) > 1:
+        entries = [(each or "train", entry) for each, entry in entries]
+        splits = {each for each, _ in entries}
+    if split is None and len(splits) > 1:
+        parts = [name for each, name in _PARTS.items() if each in splits]
+        given = [repr(each) for each in SPLITS if each in splits or (each == "train" and None in splits)]
+        raise ValueError(
+            f"{folder} has {', '.join(parts[:-1])} and {parts[-1]} part; pass split={', '.join(given)} or 'all'"
+        )
+    if split in SPLITS and split not in splits:
+        if splits <= {None}:
+            raise ValueError(f"split is {shown(split)}, but {folder} is not divided; pass split=None")
+        names = " and ".join(name for each, name in _PARTS.items() if each in splits)
+        raise ValueError(f"split is {shown(split)}, but {folder} has only {names} part; pass another one")
     return [entry for each, entry in entries if split in (None, "all") or each == split]
 
 
 def _one_file(path: Path, split: str | None) -> Found:
     if split not in (None, "all"):
         raise ValueError(f"split is {shown(split)}, but {path} is not a folder; pass split=None")
-    index = path.with_name(path.name + ".idx")
+    index, (named,) = path.with_name(path.name + ".idx"), _splits_of([path])
     if not path.exists() and index.exists():
-        return Found("megatron", [FoundShard(path.with_name(path.name + ".bin"))])
+        return Found("megatron", [FoundShard(path.with_name(path.name + ".bin"), named=named)])
     if not path.exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     form = _format_of(path)
     if form is None:
         rule = "its name must end in .npy, .bin, .idx, .ds, .parquet or .arrow"
         raise FormatError(f"it is not a shard of a known format; {rule}", path=path)
-    return Found(form, [FoundShard(path.with_suffix(".bin") if form == "megatron" else path)])
+    return Found(form, [FoundShard(path.with_suffix(".bin") if form == "megatron" else path, named=named)])
 
 
 def _format_of(path: Path) -> str | None:

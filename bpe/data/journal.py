@@ -2,8 +2,8 @@
 
 The journal is the file `journal.jsonl` in the output folder while its shards are made. The first line is the header:
 all that determines the output. Each later line records one finished step: shards that are complete under their names,
-and the position in the sources after them. A line is on the disk before the next step begins, and after the files that
-it names:
+and the position in the sources after them. Each line has a checksum. A line is on the disk before the next step begins,
+and after the files that it names:
 
     write temporary files → fsync → rename → append the line → fsync → next step
 
@@ -12,7 +12,8 @@ and writes the second again, with the same bytes. The last line may be incomplet
 finished, the manifest is written, and then the journal is removed. So a folder is in one of four states: empty, begun
 (journal), finished (manifest), or not ours, which is refused.
 
-A lock (`flock`) on the file `.bpe-lock` keeps other processes out. Not here: what the steps are (`encoding.py`).
+A lock (`flock`) on the file `.bpe-lock` keeps other processes out. Not here: what the steps are, and whether they fit
+the files and the sources (`records.py`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import logging
 import os
 import re
 import shutil
+import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,6 +32,7 @@ from typing import Any
 
 from bpe.base.atomic_files import atomic_write
 from bpe.errors import FormatError, counted, shown
+from bpe.formats.json_fields import load
 
 fcntl: Any  # None on Windows
 try:
@@ -40,7 +43,9 @@ except ImportError:
 log = logging.getLogger("bpe")
 
 NAME = "journal.jsonl"
-VERSION = 1
+VERSION = 2
+#: The largest accepted size of the file in bytes.
+_MAX_SIZE = 1 << 30
 _LOCK = ".bpe-lock"
 _TEMPORARY = re.compile(r"\..+\.bpe-[0-9a-f]{16}\.tmp")
 _MOST_NAMES = 3
@@ -114,11 +119,13 @@ class Journal:
     Args:
         out: the output folder, locked.
         header: all that determines the output, name → JSON value. A journal with another header is refused, unless no
-            step is finished: then the output begins anew.
+            step is finished: then the output begins anew. Of the files of the sources, only those count that finished
+            steps have used.
         disposable: names of files that an attempt without a finished step may leave.
+        shared: whether a new output may go to a folder with other files.
 
     Attributes:
-        steps: the records of finished steps.
+        steps: the records of finished steps. "used" is how many of the sources' files they depend on, the first ones.
 
     Raises:
         ValueError: for a journal with another header, or a folder with other files than a journal's.
@@ -126,19 +133,27 @@ class Journal:
 
     """
 
-    def __init__(self, out: Path, header: Mapping[str, Any], disposable: Collection[str] = ()) -> None:
+    def __init__(
+        self, out: Path, header: Mapping[str, Any], disposable: Collection[str] = (), *, shared: bool = False
+    ) -> None:
         self.path = out / NAME
         self.steps: list[dict[str, Any]] = []
         self._header = json.loads(json.dumps(header))  # as it is when it is read
         remove_temporary_files(out)
-        if not self.path.exists():
-            refuse_foreign(out)
+        if not os.path.lexists(self.path):
+            if not shared:
+                refuse_foreign(out)
+            self._write()
         elif not self._resumed(out, disposable):
             self._remove_attempt(out, disposable)
-        if not self.path.exists():
-            with atomic_write(self.path) as file:
-                file.write(_line({"version": VERSION, **self._header}))
+            self._write()
         self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+
+    def _write(self) -> None:
+        """Write the header and the steps."""
+        with atomic_write(self.path) as file:
+            for record in ({"version": VERSION, **self._header}, *self.steps):
+                file.write(_line(record))
 
     def append(self, step: dict[str, Any]) -> None:
         """Record a finished step; it is on the disk when this returns."""
@@ -171,28 +186,42 @@ class Journal:
 
     def _resumed(self, out: Path, disposable: Collection[str]) -> bool:
         """Read the journal; False if it has another header, no step is finished, and all files are disposable."""
-        data = self.path.read_bytes()
-        whole = data.rfind(b"\n") + 1
+        records, size = self._read(out)
+        before, steps = records[0], records[1:]
+        used = steps[-1].get("used") if steps else None
         try:
-            lines = [json.loads(line) for line in data[:whole].splitlines()]
+            refuse_difference(out, before, self._header, used if isinstance(used, int) else None)
         except ValueError:
-            lines = []
-        if not lines or not all(isinstance(line, dict) for line in lines) or lines[0].get("version") != VERSION:
-            raise FormatError(
-                f"this is no journal of version {VERSION}, or it is damaged; to start over, remove {out}",
-                path=self.path,
-            )
-        before = {name: value for name, value in lines[0].items() if name != "version"}
-        try:
-            refuse_difference(out, before, self._header)
-        except ValueError:
-            if lines[1:] or not {*os.listdir(out)} <= {NAME, _LOCK, *disposable}:
+            if steps or not {*os.listdir(out)} <= {NAME, _LOCK, *disposable}:
                 raise
             return False
-        if whole < len(data):
-            os.truncate(self.path, whole)
-        self.steps = lines[1:]
+        self.steps = steps
+        if before != self._header:  # files that no step has used
+            self._write()
+        elif size < self.path.stat().st_size:
+            os.truncate(self.path, size)
         return True
+
+    def _read(self, out: Path) -> tuple[list[dict[str, Any]], int]:
+        """The header and the steps, and the bytes that they take: an incomplete line after them is left out."""
+        fix = f"to start over, remove {out}"
+        if not self.path.is_file() or self.path.stat().st_size > _MAX_SIZE:
+            raise FormatError(f"this is no journal: it is no file of at most {_MAX_SIZE} bytes; {fix}", path=self.path)
+        data = self.path.read_bytes()
+        lines = data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
+        records: list[dict[str, Any]] = []
+        try:
+            for line in lines:
+                records.append(_record(line))  # noqa: PERF401 (their number is the line of an error)
+        except FormatError as error:
+            raise FormatError(
+                f"this is no journal, or it is damaged: {error.message}; {fix}",
+                path=self.path,
+                where=f"line {len(records) + 1}",
+            ) from None
+        if not records or records[0].pop("version", None) != VERSION:
+            raise FormatError(f"this is no journal of version {VERSION}; {fix}", path=self.path)
+        return records, sum(map(len, lines)) + len(lines)
 
     def _remove_attempt(self, out: Path, disposable: Collection[str]) -> None:
         """Remove what an attempt without a finished step left."""
@@ -217,15 +246,55 @@ def refuse_foreign(out: Path) -> None:
         )
 
 
-def refuse_difference(out: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raise ValueError, which names the difference, unless an output folder was begun with this header."""
+def refuse_difference(out: Path, before: Mapping[str, Any], now: Mapping[str, Any], used: int | None = None) -> None:
+    """Raise ValueError, which names the difference, unless an output folder was begun with this header.
+
+    Of the sources' files, only the first `used` are compared, and of their options only those that changed what has
+    been read of them; None compares everything.
+    """
     for name in now:
-        if before.get(name) == now[name]:
+        old, new = before.get(name), now[name]
+        if name == "modified" and isinstance(old, list):
+            old, new = old[:used], new[:used]
+        elif name == "sources" and isinstance(old, dict):
+            old, new = _used_of(renamed(old, new), old, used), _used_of(new, old, used)
+        if old == new:
             continue
         raise ValueError(
-            f"{out} was made {_difference(name, before.get(name), now[name])}; use the same sources, options and "
+            f"{out} was made {_difference(name, old, new)}; use the same sources, options and "
             "tokenizer, name another folder, or remove this one"
         )
+
+
+def _used_of(plan: Mapping[str, Any], before: Mapping[str, Any], used: int | None) -> dict[str, Any]:
+    """What of a plan of sources (`Sources.plan`) determines the finished steps, if they were begun with `before`."""
+    kept = dict(plan)
+    files = plan.get("files")
+    if isinstance(files, list):
+        kept["files"] = files[:used]
+    if used is not None and before.get("on_error") == "raise":  # so that nothing bad was in what was read
+        kept.pop("on_error", None)
+        if before.get("encoding_errors") == "strict":
+            kept.pop("encoding_errors", None)
+    return kept
+
+
+def renamed(plan: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """A plan of sources with the names that another one has for the same files, such as "mv" for "./mv"."""
+    files, others = plan.get("files"), other.get("files")
+    if not isinstance(files, list) or not isinstance(others, list):
+        return dict(plan)
+    names = [
+        [new[0], *old[1:]] if isinstance(old, list) and old and _is_same_file(old[0], new[0]) else old
+        for old, new in zip(files, others, strict=False)
+    ]
+    return {**plan, "files": names + files[len(names) :]}
+
+
+def _is_same_file(name: object, other: str) -> bool:
+    if not isinstance(name, str) or any("://" in each or "\0" in each for each in (name, other)):
+        return name == other
+    return os.path.realpath(name) == os.path.realpath(other)
 
 
 def _difference(name: str, before: Any, now: Any) -> str:
@@ -259,7 +328,24 @@ def _difference_of_sources(before: Any, now: Any) -> str:
 
 
 def _line(record: Mapping[str, Any]) -> bytes:
-    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+    """A record as a line with its checksum."""
+    return json.dumps({**record, "crc32": _crc32(record)}, separators=(",", ":")).encode() + b"\n"
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    """The record of a line, without its checksum, which must be right."""
+    record = load(line)
+    if not isinstance(record, dict):
+        raise FormatError(f"the record is {shown(record)}; it must be an object")
+    given, expected = record.pop("crc32", None), _crc32(record)
+    if given != expected:
+        raise FormatError(f"its crc32 is {shown(given)}, and the record's is {shown(expected)}")
+    return record
+
+
+def _crc32(record: Mapping[str, Any]) -> str:
+    """The checksum of a record, which does not depend on spaces."""
+    return f"{zlib.crc32(json.dumps(record, separators=(',', ':')).encode()):08x}"
 
 
 def _sync_folder(folder: Path) -> None:

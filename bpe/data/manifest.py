@@ -41,7 +41,7 @@ class ShardEntry:
         documents, tokens: their numbers.
         files: its files, the main one first. In the manifest of several parts, the stem and the files have the path of
             their folder: "part-00/tokens-00000.npy".
-        split: "train", "val", or None if the corpus is not divided.
+        split: "train", "val", "test", or None if the corpus is not divided.
         start: where its first document begins in the sources: the file, the offset, and how many documents follow
             before it (see `Position`); None if unknown.
 
@@ -109,6 +109,7 @@ class Manifest:
         """Write `manifest.json` in a folder, atomically; the same content gives the same bytes.
 
         Raises:
+            FormatError: for values that `read` would refuse.
             OSError: if it cannot be written.
 
         """
@@ -117,8 +118,10 @@ class Manifest:
         head = {"version": VERSION, "format": self.format, "dtype": self.dtype, "masks": self.masks, **totals}
         tail = {"tokenizer": self.tokenizer, "sources": self.sources, "options": self.options}
         value = {**head, **tail, "shards": [asdict(shard) for shard in self.shards]}
+        data = json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n"
+        _manifest(load(data))  # what cannot be opened is not written
         with atomic_write(Path(folder) / NAME) as file:
-            file.write(json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n")
+            file.write(data)
         sync_folder(folder)
 
     @classmethod
@@ -141,22 +144,22 @@ class Manifest:
 
 def _manifest(value: object) -> Manifest:
     """The manifest in parsed JSON."""
-    root = _object(value, "")
-    version = _count(root, "version", "")
+    root = as_object(value, "")
+    version = get_count(root, "version", "")
     if version != VERSION:
         raise FormatError(f"its version is {version}; this release reads version {VERSION}", where="version")
     dtype = _text(root, "dtype", "")
     if dtype not in _DTYPES:
-        _fail(dtype, f"one of {', '.join(_DTYPES)}", "dtype")
-    shards = tuple(_shard(item, f"shards[{i}]") for i, item in enumerate(_list(root, "shards", "")))
+        refuse_value(dtype, f"one of {', '.join(_DTYPES)}", "dtype")
+    shards = tuple(parse_shard(item, f"shards[{i}]") for i, item in enumerate(get_list(root, "shards", "")))
     masks = root.get("masks")
     if not isinstance(masks, bool):
-        _fail(masks, "true or false", "masks")
-    facts = {name: _object(root.get(name), name) for name in ("tokenizer", "sources", "options")}
-    skipped = _count(root, "skipped", "") if "skipped" in root else 0
+        refuse_value(masks, "true or false", "masks")
+    facts = {name: as_object(root.get(name), name) for name in ("tokenizer", "sources", "options")}
+    skipped = get_count(root, "skipped", "") if "skipped" in root else 0
     manifest = Manifest(_text(root, "format", ""), dtype, shards, masks, **facts, skipped=skipped)
     for name in ("documents", "tokens"):
-        total, expected = _count(root, name, ""), getattr(manifest, name)
+        total, expected = get_count(root, name, ""), getattr(manifest, name)
         if total != expected:
             raise FormatError(f"it declares {counted(total, name[:-1])}; its shards have {expected}", where=name)
     names = [file.name for shard in shards for file in shard.files]
@@ -165,15 +168,16 @@ def _manifest(value: object) -> Manifest:
     return manifest
 
 
-def _shard(value: object, where: str) -> ShardEntry:
-    item = _object(value, where)
-    files = tuple(_file(each, f"{where}.files[{i}]") for i, each in enumerate(_list(item, "files", where)))
+def parse_shard(value: object, where: str) -> ShardEntry:
+    """The shard in an item of the list "shards", of a manifest or a journal's record; FormatError for what is none."""
+    item = as_object(value, where)
+    files = tuple(_file(each, f"{where}.files[{i}]") for i, each in enumerate(get_list(item, "files", where)))
     if not files:
-        _fail([], "a list with the shard's files", f"{where}.files")
+        refuse_value([], "a list with the shard's files", f"{where}.files")
     split = item.get("split")
-    if split not in (None, "train", "val"):
-        _fail(split, 'null, "train" or "val"', f"{where}.split")
-    counts = _count(item, "documents", where), _count(item, "tokens", where)
+    if split not in (None, "train", "val", "test"):
+        refuse_value(split, 'null, "train", "val" or "test"', f"{where}.split")
+    counts = get_count(item, "documents", where), get_count(item, "tokens", where)
     return ShardEntry(_name(item, "stem", where), *counts, files, split, _start(item, where))
 
 
@@ -181,38 +185,40 @@ def _start(item: dict[str, Any], where: str) -> tuple[int, int, int] | None:
     """Where a shard begins in the sources, if the manifest has it."""
     if item.get("start") is None:
         return None
-    numbers = {str(i): number for i, number in enumerate(_list(item, "start", where))}
+    numbers = {str(i): number for i, number in enumerate(get_list(item, "start", where))}
     if len(numbers) != 3:
-        _fail(item["start"], "null or three numbers", f"{where}.start")
-    file, offset, documents = (_count(numbers, name, f"{where}.start") for name in numbers)
+        refuse_value(item["start"], "null or three numbers", f"{where}.start")
+    file, offset, documents = (get_count(numbers, name, f"{where}.start") for name in numbers)
     return file, offset, documents
 
 
 def _file(value: object, where: str) -> WrittenFile:
-    item = _object(value, where)
+    item = as_object(value, where)
     crc32 = _text(item, "crc32", where)
     if not _CRC.fullmatch(crc32):
-        _fail(crc32, "8 hexadecimal digits", f"{where}.crc32")
-    return WrittenFile(_name(item, "name", where), _count(item, "size", where), crc32)
+        refuse_value(crc32, "8 hexadecimal digits", f"{where}.crc32")
+    return WrittenFile(_name(item, "name", where), get_count(item, "size", where), crc32)
 
 
-def _object(value: object, where: str) -> dict[str, Any]:
+def as_object(value: object, where: str) -> dict[str, Any]:
+    """Return `value` if it is an object; raise FormatError otherwise."""
     if not isinstance(value, dict):
-        _fail(value, "an object", where)
+        refuse_value(value, "an object", where)
     return value
 
 
-def _list(item: dict[str, Any], key: str, where: str) -> list[object]:
+def get_list(item: dict[str, Any], key: str, where: str) -> list[object]:
+    """A field that must be a list."""
     value = item.get(key)
     if not isinstance(value, list):
-        _fail(value, "a list", _inside(where, key))
+        refuse_value(value, "a list", _inside(where, key))
     return value
 
 
 def _text(item: dict[str, Any], key: str, where: str) -> str:
     value = item.get(key)
     if not isinstance(value, str):
-        _fail(value, "a string", _inside(where, key))
+        refuse_value(value, "a string", _inside(where, key))
     return value
 
 
@@ -220,7 +226,7 @@ def _name(item: dict[str, Any], key: str, where: str) -> str:
     """A file's path in the folder, with slashes: it must not lead out of the folder."""
     value = _text(item, key, where)
     if not is_inner_path(value):
-        _fail(value, "the name of a file in this folder", _inside(where, key))
+        refuse_value(value, "the name of a file in this folder", _inside(where, key))
     return value
 
 
@@ -231,13 +237,15 @@ def is_inner_path(value: str) -> bool:
     (True, False, False)
     """
     parts = value.split("/")
-    return not any(part in ("", ".", "..") for part in parts) and not any(each in value for each in "\\\0:")
+    is_text = not any("\ud800" <= each <= "\udfff" for each in value)  # not bytes that are no UTF-8
+    return is_text and not any(part in ("", ".", "..") for part in parts) and not any(each in value for each in "\\\0:")
 
 
-def _count(item: dict[str, Any], key: str, where: str) -> int:
+def get_count(item: dict[str, Any], key: str, where: str) -> int:
+    """A field that must be a whole number from 0 to 2**63 - 1."""
     value = item.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= COUNT_LIMIT:
-        _fail(value, "a whole number from 0 to 2**63 - 1", _inside(where, key))
+        refuse_value(value, "a whole number from 0 to 2**63 - 1", _inside(where, key))
     return value
 
 
@@ -245,5 +253,6 @@ def _inside(where: str, key: str) -> str:
     return f"{where}.{key}" if where else key
 
 
-def _fail(value: object, rule: str, where: str) -> NoReturn:
+def refuse_value(value: object, rule: str, where: str) -> NoReturn:
+    """Raise FormatError for a value."""
     raise FormatError(f"it is {shown(value)}; it must be {rule}", where=where or None)

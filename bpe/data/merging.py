@@ -6,15 +6,17 @@ Not here: encoding a part (`encoding.py`).
 
 from __future__ import annotations
 
-import shutil
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 from bpe.corpus.blocks import PathLike
+from bpe.data.converting import copy_tokenizer
 from bpe.data.formats.protocol import WrittenFile
 from bpe.data.journal import NAME as JOURNAL
+from bpe.data.journal import renamed
 from bpe.data.manifest import NAME as MANIFEST
 from bpe.data.manifest import Manifest, ShardEntry
 from bpe.errors import FormatError, check_iterable, shown
@@ -33,7 +35,7 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
 
     Raises:
         ValueError: for folders that are no parts of one corpus: other sources, options or tokenizers, a part that is
-            missing or there twice, a folder outside `out`, one that is not finished.
+            missing or there twice, a folder that is given twice, one outside `out`, one that is not finished.
         FormatError: for a damaged manifest.
 
     """
@@ -46,9 +48,16 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
         raise ValueError("there are no parts to merge; give their folders")
     if (target / MANIFEST).exists() and "parts" not in Manifest.read(target).sources:
         raise ValueError(f"{target} has shards and a manifest of its own; merge the parts in the folder above them")
+    if (target / JOURNAL).exists():
+        raise ValueError(
+            f"{target} has shards of its own that are not finished; merge the parts in the folder above them"
+        )
     _check_same(found)
     found.sort(key=lambda item: (item[1].options.get("part") or [0])[0])
     _check_complete(found)
+    for name, times in Counter(name for name, _ in found).items():
+        if times > 1:
+            raise ValueError(f"the folder {name} is given {times} times; give each folder once")
     shards = [_moved(shard, name) for name, manifest in found for shard in manifest.shards]
     shards.sort(key=lambda shard: shard.split or "")  # stable: "train" before "val"
     first_name, first = found[0]
@@ -59,14 +68,11 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
         first.dtype,
         tuple(shards),
         masks=first.masks,
-        tokenizer=first.tokenizer,
+        tokenizer=copy_tokenizer(first.tokenizer, target / first_name, target),
         sources={**plan, "parts": parts_of},
         options={**first.options, "part": None},
         skipped=sum(manifest.skipped for _, manifest in found),
     )
-    file = first.tokenizer.get("file")
-    if isinstance(file, str):
-        shutil.copyfile(target / first_name / PurePath(file).name, target / PurePath(file).name)
     merged.write(target)
     return merged
 
@@ -86,7 +92,7 @@ def _name_in(out: Path, part: Path) -> str:
 
 def _read(part: Path) -> Manifest:
     if not (part / MANIFEST).exists():
-        unfinished = "it is not finished; run its bpe encode again" if (part / JOURNAL).exists() else "it has none"
+        unfinished = "it is not finished; run its command again" if (part / JOURNAL).exists() else "it has none"
         raise FormatError(f"there is no manifest: {unfinished}", path=part)
     return Manifest.read(part)
 
@@ -109,6 +115,7 @@ def _check_same(found: list[tuple[str, Manifest]]) -> None:
     expected = facts(first)
     for name, manifest in found[1:]:
         given = facts(manifest)
+        given["sources"] = renamed(given["sources"], expected["sources"])
         for key, value in expected.items():
             if key == "sources" and expected["count of parts"] is None:
                 continue  # separate corpora

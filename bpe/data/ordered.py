@@ -48,6 +48,7 @@ class OrderedShards:
     def _begin(self) -> None:
         self._step = Step(self._target, len(self._journal.steps), self._documents)
         self._first: tuple[int, int] | None = None  # the file and the number in it of the first document
+        self._last_file = -1
 
     def write(self, group: Group) -> None:
         """Write a group."""
@@ -72,6 +73,7 @@ class OrderedShards:
         """Write the documents from `first` to `last`, whose ids are from `start` to `end`."""
         if self._first is None:
             self._first = group.number_of(first)
+        self._last_file = group.number_of(last - 1)[0]
         self._step.write(
             group.ids[start:end],
             group.lengths[first:last],
@@ -83,9 +85,11 @@ class OrderedShards:
 
     def _finish(self, after: Place | None, skipped: int = 0) -> None:
         """Finish the shards of the step, and begin another."""
-        step: dict[str, Any] = {"shards": self._step.finish(), "first": self._first, "next": after and after.to_json()}
+        step: dict[str, Any] = {"shards": self._step.finish(), "first": self._first}
         if after is None:
-            step["skipped"] = skipped
+            step |= {"used": None, "next": None, "skipped": skipped}
+        else:
+            step |= {"used": self._last_file + 1, "next": after.to_json()}
         self._count(step)
         self._journal.append(step)
         reached("recorded")

@@ -34,7 +34,9 @@ class TokenShards:
     Args:
         path: a folder of shards, with or without `manifest.json`, or one file: native `.npy`, Megatron `.bin` or `.idx`
             (or their common prefix), nanoGPT and llm.c `.bin`, datatrove `.ds`, dolma `.npy`.
-        split: "train" or "val" for a corpus that is divided, "all" for both parts.
+        split: "train", "val" or "test" for a corpus that is divided, "all" for all parts. Without a manifest, the names
+            of files, or else of the folder, say the parts: the words val, valid, validation, dev, eval and holdout mean
+            "val".
         end_of_text: the id that separates documents in formats that do not record them, nanogpt (it ends each
             document) and llmc (it begins each document), or the name of the special token, if the folder has a copy of
             its tokenizer. Without it, each shard of these formats is one document.
@@ -44,7 +46,7 @@ class TokenShards:
         path: the folder or file.
         format: the name of the shards' format.
         n_tokens, n_documents: the numbers in all shards.
-        dtype: the dtype of the ids: uint16, int32 or uint32.
+        dtype: the dtype of the ids: uint16, int32 or uint32; of Megatron's other writers uint8 or int64.
         documents: the documents, a sequence of arrays.
         shards: the open shards, in document order.
         fingerprint: a hash of the content: of sizes, counts and checksums in the manifest; without one, of the sizes,
@@ -95,7 +97,10 @@ class TokenShards:
             names = " and ".join(sorted(map(str, dtypes)))
             raise FormatError(f"its shards have ids of {names}; all must have one dtype", path=self.path)
         self.dtype: np.dtype[Any] = next(iter(dtypes), np.dtype(found.dtype or np.uint16))
-        self.has_masks = bool(self.shards) and all(shard.has_masks for shard in self.shards)
+        with_masks = {shard.has_masks for shard in self.shards}
+        if len(with_masks) > 1:
+            raise FormatError("some of its shards have loss masks and some have none", path=self.path)
+        self.has_masks = True in with_masks
         # lists: `bisect` in a list takes a tenth of the time of `np.searchsorted` for one number
         self._tokens: list[int] = offsets_of([shard.n_tokens for shard in self.shards]).tolist()
         self._documents: list[int] = offsets_of([shard.n_documents for shard in self.shards]).tolist()

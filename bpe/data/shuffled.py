@@ -51,7 +51,7 @@ class ShuffledShards:
     ) -> None:
         self._target, self._journal, self._seed, self._part = target, journal, seed, part
         self._validation, self._shards = validation, shards
-        self._unsaved = 0
+        self._unsaved = self._used = 0
         checkpoints = [step for step in journal.steps if "buckets" in step]
         self._done = [step for step in journal.steps if "shards" in step]
         count = checkpoints[-1]["buckets"] if checkpoints else bucket_count(size * target.dtype.itemsize // 4, shards)
@@ -81,14 +81,18 @@ class ShuffledShards:
         validation = None if group.hashes is None else is_validation(group.hashes, self._validation)
         self._buckets.append(group.ids, group.lengths, keys, validation)
         self._unsaved += group.size
+        self._used = group.number_of(len(group.lengths) - 1)[0] + 1
         reached("bucketed")
 
     def _save(self, place: Place | None, skipped: int = 0) -> None:
         """Record that all documents before a place are in the buckets."""
         sizes = self._buckets.sizes(sync=True)
-        after = None if place is None else place.to_json()
-        step = {"buckets": self._buckets.count, "sizes": sizes, "next": after}
-        self._journal.append(step if place is not None else {**step, "skipped": skipped})
+        step: dict[str, Any] = {"buckets": self._buckets.count, "sizes": sizes}
+        if place is None:
+            step |= {"used": None, "next": None, "skipped": skipped}
+        else:
+            step |= {"used": self._used, "next": place.to_json()}
+        self._journal.append(step)
         self._unsaved = 0
         reached("recorded")
 

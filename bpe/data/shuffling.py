@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
+from bpe.errors import FormatError
 
 #: The folder of the bucket files, in the output folder.
 FOLDER = ".buckets"
@@ -42,7 +43,7 @@ _MOST_IDS = 32 << 20
 _BATCH = 4 << 20
 
 #: What is known of each document in a bucket file.
-_DOCUMENT = np.dtype([("key", "<u8"), ("length", "<i8"), ("validation", "u1")])
+DOCUMENT = np.dtype([("key", "<u8"), ("length", "<i8"), ("validation", "u1")])
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -146,7 +147,7 @@ class Buckets:
     ) -> None:
         """Append whole documents to the files of their buckets."""
         order, bounds = self._partition(keys)
-        documents = np.zeros(len(lengths), dtype=_DOCUMENT)
+        documents = np.zeros(len(lengths), dtype=DOCUMENT)
         documents["key"], documents["length"] = keys[order], lengths[order]
         if validation is not None:
             documents["validation"] = validation[order]
@@ -184,10 +185,16 @@ class Buckets:
 
     def sorted_documents(self, bucket: int) -> Iterator[Sorted]:
         """The documents of a bucket in the order of their keys."""
-        documents = self._read(bucket, "documents", _DOCUMENT)
+        documents = self._read(bucket, "documents", DOCUMENT)
         lengths = documents["length"].astype(np.int64)
         starts = np.cumsum(lengths) - lengths
         ids = self._read(bucket, "ids", self.dtype)
+        if len(lengths) and (int(lengths.min()) < 0 or int(lengths.sum()) != len(ids)):
+            raise FormatError(
+                f"it has {len(ids)} ids; its documents have {int(lengths.sum())}: to start over, remove "
+                f"{self.folder.parent}",
+                path=self._path(bucket, "ids"),
+            )
         order = np.argsort(documents["key"], kind="stable")
         lengths, starts, validation = lengths[order], starts[order], documents["validation"][order].astype(np.bool_)
         del documents

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from bpe.data.formats.protocol import ShardFormat, ShardInfo, ShardWriter
 from bpe.data.journal import reached
+from bpe.data.manifest import ShardEntry
 
 #: The names of the sides, in the order in which files are finished.
 TRAIN, VALIDATION = "train", "val"
@@ -129,8 +130,8 @@ class Step:
             reached("finish")
             files = writer.finish()
             reached("finished")
-            record = {"split": split or None, "documents": writer.documents, "tokens": writer.tokens}
-            records.append(record | {"files": [asdict(file) for file in files]})
+            stem = self._target.stem(split or None, self._number)
+            records.append(asdict(ShardEntry(stem, writer.documents, writer.tokens, tuple(files), split or None)))
         return records
 
     def discard(self) -> None:

@@ -72,7 +72,7 @@ def verify(out: PathLike, *, samples: int = 100, progress: ProgressLike = False)
         raise FileNotFoundError(errno.ENOENT, "there is no such folder of shards", str(folder))
     if not (folder / MANIFEST).exists():
         unfinished = (folder / JOURNAL).exists()
-        why = "the shards are not finished; run the same bpe encode again" if unfinished else "the file is missing"
+        why = "the shards are not finished; run the same command again" if unfinished else "the file is missing"
         return [f"{MANIFEST}: {why}"]
     try:
         manifest = Manifest.read(folder)
@@ -93,8 +93,8 @@ def _defects(folder: Path, manifest: Manifest, samples: int, progress: ProgressL
     total = sum(file.size for shard in manifest.shards for file in shard.files)
     with progress_bar(progress, "verify", total, "B") as advance:
         for entry in manifest.shards:
-            found = list(_file_defects(folder, entry, advance))
-            found = found or list(_shard_defects(folder, manifest, entry, tokenizer))
+            found = list(file_defects(folder, entry, advance))
+            found = found or list(shard_defects(folder, manifest.format, manifest.dtype, entry, tokenizer))
             yield from found
             if not found:
                 sound.append(entry)
@@ -129,7 +129,7 @@ def _unlisted(folder: Path, manifest: Manifest) -> Iterator[str]:
             yield f"{path.name}: the file is not in the manifest"
 
 
-def _file_defects(folder: Path, entry: ShardEntry, advance: Advance) -> Iterator[str]:
+def file_defects(folder: Path, entry: ShardEntry, advance: Advance = lambda _: None) -> Iterator[str]:
     """Compare the files of a shard with their sizes and sums."""
     crc32 = crc32_function()
     for file in entry.files:
@@ -150,13 +150,13 @@ def _file_defects(folder: Path, entry: ShardEntry, advance: Advance) -> Iterator
             yield f"{file.name}: its CRC-32 is {sum_:08x}, and {file.crc32} in the manifest"
 
 
-def _shard_defects(folder: Path, manifest: Manifest, entry: ShardEntry, tokenizer: Tokenizer | None) -> Iterator[str]:
-    """Compare the content of a shard with the manifest and the vocabulary."""
+def shard_defects(folder: Path, form: str, dtype: str, entry: ShardEntry, tokenizer: Tokenizer | None) -> Iterator[str]:
+    """Compare the content of a shard with its entry in the manifest and, if there is a tokenizer, its vocabulary."""
     name = entry.files[0].name
     try:
-        shard = FORMATS[manifest.format].open(folder / name)
-        if shard.ids is not None and str(shard.dtype) != manifest.dtype:
-            yield f"{name}: its dtype is {shard.dtype}, and {manifest.dtype} in the manifest"
+        shard = FORMATS[form].open(folder / name)
+        if shard.ids is not None and str(shard.dtype) != dtype:
+            yield f"{name}: its dtype is {shard.dtype}, and {dtype} in the manifest"
         if shard.n_tokens != entry.tokens:
             yield f"{name}: it has {counted(shard.n_tokens, 'token')}, and {entry.tokens} in the manifest"
         if shard.has_boundaries and shard.n_documents != entry.documents:

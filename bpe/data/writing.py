@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +16,11 @@ import numpy as np
 
 from bpe.batch import TokenBatch, id_array
 from bpe.data import manifest
+from bpe.data.end_of_text import EndOfText
 from bpe.data.formats import FORMATS
 from bpe.data.formats.protocol import ShardFormat, ShardInfo, ShardWriter
 from bpe.data.formats.reading import DocumentBatch
+from bpe.data.journal import Journal, locked_folder, reached
 from bpe.data.manifest import Manifest, ShardEntry
 from bpe.errors import check_choice, check_int, check_iterable, shown
 
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 
 #: Documents are gathered into batches of about this many ids.
 _BATCH = 1 << 20
+
+#: What to do about a document with an end-of-text id inside.
+_FIX = "leave end_of_text out to write documents as they are"
 
 #: A document, or several: ids, ids with their loss mask, or a batch of documents.
 Documents = Iterable["Sequence[int] | NDArray[Any] | TokenBatch | tuple[Any, Any]"]
@@ -52,8 +58,10 @@ def write_shards(
             `documents` is a sequence, which is read twice.
         shard_size: a new shard begins once a shard has this many tokens. None: one shard.
         masks: whether documents come with loss masks.
-        end_of_text: the id that the format by convention has around each document (nanogpt and datatrove: after it,
-            llmc: before it). None: the documents are written as they are given.
+        end_of_text: the id that the format by convention has at one end of each document (nanogpt and datatrove: after
+            it, llmc: before it), for documents that may have it already: it is not written twice. nanogpt and llmc have
+            it nowhere else: it is removed from the other end, and refused inside a document. None: the documents are
+            written as they are given.
 
     Returns:
         The manifest, as written to `out/manifest.json`.
@@ -78,16 +86,26 @@ def write_shards(
     if largest_id is None:
         largest_id = _largest_in(documents, masks)
     largest_id = check_int("largest_id", largest_id, 0)
-    dtype = form.dtype(max(largest_id, end_of_text or 0))
-    folder = new_folder(out)
-    around: tuple[Any, Any] = (None, None)
-    if end_of_text is not None:
-        before, after = (np.array([end_of_text] * wanted, dtype=np.uint32) for wanted in form.around)
-        around = before, after
-    batches = _batches(documents, masks, around)
-    shards = write_batches(batches, form, folder, dtype, masks=masks, shard_size=shard_size)
-    written = Manifest(form.name, dtype.name, tuple(shards), masks)
-    written.write(folder)
+    batches = _batches(documents, masks)
+    if end_of_text is not None and any(form.around):
+        end_of_text = check_int("end_of_text", end_of_text, 0)
+        largest_id = max(largest_id, end_of_text)
+        batches = map(EndOfText(form, end_of_text, _FIX).placed, batches)
+    dtype, folder = form.dtype(largest_id), Path(out)
+    options = {"writer": "write_shards", "format": form.name, "dtype": dtype.name, "masks": masks}
+    header = {"options": {**options, "shard_size": shard_size, "end_of_text": end_of_text}}
+    with unfinished_folder(folder, header) as again:
+        shards = write_batches(batches, form, folder, dtype, masks=masks, shard_size=shard_size)
+        if again:
+            _remove_later(folder, form, len(shards), masks)
+        written = Manifest(form.name, dtype.name, tuple(shards), masks)
+        reached("manifest")
+        try:
+            written.write(folder)
+        except BaseException:
+            remove_shards(folder, shards)
+            raise
+        reached("manifest written")
     return written
 
 
@@ -121,7 +139,9 @@ def write_batches(
         return form.writer(folder, name(), dtype, masks=masks, info=facts)
 
     def finish(writer: ShardWriter) -> None:
+        reached("finish")
         files = tuple(writer.finish())
+        reached("finished")
         shards.append(ShardEntry(name(), writer.documents, writer.tokens, files, split))
 
     try:
@@ -144,13 +164,48 @@ def write_batches(
     return shards
 
 
-def new_folder(out: str | os.PathLike[str]) -> Path:
-    """Make a folder for shards; FileExistsError if it has a manifest already."""
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
+@contextmanager
+def unfinished_folder(folder: Path, header: dict[str, Any]) -> Iterator[bool]:
+    """Make a folder for shards, which all readers refuse as not finished until the block ends without an error.
+
+    A process that is killed leaves the mark, a journal without steps. The same call may write there again; the block
+    gets whether that is so. Another header is refused.
+
+    Raises:
+        FileExistsError: if the folder has a manifest.
+        ValueError: if another process or another call writes there.
+
+    """
+    refuse_finished(folder)
+    with locked_folder(folder):
+        again = (folder / manifest.JOURNAL).exists()
+        journal = Journal(folder, header, shared=True)
+        try:
+            reached("begun")
+            yield again
+        except BaseException:
+            if again:  # there may be files of the attempt before
+                journal.close()
+            else:
+                journal.remove()
+            raise
+        journal.remove()
+
+
+def refuse_finished(folder: Path) -> None:
+    """Raise FileExistsError if a folder has a manifest."""
     if (folder / manifest.NAME).exists():
         raise FileExistsError(f"{folder} has a {manifest.NAME} already; give another folder or remove the shards first")
-    return folder
+
+
+def _remove_later(folder: Path, form: ShardFormat, number: int, masks: bool) -> None:
+    """Remove the shards from this number on, which an attempt that was killed has left."""
+    names = form.names(f"tokens-{number:05d}", masks=masks)
+    while any((folder / name).exists() for name in names):
+        for name in names:
+            (folder / name).unlink(missing_ok=True)
+        number += 1
+        names = form.names(f"tokens-{number:05d}", masks=masks)
 
 
 def remove_shards(folder: Path, shards: Iterable[ShardEntry]) -> None:
@@ -209,10 +264,8 @@ def _each(documents: Documents, masks: bool) -> Iterator[tuple[NDArray[Any], NDA
             yield id_array(document), None
 
 
-def _batches(documents: Documents, masks: bool, around: tuple[Any, Any]) -> Iterator[DocumentBatch]:
-    """Gather documents into batches, with the end-of-text ids around each; (before, after) are arrays, or None."""
-    extra = [each for each in around if each is not None]
-    ones = [np.ones(len(each), dtype=np.uint8) if each is not None else None for each in around]
+def _batches(documents: Documents, masks: bool) -> Iterator[DocumentBatch]:
+    """Gather documents into batches."""
     parts: list[Any] = []
     mask_parts: list[Any] = []
     lengths: list[int] = []
@@ -224,11 +277,10 @@ def _batches(documents: Documents, masks: bool, around: tuple[Any, Any]) -> Iter
         return DocumentBatch(ids, np.array(lengths, dtype=np.int64), True, True, mask if masks else None)
 
     for ids, mask in _each(documents, masks):
-        framed = [ids] if not extra else [each for each in (around[0], ids, around[1]) if each is not None]
-        parts += framed
-        lengths.append(sum(map(len, framed)))
-        if masks:
-            mask_parts += [each for each in (ones[0], mask, ones[1]) if each is not None]
+        parts.append(ids)
+        lengths.append(len(ids))
+        if mask is not None:
+            mask_parts.append(mask)
         held += lengths[-1] + 16  # empty documents take memory, too
         if held >= _BATCH:
             yield gathered()

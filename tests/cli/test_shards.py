@@ -153,4 +153,4 @@ def test_ctrl_c_says_that_the_same_command_goes_on(begun, capsys, monkeypatch):
     assert re.fullmatch(
         r"bpe: interrupted: 0 shards finished in out; the same command goes on from there\n", capsys.readouterr().err
     )
-    assert json.loads(Path("out/journal.jsonl").read_text().splitlines()[0])["version"] == 1
+    assert json.loads(Path("out/journal.jsonl").read_text().splitlines()[0])["version"] == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from shard_readers import flat, read_folder
 import bpe
 from bpe.data import Manifest, TokenShards, convert_shards, write_shards
 from bpe.data import converting as module
+from bpe.data.finding import find_shards
 from bpe.data.formats import FORMATS
 
 END = 7
@@ -66,11 +68,85 @@ def test_formats_without_boundaries(old: str, new: str, tmp_path: Path, monkeypa
     found = read_folder(tmp_path / "new", new)
     if new == "nanogpt":
         assert flat(found) == flat(with_end("nanogpt", DOCS))
-    elif new == "llmc":  # the id moves from the end of each document of nanogpt to its start
-        kept = DOCS if old in STREAMS else with_end(old, DOCS)
-        assert flat(found) == flat([END] * (document[:1] != [END]) + document for document in kept)
+    elif new == "llmc":
+        assert flat(found) == flat(with_end("llmc", DOCS))
     else:
         assert found == with_end(old, DOCS)
+
+
+#: Documents that have the end-of-text id at either end, at both or at none.
+ENDED = [[END], [1, 2, END], [END, 3], [END, 4, 5, END], [], [6], [END, END], [*range(10, 40), END], [END, 8], [8]]
+
+
+def without_end(document: list[int]) -> list[int]:
+    document = document[1:] if document[:1] == [END] else document
+    return document[:-1] if document[-1:] == [END] else document
+
+
+def documents_in(folder: Path) -> list[list[int]]:
+    found = find_shards(folder)
+    documents: list[list[int]] = []
+    for each in found.shards:
+        for batch in FORMATS[found.format].open(each.path, end_of_text=END).batches():
+            bounds = np.cumsum([0, *batch.lengths]).tolist()
+            documents += (batch.ids[a:b].tolist() for a, b in pairwise(bounds))
+    return documents
+
+
+@pytest.mark.parametrize("new", FORMATS)
+@pytest.mark.parametrize("old", FORMATS)
+@pytest.mark.parametrize("shard_size", [None, 7])
+def test_documents_stay_the_same_between_all_formats(
+    old: str, new: str, shard_size: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their number and, but for the end-of-text id at their ends, their ids; all their ids where boundaries are."""
+    skip_without_arrow(old, new)
+    monkeypatch.setattr(module, "_BATCH", 3)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    write_shards(ENDED, tmp_path / "old", format=old, shard_size=20, end_of_text=END if old in STREAMS else None)
+    before = documents_in(tmp_path / "old")
+    assert [*map(without_end, before)] == [*map(without_end, ENDED)]
+    convert_shards(tmp_path / "old", tmp_path / "new", new, end_of_text=END, shard_size=shard_size)
+    after = documents_in(tmp_path / "new")
+    assert [*map(without_end, after)] == [*map(without_end, before)]
+    if new in RECORDED:
+        assert after == before
+    else:
+        assert after == with_end(new, [*map(without_end, before)])
+
+
+@pytest.mark.parametrize("form", STREAMS)
+def test_the_end_of_text_inside_a_document_is_refused(form: str, tmp_path: Path) -> None:
+    docs = [[1], [2, END, 3], [END, END, END]]
+    for document in docs[1:]:
+        message = (
+            rf"document 1 has the end-of-text id 7 inside, where {form} shards would end it; leave end_of_text out"
+        )
+        with pytest.raises(ValueError, match=message):
+            write_shards([[1], document], tmp_path / "a", format=form, end_of_text=END)
+        assert os.listdir(tmp_path / "a") == []
+    write_shards(docs, tmp_path / "b")
+    with pytest.raises(ValueError, match=r"document 1 has .*; choose a format that records .* or pass drop_boundaries"):
+        convert_shards(tmp_path / "b", tmp_path / "c", form, end_of_text=END)
+    assert os.listdir(tmp_path / "c") == []
+    convert_shards(tmp_path / "b", tmp_path / "c", form, end_of_text=END, drop_boundaries=True)
+    assert len(documents_in(tmp_path / "c")) > 3
+
+
+@pytest.mark.parametrize("name", ["a:1.bin", "a\\1.bin", os.fsdecode(b"a\xff.bin")])
+def test_names_that_no_manifest_can_have(name: str, tmp_path: Path) -> None:
+    np.array([1], dtype=np.uint16).tofile(tmp_path / name)
+    with pytest.raises(ValueError, match="has a name that no manifest can have: rename it"):
+        convert_shards(tmp_path, tmp_path / "out", drop_boundaries=True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_shards_with_dots_in_their_names_do_not_replace_each_other(tmp_path: Path) -> None:
+    for name, ids in (("a.1.bin", [1, 2]), ("a.2.bin", [3])):
+        np.array(ids, dtype=np.uint16).tofile(tmp_path / name)
+    new = convert_shards(tmp_path, tmp_path / "out", drop_boundaries=True)
+    assert [shard.stem for shard in new.shards] == ["a.1", "a.2"]
+    assert TokenShards(tmp_path / "out").tokens(0, 3).tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("form", STREAMS)

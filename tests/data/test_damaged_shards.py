@@ -138,7 +138,7 @@ def shard_of(tmp_path: Path, form: str) -> Path:
     [
         ("megatron", ".idx", 0, b"x", "does not begin with a Megatron index's 34 bytes"),
         ("megatron", ".idx", 9, struct.pack("<Q", 2), "offset 9: its version is 2; it must be 1"),
-        ("megatron", ".idx", 17, b"\x05", r"offset 17: its dtype code is 5; this release reads 4 \(int32\) and 8"),
+        ("megatron", ".idx", 17, b"\x07", r"offset 17: its dtype code is 7 \(float32\); token ids are 1 "),
         ("megatron", ".idx", 18, struct.pack("<Q", 2**63), "declares 9223372036854775808 sequences and 4 document ind"),
         (
             "megatron",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from random import Random
 
@@ -309,3 +310,51 @@ def test_progress_is_reported(tmp_path, tokenizer):
     assert encoded[-1].done == encoded[-1].total == sum(path.stat().st_size for path in paths)
     assert (encoded[-1].documents, encoded[-1].tokens) == (30, manifest.tokens)
     assert [each for each in seen if each.stage == "shuffle"][-1].done == manifest.tokens
+
+
+# Sides of a split -----------------------------------------------------------------------------------------------------
+
+
+def test_a_split_that_leaves_a_side_empty_is_refused_before_the_work(tmp_path, tokenizer):
+    """A text file is one document without a separator, as in nanoGPT's own example."""
+    path, out = tmp_path / "input.txt", tmp_path / "out"
+    path.write_text("".join(f"low {number}\n" for number in range(100)))
+    options = {"format": "nanogpt", "append": "", "validation": 0.1}
+    with pytest.raises(
+        ValueError, match=r"all on one side: a text file is one document, .*; pass separator= or per_line"
+    ):
+        encode_shards(path, tokenizer, out, **options)
+    for number, texts in enumerate((["a", "b"], ["x"])):
+        (tmp_path / f"{number}.jsonl").write_text("".join(f'{{"text": "{text}"}}\n' for text in texts))
+        message = rf"put the sources' {len(texts)} documents? all on training: the hash of a document's text decides"
+        with pytest.raises(ValueError, match=message):
+            encode_shards(tmp_path / f"{number}.jsonl", tokenizer, out, validation=1e-9)
+    with pytest.raises(ValueError, match="all on validation"):
+        encode_shards(tmp_path / "0.jsonl", tokenizer, out, validation=1 - 1e-9)
+    assert not out.exists()
+    encode_shards(bpe.Sources(path, per_line=True), tokenizer, out, **options)
+    encode_shards(path, tokenizer, tmp_path / "all", validation=1.0)  # as the call says
+
+
+def test_a_large_corpus_with_a_side_empty_gives_a_warning(tmp_path, tokenizer, monkeypatch, caplog):
+    monkeypatch.setattr("bpe.data.splitting._SMALL", 10)
+    paths = corpus(tmp_path / "c", documents(40, 30))
+    with caplog.at_level(logging.WARNING, "bpe"):
+        encode_shards(sources(paths), tokenizer, tmp_path / "out", validation=1e-9)
+    assert "all documents are on one side of the split, train" in caplog.text
+
+
+def test_bad_records_are_counted_once_with_a_split(tmp_path, tokenizer):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{\n{"text": "low"}\n{"text": "lower"}\n{"text": "new"}\n{"text": "wide"}\n')
+    manifest = encode_shards(bpe.Sources(path, on_error="skip"), tokenizer, tmp_path / "out", validation=0.5)
+    assert manifest.skipped == 1
+
+
+def test_a_source_whose_name_is_no_text_is_refused_before_the_work(tmp_path, tokenizer):
+    path = os.path.join(os.fsencode(tmp_path), b"a\xff.txt")
+    with open(path, "w") as file:
+        file.write("low")
+    with pytest.raises(ValueError, match=r"the name of the source .* holds a lone surrogate"):
+        encode_shards(os.fsdecode(path), tokenizer, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

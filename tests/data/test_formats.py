@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 from shard_readers import READERS, flat, read_folder
 
 from bpe import TokenBatch
-from bpe.data import Manifest, write_shards, writing
+from bpe.data import Blocks, Manifest, TokenShards, convert_shards, write_shards, writing
 from bpe.data.formats import FORMATS, columns, dolma, megatron
 from bpe.data.formats.protocol import ShardInfo
 from bpe.data.formats.writing import combined_crc32
+from bpe.errors import FormatError
 
 NEEDS_ARROW = ("parquet", "arrow")
 DOCUMENTS = [form for form in FORMATS if FORMATS[form].holds]
@@ -99,6 +100,89 @@ def test_the_bytes_do_not_depend_on_the_calls(form: str, tmp_path: Path, monkeyp
         bounds = [0, *np.cumsum(lengths).tolist()]
         expected = [ids[a:b].tolist() for a, b in pairwise(bounds)]
         assert READERS[form](tmp_path / "once" / FORMATS[form].names("x")[0]) == expected
+
+
+# Files of other writers -----------------------------------------------------------------------------------------------
+
+
+def test_masks_of_datatrove(tmp_path: Path) -> None:
+    """Its own writer's masks are read and converted, and what is written here is what it writes."""
+    tokenizer = pytest.importorskip("datatrove.pipeline.tokens.tokenizer")
+    docs = [([1, 2, 3], [0, 1, 1]), ([], []), ([70_000], [0])]
+    theirs = tokenizer.TokenizedFile(
+        str(tmp_path / "theirs"), "00000.ds", save_loss_metadata=True, token_size=4, save_final_metadata=True
+    )
+    for ids, mask in docs:
+        theirs.write(ids, np.array(mask, dtype=np.float64))
+    theirs.close()
+    shards = TokenShards(tmp_path / "theirs")
+    assert shards.has_masks
+    assert shards.masks(0, 4).tolist() == [0, 1, 1, 0]
+    convert_shards(tmp_path / "theirs", tmp_path / "native")
+    assert TokenShards(tmp_path / "native").masks(0, 4).tolist() == [0, 1, 1, 0]
+    convert_shards(tmp_path / "native", tmp_path / "back", "datatrove")
+    write_shards(docs, tmp_path / "ours", format="datatrove", masks=True)
+    for ending in ("", ".index", ".loss"):
+        expected = (tmp_path / "theirs" / f"00000.ds{ending}").read_bytes()
+        assert (tmp_path / "ours" / f"tokens-00000.ds{ending}").read_bytes() == expected
+        assert (tmp_path / "back" / f"00000.ds{ending}").read_bytes() == expected
+    with pytest.raises(ValueError, match="the shards have loss masks, which megatron cannot hold"):
+        convert_shards(tmp_path / "theirs", tmp_path / "megatron", "megatron")
+
+
+def test_masks_that_datatrove_cannot_hold(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="the mask has the value 2; datatrove shards hold 0 and 1"):
+        write_shards([([1], [2])], tmp_path, format="datatrove", masks=True)
+    write_shards([([1, 2], [0, 1])], tmp_path, format="datatrove", masks=True)
+    loss = tmp_path / "tokens-00000.ds.loss"
+    loss.write_bytes(b"\x00\x02")
+    with pytest.raises(FormatError, match=r"offset 1: it is 2; it must be 0 or 1"):
+        TokenShards(tmp_path)
+    (tmp_path / "manifest.json").unlink()
+    loss.write_bytes(b"\x00")
+    with pytest.raises(FormatError, match="it has 1 bytes; there are 2 ids"):
+        TokenShards(tmp_path)
+    write_shards([[1, 2]], tmp_path, format="datatrove")  # the mask goes with the shard that is replaced
+    assert not loss.exists()
+
+
+def megatron_file(folder: Path, code: int, ids: Any, modes: bytes = b"") -> Path:
+    """A dataset of two documents as `IndexedDatasetBuilder` of Megatron-LM writes it."""
+    folder.mkdir()
+    ids.tofile(folder / "x.bin")
+    lengths = [2, len(ids) - 2]
+    pointers = [0, 2 * ids.itemsize]
+    index = b"MMIDIDX\x00\x00" + struct.pack("<QBQQ2i2q3q", 1, code, 2, 3, *lengths, *pointers, 0, 1, 2)
+    (folder / "x.idx").write_bytes(index + modes)
+    return folder
+
+
+def test_other_dtypes_of_megatron(tmp_path: Path) -> None:
+    for code, dtype in ((1, "u1"), (5, "<i8")):
+        shards = TokenShards(megatron_file(tmp_path / dtype, code, np.array([1, 2, 255], dtype=dtype)))
+        assert [document.tolist() for document in shards.documents] == [[1, 2], [255]]
+        assert Blocks(shards, 2)[0]["input_ids"].tolist() == [1, 2]
+        new = convert_shards(tmp_path / dtype, tmp_path / f"native {dtype}")
+        assert (new.dtype, [each.tolist() for each in TokenShards(tmp_path / f"native {dtype}").documents]) == (
+            "uint16",
+            [[1, 2], [255]],
+        )
+    large = megatron_file(tmp_path / "large", 5, np.array([1, 2, 2**32]))
+    with pytest.raises(ValueError, match="the largest id is 4294967296; native shards hold ids up to 4294967295"):
+        convert_shards(large, tmp_path / "out")
+    negative = megatron_file(tmp_path / "negative", 5, np.array([1, 2, -1]))
+    with pytest.raises(ValueError, match="id -1 does not fit"):
+        convert_shards(negative, tmp_path / "out")
+    for code, name in ((2, "int8"), (3, "int16"), (6, "float64"), (7, "float32"), (9, "unknown")):
+        other = megatron_file(tmp_path / name, code, np.array([1, 2, 3]))
+        with pytest.raises(FormatError, match=rf"its dtype code is {code} \({name}\); token ids are 1 \(uint8\), "):
+            TokenShards(other)
+
+
+def test_multimodal_datasets_of_megatron_are_refused(tmp_path: Path) -> None:
+    folder = megatron_file(tmp_path / "a", 4, np.array([1, 2, 3], dtype="<i4"), modes=b"\x00\x01")
+    with pytest.raises(FormatError, match="it has the modes of its 2 sequences, as a multimodal dataset has"):
+        TokenShards(folder)
 
 
 # Golden bytes ---------------------------------------------------------------------------------------------------------
@@ -198,9 +282,9 @@ def test_masks_are_read_back(form: str, tmp_path: Path) -> None:
     assert read_folder(tmp_path, form) == [ids for ids, _ in pairs]
 
 
-@pytest.mark.parametrize("form", ["megatron", "nanogpt", "llmc", "datatrove", "dolma"])
+@pytest.mark.parametrize("form", ["megatron", "nanogpt", "llmc", "dolma"])
 def test_other_formats_refuse_masks(form: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=f"{form} shards cannot hold loss masks; native, parquet and arrow"):
+    with pytest.raises(ValueError, match=f"{form} shards cannot hold loss masks; native, datatrove, parquet and arrow"):
         write_shards([([1], [1])], tmp_path, format=form, masks=True)
     assert os.listdir(tmp_path) == []
 
@@ -480,7 +564,7 @@ def change(path: Path, **values: Any) -> None:
         ({"documents": True}, "documents: it is True; it must be a whole number"),
         ({"shards": None}, "shards: it is None; it must be a list"),
         ({"shards__0__files": []}, "shards.0..files"),
-        ({"shards__0__split": "test"}, 'must be null, "train" or "val"'),
+        ({"shards__0__split": "x"}, 'must be null, "train", "val" or "test"'),
         ({"shards__0__files__0__name": "../x"}, "must be the name of a file in this folder"),
         ({"shards__0__files__0__crc32": "0"}, "must be 8 hexadecimal digits"),
         ({"shards__0__files__0__size": 2**63}, "must be a whole number from 0 to"),

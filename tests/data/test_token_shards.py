@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from shard_readers import flat
 
 import bpe
-from bpe.data import Manifest, TokenShards, write_shards
+from bpe.data import Manifest, TokenShards, convert_shards, write_shards
 from bpe.data.formats import FORMATS, reading
 from bpe.data.formats._mapping import Mapping
 from bpe.data.manifest import ShardEntry
@@ -134,6 +134,10 @@ def test_masks(tmp_path: Path) -> None:
     write_shards([[1]], tmp_path / "b")
     assert not TokenShards(tmp_path / "b").has_masks
     assert TokenShards(tmp_path / "b").masks(0, 1) is None
+    (tmp_path / "a" / "manifest.json").unlink()
+    (tmp_path / "a" / "tokens-00001.mask.npy").unlink()
+    with pytest.raises(bpe.FormatError, match="some of its shards have loss masks and some have none"):
+        TokenShards(tmp_path / "a")
 
 
 # Files and folders ----------------------------------------------------------------------------------------------------
@@ -232,7 +236,7 @@ def test_ids_that_the_command_line_writes(tmp_path: Path) -> None:
 def test_an_unfinished_folder_is_refused(tmp_path: Path) -> None:
     write_shards([[1]], tmp_path)
     (tmp_path / "manifest.json").rename(tmp_path / "journal.jsonl")
-    with pytest.raises(bpe.FormatError, match="its encoding is not finished: run the same command again"):
+    with pytest.raises(bpe.FormatError, match="its shards are not finished: run the same command again"):
         TokenShards(tmp_path)
 
 
@@ -260,8 +264,61 @@ def test_splits(form: str, with_manifest: bool, tmp_path: Path) -> None:
     assert len({part.fingerprint for part in parts.values()}) == 3
     again = pickle.loads(pickle.dumps(parts["val"]))
     assert again.tokens(0, 2).tolist() == [2, 2]
-    with pytest.raises(ValueError, match="split is 'test'; it must be"):
+    with pytest.raises(ValueError, match=r"split is 'test', but .* has only a training and a validation part"):
         TokenShards(tmp_path, split="test")
+    with pytest.raises(ValueError, match="split is 'dev'; it must be"):
+        TokenShards(tmp_path, split="dev")
+
+
+@pytest.mark.parametrize(("names", "splits"), [
+    (["fineweb_train_000001.bin", "fineweb_val_000000.bin"], ["train", "val"]),
+    (["tiny_shakespeare_train.bin", "tiny_shakespeare_val.bin"], ["train", "val"]),
+    (["train.bin", "test.bin", "dev.bin"], ["train", "test", "val"]),
+    (["train-00000-of-00002.npy.bin", "validation-00000-of-00001.bin"], ["train", "val"]),
+    (["fineweb_000000.bin", "fineweb_valid_000000.bin"], [None, "val"]),
+    (["books.bin", "books.eval.bin"], [None, "val"]),
+    (["a-held-out.bin", "a.bin"], ["val", None]),
+    (["trainData.bin", "testData.bin", "VAL.bin"], ["train", "test", "val"]),
+    (["my_test_train.bin", "my_test_val.bin"], ["train", "val"]),
+    (["train0.bin", "Val0.bin"], ["train", "val"]),
+    (["train.bin", "more.bin"], ["train", None]),
+])  # fmt: skip
+def test_names_of_other_tools(names: list[str], splits: list[str | None], tmp_path: Path) -> None:
+    """A mixture is refused until the call says which part; what has no name beside validation is for training."""
+    for number, name in enumerate(names):
+        np.array([number], dtype=np.uint16).tofile(tmp_path / name)
+    with pytest.raises(ValueError, match=r"part; pass split='train'.*'all'"):
+        TokenShards(tmp_path)
+    expected: dict[str, list[int]] = {"all": [*range(len(names))]}
+    for number, each in enumerate(splits):
+        wanted = each or ("train" if "train" not in splits else None)
+        if wanted is not None:
+            expected.setdefault(wanted, []).append(number)
+    for split, numbers in expected.items():
+        shards = TokenShards(tmp_path, split)
+        assert sorted(shards.tokens(0, shards.n_tokens).tolist()) == numbers
+    convert_shards(tmp_path, tmp_path / "out", drop_boundaries=True)  # the manifest has them
+    for split, numbers in expected.items():
+        shards = TokenShards(tmp_path / "out", split)
+        assert sorted(shards.tokens(0, shards.n_tokens).tolist()) == numbers
+
+
+def test_names_that_are_no_mixture(tmp_path: Path) -> None:
+    for folder, names in (
+        ("a", ["latest-0.bin", "contrained-1.bin", "developer-2.bin"]),
+        ("b", ["test_run_0.bin", "test_run_1.bin"]),
+        ("validation", ["x.bin", "y.bin"]),
+    ):
+        (tmp_path / folder).mkdir()
+        for name in names:
+            np.array([1], dtype=np.uint16).tofile(tmp_path / folder / name)
+        assert TokenShards(tmp_path / folder).n_tokens == len(names)
+    assert TokenShards(tmp_path / "validation", "val").n_tokens == 2  # by the name of the folder
+    with pytest.raises(ValueError, match=r"split is 'train', but .* has only a validation part"):
+        TokenShards(tmp_path / "validation", "train")
+    np.array([1], dtype=np.uint16).tofile(tmp_path / "b" / "test_train_val.bin")
+    with pytest.raises(ValueError, match=r"test_train_val.bin is named for train and val, beside shards with other"):
+        TokenShards(tmp_path / "b")
 
 
 def test_a_split_that_does_not_exist(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_an_unfinished_folder(tmp_path, sound):
     out = tmp_path / "out"
     shutil.copytree(sound, out)
     (out / "manifest.json").rename(out / "journal.jsonl")
-    assert verify(out) == ["manifest.json: the shards are not finished; run the same bpe encode again"]
+    assert verify(out) == ["manifest.json: the shards are not finished; run the same command again"]
     with pytest.raises(FileNotFoundError):
         verify(tmp_path / "nowhere")
 
@@ -197,6 +197,15 @@ def test_damage_in_a_part(tmp_path, tokenizer):
     assert [line.partition(":")[0] for line in verify(tmp_path / "out")] == ["1/tokens-00000.npy"]
 
 
+def test_parts_that_name_the_same_sources_in_other_ways(tmp_path, tokenizer, monkeypatch):
+    paths = corpus(tmp_path / "c", documents(37, 20), 2)
+    monkeypatch.chdir(tmp_path)
+    for number, names in enumerate((["c/0.txt", "c/1.txt"], [f"./{path.relative_to(tmp_path)}" for path in paths])):
+        encode_shards(bpe.Sources(names, separator=END), tokenizer, f"out/{number}", part=(number, 2))
+    merge_manifests(["out/0", "out/1"], "out")
+    assert TokenShards("out").n_documents == 20
+
+
 def test_what_are_no_parts_of_one_corpus(tmp_path, tokenizer):
     paths = corpus(tmp_path / "c", documents(36, 60), 4)
     out = tmp_path / "out"
@@ -217,6 +226,9 @@ def test_what_are_no_parts_of_one_corpus(tmp_path, tokenizer):
     ]:
         with pytest.raises(ValueError, match=message):
             merge_manifests(parts, out)
+    encode_shards(sources(paths), tokenizer, out / "e")  # no part
+    with pytest.raises(ValueError, match="the folder e is given 2 times; give each folder once"):
+        merge_manifests([out / "e", out / "b" / ".." / "e"], out)
     (second / "manifest.json").rename(second / "journal.jsonl")
     with pytest.raises(FormatError, match="it is not finished"):
         merge_manifests([first, second], out)

@@ -1,8 +1,9 @@
-"""datatrove's format: ids in X.ds, ends of documents in X.ds.index, facts in X.ds.metadata.
+"""datatrove's format: ids in X.ds, ends of documents in X.ds.index, loss masks in X.ds.loss, facts in X.ds.metadata.
 
 `.ds` has the ids, uint16 or uint32, and nothing else. `.ds.index` has the end of each document in tokens, uint64.
-`.ds.metadata` has three lines of text: the tokenizer's name, `|` and the size of an id in bytes; the number of tokens;
-the same number for people, such as `1.50 MT`. By convention an end-of-text id follows each document.
+`.ds.loss`, if there are loss masks, has a byte for each id, 1 or 0: 0 means no loss. `.ds.metadata` has three lines of
+text: the tokenizer's name, `|` and the size of an id in bytes; the number of tokens; the same number for people, such
+as `1.50 MT`. By convention an end-of-text id follows each document.
 
 Source: `src/datatrove/pipeline/tokens/tokenizer.py` of datatrove.
 """
@@ -16,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpe.data.formats.protocol import ShardInfo, ShardWriter, smallest_dtype
-from bpe.data.formats.reading import Ends, Shard, check_rising, dtype_by_size, mapped, size_of
-from bpe.data.formats.writing import DocumentWriter, refuse_masks
+from bpe.data.formats.protocol import ShardInfo, ShardWriter, WrittenFile, smallest_dtype
+from bpe.data.formats.reading import Ends, Shard, check_rising, dtype_by_size, mapped, numbers_in, size_of
+from bpe.data.formats.writing import DocumentWriter
 from bpe.errors import FormatError, shown
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Datatrove:
 
     name = "datatrove"
     around = (False, True)
-    holds = frozenset({"documents"})
+    holds = frozenset({"documents", "masks"})
 
     def dtype(self, largest_id: int) -> np.dtype[Any]:
         """uint16, or uint32 for ids above 65,535."""
@@ -42,20 +43,20 @@ class Datatrove:
 
     def names(self, stem: str, *, masks: bool = False) -> tuple[str, ...]:
         """The names of a shard's files."""
-        refuse_masks(self.name, masks)
-        return f"{stem}.ds", f"{stem}.ds.index", f"{stem}.ds.metadata"
+        names = f"{stem}.ds", f"{stem}.ds.index", f"{stem}.ds.metadata", f"{stem}.ds.loss"
+        return names if masks else names[:3]
 
     def writer(
         self, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool = False, info: ShardInfo | None = None
     ) -> ShardWriter:
         """Start a shard."""
         paths = [folder / name for name in self.names(stem, masks=masks)]
-        return _Writer(paths, dtype, (info or ShardInfo()).tokenizer)
+        return _Writer(paths, dtype, (info or ShardInfo()).tokenizer, masks=masks)
 
     def open(self, path: Path, *, end_of_text: int | None = None, validate: bool = True) -> Shard:
         """Open a shard by the path of its ids."""
         del end_of_text  # boundaries are recorded
-        index, metadata = (path.with_name(path.name + end) for end in (".index", ".metadata"))
+        index, metadata, loss = (path.with_name(path.name + end) for end in (".index", ".metadata", ".loss"))
         size, index_size = size_of(path), size_of(index)
         if index_size % _END.itemsize:
             raise FormatError(f"it has {index_size} bytes, which is no whole number of uint64 ends", path=index)
@@ -69,7 +70,10 @@ class Datatrove:
         dtype = dtype_by_size(path, size, tokens, declared)
         if validate and count:
             check_rising(index, _END, 0, count, tokens)
-        return Shard(path, mapped(path, dtype, 0, tokens), Ends(ends, tokens), files=files)
+        mask = None
+        if loss.exists():
+            mask, files = _opened_mask(loss, tokens, validate), (*files, loss)
+        return Shard(path, mapped(path, dtype, 0, tokens), Ends(ends, tokens), mask=mask, files=files)
 
 
 def _check_metadata(path: Path, tokens: int) -> str | None:
@@ -86,25 +90,57 @@ def _check_metadata(path: Path, tokens: int) -> str | None:
     return f"<u{width}" if width else None
 
 
+def _opened_mask(path: Path, tokens: int, validate: bool) -> NDArray[np.uint8]:
+    """The loss mask, memory-mapped; FormatError unless it has a byte for each id, 0 or 1."""
+    if size_of(path) != tokens:
+        raise FormatError(f"it has {size_of(path)} bytes; there are {tokens} ids", path=path)
+    if validate:
+        position = 0
+        for piece in numbers_in(path, np.uint8, 0, tokens):
+            if piece.max(initial=0) > 1:
+                bad = int(np.argmax(piece > 1))
+                raise FormatError(f"it is {piece[bad]}; it must be 0 or 1", path=path, where=f"offset {position + bad}")
+            position += len(piece)
+    return mapped(path, np.uint8, 0, tokens)
+
+
 class _Writer(DocumentWriter):
-    """Writes a shard; the index, without which it is not complete, is renamed last."""
+    """Writes a shard: ids, masks if there are some, metadata; the index, which completes it, is renamed last."""
 
     name = "datatrove"
 
-    def __init__(self, paths: list[Path], dtype: np.dtype[Any], tokenizer: str) -> None:
-        super().__init__(dtype)
+    def __init__(self, paths: list[Path], dtype: np.dtype[Any], tokenizer: str, *, masks: bool) -> None:
+        super().__init__(dtype, masks=masks)
         if "\n" in tokenizer:
             raise ValueError(f"the tokenizer's name is {shown(tokenizer)}; it must be one line")
         self._tokenizer = tokenizer
-        self._open((paths[0], 0), (paths[2], 0), (paths[1], 0))
+        self._loss = paths[0].with_name(paths[0].name + ".loss")
+        self._open(*((path, 0) for path in (paths[0], *paths[3:], paths[2], paths[1])))
+
+    def finish(self) -> list[WrittenFile]:
+        """Finish the shard, and remove the mask of a shard that it replaces."""
+        written = super().finish()
+        if not self._masks:
+            self._loss.unlink(missing_ok=True)
+        return written
+
+    def _checked(
+        self, ids: NDArray[Any], lengths: NDArray[np.int64], begins: bool, mask: NDArray[np.uint8] | None
+    ) -> NDArray[np.int64]:
+        """Refuse weights in masks, too."""
+        if mask is not None and mask.max(initial=0) > 1:
+            raise ValueError(
+                f"the mask has the value {mask.max()}; {self.name} shards hold 0 and 1: use native, parquet or arrow"
+            )
+        return super()._checked(ids, lengths, begins, mask)
 
     def _write_ends(self, ends: NDArray[np.int64]) -> None:
-        self._files[2].write_array(ends, _END)
+        self._files[-1].write_array(ends, _END)
 
     def _headers(self) -> list[bytes]:
         lines = f"{self._tokenizer}|{self._dtype.itemsize}", str(self.tokens), f"{_metric(self.tokens)}T"
-        self._files[1].write("\n".join(lines).encode())
-        return [b"", b"", b""]
+        self._files[-2].write("\n".join(lines).encode())
+        return [b""] * len(self._files)
 
 
 def _metric(number: int) -> str:

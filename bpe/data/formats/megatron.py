@@ -1,10 +1,11 @@
 """Megatron-LM's indexed datasets: ids in X.bin, an index in X.idx.
 
-`.bin` has the ids, uint16 or int32, and nothing else. `.idx`, all little-endian: `MMIDIDX` and two zero bytes, uint64
-version 1, uint8 dtype code, uint64 number of sequences n, uint64 number of document indices m + 1, then int32 lengths
-(n), int64 byte pointers into .bin (n), and int64 document indices (m + 1): document i consists of the sequences from
-index i to index i + 1. The writer makes each document one sequence. While it writes, only the lengths are kept, in a
-temporary file; the pointers and indices follow from them.
+`.bin` has the ids and nothing else: uint16 or int32, and of other writers uint8 or int64. `.idx`, all little-endian:
+`MMIDIDX` and two zero bytes, uint64 version 1, uint8 dtype code, uint64 number of sequences n, uint64 number of
+document indices m + 1, then int32 lengths (n), int64 byte pointers into .bin (n), and int64 document indices (m + 1):
+document i consists of the sequences from index i to index i + 1. A multimodal dataset has an int8 mode of each sequence
+after that, and is refused. The writer makes each document one sequence. While it writes, only the lengths are kept, in
+a temporary file; the pointers and indices follow from them.
 
 Source: `megatron/core/datasets/indexed_dataset.py` of Megatron-LM.
 """
@@ -29,7 +30,14 @@ if TYPE_CHECKING:
 _MAGIC = b"MMIDIDX\x00\x00"
 _HEADER = struct.Struct("<9sQBQQ")
 #: The dtype codes of ids that this module reads.
-_CODES: dict[int, np.dtype[Any]] = {4: np.dtype("<i4"), 8: np.dtype("<u2")}
+_CODES: dict[int, np.dtype[Any]] = {
+    1: np.dtype("u1"),
+    4: np.dtype("<i4"),
+    5: np.dtype("<i8"),
+    8: np.dtype("<u2"),
+}
+#: The other codes, which are of no use for ids.
+_OTHER_CODES = {2: "int8", 3: "int16", 6: "float64", 7: "float32"}
 _LENGTH, _POINTER = np.dtype("<i4"), np.dtype("<i8")
 #: The indices of documents are written in pieces of this many.
 _PIECE = 1 << 16
@@ -93,9 +101,17 @@ def _checked_header(index: Path) -> tuple[np.dtype[Any], int, int]:
     if version != 1:
         raise FormatError(f"its version is {version}; it must be 1", path=index, where="offset 9")
     if code not in _CODES:
-        rule = "this release reads 4 (int32) and 8 (uint16)"
-        raise FormatError(f"its dtype code is {code}; {rule}", path=index, where="offset 17")
+        rule = "token ids are 1 (uint8), 4 (int32), 5 (int64) or 8 (uint16): write the dataset again with one of these"
+        raise FormatError(
+            f"its dtype code is {code} ({_OTHER_CODES.get(code, 'unknown')}); {rule}", path=index, where="offset 17"
+        )
     expected = _HEADER.size + sequences * (_LENGTH.itemsize + _POINTER.itemsize) + entries * _POINTER.itemsize
+    if size == expected + sequences > expected:
+        raise FormatError(
+            f"it has the modes of its {sequences} sequences, as a multimodal dataset has, which no format here holds; "
+            "write the text without modes (multimodal=False)",
+            path=index,
+        )
     if expected != size or not entries:
         counts = f"{sequences} sequences and {entries} document indices"
         raise FormatError(f"its header declares {counts}, {expected} bytes; the file has {size}", path=index)

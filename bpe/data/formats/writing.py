@@ -259,7 +259,7 @@ class DocumentWriter:
 def refuse_masks(name: str, masks: bool) -> None:
     """Raise ValueError if masks are wanted in a format that has no place for them."""
     if masks:
-        raise ValueError(f"{name} shards cannot hold loss masks; native, parquet and arrow shards can")
+        raise ValueError(f"{name} shards cannot hold loss masks; native, datatrove, parquet and arrow shards can")
 
 
 # CRC-32 ---------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,270 @@
+"""The records of a journal, checked before the run goes on with them: against each other, the files and the sources.
+
+A checksum in each line tells a damaged record from a sound one (`journal.py`). Here every value is checked as one from
+an unknown hand: its type and range, the counts of documents against the positions in the sources and against the
+bucket files, and shards against their files. The content of the last finished shards, and of the sources before the
+last positions, is read again, up to `READ_AGAIN` bytes of each; older shards are compared by size.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from bpe.corpus.blocks import Position
+from bpe.corpus.sources import Sources
+from bpe.data.grouping import Place
+from bpe.data.journal import Journal
+from bpe.data.manifest import ShardEntry, get_count, get_list, parse_shard, refuse_value
+from bpe.data.options import Options, shard_count
+from bpe.data.shuffling import DOCUMENT, Buckets
+from bpe.data.steps import TRAIN, VALIDATION, Target
+from bpe.data.verifying import file_defects, shard_defects
+from bpe.errors import FormatError, shown
+
+#: How many bytes of finished shards, and of the sources, are read again.
+READ_AGAIN = 1 << 28
+
+
+def check_steps(journal: Journal, target: Target, sources: Sources, options: Options) -> None:
+    """Check the finished steps of a journal, from which a run goes on.
+
+    Raises:
+        FormatError: for a record that does not fit, with its line.
+        ValueError: for a finished shard that is missing, or damaged.
+
+    """
+    fix = f"to start over, remove {target.folder}"
+    checks = _Checks(target, sources, options)
+    try:
+        for checks.line, step in enumerate(journal.steps, 2):
+            checks.check(step)
+        checks.check_sources()
+    except FormatError as error:
+        raise FormatError(
+            f"{error.message}; the record does not fit the others, the files or the sources: {fix}",
+            path=journal.path,
+            where=", ".join(filter(None, (f"line {checks.line}", error.where))),
+        ) from None
+    checks.check_files(fix)
+
+
+class _Checks:
+    """Checks the steps in order, and keeps what they say of the sources."""
+
+    def __init__(self, target: Target, sources: Sources, options: Options) -> None:
+        self._target, self._sources, self._options = target, sources, options
+        whole = ((number, 0) for number in range(len(sources.files)))
+        units = whole if options.part is None else ((unit.file, unit.start) for unit in reversed(sources.units()))
+        self._starts = dict(units)  # where each file begins
+        self._documents = 0  # in all steps so far
+        self._before: dict[int, tuple[int, int]] = {}  # documents in earlier files; and the least by the last known one
+        self._places = [Place()]
+        self.line = 1  # of the journal
+        self._ended = False  # whether all documents are in shards or buckets
+        self._entries: list[ShardEntry] = []
+        self._shards = 0  # steps of shards
+        self._sizes: list[list[int]] = []  # of bucket files
+
+    def check(self, step: dict[str, Any]) -> None:
+        """Check the next step."""
+        fields = {"used", "next", *(["skipped"] if step.get("next") is None else [])}
+        if self._options.shuffle is None:
+            self._check_fields(step, {"shards", "first", *fields})
+            self._check_ordered(step)
+        elif "buckets" in step:
+            self._check_fields(step, {"buckets", "sizes", *fields})
+            self._check_buckets(step)
+        else:
+            self._check_fields(step, {"shards"})
+            self._check_shuffled(step)
+
+    def _check_fields(self, step: dict[str, Any], fields: set[str]) -> None:
+        if {*step} != fields:
+            raise FormatError(f"its fields are {shown(sorted(step))}; they must be {sorted(fields)}")
+
+    # Steps ------------------------------------------------------------------------------------------------------------
+
+    def _check_ordered(self, step: dict[str, Any]) -> None:
+        """Shards in source order, with the position after them."""
+        if self._ended:
+            raise FormatError("it follows the last step")
+        entries = self._checked_shards(step)
+        if step.get("first") is not None or entries:
+            file, number = self._numbers(step, "first", 2)
+            self._learn(file, self._documents, number, number + 1)
+        self._documents += sum(entry.documents for entry in entries)
+        self._check_place(step)
+        least = self._options.shard_size
+        tokens = sum(entry.tokens for entry in entries)
+        if not self._ended and (least is None or tokens < least or not entries):
+            raise FormatError(f"its shards have {tokens} tokens; a step before the last has {least} or more")
+
+    def _check_buckets(self, step: dict[str, Any]) -> None:
+        """The sizes of the bucket files, and the position after the documents in them."""
+        if self._ended:
+            raise FormatError("it follows the record of the last documents")
+        count, options = get_count(step, "buckets", ""), self._options
+        shards = shard_count(options.shards, options.shard_size, self._sources)
+        sizes = get_list(step, "sizes", "")
+        if len(sizes) != count or not count or count % shards:
+            refuse_value(count, f"a multiple of {shards}, the shards, and the number of sizes, {len(sizes)}", "buckets")
+        pair = {str(i): each for i, each in enumerate(sizes)}
+        self._sizes = [list(self._numbers(pair, each, 2)) for each in pair]
+        widths = self._target.dtype.itemsize, DOCUMENT.itemsize
+        if any(size % width for each in self._sizes for size, width in zip(each, widths, strict=True)):
+            raise FormatError(
+                f"it must have whole ids and documents, of {widths[0]} and {widths[1]} bytes", where="sizes"
+            )
+        self._documents = sum(size for _, size in self._sizes) // DOCUMENT.itemsize
+        self._places = [Place()]  # after a loss of bucket files all documents are read again
+        self._check_place(step)
+
+    def _check_shuffled(self, step: dict[str, Any]) -> None:
+        """A shard from its bucket files."""
+        shards = shard_count(self._options.shards, self._options.shard_size, self._sources)
+        if not self._ended or self._shards >= shards:
+            raise FormatError(f"it is not one of {shards} shards after the record of the last documents")
+        per_shard = len(self._sizes) // shards
+        sizes = self._sizes[self._shards * per_shard :][:per_shard]
+        entries = self._checked_shards(step)
+        found = [sum(entry.tokens for entry in entries), sum(entry.documents for entry in entries)]
+        widths = self._target.dtype.itemsize, DOCUMENT.itemsize
+        expected = [sum(column) // width for column, width in zip(zip(*sizes, strict=True), widths, strict=True)]
+        if found != expected:
+            raise FormatError(f"its shards have {found} tokens and documents; their buckets had {expected}")
+
+    def _checked_shards(self, step: dict[str, Any]) -> list[ShardEntry]:
+        """The shards of a step, with the names that its number gives them."""
+        target, number = self._target, self._shards
+        items = get_list(step, "shards", "")
+        entries = [parse_shard(item, f"shards[{i}]") for i, item in enumerate(items)]
+        if items != json.loads(json.dumps([asdict(entry) for entry in entries])):
+            raise FormatError("it must have the fields of shards, and no others", where="shards")
+        sides = (TRAIN, VALIDATION) if target.split else (None,)
+        splits = [entry.split for entry in entries]
+        if splits != [side for side in sides if side in splits]:
+            raise FormatError(f"its shards are of {splits}; they must be of {sides}, each once", where="shards")
+        for side in sides:
+            name = target.format.names(target.stem(side, number))[0]
+            if side not in splits and (target.folder / name).exists():
+                raise FormatError(f"it does not have the shard {name}, which is there", where="shards")
+        for entry in entries:
+            stem = target.stem(entry.split, number)
+            names = list(target.format.names(stem))
+            if entry.stem != stem or [file.name for file in entry.files] != names or entry.start is not None:
+                raise FormatError(f"its files must be {names}, of shard {stem}, without a start", where="shards")
+            if not entry.documents:
+                raise FormatError("it has no documents; a shard in a journal has some", where="shards")
+        self._entries += entries
+        self._shards += 1
+        return entries
+
+    # The sources ------------------------------------------------------------------------------------------------------
+
+    def _check_place(self, step: dict[str, Any]) -> None:
+        """The position after a step, or the end: in these sources, after the one before, with its documents."""
+        before = self._places[-1]
+        if step.get("next") is None:
+            self._ended = True
+            self._check_skipped(get_count(step, "skipped", ""), before.skipped)
+            if step["used"] is not None:
+                refuse_value(step["used"], "null where next is", "used")
+            return
+        place = Place.from_json(list(self._numbers(step, "next", 6)))
+        assert place.position is not None
+        position, source = place.position, self._sources.files[place.position.file]
+        last = before.position or Position(0, 0)
+        at = position.file, position.offset, position.documents
+        self._check_skipped(place.skipped, before.skipped)
+        if at < (last.file, last.offset, last.documents):
+            refuse_value(step["next"], f"after the position before, {before}", "next")
+        if source.compression is None and source.size is not None and position.offset > source.size:
+            refuse_value(step["next"], f"in {source.name}, which has {source.size} bytes", "next")
+        self._learn(position.file, self._documents - place.skip, place.number, place.number)
+        if get_count(step, "used", "") > len(self._sources.files):
+            refuse_value(step["used"], f"at most {len(self._sources.files)}, the files", "used")
+        self._places.append(place)
+
+    def _check_skipped(self, number: int, before: int) -> None:
+        """The number of bad records that were left out."""
+        if number < before or (number and self._sources.on_error == "raise"):
+            refuse_value(number, "no less than before, and 0 where bad records are errors", "skipped")
+
+    def _learn(self, file: int, documents: int, number: int, least: int) -> None:
+        """Note that `documents` documents end before document `number` of a file, which has `least` or more."""
+        before = documents - number
+        known = self._before.get(file, (before, 0))
+        self._before[file] = before, max(known[1], before + least)
+        ends = [0]
+        for each in sorted(self._before):
+            begin, end = self._before[each]
+            if begin < ends[-1] or (begin and each == min(self._starts)):
+                raise FormatError(f"document {number} of file {file} cannot follow {documents} documents")
+            ends.append(end)
+        if before != known[0]:
+            raise FormatError(f"file {file} would begin after {before} and after {known[0]} documents")
+
+    def _numbers(self, item: dict[str, Any], key: str, count: int) -> tuple[int, ...]:
+        """A list of counts, the first of which is the index of a file in these sources."""
+        numbers = {str(i): number for i, number in enumerate(get_list(item, key, ""))}
+        if len(numbers) != count:
+            refuse_value(item[key], f"a list of {count} numbers", key)
+        found = tuple(get_count(numbers, name, key) for name in numbers)
+        if key in ("first", "next") and found[0] not in self._starts:
+            refuse_value(item[key], "of a file in these sources", key)
+        return found
+
+    def check_sources(self) -> None:
+        """Count the documents again between the last positions, in files that can be read between positions."""
+        left, first = READ_AGAIN, min(self._starts, default=0)
+        for before, place in reversed([*zip(self._places, self._places[1:], strict=False)]):
+            start, end = before.position or Position(first, self._starts[first]), place.position
+            assert end is not None
+            between = [file for file in sorted(self._starts) if start.file < file < end.file]
+            parts: list[tuple[int, int, int | None]] = [(file, self._starts[file], None) for file in between]
+            if start.file == end.file:
+                parts = [(start.file, start.offset, end.offset)]
+            else:
+                parts = [(start.file, start.offset, None), *parts, (end.file, self._starts[end.file], end.offset)]
+            for file, low, high in parts:
+                left -= ((self._sources.files[file].size or READ_AGAIN) if high is None else high) - low
+            if left < 0:
+                return
+            counts = [self._sources.count_between(*part) for part in parts]
+            known = self._before.get(start.file, (0, 0))[0]
+            expected = self._before[end.file][0] + place.number - known - before.number
+            in_file = place.number - (before.number if start.file == end.file else 0)
+            found = [count for count in counts if count is not None]
+            if len(found) == len(parts) and (end.documents or found[-1] != in_file or sum(found) != expected):
+                raise FormatError(f"the sources have {counts} documents in {parts}, not {expected}", where="next")
+
+    # Files ------------------------------------------------------------------------------------------------------------
+
+    def check_files(self, fix: str) -> None:
+        """Compare the finished shards, and the buckets of the others, with their files."""
+        folder, left = self._target.folder, READ_AGAIN
+        for entry in reversed(self._entries):
+            for file in entry.files:
+                path = folder / file.name
+                if not path.is_file() or path.stat().st_size != file.size:
+                    raise ValueError(f"{path} was finished, and is missing now or has another size; {fix}")
+            left -= sum(file.size for file in entry.files)
+            if left < 0:
+                continue
+            for line in self._defects(entry):
+                raise ValueError(f"a finished shard is damaged, or the journal is: {folder}: {line}; {fix}")
+        if self._options.shuffle is not None and self._ended:
+            per_shard = len(self._sizes) // shard_count(self._options.shards, self._options.shard_size, self._sources)
+            first = self._shards * per_shard
+            found = Buckets(folder, len(self._sizes), self._target.dtype).sizes()
+            if found[first:] != self._sizes[first:]:
+                raise ValueError(f"bucket files in {folder} are missing now or have other sizes; {fix}")
+
+    def _defects(self, entry: ShardEntry) -> Iterator[str]:
+        """What is wrong with the files of a shard."""
+        folder, target = self._target.folder, self._target
+        found = list(file_defects(folder, entry))
+        yield from found or shard_defects(folder, target.format.name, target.dtype.name, entry, None)

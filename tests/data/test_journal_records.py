@@ -1,0 +1,257 @@
+"""Damaged records of the journal: each is refused in words, or the run gives the bytes of an undisturbed one."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from test_encoding import END, corpus, documents, files_of, small_groups, sources, tokenizer
+
+import bpe
+from bpe.data import Manifest, encode_shards, journal, shuffled
+from bpe.data.manifest import ShardEntry
+from bpe.errors import FormatError
+
+__all__ = ["small_groups", "tokenizer"]  # fixtures
+
+WAYS: dict[str, dict[str, Any]] = {
+    "in order": {"shard_size": 800},
+    "split": {"shard_size": 800, "validation": 0.3},
+    "shuffled": {"shuffle": 1, "shards": 4, "validation": 0.3},
+    "in buckets": {"shuffle": 1, "shards": 4},
+}
+RECORDS = {"in order": 4, "split": 4, "shuffled": 6, "in buckets": 2}
+DEEP: list[Any] = []
+for _ in range(2000):
+    DEEP = [DEEP]
+
+
+class StopError(Exception):
+    """Ends a run."""
+
+
+class Begun:
+    """A run that stopped after some steps, and the result of an undisturbed one."""
+
+    def __init__(self, folder: Path, tokenizer: bpe.Tokenizer, way: str) -> None:
+        self._folder, self._tokenizer, self._options = folder, tokenizer, WAYS[way]
+        self._paths = corpus(folder / "corpus", documents(31, 150))
+        self._expected = self._encode("whole")
+        self.steps = 0
+
+        def stop(event: str) -> None:
+            self.steps += event == "recorded"
+            if self.steps == RECORDS[way]:
+                raise StopError
+
+        journal.failpoint = stop
+        try:
+            with pytest.raises(StopError):
+                self._encode("half")
+        finally:
+            journal.failpoint = None
+        self.lines = (folder / "half" / journal.NAME).read_bytes().splitlines(keepends=True)
+
+    def _encode(self, name: str) -> dict[str, bytes]:
+        encode_shards(sources(self._paths), self._tokenizer, self._folder / name, threads=1, **self._options)
+        return files_of(self._folder / name)
+
+    def refuses(self, data: bytes) -> bool:
+        """Whether a run with this journal is refused; else its result must be right."""
+        shutil.rmtree(self._folder / "out", ignore_errors=True)
+        shutil.copytree(self._folder / "half", self._folder / "out")
+        (self._folder / "out" / journal.NAME).write_bytes(data)
+        try:
+            found = self._encode("out")
+        except ValueError as error:
+            return "remove" in str(error) or bool(pytest.fail(f"{error} names no fix"))
+        assert found == self._expected
+        return False
+
+
+@pytest.fixture(params=WAYS)
+def begun(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    tokenizer: bpe.Tokenizer,
+    small_groups: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Begun:
+    monkeypatch.setattr(shuffled, "CHECKPOINT", 6000)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    return Begun(tmp_path, tokenizer, request.param)
+
+
+def test_bytes(begun: Begun) -> None:
+    """Changed bits, and bytes that are lost, added or zero."""
+    data, random = b"".join(begun.lines), Random(0)
+    assert not begun.refuses(data)
+    for _ in range(40):
+        at, changed = random.randrange(len(data)), bytearray(data)
+        if random.random() < 0.6:
+            changed[at] ^= 1 << random.randrange(8)
+        elif random.random() < 0.5:
+            del changed[at : at + random.randrange(1, 30)]
+        else:
+            changed[at : at + 4] = random.choice([bytes(4), b'"', b"0", b"\n", b"\xff"])
+        begun.refuses(bytes(changed))
+    for length in (len(data) - 1, len(data) - 20):  # as after a crash
+        assert not begun.refuses(data[:length])
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield from places(value[key], (*path, key))
+
+
+def test_values_with_a_right_checksum(begun: Begun) -> None:
+    random = Random(1)
+    accepted = 0
+    for _ in range(40):
+        number = random.randrange(1, len(begun.lines))
+        record = json.loads(begun.lines[number])
+        del record["crc32"]
+        path = random.choice([each for each in places(record) if each and each[0] != "used"])
+        holder = record
+        for key in path[:-1]:
+            holder = holder[key]
+        old = holder[path[-1]]
+        values = [None, -1, 0, 1.5, "x", [], {}, 2**70, True, [old]]
+        values += [old + 1, old - 1, old + 20] * 3 if type(old) is int else []
+        values += [old[:-1], old + old[:1], old[::-1]] * 3 if isinstance(old, list) else []
+        holder[path[-1]] = random.choice(values)
+        line = journal._line(record)
+        accepted += not begun.refuses(b"".join([*begun.lines[:number], line, *begun.lines[number + 1 :]]))
+    assert accepted < 15  # values that change nothing
+
+
+def test_lines(begun: Begun) -> None:
+    for number in range(1, len(begun.lines)):
+        before, line, after = begun.lines[:number], begun.lines[number], begun.lines[number + 1 :]
+        begun.refuses(b"".join([*before, *after]))
+        begun.refuses(b"".join([*before, line, line, *after]))
+    deep = b"[" * 5000 + b"]" * 5000
+    for line in (b"7\n", b"null\n", b"\n", b'{"crc32": 1}\n', deep + b"\n", b'{"next": ' + b"9" * 5000 + b"}\n"):
+        assert begun.refuses(b"".join([*begun.lines, line]))
+        assert begun.refuses(b"".join([line, *begun.lines[1:]]))
+
+
+def test_the_error_names_the_line_the_rule_and_the_fix(begun: Begun, tmp_path: Path, tokenizer: bpe.Tokenizer) -> None:
+    begun.lines[1] = begun.lines[1].replace(b'"next"', b'"text"')
+    path = tmp_path / "half" / journal.NAME
+    path.write_bytes(b"".join(begun.lines))
+    with pytest.raises(FormatError, match=r"journal\.jsonl, line 2: .* its crc32 is .*; to start over, remove .*half"):
+        begun._encode("half")
+
+
+def test_what_is_no_file_is_no_journal(tmp_path: Path, tokenizer: bpe.Tokenizer) -> None:
+    (path,) = corpus(tmp_path / "corpus", ["low"], 1)
+    for name, make in (("folder", os.mkdir), ("pipe", os.mkfifo), ("link", lambda at: os.symlink("/dev/zero", at))):
+        (tmp_path / name).mkdir()
+        make(tmp_path / name / journal.NAME)
+        with pytest.raises(FormatError, match="this is no journal"):
+            encode_shards(sources([path]), tokenizer, tmp_path / name)
+
+
+def test_finished_shards_are_compared_with_their_files(begun: Begun, tmp_path: Path) -> None:
+    shards = [*(tmp_path / "half").glob("*.npy")]
+    if not shards:  # in buckets
+        bucket = next(path for path in sorted((tmp_path / "half" / ".buckets").iterdir()) if path.stat().st_size)
+        os.truncate(bucket, 0)
+        assert not begun.refuses(b"".join(begun.lines))  # they are made again
+        return
+    data = bytearray(shards[0].read_bytes())
+    data[-1] ^= 1
+    shards[0].write_bytes(data)
+    with pytest.raises(ValueError, match=r"a finished shard is damaged, or the journal is: .*CRC-32"):
+        begun._encode("half")
+
+
+def test_lost_buckets_of_a_finished_reading_are_refused(
+    tmp_path: Path, tokenizer: bpe.Tokenizer, small_groups: None
+) -> None:
+    WAYS["late"] = {"shuffle": 1, "shards": 4}
+    RECORDS["late"] = 2
+    try:
+        begun = Begun(tmp_path, tokenizer, "late")
+    finally:
+        del WAYS["late"], RECORDS["late"]
+    shutil.rmtree(tmp_path / "half" / ".buckets")
+    with pytest.raises(ValueError, match=r"bucket files in .* are missing now"):
+        begun._encode("half")
+
+
+def test_a_manifest_that_cannot_be_opened_is_not_written(tmp_path: Path) -> None:
+    entry = ShardEntry("a:b", 1, 1, ())
+    with pytest.raises(FormatError, match="it must be a list with the shard's files"):
+        Manifest("native", "uint16", (entry,)).write(tmp_path)
+    assert not os.listdir(tmp_path)
+
+
+# Going on with what has changed ---------------------------------------------------------------------------------------
+
+
+def lines_of(number: int, bad: bool) -> bytes:
+    lines = [json.dumps({"text": f"low lower {number} {i}" * (i % 7 * 5)}).encode() + b"\n" for i in range(60)]
+    return b"".join([b'{"text": \n' if bad else lines[0], *lines[1:]])
+
+
+@pytest.mark.parametrize("way", ["in order", "split", "in buckets"])
+@pytest.mark.parametrize("change", ["mended", "left out", "skipped", "renamed", "used"])
+def test_only_what_finished_steps_used_must_be_the_same(
+    tmp_path: Path, tokenizer: bpe.Tokenizer, small_groups: None, monkeypatch: pytest.MonkeyPatch, way: str, change: str
+) -> None:
+    monkeypatch.setattr(shuffled, "CHECKPOINT", 1500)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    monkeypatch.chdir(tmp_path)
+    names = [f"{number}.jsonl" for number in range(4)]
+    for number, name in enumerate(names):
+        Path(name).write_bytes(lines_of(number, number == 2))
+    with pytest.raises(FormatError, match=r"2\.jsonl, line 1"):
+        encode_shards(bpe.Sources(names), tokenizer, "out", **WAYS[way])
+    assert Path("out", journal.NAME).read_text().count("\n") > 1
+    options: dict[str, Any] = {}
+    if change == "mended":
+        Path(names[2]).write_bytes(lines_of(2, bad=False))
+    elif change == "left out":
+        del names[2]
+    elif change == "skipped":
+        options = {"on_error": "skip", "encoding_errors": "replace"}
+    elif change == "renamed":
+        names, options = [f"./{name}" for name in names], {"on_error": "skip"}
+    else:
+        Path(names[0]).write_bytes(lines_of(9, bad=False))
+        with pytest.raises(ValueError, match="out was made from other sources"):
+            encode_shards(bpe.Sources(names, on_error="skip"), tokenizer, "out", **WAYS[way])
+        return
+
+    def stop(_: str) -> None:
+        raise StopError
+
+    monkeypatch.setattr(journal, "failpoint", stop)  # the journal has the new header then
+    with pytest.raises(StopError):
+        encode_shards(bpe.Sources(names, **options), tokenizer, "out", **WAYS[way])
+    monkeypatch.setattr(journal, "failpoint", None)
+    encode_shards(bpe.Sources(names, **options), tokenizer, "out", **WAYS[way])
+    encode_shards(bpe.Sources(names, **options), tokenizer, "whole", **WAYS[way])
+    assert files_of(Path("out")) == files_of(Path("whole"))
+
+
+def test_another_way_to_write_a_name_is_the_same_file(
+    tmp_path: Path, tokenizer: bpe.Tokenizer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mv").write_text("low" + END)
+    Path("link").symlink_to("mv")
+    for name in ("mv", "./mv", str(tmp_path / "mv"), f"../{tmp_path.name}/mv", "link"):
+        with caplog.at_level(logging.INFO, "bpe"):
+            encode_shards(bpe.Sources(name, separator=END), tokenizer, "out")
+    assert caplog.text.count("nothing to do") == 4

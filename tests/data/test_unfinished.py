@@ -1,0 +1,116 @@
+"""Folders that a killed `write_shards` or `convert_shards` has left: refused by all readers, completed later."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_encoding import files_of
+from test_encoding_resume import killed_at
+
+from bpe.cli import main
+from bpe.data import Blocks, Manifest, TokenShards, convert_shards, journal, verify, write_shards
+from bpe.errors import FormatError
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+DOCS = [[number, number + 1] for number in range(30)]
+
+
+def parts(folder: Path) -> None:
+    """Shards in the folders of parts."""
+    shards = []
+    for name in ("0", "1"):
+        for shard in write_shards(DOCS, folder / name, shard_size=20).shards:
+            files = tuple(replace(file, name=f"{name}/{file.name}") for file in shard.files)
+            shards.append(replace(shard, stem=f"{name}/{shard.stem}", files=files))
+    Manifest("native", "uint16", tuple(shards)).write(folder)
+
+
+CALLS: dict[str, Callable[[Path, Path], object]] = {
+    "write": lambda _, out: write_shards(DOCS, out, shard_size=20),
+    "write megatron": lambda _, out: write_shards(DOCS, out, shard_size=20, format="megatron"),
+    "convert": lambda source, out: convert_shards(source / "0", out, "datatrove"),
+    "convert to one": lambda source, out: convert_shards(source, out, "nanogpt", end_of_text=99),
+    "convert parts": lambda source, out: convert_shards(source, out, "native"),
+}
+
+
+def refused(out: Path, capsys: pytest.CaptureFixture[str]) -> bool:
+    """Whether the folder is refused, by every reader."""
+    readers: list[Callable[[], Any]] = [
+        lambda: TokenShards(out),
+        lambda: Blocks(TokenShards(out), 2),
+        lambda: convert_shards(out, out.parent / "copy"),
+    ]
+    refusals = 0
+    for read in readers:
+        with suppress(FormatError, FileNotFoundError):
+            read()
+            refusals -= 1
+        refusals += 1
+    with suppress(OSError):
+        refusals += verify(out) != [] and all("manifest" in line for line in verify(out))
+        refusals += main(["verify", str(out), "--quiet"]) == 1
+    shutil.rmtree(out.parent / "copy", ignore_errors=True)
+    capsys.readouterr()
+    assert refusals in (0, len(readers) + 2)
+    return refusals > 0
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_kills(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    parts(tmp_path / "source")
+    events: list[str] = []
+    monkeypatch.setattr(journal, "failpoint", events.append)
+    CALLS[name](tmp_path / "source", tmp_path / "whole")
+    monkeypatch.setattr(journal, "failpoint", None)
+    for event in range(0, len(events), 1 + len(events) // 6):
+        out = tmp_path / f"out{event}"
+        assert killed_at(event, lambda out=out: CALLS[name](tmp_path / "source", out))
+        assert (out / journal.NAME).exists()
+        inner = [path.parent for path in out.glob("*/*.npy")]
+        if events[event] == "manifest written":
+            TokenShards(out)
+            continue
+        assert refused(out, capsys)
+        assert all((path / journal.NAME).exists() or events[event] == "manifest" for path in inner)
+        CALLS[name](tmp_path / "source", out)  # the same call again
+        assert files_of(out) == files_of(tmp_path / "whole")
+
+
+def test_a_later_call_with_fewer_shards_leaves_none_of_the_others(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert killed_at(8, lambda: write_shards(DOCS, out, shard_size=4))
+    assert len([*out.glob("*.offsets.npy")]) > 2
+    with pytest.raises(ValueError, match="id -1 is out of range"):  # after an error the mark stays
+        write_shards([[1], [-1]], out, shard_size=4, largest_id=31)
+    with pytest.raises(FormatError, match="not finished: run the same command again"):
+        TokenShards(out)
+    write_shards(DOCS[:2], out, shard_size=4, largest_id=31)
+    assert sorted(files_of(out)) == ["manifest.json", "tokens-00000.npy", "tokens-00000.offsets.npy"]
+
+
+def test_another_call_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert killed_at(4, lambda: write_shards(DOCS, out, shard_size=4))
+    with pytest.raises(ValueError, match="format was 'native' and is 'megatron'"):
+        write_shards(DOCS, out, shard_size=4, format="megatron")
+    write_shards(DOCS, tmp_path / "source")
+    with pytest.raises(ValueError, match="writer was 'write_shards' and is 'convert_shards'"):
+        convert_shards(tmp_path / "source", out)
+    with journal.locked_folder(out), pytest.raises(ValueError, match="another process is writing to"):
+        write_shards(DOCS, out, shard_size=4)
+
+
+def test_other_files_may_be_in_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    write_shards(DOCS, tmp_path)
+    assert TokenShards(tmp_path).n_documents == len(DOCS)
