@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ImportError as error:
         return _fail(f"error: {error}")
     except FormatError as error:  # text from the file may look like an argument, so names are replaced only in advice
-        advises = any(name in error.message for name in ("encoding_errors=", "on_error=", " field="))
+        advises = any(name in error.message for name in ("encoding_errors=", "on_error=", " field=", " format="))
         return _fail(f"error: {in_flags(str(error), args.parser) if advises else error}")
     except (ValueError, OverflowError) as error:
         return _fail(f"error: {in_flags(str(error), args.parser)}")

@@ -11,7 +11,7 @@ import os
 
 import numpy as np
 
-from bpe.corpus import reading
+from bpe.corpus import contents, reading
 from bpe.corpus.blocks import Block
 
 from bpe.base._aho_corasick cimport Finder
@@ -119,7 +119,9 @@ cdef class FileReader:
             self.separator = self.held
         self.begins = True
         if checked:
-            reading.check_signature(os.pread(file, reading.SIGNATURE, 0), source)
+            start = os.pread(file, contents.SIGNATURE, 0)
+            contents.check_text(start, source)
+            contents.note_bom(start, source)
 
     def __dealloc__(self):
         free(self.rest)

@@ -15,8 +15,9 @@ from threading import Lock
 
 from bpe.base.utf8 import escape, unescape, utf8_error
 from bpe.corpus.blocks import Block
+from bpe.corpus.contents import UTF8_BOM
 from bpe.corpus.jsonl import others
-from bpe.corpus.reading import READ, UTF8_BOM, Buffers, Text
+from bpe.corpus.reading import READ, Buffers, Text
 from bpe.corpus.records import Run
 from bpe.errors import FormatError, counted
 

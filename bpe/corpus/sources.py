@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, overload
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from bpe.base.utf8 import utf8_error
 from bpe.corpus._file_reader import FileReader
 from bpe.corpus.blocks import Block, PathLike, Position, document_cut, overlaps, separators_of
+from bpe.corpus.contents import ANY_TEXT, Expected
 from bpe.corpus.listing import SourceFile, listed_sources
 from bpe.corpus.reading import (
     KERNEL_READ,
@@ -29,7 +30,7 @@ from bpe.corpus.reading import (
     read_text,
 )
 from bpe.corpus.records import BadRecords, OnError, Run, Tally
-from bpe.corpus.streams import Stream, newlines_before, open_stream
+from bpe.corpus.streams import States, Stream, newlines_before, open_stream
 from bpe.errors import check_choice, check_int, counted, typed
 
 #: The size of a unit in bytes, about.
@@ -68,6 +69,7 @@ class _Reading:
     tally: Tally
     uncut: list[bytes] | None
     step: int
+    states: States = field(default_factory=dict)
 
 
 class Sources:
@@ -136,7 +138,11 @@ class Sources:
         self.encoding_errors = checked_encoding_errors(encoding_errors)
         self._bad = BadRecords(check_choice("on_error", on_error, ("raise", "skip")))
         self.separator_ends = bool(separator_ends)
-        self.files: tuple[SourceFile, ...] = listed_sources(paths, self.format, detect=self.encoding_errors != "bytes")
+        guessed = self.format == "auto"
+        nul = not guessed or any(b"\0" in each for each in self.separators)
+        self._expected = Expected(nul, field if guessed else None)
+        looked_at = None if self.encoding_errors == "bytes" else self._expected
+        self.files: tuple[SourceFile, ...] = listed_sources(paths, self.format, looked_at)
         if self.separators and self.files and all(file.format != "text" for file in self.files):
             given = "per_line=True" if per_line else f"separator={separator!r}"
             raise ValueError(
@@ -409,7 +415,7 @@ class Sources:
         if file.format == "text":
             return self._text_blocks(file, unit, reading)
         reading.tally.skipped = self.skipped
-        run = Run(file.name, unit.file, self.field, self._bad, self.encoding_errors, reading.tally)
+        run = Run(file.name, unit.file, self.field, self._bad, self.encoding_errors, reading.tally, reading.states)
         if file.format == "jsonl":
             return self._jsonl_blocks(file, unit, reading, run)
         if file.format in ("csv", "tsv"):
@@ -431,7 +437,12 @@ class Sources:
             size=stream.size,
             line_end=line_end,
             encoding_errors=self.encoding_errors,
-            start_at=Start(unit.start - stream.skip, stream.skip, file.format == "text"),
+            start_at=Start(
+                unit.start - stream.skip,
+                stream.skip,
+                file.format == "text",
+                self._expected if file.format == "text" else ANY_TEXT,
+            ),
         )
 
     def _text_blocks(self, file: SourceFile, unit: Unit, reading: _Reading) -> Iterator[Block]:
@@ -451,7 +462,7 @@ class Sources:
     ) -> Generator[Any, None, None]:
         keep, separators = self.keep_separator, self.separators
         checked = self.encoding_errors != "strict"
-        with open_stream(file, unit.start, unit.end, self.encoding_errors) as stream:
+        with open_stream(file, unit.start, unit.end, self.encoding_errors, reading.states) as stream:
             if uncut is not None and stream.size is not None:
                 yield from self._readers(stream, file, uncut, reading.step)
                 return
@@ -499,7 +510,7 @@ class Sources:
     def _jsonl_blocks(self, file: SourceFile, unit: Unit, reading: _Reading, run: Run) -> Generator[Block, None, None]:
         from bpe.corpus.jsonl import record_blocks
 
-        with open_stream(file, unit.start, unit.end, self.encoding_errors) as stream:
+        with open_stream(file, unit.start, unit.end, self.encoding_errors, reading.states) as stream:
             lines = self._lines(stream, file, unit, reading)
             yield from record_blocks(lines, run, reading.buffers, _numbering(file, unit.start))
 
@@ -512,10 +523,10 @@ class Sources:
         if unit.start:
             if file.kind not in ("file", "remote"):
                 raise ValueError(f"{file.name} can be read only once, so that reading cannot begin in its middle")
-            with open_stream(file) as stream:
+            with open_stream(file, states=reading.states) as stream:
                 first = self._lines(stream, file, Unit(unit.file, 0, None, None), reading)
                 names = header_of(first, run, reading.buffers, delimiter)
-        with open_stream(file, unit.start, unit.end, self.encoding_errors) as stream:
+        with open_stream(file, unit.start, unit.end, self.encoding_errors, reading.states) as stream:
             lines = self._lines(stream, file, unit, reading)
             yield from row_blocks(
                 lines,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from bpe.base.progress import ProgressLike, progress_note
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
+from bpe.corpus.reading import was_changed
 from bpe.corpus.sources import Sources
 from bpe.count.counting import count_into
 from bpe.count.word_counts import WordCounts
@@ -92,7 +93,7 @@ class Run:
         """Train in two stages, on a corpus or on the counts of both."""
         recorded, options = {"superwords": superwords.to_json()}, settings.options
         first, second = counts or (None, None)
-
+        before = _state(source)
         words = replace(settings, pretokenizer=superwords.of_stage(1)).counts(first)
         words, saved = self.counted(Corpus(source, words, first), options, recorded, self.checkpoint, superwords.lines)
         small = replace(options, vocab_size=superwords.transition, sizes=())
@@ -101,6 +102,7 @@ class Run:
         path = None if self.checkpoint is None else f"{os.fspath(self.checkpoint)}.stage2"
         words = replace(settings, pretokenizer=superwords.of_stage(2)).counts(second)
         words, saved = self.counted(Corpus(source, words, second), options, recorded, path, superwords.lines)
+        _check_state(source, before)
         spec, larger = stage_two(spec, words, superwords), superwords.vetoed(options)
         spec, two = learn_more(words, spec, larger, self.execution(words, second, saved))
         return spec, two.after(one.merges, one.curve, one.stopped)
@@ -118,6 +120,7 @@ class Run:
         """
         recorded, options = {"superwords": superwords.to_json()}, settings.options
         first, second = counts if isinstance(counts, tuple) else (counts, None)
+        before = _state(source)
         words = replace(settings, pretokenizer=superwords.of_stage(1)).counts(first)
         words, saved = self.counted(Corpus(source, words, first), options, recorded, self.checkpoint)
         phase = WordPhase(*self._learn(words, first, word_options(superwords, options), saved))
@@ -129,7 +132,9 @@ class Run:
             if second is not None:
                 return from_counts(replace(settings, pretokenizer=spec.pretokenizer).counts(second), spec, eligible)
             specials = options.special_tokens
-            return count_runs(spec, eligible, source, specials, self.threads, self.progress, self.max_memory)
+            found = count_runs(spec, eligible, source, specials, self.threads, self.progress, self.max_memory)
+            _check_state(source, before)
+            return found
 
         sizes = options.sizes if superwords.transition is None else ()
         return [
@@ -202,7 +207,7 @@ class Run:
         """The words of the corpus, unless they are given, and the checkpoint at `path`, which has them too."""
         saved, words, source = None, corpus.words, corpus.source
         if path is not None:
-            files = corpus_of(source) if isinstance(source, Sources) else None
+            files = _state(source)
             determining = options.to_json() | settings | self._recorded() | count_settings(words) | _cutting(source)
             saved = Checkpoint(path, determining, files)
         known = None if saved is None else saved.counts()
@@ -238,6 +243,18 @@ def _words_of(name: str, counts: WordCounts, options: TrainOptions) -> Words:
         return words_of(counts, options)
     except ValueError as error:
         raise ValueError(f"language {name!r}: {error}") from None
+
+
+def _state(source: object) -> list[list[Any]] | None:
+    """What tells whether files were changed; None for texts, counts and pipes."""
+    return corpus_of(source) if isinstance(source, Sources) else None
+
+
+def _check_state(source: object, before: list[list[Any]] | None) -> None:
+    """Raise OSError for files that were changed since `before`: both stages of a training read the same text."""
+    for was, is_ in zip(before or (), _state(source) or (), strict=True):
+        if was != is_:
+            raise was_changed(was[0])
 
 
 def _cutting(source: object) -> dict[str, Any]:
