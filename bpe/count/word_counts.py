@@ -703,6 +703,16 @@ def arrays_of(counts: WordCounts) -> Arrays:
     return counts._snapshot()
 
 
+def check_separated(counts: WordCounts, special_tokens: Iterable[str]) -> None:
+    """Raise ValueError for a special token that did not separate the text of the counts: words have parts of it."""
+    for name in special_tokens:
+        if name not in counts.special_tokens:
+            raise ValueError(
+                f"the counts were made without the special token {name!r}, so tokens would be learned from its text; "
+                f"count again with special_tokens=[{name!r}] (a mapping of your own counts is taken as it is)"
+            )
+
+
 def fill(counts: WordCounts, words: WordTable | Arrays) -> None:
     """Store the words of a whole corpus in counts that are empty."""
     with counts._lock:

@@ -5,6 +5,7 @@ Not here: what the arguments mean (`train.py`), the merges (`trainer.py`, `exten
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import was_changed
 from bpe.corpus.sources import Sources
 from bpe.count.counting import count_into
-from bpe.count.word_counts import WordCounts
+from bpe.count.word_counts import WordCounts, check_separated
 from bpe.errors import shown
 from bpe.pretokenize.pretokenizer import PretokenizerLike, as_pretokenizer
 from bpe.text.normalizers import Normalizer
@@ -39,6 +40,8 @@ from bpe.training.words import Words, words_of
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT
+
+log = logging.getLogger("bpe")
 
 #: The argument `counts` of `train`; two counts for the two stages of superwords, a mapping of counts by language.
 CountsLike = (
@@ -293,6 +296,13 @@ class CountSettings:
                         f"the counts were made with {name}={current!r}, but {name}={requested!r} is requested; leave "
                         "the argument out, or count again"
                     )
+            check_separated(counts, self.options.special_tokens)
+            left_out = [name for name in counts.special_tokens if name not in self.options.reserved]
+            if left_out:
+                log.warning(
+                    "%s separated the text of the counts and is no token; name it as a special token to make it one",
+                    ", ".join(left_out),
+                )
             return counts
         words = WordCounts(cutting, self.normalizer, self.options.special_tokens)
         if counts is not None:

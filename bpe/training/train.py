@@ -106,8 +106,8 @@ def train(
             more options; or
         texts: an iterable of str or bytes, each a document, or an Arrow array of strings, which is not copied (a null
             is an empty text); or
-        counts: words with their counts, a `WordCounts` or a mapping; with superwords, two `WordCounts`. Give exactly
-            one of the three.
+        counts: words with their counts, a `WordCounts`, which must have been made with the special tokens, or a
+            mapping; with superwords, two `WordCounts`. Give exactly one of the three.
         vocab_size: the number of tokens of the result, special tokens and alphabet included; or a list of such numbers:
             one training gives a list of tokenizers, each equal to that of a training to its size alone; or
         num_merges: the number of merges to learn. Give exactly one of the two. Training that runs out of pairs stops
