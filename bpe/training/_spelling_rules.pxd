@@ -11,13 +11,15 @@ from libc.string cimport memcmp
 
 cdef enum:
     MOST_FORBIDDEN = 64       # as in kernel_input.py
+    APART = 255               # as in kernel_input.py
 
 cdef struct SpellingRules:    # a merge must not make a token
     uint32_t max_words        # with more parts between spaces than this, unless it is 0
     const byte_t* strings     # or with one of `n` strings inside: string i ends at `ends[i]`
     size_t ends[MOST_FORBIDDEN]
     size_t n
-    const byte_t* scripts     # or with characters of two scripts: a number for each code point, 0 for none; or NULL
+    const byte_t* scripts     # or with characters of two scripts: a number for each code point, 0 for none; or NULL;
+                              # one of APART may not be joined with any other character
     size_t n_scripts          # code points from this one on have no script
     bint whole_characters     # nor join a part of a character with anything but its next byte
 
@@ -58,7 +60,7 @@ cdef inline bint contains(const byte_t* text, size_t size, const byte_t* string,
 
 
 cdef inline bint mixes_scripts(const SpellingRules* rules, const byte_t* text, size_t size) noexcept nogil:
-    """Whether the whole characters of a text have two scripts; parts of characters have none."""
+    """Whether the whole characters of a text have two scripts, or one of several is apart; parts have no script."""
     cdef Py_ssize_t at = 0, length
     cdef uint32_t code
     cdef byte_t script, found = 0
@@ -66,6 +68,8 @@ cdef inline bint mixes_scripts(const SpellingRules* rules, const byte_t* text, s
         code = decode_char(text, at, size, &length)
         at += length
         script = rules.scripts[code] if code < rules.n_scripts else 0
+        if script == APART and length < <Py_ssize_t>size:
+            return True
         if script != 0 and found != 0 and script != found:
             return True
         found = script if script != 0 else found

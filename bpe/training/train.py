@@ -131,7 +131,10 @@ def train(
             becomes those of its UTF-8, as in SentencePiece's Llama 2, so that every text has ids.
         character_coverage: the part of the corpus, in characters, that the alphabet of a character model must cover:
             the most frequent characters are kept until they do. SentencePiece's default is 0.9995.
-        split_digits: let digits (ASCII's and the full-width ones) take part in no merge, so that each is a token.
+        split_digits: let digits take part in no merge with other characters, so that each is a token by itself: in a
+            byte model all characters that are numbers (Unicode's class N), whose bytes are merged, and no merge joins
+            a part of a character with another character; in a character model, as in SentencePiece, ASCII's digits
+            and the full-width ones.
         min_frequency: merge no pair that occurs less often.
         max_token_length: make no token longer than this many symbols (bytes or characters).
         tie_break: which of several pairs with the highest count is merged: "id", the one with the smallest ids (as in

@@ -26,11 +26,11 @@ from bpe.count.word_counts import WordCounts
 from bpe.errors import FormatError, counted
 from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
 from bpe.pretokenize.steps import Metaspace
-from bpe.text.character_sets import script_bytes
+from bpe.text.character_sets import codes, script_bytes
 from bpe.training._trainer import Trainer
-from bpe.training.alphabet import Alphabet
+from bpe.training.alphabet import Alphabet, splits_bytes_of_digits
 from bpe.training.checkpoint import FIX, Checkpoint
-from bpe.training.kernel_input import NARROW, NextMerge, Start, Tuning
+from bpe.training.kernel_input import APART, NARROW, NextMerge, Start, Tuning
 from bpe.training.merge_rules import Veto
 from bpe.training.options import TIE_BREAKS, OnMerge, TrainOptions
 from bpe.training.words import Extent, Words, words_of
@@ -326,13 +326,25 @@ def next_merge(options: TrainOptions, every: bool) -> NextMerge:
         options.max_token_length if options.max_token_length is not None else 0xFFFFFFFF,
         rules.max_words or 0,
         tuple(string.encode() for string in rules.forbidden),
-        rules.whole_characters,
-        script_bytes() if rules.one_script else b"",
+        rules.whole_characters or splits_bytes_of_digits(options),
+        _script_numbers(options),
         len((options.end_of_word or "").encode()),
         asked,
         every,
         options.disjoint,
     )
+
+
+def _script_numbers(options: TrainOptions) -> bytes:
+    """`NextMerge.scripts`: with `split_digits` in a byte model, the digits of all scripts are apart."""
+    numbers = script_bytes() if options.rules.one_script else b""
+    if not splits_bytes_of_digits(options):
+        return numbers
+    digits = list(codes("NUMERIC"))
+    table = bytearray(numbers).ljust(max(digits) + 1, b"\0")
+    for code in digits:
+        table[code] = APART
+    return bytes(table)
 
 
 def _with_str(veto: Veto, left: bytes, right: bytes, count: int) -> object:
