@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ImportError as error:
         return _fail(f"error: {error}")
     except FormatError as error:  # text from the file may look like an argument, so names are replaced only in advice
-        advises = any(name in error.message for name in ("encoding_errors=", "on_error=", " field=", " format="))
+        advises = any(f"{name}=" in error.message for name in _ADVISED)
         return _fail(f"error: {in_flags(str(error), args.parser) if advises else error}")
     except (ValueError, OverflowError) as error:
         return _fail(f"error: {in_flags(str(error), args.parser)}")
@@ -77,6 +77,9 @@ def _logging(quiet: bool) -> Iterator[None]:
         logger.removeHandler(handler)
         logger.setLevel(before)
 
+
+#: Arguments of the library that advice in a FormatError names.
+_ADVISED = ("encoding_errors", "on_error", " field", " format", "quoting")
 
 _COMMANDS = {
     "train": training.train,

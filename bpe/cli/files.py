@@ -122,6 +122,7 @@ def sources_of(args: argparse.Namespace, files: Sequence[str] | None = None, *, 
         per_line=args.per_line,
         encoding_errors=args.encoding_errors,
         on_error=args.on_error,
+        quoting=args.quoting,
     )
     part = getattr(args, "part", None)
     return sources if part is None else sources.part(*part)

@@ -17,6 +17,7 @@ from bpe.base.utf8 import utf8_error
 from bpe.corpus._file_reader import FileReader
 from bpe.corpus.blocks import Block, PathLike, Position, document_cut, overlaps, separators_of
 from bpe.corpus.contents import ANY_TEXT, Expected
+from bpe.corpus.delimited import Quoting
 from bpe.corpus.listing import SourceFile, listed_sources
 from bpe.corpus.reading import (
     KERNEL_READ,
@@ -92,6 +93,9 @@ class Sources:
             or too many fields, text that is not UTF-8.
         separator_ends: whether a separator ends a document rather than separating two, so that one at the end of a
             file starts no empty document.
+        quoting: quotation marks in CSV and TSV: "excel", those around a field are no part of it, as in the module csv;
+            "none", they are text; "auto", as "excel", but a row of TSV whose first and last line have as many fields as
+            the header is an error.
 
     Attributes:
         files: the files, in order.
@@ -126,6 +130,7 @@ class Sources:
         encoding_errors: EncodingErrors = "strict",
         on_error: OnError = "raise",
         separator_ends: bool = False,
+        quoting: Quoting = "auto",
     ) -> None:
         self.format = check_choice("format", format, FORMAT_NAMES)
         if not isinstance(field, str) or not all(field.split(".")):
@@ -138,6 +143,7 @@ class Sources:
         self.encoding_errors = checked_encoding_errors(encoding_errors)
         self._bad = BadRecords(check_choice("on_error", on_error, ("raise", "skip")))
         self.separator_ends = bool(separator_ends)
+        self.quoting = check_choice("quoting", quoting, ("auto", "excel", "none"))
         guessed = self.format == "auto"
         nul = not guessed or any(b"\0" in each for each in self.separators)
         self._expected = Expected(nul, field if guessed else None)
@@ -224,6 +230,7 @@ class Sources:
             "on_error": self.on_error,
             "separator_ends": self.separator_ends,
             "part": None if self._part is None else [[unit.file, unit.start, unit.end] for unit in self._part],
+            **({} if self.quoting == "auto" else {"quoting": self.quoting}),
         }
 
     # Parts ------------------------------------------------------------------------------------------------------------
@@ -517,15 +524,15 @@ class Sources:
     def _delimited_blocks(
         self, file: SourceFile, unit: Unit, reading: _Reading, run: Run
     ) -> Generator[Block, None, None]:
-        from bpe.corpus.delimited import DELIMITERS, header_of, row_blocks
+        from bpe.corpus.delimited import dialect_of, header_of, row_blocks
 
-        delimiter, names = DELIMITERS[file.format], None
+        dialect, names = dialect_of(file.format, self.quoting), None
         if unit.start:
             if file.kind not in ("file", "remote"):
                 raise ValueError(f"{file.name} can be read only once, so that reading cannot begin in its middle")
             with open_stream(file, states=reading.states) as stream:
                 first = self._lines(stream, file, Unit(unit.file, 0, None, None), reading)
-                names = header_of(first, run, reading.buffers, delimiter)
+                names = header_of(first, run, reading.buffers, dialect)
         with open_stream(file, unit.start, unit.end, self.encoding_errors, reading.states) as stream:
             lines = self._lines(stream, file, unit, reading)
             yield from row_blocks(
@@ -535,7 +542,7 @@ class Sources:
                 _numbering(file, unit.start),
                 names=names,
                 offset=unit.start,
-                delimiter=delimiter,
+                dialect=dialect,
             )
 
 

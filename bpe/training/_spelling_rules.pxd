@@ -11,15 +11,14 @@ from libc.string cimport memcmp
 
 cdef enum:
     MOST_FORBIDDEN = 64       # as in kernel_input.py
-    APART = 255               # as in kernel_input.py
+    APART = 255               # a script whose characters are joined with no other; as in kernel_input.py
 
 cdef struct SpellingRules:    # a merge must not make a token
     uint32_t max_words        # with more parts between spaces than this, unless it is 0
     const byte_t* strings     # or with one of `n` strings inside: string i ends at `ends[i]`
     size_t ends[MOST_FORBIDDEN]
     size_t n
-    const byte_t* scripts     # or with characters of two scripts: a number for each code point, 0 for none; or NULL;
-                              # one of APART may not be joined with any other character
+    const byte_t* scripts     # or with characters of two scripts: a number for each code point, 0 for none; or NULL
     size_t n_scripts          # code points from this one on have no script
     bint whole_characters     # nor join a part of a character with anything but its next byte
 

@@ -30,8 +30,8 @@ def test_counts_without_the_special_tokens_are_refused(tmp_path: Path, capsys: A
         with pytest.raises(ValueError, match=message):
             call(plain)
         call(apart)
+    both = plain, superwords.count_words(2, texts=TEXTS)
     with pytest.raises(ValueError, match=message):
-        both = plain, superwords.count_words(2, texts=TEXTS)
         bpe.train(counts=both, vocab_size=259, special_tokens=END, superwords=superwords)
     assert bpe.train(counts=apart, vocab_size=258, special_tokens=END) == tok
     assert bpe.train(counts=dict(plain.items()), vocab_size=258, special_tokens=END) != tok
