@@ -212,8 +212,8 @@ def _swallowed(run: Run, line_of: Callable[[int], str], first: int, after: int, 
     """The error for a quotation mark that makes several lines one row, which seems to be wrong."""
     lines = f"it begins in {line_of(first)} and ends in {line_of(after - 1)}, in quotation marks"
     return FormatError(
-        f'the row is bad: {reason}; {lines}: pass quoting="none" if they are text, quoting="excel" if a field does have '
-        "these lines, or correct the row",
+        f'the row is bad: {reason}; {lines}: pass quoting="none" if they are text, quoting="excel" if a field does '
+        "have these lines, or correct the row",
         path=run.source,
         where=line_of(first),
     )

@@ -194,7 +194,7 @@ def test_a_quotation_mark_that_swallows_rows_is_an_error(small: None, tmp_path: 
     """TSV without quoting; CSV, and TSV with quoting, whose fields have lines of their own."""
     path, options = (
         tmp_path / "a.tsv",
-        r"ends in line 4.*; pass quoting=\"none\" if they are text, quoting=\"excel\" if",
+        r"ends in line 4.*: pass quoting=\"none\" if they are text, quoting=\"excel\" if",
     )
     stray = b'id\ttext\n1\t"Hello, he said\n2\tbye\n3\tend"\n4\tx\n'
     for data in (
