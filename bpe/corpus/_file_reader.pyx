@@ -126,6 +126,11 @@ cdef class FileReader:
     def __dealloc__(self):
         free(self.rest)
 
+    @property
+    def position(self):
+        """Where the next block begins, while no thread reads."""
+        return self.done - self.n_rest
+
     cdef bint take(self, FileBlock block, last_t last, void* context) except -1 nogil:
         """As `next`, for any number of threads, and the block is checked: the first error in the file is raised."""
         cdef bint found

@@ -217,6 +217,10 @@ class Sources:
         """Whether any thread may read all files, since none is a pipe or remote."""
         return all(file.kind == "file" for file in self._used())
 
+    def skipped_before(self, count: int) -> None:
+        """Add the bad records that were skipped before the position that reading goes on from."""
+        self._bad.skipped += count
+
     def plan(self) -> dict[str, Any]:
         """Everything that determines the documents and their order, as JSON values: files, options, the part."""
         return {
@@ -347,7 +351,13 @@ class Sources:
 
     @overload
     def blocks(
-        self, cut: EndCut | None, threads: int, *, uncut: list[bytes] | None, step: int = KERNEL_READ
+        self,
+        cut: EndCut | None,
+        threads: int,
+        *,
+        start: Position | None = None,
+        uncut: list[bytes] | None,
+        step: int = KERNEL_READ,
     ) -> Generator[Block | FileReader, None, None]: ...
 
     def blocks(
@@ -471,7 +481,7 @@ class Sources:
         checked = self.encoding_errors != "strict"
         with open_stream(file, unit.start, unit.end, self.encoding_errors, reading.states) as stream:
             if uncut is not None and stream.size is not None:
-                yield from self._readers(stream, file, uncut, reading.step)
+                yield from self._readers(stream, file, uncut, reading.step, unit.file)
                 return
             for text in self._texts(stream, file, unit, reading, cut, separators[0] if keep else b""):
                 bounds = np.array([0, len(text.text)], dtype=np.int64)
@@ -492,7 +502,9 @@ class Sources:
                     text.offset,
                 )
 
-    def _readers(self, stream: Stream, file: SourceFile, uncut: list[bytes], step: int) -> Iterator[FileReader]:
+    def _readers(
+        self, stream: Stream, file: SourceFile, uncut: list[bytes], step: int, number: int
+    ) -> Iterator[FileReader]:
         """A reader of a file, until it is finished."""
         strict, size = self.encoding_errors == "strict", stream.size or 0
         reader = FileReader(
@@ -506,6 +518,7 @@ class Sources:
             self.separator_ends,
             step,
         )
+        reader.number = number
         while not reader.finished:
             yield reader
 

@@ -208,17 +208,25 @@ class Run:
         lines: bool = False,
     ) -> tuple[WordCounts, Checkpoint | None]:
         """The words of the corpus, unless they are given, and the checkpoint at `path`, which has them too."""
-        saved, words, source = None, corpus.words, corpus.source
+        saved, files, words, source = None, None, corpus.words, corpus.source
         if path is not None:
             files = _state(source)
-            determining = options.to_json() | settings | self._recorded() | count_settings(words) | _cutting(source)
-            saved = Checkpoint(path, determining, files)
+            counting = settings | count_settings(words) | _cutting(source)
+            saved = Checkpoint(path, options.to_json() | self._recorded() | counting, files, counting)
         known = None if saved is None else saved.counts()
         if known is not None:
             words = known
         elif corpus.given is None:
+            saving = saved if files is not None else None
             count_into(
-                words, source, self.threads, self.progress, utf8=options.chars, lines=lines, max_memory=self.max_memory
+                words,
+                source,
+                self.threads,
+                self.progress,
+                utf8=options.chars,
+                lines=lines,
+                max_memory=self.max_memory,
+                saving=saving,
             )
         if saved is not None:
             with progress_note(self.progress, "write"):

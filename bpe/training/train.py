@@ -168,13 +168,14 @@ def train(
             and 28. The distinct words of 1 GB of English take about 10 MB, those of 400 MB of Japanese 280 MB. A limit
             below the process's present size plus 64 MB is refused at once; one that the words do not fit in is refused
             after counting.
-        checkpoint: a path where counts and merges are saved every 30 s and when training ends for any reason (SIGKILL
-            loses what was learned since the last save). The same call made again resumes from it and gives the same
-            result.
+        checkpoint: a path where counts and merges are saved every 30 s, and merges when training ends for any reason
+            (SIGKILL loses what was learned since the last save). While files are counted, the counts of what was read
+            so far are saved. The same call made again resumes from it and gives the same result.
 
     A checkpoint is the named file, with the options and merges, and for files= a second file with ".counts" appended to
     the name. Both remain after training; delete them when the tokenizer is saved. A checkpoint of other options or of
-    another corpus is an error. Files are the same corpus if their names, sizes and modification times are the same;
+    another corpus is an error; while it has no merges, only options that change the counts are compared, and files that
+    were counted. Files are the same corpus if their names, sizes and modification times are the same;
     they are then not counted again. With texts= and pipes the corpus is counted again and the counts are compared. To
     avoid that, save the counts first and train on them. Of the function `veto` of the rules, a checkpoint records only
     that there is one: resume with the same function.
