@@ -1,17 +1,19 @@
 """The command `bpe`: train, count-words, merge-counts, encode, decode, count, info, convert, diff, edit, show, …
 
 `main` parses the arguments, runs the command and reports errors. Results go to stdout or a named file, progress and
-the log to stderr. Exit status: 0; 1 for bad input, with one line on stderr; 2 for bad use; 130 after Ctrl-C. If the
-reader of stdout closes the pipe early (`| head`), the program ends without an error. Not here: the commands
-(`training.py`, `encoding.py`, `shards.py`, `inspecting.py`, `converting.py`, `evaluating.py`, `reporting.py`), and
-their files (`files.py`).
+the log to stderr. Exit status: 0; 1 for bad input, with one line on stderr; 2 for bad use; 130 after Ctrl-C, 143 after
+SIGTERM, 129 after SIGHUP. If the reader of stdout closes the pipe early (`| head`), the program ends without an error.
+Not here: the commands (`training.py`, `encoding.py`, `shards.py`, `inspecting.py`, `converting.py`, `evaluating.py`,
+`reporting.py`), and their files (`files.py`).
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -24,6 +26,13 @@ from bpe.errors import FormatError
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; `argv` is without the program's name, None for the process's own. Returns the exit status."""
+    with _ending_signals() as came:
+        status = _run(argv, came)
+        return 128 + came[0] if came else status
+
+
+def _run(argv: Sequence[str] | None, came: Sequence[int]) -> int:
+    """Run the command; `came` has the number of a signal that has ended it."""
     outputs: dict[str, object] = {}
     try:
         args = parser(_COMMANDS).parse_args(argv)
@@ -37,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interrupt:
         saved = [path for path, before in outputs.items() if identity(path) != before]
         left = [f"{' and '.join(saved)} saved"] if saved else list(map(str, interrupt.args))
-        return _fail(": ".join(["interrupted", *(left or ["nothing was saved"] * bool(outputs))]), 130)
+        how = f"ended by {signal.Signals(came[0]).name}" if came else "interrupted"
+        return _fail(": ".join([how, *(left or ["nothing was saved"] * bool(outputs))]), 130)
     except BrokenPipeError:
         silence_stdout()
         return 0
@@ -60,6 +70,32 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _fail(message: str, status: int = 1) -> int:
     sys.stderr.write(f"bpe: {' '.join(message.splitlines())}\n")
     return status
+
+
+@contextmanager
+def _ending_signals() -> Iterator[list[int]]:
+    """Let SIGTERM and SIGHUP, which end a job or a session, end the command as Ctrl-C does, which saves what it has.
+
+    Yields a list for the number of the first one, after which others are ignored. A signal that this process ignores,
+    as under nohup, or handles already, is left alone.
+    """
+    came: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        if not came:
+            came.append(number)
+            raise KeyboardInterrupt
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")):
+            if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+                before[number] = signal.signal(number, end)
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -183,11 +183,10 @@ def _checkpoint_files(args: argparse.Namespace) -> list[str]:
 
 def _saved(args: argparse.Namespace) -> str:
     """Describe what an interrupted training has saved."""
-    state = saved_state(args.checkpoint) if hasattr(args, "checkpoint") else None
-    if state is None or state == (0, False):
+    merges, counts = saved_state(args.checkpoint) if hasattr(args, "checkpoint") else (0, "")
+    what = " and ".join([*([counts] if counts else []), *([counted(merges, "merge")] if merges else [])])
+    if not what:
         return "nothing was saved"
-    merges, has_counts = state
-    what = f"{'the word counts and ' if has_counts else ''}{counted(merges, 'merge')}"
     return f"the checkpoint {args.checkpoint} has {what}; the same command goes on from there"
 
 

@@ -100,9 +100,9 @@ class Dialect:
     delimiter: str
     quoting: Quoting
 
-    def reader(self, lines: _Lines) -> Any:
+    def reader(self, lines: _Lines) -> Iterator[list[str]]:
         """The rows of lines."""
-        quoting = csv.QUOTE_NONE if self.quoting == "none" else csv.QUOTE_MINIMAL
+        quoting: Any = csv.QUOTE_NONE if self.quoting == "none" else csv.QUOTE_MINIMAL
         return csv.reader(lines, delimiter=self.delimiter, quoting=quoting, strict=True)
 
     def swallows(self, row: list[str], columns: int) -> bool:

@@ -143,7 +143,7 @@ class Sources:
         self.encoding_errors = checked_encoding_errors(encoding_errors)
         self._bad = BadRecords(check_choice("on_error", on_error, ("raise", "skip")))
         self.separator_ends = bool(separator_ends)
-        self.quoting = check_choice("quoting", quoting, ("auto", "excel", "none"))
+        self.quoting: Quoting = check_choice("quoting", quoting, ("auto", "excel", "none"))
         guessed = self.format == "auto"
         nul = not guessed or any(b"\0" in each for each in self.separators)
         self._expected = Expected(nul, field if guessed else None)

@@ -35,7 +35,7 @@ class Spill:
         import tempfile  # here, because most processes never need it
 
         self._new_file: Callable[[], Any] = partial(tempfile.TemporaryFile, prefix="bpe-counts-")
-        self._file = self._new_file()
+        self._file: Any = self._new_file()
         self._folder = tempfile.gettempdir()
         self._lock = Lock()  # each thread has a table of its own, but all share the file
         self._parts: list[list[list[_Stored]]] = [[] for _ in range(PARTS)]  # the tables' arrays, by part

@@ -249,13 +249,15 @@ def _is_place(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 5 and all(type(each) is int and each >= 0 for each in value)
 
 
-def saved_state(path: PathLike) -> tuple[int, bool] | None:
-    """(The number of merges in a checkpoint, whether its counts are saved); None if there is no valid checkpoint."""
+def saved_state(path: PathLike) -> tuple[int, str]:
+    """(The number of merges in a checkpoint, the counts in words: none, those so far, or all)."""
     try:
         header, merges = _parsed(read_file(path), os.fspath(path))
     except (OSError, FormatError):
-        return None
-    return len(merges), header["counts"] is not None and os.path.exists(f"{os.fspath(path)}.counts")
+        return 0, ""
+    if not os.path.exists(f"{os.fspath(path)}.counts"):
+        return len(merges), ""
+    return len(merges), "the word counts so far" if header["counts"] is None else "the word counts"
 
 
 def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], Merges]:
