@@ -184,9 +184,9 @@ def _checkpoint_files(args: argparse.Namespace) -> list[str]:
 def _saved(args: argparse.Namespace) -> str:
     """Describe what an interrupted training has saved."""
     merges, counts = saved_state(args.checkpoint) if hasattr(args, "checkpoint") else (0, "")
-    what = " and ".join([*([counts] if counts else []), *([counted(merges, "merge")] if merges else [])])
-    if not what:
+    if not merges and not counts:
         return "nothing was saved"
+    what = " and ".join([*([counts] if counts else []), counted(merges, "merge")])
     return f"the checkpoint {args.checkpoint} has {what}; the same command goes on from there"
 
 

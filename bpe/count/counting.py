@@ -7,13 +7,14 @@ the class that holds the counts (`bpe/count/word_counts.py`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from threading import Lock
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bpe.base.memory_limits import resident
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
@@ -25,7 +26,7 @@ from bpe.corpus.documents import arrow_documents, row_blocks
 from bpe.corpus.reading import EncodingErrors, checked_encoding_errors
 from bpe.corpus.sources import Sources
 from bpe.count._word_table import WordTable
-from bpe.count.spilling import Spill
+from bpe.count.spilling import PARTS, Spill
 from bpe.count.word_counts import Arrays, Splitter, WordCounts, fill
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NormalizerLike
@@ -142,6 +143,7 @@ def count_into(
     lines: bool = False,
     max_memory: int | None = None,
     saving: Saving | None = None,
+    excess: Excess | None = None,
 ) -> None:
     """Add the words of a corpus to counts that are still empty; with `utf8`, texts that are not UTF-8 are an error.
 
@@ -151,13 +153,13 @@ def count_into(
     block. A word keeps the position of its first occurrence in the corpus, so the merged counts and their order do not
     depend on which thread counted which block. Tables are spilled to disk before the process exceeds `max_memory`
     bytes. Where there is `saving`, the source is regular files: counting goes on from what it holds, and from time to
-    time all threads wait while the words so far are saved.
+    time all threads wait while the words so far are saved. Counting ends with a ValueError when `excess` gives one.
     """
     splitter = Splitter(counts, lines=lines)
     total = source.size if isinstance(source, Sources) else None
     text = source.text_size if isinstance(source, Sources) else None
     slots = min((text or 0) // (BYTES_PER_SLOT * threads), MOST_SLOTS) if max_memory is None else 0
-    tables = Tables(threads, slots, max_memory)
+    tables = Tables(threads, slots, max_memory, excess)
 
     def count(positioned: tuple[int, Block | FileReader]) -> int:
         position, block = positioned
@@ -185,7 +187,7 @@ def count_into(
             progress_bar(progress, "count", total, "B", 0 if held is None else held.bytes) as bar,
             closing(_blocks(source, splitter, threads, start, utf8=utf8)) as blocks,  # closes the file after an error
         ):
-            rounds = _Rounds(_positioned(blocks, 0 if held is None else 1), saving)
+            rounds = _Rounds(_positioned(blocks, 0 if held is None else 1), saving, tables)
             while not rounds.ended:
                 for done in share(count, rounds.next(), threads):
                     if done:  # else another thread has read the rest of a file
@@ -196,6 +198,8 @@ def count_into(
                     before = 0 if held is None else held.bytes
                     skipped = rounds.skipped(source)
                     saving.save_counts(counts, Counted(tables.snapshot(), position, skipped, before + rounds.bytes))
+                if tables.excess is not None and not rounds.ended:
+                    raise ValueError(tables.excess)
         joined = tables.joined()
     finally:
         tables.close()
@@ -218,6 +222,11 @@ class Counted:
     position: Position
     skipped: int
     bytes: int
+
+
+#: Called with some of the distinct words, as one array and its offsets, and how many times as many there are, about;
+#: returns why they are too many, or None.
+Excess = Callable[[NDArray[np.uint8], NDArray[np.int64], int], str | None]
 
 
 class Saving(Protocol):
@@ -245,8 +254,8 @@ class _Rounds:
 
     """
 
-    def __init__(self, blocks: Iterator[tuple[int, Block | FileReader]], saving: Saving | None) -> None:
-        self._blocks, self._saving = blocks, saving
+    def __init__(self, blocks: Iterator[tuple[int, Block | FileReader]], saving: Saving | None, tables: Tables) -> None:
+        self._blocks, self._saving, self._tables = blocks, saving, tables
         self._following: list[tuple[int, Block | FileReader]] = []  # the first block of the next round
         self.ended, self.bytes = False, 0
 
@@ -256,7 +265,7 @@ class _Rounds:
             yield self._following.pop()
         for block in self._blocks:
             yield block
-            if self._saving is not None and self._saving.due():
+            if self._tables.excess is not None or (self._saving is not None and self._saving.due()):
                 return
         self.ended = True
 
@@ -311,10 +320,15 @@ class Tables:
         threads: the number of threads.
         slots: how many slots a new table has.
         max_memory: the most bytes that the process may have; tables are spilled before that. None for no limit.
+        check: called after a table was spilled.
+
+    Attributes:
+        excess: why the words are too many, or None.
 
     """
 
-    def __init__(self, threads: int, slots: int, max_memory: int | None) -> None:
+    def __init__(self, threads: int, slots: int, max_memory: int | None, check: Excess | None = None) -> None:
+        self._check, self.excess = check, cast("str | None", None)
         self._threads = threads
         self._slots = slots
         self._idle: list[WordTable] = []
@@ -336,7 +350,11 @@ class Tables:
             self._idle.append(table)
         if self._limit is not None and table.memory > self._limit:
             self._idle.remove(table)
-            self._spilled().add(table)
+            spill = self._spilled()
+            spill.add(table)
+            if self._check is not None:
+                with self._lock:
+                    self.excess = self.excess or self._check(*spill.sampled(), PARTS)
 
     def begin(self, words: Arrays) -> None:
         """Take words that were counted before, in order of first appearance."""

@@ -40,6 +40,7 @@ class Spill:
         self._lock = Lock()  # each thread has a table of its own, but all share the file
         self._parts: list[list[list[_Stored]]] = [[] for _ in range(PARTS)]  # the tables' arrays, by part
         self._total = 0
+        self._sample = WordTable()  # the words of the first part of each table
 
     def add(self, table: WordTable) -> None:
         """Write a table's words.
@@ -56,7 +57,16 @@ class Spill:
                     "the counts sum to more than 2**63 - 1, the largest sum supported; scale the counts down"
                 )
             for number, part in enumerate(self._parts):
-                part.append([self._store(array) for array in table.arrays(number, PARTS)])
+                arrays = table.arrays(number, PARTS)
+                part.append([self._store(array) for array in arrays])
+                if number == 0:
+                    self._sample.add_arrays(*arrays)
+
+    def sampled(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """One of PARTS of the distinct words, about: their bytes, and offsets."""
+        with self._lock:
+            blob, offsets, *_ = self._sample.arrays()
+        return blob, offsets
 
     def merged(self) -> Arrays:
         """Merge all tables: (blob, offsets, counts) in order of first appearance, as `WordCounts.arrays` returns them.

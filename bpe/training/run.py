@@ -35,7 +35,7 @@ from bpe.training.picky.option import PickyBPE
 from bpe.training.runs import count_runs, from_counts
 from bpe.training.seeds import Seeds, seeded
 from bpe.training.superwords import SuperWords, stage_two
-from bpe.training.trainer import Execution, initial_spec, learn_with_counts
+from bpe.training.trainer import Execution, excess_of, initial_spec, learn_with_counts
 from bpe.training.words import Words, words_of
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
@@ -227,6 +227,7 @@ class Run:
                 lines=lines,
                 max_memory=self.max_memory,
                 saving=saving,
+                excess=None if self.max_memory is None else excess_of(options, self.max_memory),
             )
         if saved is not None:
             with progress_note(self.progress, "write"):

@@ -24,6 +24,7 @@ from source_files import use_small_blocks, write
 from strategies import TIE_BREAKS, corpora, examples, rules
 
 import bpe
+from bpe.base.memory_limits import resident
 from bpe.count import counting
 from bpe.training import checkpoint as checkpoint_module
 from bpe.training import run as training
@@ -321,6 +322,25 @@ def test_counting_resumes_in_the_middle_of_a_text(
     assert 0 < held[1] < path.stat().st_size
     bpe.train(**made, num_merges=1, checkpoint=tmp_path / "c")
     assert bpe.WordCounts.load(f"{tmp_path / 'c'}.counts") == expected
+
+
+def test_words_that_need_too_much_memory_end_the_counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The counts so far are kept, and the same call with more memory goes on from them."""
+    path, checkpoint = tmp_path / "a.txt", tmp_path / "c"
+    words = "\n".join(f"{number:08d}" for number in range(1_000_000))
+    path.write_text(words.translate(str.maketrans("0123456789", "abcdefghij")))
+    made: dict[str, Any] = {"files": path, "num_merges": 3, "threads": 1, "checkpoint": checkpoint}
+    with monkeypatch.context() as patch:
+        patch.setattr("bpe.training.train.check_memory", lambda _: resident() + (12 << 20))
+        patch.setattr("bpe.training.trainer.LEAST_FOR_PAIRS", 0)
+        with pytest.raises(ValueError, match=r"max_memory is .* the words counted so far, about \d+ of \d+ symbols"):
+            bpe.train(**made, max_memory=1)
+    counts, held = checkpoint_module.read_counts(f"{checkpoint}.counts")
+    assert 200_000 < len(counts) < 900_000
+    assert held[1] < path.stat().st_size
+    expected = bpe.count_words(files=path)
+    assert bpe.train(**made) == bpe.train(counts=expected, num_merges=3)
+    assert bpe.WordCounts.load(f"{checkpoint}.counts") == expected
 
 
 def test_bad_records_before_a_saved_state_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
