@@ -33,6 +33,9 @@ KERNEL_READ = 1 << 18
 #: The smallest number of bytes: several threads start and end with small reads.
 LEAST = 1 << 18
 
+#: Where a block finds no position to cut at, it grows by one of so many parts.
+GROWTH = 8
+
 #: Called as cut(buffer, low, end): the position greater than `low` where the text `buffer[:end]` may be cut, and the
 #: position where the rest begins, after a separator that is dropped; None if there is no such position.
 EndCut = Callable[[bytearray, int, int], tuple[int, int] | None]
@@ -188,7 +191,9 @@ class Buffers:
             buffer = self._idle.pop()  # list.pop and append are atomic: no lock
         except IndexError:
             buffer = bytearray(0)
-        return buffer if len(buffer) >= size else bytearray(size + size // 8)
+        if len(buffer) >= size:
+            return buffer
+        return bytearray(size if size > 16 * READ else size + size // 8)  # a larger one is not used again
 
     def give_back(self, text: memoryview) -> None:
         """Take back the buffer of a block's text, which must not be used afterwards."""
@@ -233,31 +238,45 @@ def read_text(
     fill: Callable[[memoryview], int] = filling.fill
     if encoding_errors == "replace":
         fill = _Replacing(fill).fill
-    rest = memoryview(b"")  # read, but not in a block yet
+    rest, buffer = b"", bytearray()  # read, but not in a block yet
+    grown = 0  # where that is all that the buffer has: its bytes
     searched = 0  # there is no position to cut at up to here
     came, begins, final = _skipped(fill, start_at.skip), True, False
     offset = start_at.offset + came
     while not final:
-        wanted = max(schedule.size(), len(rest))  # doubling keeps the search linear where there is no split point
-        start = len(rest)
-        buffer = buffers.take(start + wanted)
-        buffer[:start] = rest
-        rest.release()
+        start = grown or len(rest)
+        wanted = max(schedule.size(), start // GROWTH)  # growing by a share keeps the search for a cut linear
+        if grown:
+            buffer = _lengthened(buffer, start + wanted)
+        else:
+            buffer = buffers.take(start + wanted)
+            buffer[:start] = rest
         with memoryview(buffer) as whole, whole[start : start + wanted] as room:
             count = fill(room)
         schedule.read(count)
         came += count
         end, final = start + count, count < wanted
         found = (end, end) if final else None if cut is None else cut(buffer, searched, end)
-        text = memoryview(buffer)
         if found is None:
-            rest, searched = text[:end], end
+            grown = searched = end
             continue
         ends = final or found[0] < found[1] or (bool(line_end) and buffer.endswith(line_end, 0, found[0]))
-        rest, searched = memoryview(bytes(text[found[1] : end])), 0
-        yield Text(text[: found[0]], offset, came, begins, ends)
+        with memoryview(buffer) as whole:
+            rest, grown, searched = bytes(whole[found[1] : end]), 0, 0
+            text = Text(whole[: found[0]], offset, came, begins, ends)
+        yield text
         offset += found[1]
         begins, came = ends, 0
+
+
+def _lengthened(buffer: bytearray, size: int) -> bytearray:
+    """The buffer with at least `size` bytes, in place if it can be, so that a long record is in memory once."""
+    more = bytes(max(size - len(buffer), 0))
+    try:
+        buffer.extend(more)
+    except BufferError:  # the caller has a view of a block that it has released
+        return buffer + more
+    return buffer
 
 
 def _skipped(fill: Callable[[memoryview], int], count: int) -> int:
