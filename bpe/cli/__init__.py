@@ -12,9 +12,9 @@ which a command line meets them:
 - `demo.py` `bpe demo`: a vocabulary in steps, on `samples/scripts.txt`;
 - `manual.py` a manual page, `completion.py` scripts for shells, both made from the parser.
 
-Invariants: the exit status is 0, 1 for bad input, 2 for bad use and 130 after Ctrl-C; a file appears whole or not at
-all; invalid flags are refused before any work. Cost: that of the functions called; `--help` imports no kernel beyond
-those of `import bpe`.
+Invariants: the exit status is 0, 1 for bad input, 2 for bad use, 130 after Ctrl-C and 143 after SIGTERM; a file appears
+whole or not at all; invalid flags are refused before any work. Cost: that of the functions called; `--help` imports no
+kernel beyond those of `import bpe`.
 
 Sources: the GNU and POSIX conventions for flags and exit statuses; https://no-color.org.
 """

@@ -278,7 +278,7 @@ def _add_evaluate(command: Parser) -> None:
         "--words",
         choices=("script", "spaces", "characters"),
         default="script",
-        help="what a word is: between white space, but one character in Chinese, Japanese and Thai (script, default); "
+        help="what a word is: between white space, but one character in scripts without spaces (script, default); "
         "between white space; one character",
     )
     command.add_argument(

@@ -1,16 +1,18 @@
 """The command `bpe`: train, count-words, merge-counts, encode, decode, count, info, convert, diff, edit, show, …
 
 `main` parses the arguments, runs the command and reports errors. Results go to stdout or a named file, progress and
-the log to stderr. Exit status: 0; 1 for bad input, with one line on stderr; 2 for bad use; 130 after Ctrl-C. If the
-reader of stdout closes the pipe early (`| head`), the program ends without an error. Not here: the commands
-(`training.py`, `encoding.py`, `shards.py`, `inspecting.py`, `converting.py`, `evaluating.py`, `reporting.py`), and
-their files (`files.py`).
+the log to stderr. Exit status: 0; 1 for bad input, with one line on stderr; 2 for bad use; 130 after Ctrl-C, 143 after
+SIGTERM, 129 after SIGHUP. If the reader of stdout closes the pipe early (`| head`), the program ends without an error.
+Not here: the commands (`training.py`, `encoding.py`, `shards.py`, `inspecting.py`, `converting.py`, `evaluating.py`,
+`reporting.py`), and their files (`files.py`).
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import signal
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -35,12 +37,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; `argv` is without the program's name, None for the process's own. Returns the exit status."""
     open_closed_streams()
     try:
-        return _run(argv)
+        with _ending_signals() as came:
+            status = _run(argv, came)
+            return 128 + came[0] if came else status
     finally:
         flush_stderr()
 
 
-def _run(argv: Sequence[str] | None) -> int:
+def _run(argv: Sequence[str] | None, came: Sequence[int]) -> int:
+    """Run the command; `came` has the number of a signal that has ended it."""
     outputs: dict[str, object] = {}
     try:
         _starting.end()
@@ -55,7 +60,8 @@ def _run(argv: Sequence[str] | None) -> int:
     except KeyboardInterrupt as interrupt:
         saved = [path for path, before in outputs.items() if identity(path) != before]
         left = [f"{' and '.join(saved)} saved"] if saved else list(map(str, interrupt.args))
-        return _fail(": ".join(["interrupted", *(left or ["nothing was saved"] * bool(outputs))]), 130)
+        how = f"ended by {signal.Signals(came[0]).name}" if came else "interrupted"
+        return _fail(": ".join([how, *(left or ["nothing was saved"] * bool(outputs))]), 130)
     except BrokenPipeError:
         silence_stdout()
         return 0
@@ -69,7 +75,7 @@ def _run(argv: Sequence[str] | None) -> int:
     except ImportError as error:
         return _fail(f"error: {error}")
     except FormatError as error:  # text from the file may look like an argument, so names are replaced only in advice
-        advises = any(name in error.message for name in ("encoding_errors=", "on_error=", " field="))
+        advises = any(f"{name}=" in error.message for name in _ADVISED)
         return _fail(f"error: {in_flags(str(error), args.parser) if advises else error}")
     except (ValueError, OverflowError) as error:
         return _fail(f"error: {in_flags(str(error), args.parser)}")
@@ -99,6 +105,32 @@ class _Handler(logging.StreamHandler[Any]):
 
 
 @contextmanager
+def _ending_signals() -> Iterator[list[int]]:
+    """Let SIGTERM and SIGHUP, which end a job or a session, end the command as Ctrl-C does, which saves what it has.
+
+    Yields a list for the number of the first one, after which others are ignored. A signal that this process ignores,
+    as under nohup, or handles already, is left alone.
+    """
+    came: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        if not came:
+            came.append(number)
+            raise KeyboardInterrupt
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")):
+            if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+                before[number] = signal.signal(number, end)
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
 def _logging(quiet: bool) -> Iterator[None]:
     """Send the library's log to stderr while the command runs."""
     logger = logging.getLogger("bpe")
@@ -113,6 +145,9 @@ def _logging(quiet: bool) -> Iterator[None]:
         logger.removeHandler(handler)
         logger.setLevel(before)
 
+
+#: Arguments of the library that advice in a FormatError names.
+_ADVISED = ("encoding_errors", "on_error", " field", " format", "quoting")
 
 _COMMANDS = {
     "train": training.train,

@@ -122,6 +122,7 @@ def sources_of(args: argparse.Namespace, files: Sequence[str] | None = None, *, 
         per_line=args.per_line,
         encoding_errors=args.encoding_errors,
         on_error=args.on_error,
+        quoting=args.quoting,
     )
     part = getattr(args, "part", None)
     return sources if part is None else sources.part(*part)
@@ -130,7 +131,8 @@ def sources_of(args: argparse.Namespace, files: Sequence[str] | None = None, *, 
 def corpus_in(args: argparse.Namespace, path: str) -> Sources:
     """One input file as a corpus; of one with records, such as JSON Lines, each record is a document."""
     values = {**vars(args), "files": [path]}
-    if path != "-" and Sources([path], format=args.input_format).files[0].format != "text":
+    listed = None if path == "-" else Sources([path], format=args.input_format, encoding_errors="bytes").files[0]
+    if listed is not None and listed.format != "text":
         values |= {"separator": None, "per_line": False}
     return sources_of(argparse.Namespace(**values))
 

@@ -143,6 +143,7 @@ _EXIT_STATUS = (
     ("1", "bad input, with one line on stderr"),
     ("2", "bad use, such as an unknown flag"),
     ("130", "ended by Ctrl-C; stderr says what was saved"),
+    ("143, 129", "ended by SIGTERM or SIGHUP, as at the end of a job; stderr says what was saved"),
 )
 #: Of commands that answer a question by it.
 _OWN_STATUS = {

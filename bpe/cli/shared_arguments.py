@@ -130,6 +130,13 @@ def add_input_format(parser: Parser) -> None:
         default="raise",
         help="a bad record (no JSON, no such field, null, not UTF-8) is an error (raise, default) or left out (skip)",
     )
+    parser.add_argument(
+        "--quoting",
+        choices=("auto", "excel", "none"),
+        default="auto",
+        help="quotation marks in CSV and TSV: around fields (excel), or text (none); auto, the default: excel, but an "
+        "error where they seem to swallow rows",
+    )
 
 
 def add_part(parser: Parser) -> None:

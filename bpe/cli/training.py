@@ -166,7 +166,7 @@ _SUPERWORDS: dict[str, Callable[..., bpe.SuperWords]] = {
 
 
 def _counts(args: argparse.Namespace) -> WordCounts | tuple[WordCounts, WordCounts]:
-    counts = _split_counts(args)
+    counts = WordCounts.load(args.counts)
     return counts if args.unit_counts is None else (counts, WordCounts.load(args.unit_counts))
 
 
@@ -183,11 +183,10 @@ def _checkpoint_files(args: argparse.Namespace) -> list[str]:
 
 def _saved(args: argparse.Namespace) -> str:
     """Describe what an interrupted training has saved."""
-    state = saved_state(args.checkpoint) if hasattr(args, "checkpoint") else None
-    if state is None or state == (0, False):
+    merges, counts = saved_state(args.checkpoint) if hasattr(args, "checkpoint") else (0, "")
+    if not merges and not counts:
         return "nothing was saved"
-    merges, has_counts = state
-    what = f"{'the word counts and ' if has_counts else ''}{counted(merges, 'merge')}"
+    what = " and ".join([*([counts] if counts else []), counted(merges, "merge")])
     return f"the checkpoint {args.checkpoint} has {what}; the same command goes on from there"
 
 
@@ -208,16 +207,6 @@ def _normalizing(args: argparse.Namespace) -> dict[str, Any]:
     if not args.normalizers:
         return {}
     return {"normalizer": args.normalizers[0] if len(args.normalizers) == 1 else args.normalizers}
-
-
-def _split_counts(args: argparse.Namespace) -> WordCounts:
-    """The counts to train on. Warns if a special token that separated their text is not a token of the result."""
-    counts = WordCounts.load(args.counts)
-    left_out = [name for name in counts.special_tokens if name not in args.special_tokens]
-    if left_out:
-        named = ", ".join(left_out)
-        log.warning("%s separated the text of the counts and is no token; --special-token makes it one", named)
-    return counts
 
 
 def _trace(step: int, left: bytes | str, right: bytes | str, token: bytes | str, count: int) -> None:

@@ -43,6 +43,7 @@ cdef class FileReader:
     cdef Py_ssize_t step               # bytes to read at once
     cdef readonly Py_ssize_t n_blocks  # that were read
     cdef readonly bint finished        # every byte is in a block
+    cdef public Py_ssize_t number      # of the file among its sources
     cdef list separators
     cdef bint keep
     cdef bint ending                   # a separator at the end starts no empty document

@@ -16,6 +16,9 @@ class FileReader:
     checked: bool
     n_blocks: int
     finished: bool
+    number: int
+    @property
+    def position(self) -> int: ...
     def __init__(
         self,
         file: int,

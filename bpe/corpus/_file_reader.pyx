@@ -11,7 +11,7 @@ import os
 
 import numpy as np
 
-from bpe.corpus import reading
+from bpe.corpus import contents, reading
 from bpe.corpus.blocks import Block
 
 from bpe.base._aho_corasick cimport Finder
@@ -120,10 +120,17 @@ cdef class FileReader:
             self.separator = self.held
         self.begins = True
         if checked:
-            reading.check_signature(os.pread(file, reading.SIGNATURE, 0), source)
+            start = os.pread(file, contents.SIGNATURE, 0)
+            contents.check_text(start, source)
+            contents.note_bom(start, source)
 
     def __dealloc__(self):
         free(self.rest)
+
+    @property
+    def position(self):
+        """Where the next block begins, while no thread reads."""
+        return self.done - self.n_rest
 
     cdef bint take(self, FileBlock block, last_t last, void* context) except -1 nogil:
         """As `next`, for any number of threads, and the block is checked: the first error in the file is raised."""

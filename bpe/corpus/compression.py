@@ -1,7 +1,7 @@
 """Compressed data, decompressed step by step.
 
 Every member, frame or stream of a file is read, not only the first. Not here: recognizing compression
-(`compression_of` in `reading.py`), opening files and reading ahead (`streams.py`).
+(`compression_of` in `contents.py`), opening files and reading ahead (`streams.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
-from bpe.corpus.reading import Compression
+from bpe.corpus.contents import Compression
 from bpe.corpus.records import needed
 from bpe.errors import FormatError, type_name
 

@@ -2,7 +2,10 @@
 
 The first row names the columns. Fields may be in double quotes, and then hold separators, newlines and doubled quotes,
 as RFC 4180 and the standard library's `csv` have it. A row with another number of fields than the header is a bad
-record; empty lines are ignored. Cost: linear, about a microsecond for each row. Not here: reading lines (`reading.py`).
+record; empty lines are ignored. A quotation mark that is text can swallow rows up to the next one. That is an error,
+also where bad records are skipped: a bad row of several lines, and in TSV, which is often written without quoting, a
+row whose first and last line each have as many fields as the header. Cost: linear, about a microsecond for each row.
+Not here: reading lines (`reading.py`).
 """
 
 from __future__ import annotations
@@ -11,17 +14,22 @@ import csv
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from bpe.base.forks import lock_of
 from bpe.base.utf8 import escape, unescape, utf8_error
 from bpe.corpus.blocks import Block
+from bpe.corpus.contents import UTF8_BOM
 from bpe.corpus.jsonl import others
-from bpe.corpus.reading import READ, UTF8_BOM, Buffers, Text
+from bpe.corpus.reading import READ, Buffers, Text
 from bpe.corpus.records import Run
 from bpe.errors import FormatError, counted
 
 #: A row with more bytes is refused, since its last quotation mark is probably missing.
 LONGEST = 1 << 30
+#: How quotation marks are read: as those of fields, unless they seem to be text in TSV; as those of fields; as text.
+Quoting = Literal["auto", "excel", "none"]
 #: The characters between fields.
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 
@@ -85,18 +93,44 @@ def _split(text: bytes) -> list[bytes]:
     return [*lines, last] if last else lines
 
 
-def header_of(texts: Iterable[Text], run: Run, buffers: Buffers, delimiter: str) -> list[str] | None:
+@dataclass(frozen=True)
+class Dialect:
+    """How rows are written: the character between fields, and whether fields may be in quotation marks."""
+
+    delimiter: str
+    quoting: Quoting
+
+    def reader(self, lines: _Lines) -> Iterator[list[str]]:
+        """The rows of lines."""
+        quoting: Any = csv.QUOTE_NONE if self.quoting == "none" else csv.QUOTE_MINIMAL
+        return csv.reader(lines, delimiter=self.delimiter, quoting=quoting, strict=True)
+
+    def swallows(self, row: list[str], columns: int) -> bool:
+        """Whether the lines of a row, which are several, seem to be rows themselves."""
+        if self.quoting != "auto" or self.delimiter != "\t":
+            return False
+        text = self.delimiter.join(row)
+        ends = text.partition("\n")[0], text.rpartition("\n")[2]
+        return all(end.count(self.delimiter) == columns - 1 for end in ends)
+
+
+def dialect_of(format_: str, quoting: Quoting) -> Dialect:
+    """The dialect of the format csv or tsv."""
+    return Dialect(DELIMITERS[format_], quoting)
+
+
+def header_of(texts: Iterable[Text], run: Run, buffers: Buffers, dialect: Dialect) -> list[str] | None:
     """The names of the columns; None for an empty file.
 
     Raises:
         FormatError: for a header that cannot be read, or has no column of the name that `run` wants.
 
     """
-    return _header(_Lines(texts, buffers, 0), run, delimiter)
+    return _header(_Lines(texts, buffers, 0), run, dialect)
 
 
-def _header(lines: _Lines, run: Run, delimiter: str) -> list[str] | None:
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+def _header(lines: _Lines, run: Run, dialect: Dialect) -> list[str] | None:
+    reader = dialect.reader(lines)
     with _long_fields():
         try:
             names = next((row for row in reader if row), None)
@@ -120,7 +154,7 @@ def row_blocks(
     *,
     names: list[str] | None,
     offset: int,
-    delimiter: str,
+    dialect: Dialect,
 ) -> Generator[Block, None, None]:
     """The documents of CSV or TSV.
 
@@ -131,17 +165,17 @@ def row_blocks(
         line_of: the name of a line, by its number from the start of `texts`, for errors.
         names: the columns; None reads them from the first row.
         offset: the position of `texts` in the file's text.
-        delimiter: the character between fields.
+        dialect: how rows are written.
 
     Raises:
         FormatError: for a bad record, unless such records are skipped.
 
     """
     lines = _Lines(texts, buffers, offset)
-    columns = _header(lines, run, delimiter) if names is None else names
+    columns = _header(lines, run, dialect) if names is None else names
     if columns is None:
         return
-    rows, ended, first = csv.reader(lines, delimiter=delimiter, strict=True), False, lines.offset
+    rows, ended, first = dialect.reader(lines), False, lines.offset
 
     def next_rows() -> Iterator[str | bytes]:
         """The documents of the next block."""
@@ -151,13 +185,17 @@ def row_blocks(
             try:
                 row = next(rows, None)
                 ended = row is None
+                if lines.count > line + 1 and row and dialect.swallows(row, len(columns)):
+                    raise _swallowed(run, line_of, line, lines.count, f"each of them has {len(columns)} fields")
                 if row:
                     yield _field(row, columns, run)
             except (csv.Error, _BadRowError) as error:
                 reason = str(error).partition(" - do you need")[0]  # advice for callers of `csv`
+                if lines.count > line + 1 and dialect.quoting == "auto":
+                    raise _swallowed(run, line_of, line, lines.count, reason) from None
                 run.bad.add(f"the row is bad: {reason}", run.source, line_of(line) if run.bad.raises else "")
                 if isinstance(error, csv.Error):  # the reader may hold a part of the bad row
-                    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+                    rows = dialect.reader(lines)
             if lines.at_block_end or lines.offset - first >= READ:  # a long row may end in the middle of a block
                 return
 
@@ -168,6 +206,17 @@ def row_blocks(
         block = run.block(found, first, lines.taken())
         if block is not None:
             yield block
+
+
+def _swallowed(run: Run, line_of: Callable[[int], str], first: int, after: int, reason: str) -> FormatError:
+    """The error for a quotation mark that makes several lines one row, which seems to be wrong."""
+    lines = f"it begins in {line_of(first)} and ends in {line_of(after - 1)}, in quotation marks"
+    return FormatError(
+        f'the row is bad: {reason}; {lines}: pass quoting="none" if they are text, quoting="excel" if a field does '
+        "have these lines, or correct the row",
+        path=run.source,
+        where=line_of(first),
+    )
 
 
 class _BadRowError(ValueError):

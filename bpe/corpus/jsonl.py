@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from bpe.base.utf8 import escape, to_bytes, unescape, utf8_error
 from bpe.corpus._json_fields import read_fields
 from bpe.corpus.blocks import Block
-from bpe.corpus.reading import UTF8_BOM, Buffers, Text
+from bpe.corpus.contents import UTF8_BOM
+from bpe.corpus.reading import Buffers, Text
 from bpe.corpus.records import Run
 from bpe.errors import shown
 

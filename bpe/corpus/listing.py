@@ -1,5 +1,7 @@
 """Which files a list of paths names: globs, directories, standard input and remote paths.
 
+Links to folders are followed, as `find -L` does: a folder is left out where it is inside itself.
+
 Not here: reading them (`streams.py`), the file systems of remote paths (`remote.py`).
 """
 
@@ -10,7 +12,7 @@ import io
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
@@ -18,7 +20,7 @@ from typing import Literal
 from bpe.base.utf8 import check_device
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.compression import ENDINGS
-from bpe.corpus.reading import SIGNATURE, Compression, compression_of
+from bpe.corpus.contents import FIRST_LINE, SAMPLE, Compression, Expected, check_text, compression_of, wants_line
 from bpe.corpus.remote import hidden, remote_files
 from bpe.errors import FormatError, check_iterable, shown, type_name, typed
 
@@ -39,7 +41,11 @@ FORMATS: dict[str, Format] = {
 #: The formats that are lines of text, and may be compressed.
 TEXTUAL = ("text", "jsonl", "csv", "tsv")
 STDIN = "-"
+#: The files that the package `datasets` writes beside its data, or beside the folders of it.
+_DATASETS_RECORDS = ("state.json", "dataset_info.json", "dataset_dict.json")
 
+#: ** as a whole part of a glob.
+_DEEP = re.compile(r"(?:^|(?<=[/{0}]))\*\*(?:[/{0}]+|$)".format(re.escape(os.sep)))
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://|[A-Za-z0-9+.\-]+::")
 
 
@@ -68,18 +74,21 @@ class SourceFile:
         return self.kind == "file" and self.compression is None
 
 
-def listed_sources(paths: PathLike | Iterable[PathLike], format_: str, *, detect: bool) -> tuple[SourceFile, ...]:
+def listed_sources(
+    paths: PathLike | Iterable[PathLike], format_: str, expected: Expected | None
+) -> tuple[SourceFile, ...]:
     """The files that paths name, in order.
 
     Args:
         paths: one path or several.
         format_: "auto", or the format of all files.
-        detect: whether compressed files are also recognized by their first bytes.
+        expected: what files of text may hold; None for any bytes, when compression is recognized by names only.
 
     Raises:
         TypeError: for an item that is not a path.
         OSError: for a file that cannot be read, a directory without files, a glob that matches none.
         ValueError: for standard input named twice.
+        FormatError: for a file that shows in its first bytes that it is not of its format.
 
     """
     found: list[SourceFile] = []
@@ -89,11 +98,13 @@ def listed_sources(paths: PathLike | Iterable[PathLike], format_: str, *, detect
                 raise ValueError("- (stdin) is named twice, and can be read only once; name it once")
             found.append(SourceFile("stdin", _format("", format_)[0], None, None, "stdin"))
         elif is_remote(path):
-            for name, size in remote_files(path):
+            sizes = dict(remote_files(path))
+            for name in _without_records(list(sizes)):
+                size = sizes[name]
                 kind, packed = _format(name, format_)
                 found.append(SourceFile(name, kind, packed, size, "remote"))
         else:
-            found.extend(_local(name, format_, detect=detect) for name in _expanded(path))
+            found.extend(_local(name, format_, expected) for name in _expanded(path))
     return tuple(found)
 
 
@@ -124,42 +135,104 @@ def _checked(paths: PathLike | Iterable[PathLike]) -> list[str]:
 def _expanded(path: str) -> list[str]:
     """The files that a local path names, sorted by name."""
     if glob.has_magic(path) and not os.path.lexists(path):
-        names = sorted(name for name in glob.glob(path, recursive=True) if not os.path.isdir(name))
+        names = sorted(set(_globbed(path)))
         if not names:
             raise FileNotFoundError(
                 2, "the pattern matches no file; * and ? stand for parts of a name, ** for folders", path
             )
-        return names
+        return _without_records(names)
     if os.path.isdir(path):
-        names = sorted(_walked(path))
+        names = sorted(os.path.join(folder, name) for folder, names in _folders(path, hidden) for name in names)
         if not names:
             raise FileNotFoundError(2, "the directory has no files (names that begin with . or _ are left out)", path)
-        return names
+        return _without_records(names)
     return [path]
 
 
-def _walked(folder: str) -> Iterator[str]:
-    for parent, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not hidden(name)]
-        yield from (os.path.join(parent, name) for name in names if not hidden(name))
+def _globbed(pattern: str) -> Iterator[str]:
+    """The files that a glob names; where it has several **, some of them more than once."""
+    before, deep, after = _divided(pattern)
+    if not deep:
+        yield from (name for name in glob.iglob(pattern) if not os.path.isdir(name))
+        return
+    for top in glob.iglob(before) if before else [""]:
+        if os.path.isdir(top or os.curdir):
+            for folder, names in _folders(top, _starts_with_dot):
+                if after:
+                    yield from _globbed(os.path.join(glob.escape(folder), after))
+                else:
+                    yield from (os.path.join(folder, name) for name in names)
 
 
-def _local(name: str, format_: str, *, detect: bool) -> SourceFile:
+def _divided(pattern: str) -> tuple[str, bool, str]:
+    """What is before the first ** of a glob, whether there is one, and what is after it."""
+    found = _DEEP.search(pattern)
+    return (pattern, False, "") if found is None else (pattern[: found.start()], True, pattern[found.end() :])
+
+
+def _starts_with_dot(name: str) -> bool:
+    return name.startswith(".")
+
+
+def _folders(top: str, left_out: Callable[[str], bool]) -> Iterator[tuple[str, list[str]]]:
+    """A folder and all those in it, but for names that are left out: (its path, the names of its files).
+
+    Raises:
+        OSError: for a folder that cannot be read.
+
+    """
+    waiting: list[tuple[str, frozenset[tuple[int, int]]]] = [(top, frozenset())]
+    while waiting:
+        folder, above = waiting.pop()
+        status = os.stat(folder or os.curdir)
+        own = status.st_dev, status.st_ino
+        if own in above:  # a link to a folder that it is in
+            continue
+        inside, names = above | {own}, []
+        with os.scandir(folder or os.curdir) as entries:
+            for entry in entries:
+                if left_out(entry.name):
+                    continue
+                if entry.is_dir():
+                    waiting.append((os.path.join(folder, entry.name), inside))
+                else:
+                    names.append(entry.name)
+        yield folder, names
+
+
+def _without_records(names: list[str]) -> list[str]:
+    """The files without those in which the package `datasets` describes its Arrow files beside them."""
+    arrows = {os.path.dirname(name) for name in names if name.endswith(".arrow")}
+    above = {os.path.dirname(folder) for folder in arrows}
+    kept = []
+    for name in names:
+        folder, last = os.path.split(name)
+        described = arrows if last in ("state.json", "dataset_info.json") else above
+        if last not in _DATASETS_RECORDS or folder not in described:
+            kept.append(name)
+    return kept
+
+
+def _local(name: str, format_: str, expected: Expected | None) -> SourceFile:
     check_device(name)
     status = os.stat(name)
     kind, packed = _format(name, format_)
     if not stat.S_ISREG(status.st_mode):
         return SourceFile(name, kind, None, None, "pipe")
-    with open(name, "rb") as file:  # a file that cannot be read is an error before any is read
-        start = file.read(SIGNATURE) if kind in TEXTUAL else b""
+    with open(name, "rb", buffering=0) as file:  # a file that cannot be read is an error before any is read
+        start = file.read(SAMPLE) if kind in TEXTUAL else b""
+        if wants_line(start):
+            start += file.read(FIRST_LINE) or b""
     seen = compression_of(start)
     if packed is not None and seen != packed:
         state = "empty" if not start else f"{seen} data" if seen else f"not {packed} data"
         raise FormatError(
             f"its name says that it is {packed} data, but it is {state}; rename it, or copy it again", path=name
         )
-    if seen is not None and (detect or packed is not None):
+    if seen is not None and (expected is not None or packed is not None):
         packed = seen
+    elif expected is not None and kind == "text":
+        check_text(start, name, expected)
     return SourceFile(name, kind, packed, status.st_size, "file")
 
 

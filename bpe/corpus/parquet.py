@@ -24,7 +24,7 @@ from bpe.corpus.documents import Documents, arrow_documents
 from bpe.corpus.jsonl import others
 from bpe.corpus.listing import SourceFile
 from bpe.corpus.records import Run, needed
-from bpe.corpus.streams import open_raw
+from bpe.corpus.streams import States, open_raw, watch
 from bpe.errors import FormatError
 
 #: The bytes of a column that are decoded at once, about, and the bytes of arrays that are read ahead.
@@ -97,7 +97,7 @@ def row_groups(file: SourceFile) -> list[int]:
 
 def _parquet_rows(file: SourceFile, run: Run, first: int, last: int | None) -> Generator[Rows, None, None]:
     with ExitStack() as stack, _named(file):
-        opened = _opened_parquet(file, stack)
+        opened = _opened_parquet(file, stack, run.states)
         path = _column_path(opened.schema_arrow, run)
         about = opened.metadata
         last = about.num_row_groups if last is None else min(last, about.num_row_groups)
@@ -114,9 +114,10 @@ def _parquet_rows(file: SourceFile, run: Run, first: int, last: int | None) -> G
             row += group.num_rows
 
 
-def _opened_parquet(file: SourceFile, stack: ExitStack) -> Any:
+def _opened_parquet(file: SourceFile, stack: ExitStack, states: States | None = None) -> Any:
     import pyarrow.parquet as pq
 
+    watch(file, stack, file.name, states)
     source = file.name if file.kind == "file" else open_raw(file, stack)
     with _named(file):
         return stack.enter_context(pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 20))
@@ -135,7 +136,7 @@ def _arrow_rows(file: SourceFile, run: Run, first: int, last: int | None) -> Gen
     from pyarrow import ipc
 
     with ExitStack() as stack, _named(file):
-        raw = open_raw(file, stack)
+        raw = open_raw(file, stack, run.states)
         source = stack.enter_context(pa.OSFile(file.name) if file.kind == "file" else pa.PythonFile(raw, "r"))
         start = source.read(8)
         source.seek(0)

@@ -6,29 +6,25 @@ rest of what was read starts the next block:
     read      |low lower low|est\nnewest w|ide
     blocks    |low lower| lowest\nnewest| wide
 
-Data that is compressed, or in UTF-16 or UTF-32, is recognized by its first bytes and refused. Bytes that are not UTF-8
-are refused unless `encoding_errors` allows them. Not here: finding split points (`bpe/corpus/blocks.py`), opening and
-decompressing files (`streams.py`, `compression.py`).
+Bytes that are not UTF-8 are refused unless `encoding_errors` allows them. Not here: data that is no text
+(`contents.py`), finding split points (`bpe/corpus/blocks.py`), opening and decompressing files (`streams.py`,
+`compression.py`).
 """
 
 from __future__ import annotations
 
 import codecs
-import logging
 import os
-import re
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from bpe.base.utf8 import utf8_error
+from bpe.corpus.contents import ANY_TEXT, FIRST_LINE, SAMPLE, Expected, check_text, note_bom, wants_line
 from bpe.errors import FormatError, check_choice, counted
 
 EncodingErrors = Literal["strict", "replace", "bytes"]
-Compression = Literal["gzip", "bz2", "xz", "zstd"]
-
-log = logging.getLogger("bpe")
 
 #: The largest number of bytes to read at once: for one thread, and for several, which buffer the ids of what they read.
 READ, SHARED_READ = 1 << 21, 1 << 20
@@ -37,31 +33,12 @@ KERNEL_READ = 1 << 18
 #: The smallest number of bytes: several threads start and end with small reads.
 LEAST = 1 << 18
 
+#: Where a block finds no position to cut at, it grows by one of so many parts.
+GROWTH = 8
+
 #: Called as cut(buffer, low, end): the position greater than `low` where the text `buffer[:end]` may be cut, and the
 #: position where the rest begins, after a separator that is dropped; None if there is no such position.
 EndCut = Callable[[bytearray, int, int], tuple[int, int] | None]
-
-UTF8_BOM = codecs.BOM_UTF8
-_COMPRESSED = "this is {} data, not text; decompress it first ({})"
-#: Kinds of compression: the first bytes of a file, and the program that decompresses it.
-_COMPRESSIONS: dict[Compression, tuple[bytes, str]] = {
-    "gzip": (rb"\x1f\x8b\x08", "gunzip"),
-    "zstd": (rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", "unzstd"),
-    "bz2": (rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", "bunzip2"),
-    "xz": (rb"\xfd7zXZ\0", "unxz"),
-}
-_OTHER = "this is {} text; convert it to UTF-8 first: iconv -f {} -t UTF-8"
-_SIGNATURES = (  # UTF-32's before UTF-16's, which they begin with
-    (rb"PK\x03\x04", _COMPRESSED.format("zip", "unzip")),
-    (rb"\xff\xfe\0\0", _OTHER.format("UTF-32 (little-endian)", "UTF-32")),
-    (rb"\0\0\xfe\xff", _OTHER.format("UTF-32 (big-endian)", "UTF-32")),
-    (rb"\xff\xfe", _OTHER.format("UTF-16 (little-endian)", "UTF-16")),
-    (rb"\xfe\xff", _OTHER.format("UTF-16 (big-endian)", "UTF-16")),
-)
-
-
-#: The number of bytes that identify a file.
-SIGNATURE = 16
 
 
 class Readable(Protocol):
@@ -100,12 +77,14 @@ class Start:
         offset: the position of the file in its text, at the start of a document.
         skip: the number of bytes of text to leave out first; only with an offset of 0.
         note_bom: whether to log a byte order mark.
+        expected: what the first bytes of the text may be.
 
     """
 
     offset: int = 0
     skip: int = 0
     note_bom: bool = True
+    expected: Expected = ANY_TEXT
 
 
 def checked_encoding_errors(value: object, *, given: bool = True, chars: bool = False) -> EncodingErrors:
@@ -145,40 +124,19 @@ def check_file_text(text: memoryview, source: str, offset: int) -> None:
         )
 
 
-def compression_of(start: bytes) -> Compression | None:
-    """How a file that begins with these bytes (`SIGNATURE` of them) is compressed; None if it is not.
-
-    >>> import gzip
-    >>> compression_of(gzip.compress(b"low")), compression_of(b"low")
-    ('gzip', None)
-    """
-    for name, (signature, _) in _COMPRESSIONS.items():
-        if re.match(signature, start, re.DOTALL):
-            return name
-    return None
-
-
-def check_signature(start: bytes, source: str, *, note_bom: bool = True) -> None:
-    """Raise FormatError for a file that is compressed, or in UTF-16 or UTF-32; log a UTF-8 byte order mark."""
-    compression = compression_of(start)
-    if compression is not None:
-        raise FormatError(_COMPRESSED.format(compression, _COMPRESSIONS[compression][1]), path=source)
-    for signature, message in _SIGNATURES:
-        if re.match(signature, start, re.DOTALL):
-            raise FormatError(message, path=source)
-    if note_bom and start.startswith(UTF8_BOM):
-        log.warning(
-            "%s begins with a UTF-8 byte order mark, which is encoded as text; remove it if that is not intended: "
-            "sed -i '1s/^\\xEF\\xBB\\xBF//'",
-            source,
-        )
-
-
 def got_shorter(source: str, size: int, done: int) -> OSError:
     """The error for a file that had `size` bytes and ends after `done`."""
     return OSError(
         f"{source} got shorter while it was read: it had {counted(size, 'byte')}, and now ends after {done}; read it "
         "when no other program writes to it"
+    )
+
+
+def was_changed(source: str) -> OSError:
+    """The error for a file that another program has written to since reading it began."""
+    return OSError(
+        f"{source} was changed while it was read, so that parts of it may be old and others new; read it again when no "
+        "other program writes to it"
     )
 
 
@@ -233,7 +191,9 @@ class Buffers:
             buffer = self._idle.pop()  # list.pop and append are atomic: no lock
         except IndexError:
             buffer = bytearray(0)
-        return buffer if len(buffer) >= size else bytearray(size + size // 8)
+        if len(buffer) >= size:
+            return buffer
+        return bytearray(size if size > 16 * READ else size + size // 8)  # a larger one is not used again
 
     def give_back(self, text: memoryview) -> None:
         """Take back the buffer of a block's text, which must not be used afterwards."""
@@ -274,35 +234,49 @@ def read_text(
 
     """
     checked = encoding_errors != "bytes" and start_at.offset == 0
-    filling = _Filling(file, source, size, checked=checked, note_bom=start_at.note_bom)
+    filling = _Filling(file, source, size, start_at if checked else None)
     fill: Callable[[memoryview], int] = filling.fill
     if encoding_errors == "replace":
         fill = _Replacing(fill).fill
-    rest = memoryview(b"")  # read, but not in a block yet
+    rest, buffer = b"", bytearray()  # read, but not in a block yet
+    grown = 0  # where that is all that the buffer has: its bytes
     searched = 0  # there is no position to cut at up to here
     came, begins, final = _skipped(fill, start_at.skip), True, False
     offset = start_at.offset + came
     while not final:
-        wanted = max(schedule.size(), len(rest))  # doubling keeps the search linear where there is no split point
-        start = len(rest)
-        buffer = buffers.take(start + wanted)
-        buffer[:start] = rest
-        rest.release()
+        start = grown or len(rest)
+        wanted = max(schedule.size(), start // GROWTH)  # growing by a share keeps the search for a cut linear
+        if grown:
+            buffer = _lengthened(buffer, start + wanted)
+        else:
+            buffer = buffers.take(start + wanted)
+            buffer[:start] = rest
         with memoryview(buffer) as whole, whole[start : start + wanted] as room:
             count = fill(room)
         schedule.read(count)
         came += count
         end, final = start + count, count < wanted
         found = (end, end) if final else None if cut is None else cut(buffer, searched, end)
-        text = memoryview(buffer)
         if found is None:
-            rest, searched = text[:end], end
+            grown = searched = end
             continue
         ends = final or found[0] < found[1] or (bool(line_end) and buffer.endswith(line_end, 0, found[0]))
-        rest, searched = memoryview(bytes(text[found[1] : end])), 0
-        yield Text(text[: found[0]], offset, came, begins, ends)
+        with memoryview(buffer) as whole:
+            rest, grown, searched = bytes(whole[found[1] : end]), 0, 0
+            text = Text(whole[: found[0]], offset, came, begins, ends)
+        yield text
         offset += found[1]
         begins, came = ends, 0
+
+
+def _lengthened(buffer: bytearray, size: int) -> bytearray:
+    """The buffer with at least `size` bytes, in place if it can be, so that a long record is in memory once."""
+    more = bytes(max(size - len(buffer), 0))
+    try:
+        buffer.extend(more)
+    except BufferError:  # the caller has a view of a block that it has released
+        return buffer + more
+    return buffer
 
 
 def _skipped(fill: Callable[[memoryview], int], count: int) -> int:
@@ -319,11 +293,11 @@ def _skipped(fill: Callable[[memoryview], int], count: int) -> int:
 
 
 class _Filling:
-    """Reads a file up to `size` bytes, or to its end; with `checked`, looks at its signature."""
+    """Reads a file up to `size` bytes, or to its end, and looks at its first bytes, unless `start_at` is None."""
 
-    def __init__(self, file: Readable, source: str, size: int | None, *, checked: bool, note_bom: bool) -> None:
-        self._file, self._source, self._size, self._note_bom = file, source, size, note_bom
-        self._done, self._start = 0, b"" if checked else None
+    def __init__(self, file: Readable, source: str, size: int | None, start_at: Start | None) -> None:
+        self._file, self._source, self._size, self._start_at = file, source, size, start_at
+        self._done, self._start = 0, b""
 
     def fill(self, room: memoryview) -> int:
         """Fill the buffer; returns the number of bytes, which is smaller only at the end."""
@@ -339,14 +313,25 @@ class _Filling:
                 break
             count += more
         self._done += count
-        if self._start is not None:
-            self._start += bytes(room[: min(count, SIGNATURE - len(self._start))])
-            if len(self._start) == SIGNATURE or count < len(room) or count == 0 or self._done == self._size:
-                check_signature(self._start, self._source, note_bom=self._note_bom)
-                self._start = None
+        if self._start_at is not None:
+            self._look(room[:count], ended=count < len(room) or count == 0 or self._done == self._size)
         if self._size is not None and count < len(room):
             raise got_shorter(self._source, self._size, self._done)
         return count
+
+    def _look(self, data: memoryview, *, ended: bool) -> None:
+        """Check the first bytes of the file when they are there."""
+        assert self._start_at is not None
+        before = len(self._start)
+        self._start += bytes(data[: SAMPLE - before])
+        if len(self._start) < SAMPLE and not ended:
+            return
+        if wants_line(self._start):
+            self._start += bytes(data[SAMPLE - before : FIRST_LINE])
+        check_text(self._start, self._source, self._start_at.expected)
+        if self._start_at.note_bom:
+            note_bom(self._start, self._source)
+        self._start_at = None
 
 
 class _Replacing:

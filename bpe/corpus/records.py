@@ -85,6 +85,7 @@ class Run:
         bad: what happens with bad records.
         encoding_errors: how bytes that are not UTF-8 are handled.
         tally: bytes that no block has counted yet.
+        states: what the files of this call were when they were first opened.
 
     """
 
@@ -94,6 +95,7 @@ class Run:
     bad: BadRecords
     encoding_errors: EncodingErrors
     tally: Tally
+    states: dict[str, tuple[int, int]]
 
     def block(self, texts: list[str] | list[bytes] | list[str | bytes], position: int, size: int) -> Block | None:
         """A block of whole documents, copied into one buffer; None if there are none."""

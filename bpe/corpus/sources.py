@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO, overload
 
 import numpy as np
@@ -16,6 +16,8 @@ import numpy as np
 from bpe.base.utf8 import utf8_error
 from bpe.corpus._file_reader import FileReader
 from bpe.corpus.blocks import Block, PathLike, Position, document_cut, overlaps, separators_of
+from bpe.corpus.contents import ANY_TEXT, Expected
+from bpe.corpus.delimited import Quoting
 from bpe.corpus.listing import SourceFile, listed_sources
 from bpe.corpus.reading import (
     KERNEL_READ,
@@ -29,7 +31,7 @@ from bpe.corpus.reading import (
     read_text,
 )
 from bpe.corpus.records import BadRecords, OnError, Run, Tally
-from bpe.corpus.streams import Stream, newlines_before, open_stream
+from bpe.corpus.streams import States, Stream, newlines_before, open_stream
 from bpe.errors import FormatError, check_choice, check_int, counted, typed
 
 #: The size of a unit in bytes, about.
@@ -68,6 +70,7 @@ class _Reading:
     tally: Tally
     uncut: list[bytes] | None
     step: int
+    states: States = field(default_factory=dict)
 
 
 class Sources:
@@ -90,6 +93,9 @@ class Sources:
             or too many fields, text that is not UTF-8.
         separator_ends: whether a separator ends a document rather than separating two, so that one at the end of a
             file starts no empty document.
+        quoting: quotation marks in CSV and TSV: "excel", those around a field are no part of it, as in the module csv;
+            "none", they are text; "auto", as "excel", but a row of TSV whose first and last line have as many fields as
+            the header is an error.
 
     Attributes:
         files: the files, in order.
@@ -124,6 +130,7 @@ class Sources:
         encoding_errors: EncodingErrors = "strict",
         on_error: OnError = "raise",
         separator_ends: bool = False,
+        quoting: Quoting = "auto",
     ) -> None:
         self.format = check_choice("format", format, FORMAT_NAMES)
         if not isinstance(field, str) or not all(field.split(".")):
@@ -136,7 +143,12 @@ class Sources:
         self.encoding_errors = checked_encoding_errors(encoding_errors)
         self._bad = BadRecords(check_choice("on_error", on_error, ("raise", "skip")))
         self.separator_ends = bool(separator_ends)
-        self.files: tuple[SourceFile, ...] = listed_sources(paths, self.format, detect=self.encoding_errors != "bytes")
+        self.quoting: Quoting = check_choice("quoting", quoting, ("auto", "excel", "none"))
+        guessed = self.format == "auto"
+        nul = not guessed or any(b"\0" in each for each in self.separators)
+        self._expected = Expected(nul, field if guessed else None)
+        looked_at = None if self.encoding_errors == "bytes" else self._expected
+        self.files: tuple[SourceFile, ...] = listed_sources(paths, self.format, looked_at)
         if self.separators and self.files and all(file.format != "text" for file in self.files):
             given = "per_line=True" if per_line else f"separator={separator!r}"
             raise ValueError(
@@ -205,6 +217,10 @@ class Sources:
         """Whether any thread may read all files, since none is a pipe or remote."""
         return all(file.kind == "file" for file in self._used())
 
+    def skipped_before(self, count: int) -> None:
+        """Add the bad records that were skipped before the position that reading goes on from."""
+        self._bad.skipped += count
+
     def plan(self) -> dict[str, Any]:
         """Everything that determines the documents and their order, as JSON values: files, options, the part."""
         return {
@@ -218,6 +234,7 @@ class Sources:
             "on_error": self.on_error,
             "separator_ends": self.separator_ends,
             "part": None if self._part is None else [[unit.file, unit.start, unit.end] for unit in self._part],
+            **({} if self.quoting == "auto" else {"quoting": self.quoting}),
         }
 
     # Parts ------------------------------------------------------------------------------------------------------------
@@ -340,7 +357,13 @@ class Sources:
 
     @overload
     def blocks(
-        self, cut: EndCut | None, threads: int, *, uncut: list[bytes] | None, step: int = KERNEL_READ
+        self,
+        cut: EndCut | None,
+        threads: int,
+        *,
+        start: Position | None = None,
+        uncut: list[bytes] | None,
+        step: int = KERNEL_READ,
     ) -> Generator[Block | FileReader, None, None]: ...
 
     def blocks(
@@ -445,7 +468,7 @@ class Sources:
         if file.format == "text":
             return self._text_blocks(file, unit, reading)
         reading.tally.skipped = self.skipped
-        run = Run(file.name, unit.file, self.field, self._bad, self.encoding_errors, reading.tally)
+        run = Run(file.name, unit.file, self.field, self._bad, self.encoding_errors, reading.tally, reading.states)
         if file.format == "jsonl":
             return self._jsonl_blocks(file, unit, reading, run)
         if file.format in ("csv", "tsv"):
@@ -467,7 +490,12 @@ class Sources:
             size=stream.size,
             line_end=line_end,
             encoding_errors=self.encoding_errors,
-            start_at=Start(unit.start - stream.skip, stream.skip, file.format == "text"),
+            start_at=Start(
+                unit.start - stream.skip,
+                stream.skip,
+                file.format == "text",
+                self._expected if file.format == "text" else ANY_TEXT,
+            ),
         )
 
     def _text_blocks(self, file: SourceFile, unit: Unit, reading: _Reading) -> Iterator[Block]:
@@ -487,9 +515,9 @@ class Sources:
     ) -> Generator[Any, None, None]:
         keep, separators = self.keep_separator, self.separators
         checked = self.encoding_errors != "strict"
-        with open_stream(file, unit.start, unit.end, self.encoding_errors) as stream:
+        with open_stream(file, unit.start, unit.end, self.encoding_errors, reading.states) as stream:
             if uncut is not None and stream.size is not None:
-                yield from self._readers(stream, file, uncut, reading.step)
+                yield from self._readers(stream, file, uncut, reading.step, unit.file)
                 return
             for text in self._texts(stream, file, unit, reading, cut, separators[0] if keep else b""):
                 bounds = np.array([0, len(text.text)], dtype=np.int64)
@@ -510,7 +538,9 @@ class Sources:
                     text.offset,
                 )
 
-    def _readers(self, stream: Stream, file: SourceFile, uncut: list[bytes], step: int) -> Iterator[FileReader]:
+    def _readers(
+        self, stream: Stream, file: SourceFile, uncut: list[bytes], step: int, number: int
+    ) -> Iterator[FileReader]:
         """A reader of a file, until it is finished."""
         strict, size = self.encoding_errors == "strict", stream.size or 0
         reader = FileReader(
@@ -524,6 +554,7 @@ class Sources:
             self.separator_ends,
             step,
         )
+        reader.number = number
         while not reader.finished:
             yield reader
 
@@ -535,23 +566,23 @@ class Sources:
     def _jsonl_blocks(self, file: SourceFile, unit: Unit, reading: _Reading, run: Run) -> Generator[Block, None, None]:
         from bpe.corpus.jsonl import record_blocks
 
-        with open_stream(file, unit.start, unit.end, self.encoding_errors) as stream:
+        with open_stream(file, unit.start, unit.end, self.encoding_errors, reading.states) as stream:
             lines = self._lines(stream, file, unit, reading)
             yield from record_blocks(lines, run, reading.buffers, _numbering(file, unit.start))
 
     def _delimited_blocks(
         self, file: SourceFile, unit: Unit, reading: _Reading, run: Run
     ) -> Generator[Block, None, None]:
-        from bpe.corpus.delimited import DELIMITERS, header_of, row_blocks
+        from bpe.corpus.delimited import dialect_of, header_of, row_blocks
 
-        delimiter, names = DELIMITERS[file.format], None
+        dialect, names = dialect_of(file.format, self.quoting), None
         if unit.start:
             if file.kind not in ("file", "remote"):
                 raise ValueError(f"{file.name} can be read only once, so that reading cannot begin in its middle")
-            with open_stream(file) as stream:
+            with open_stream(file, states=reading.states) as stream:
                 first = self._lines(stream, file, Unit(unit.file, 0, None, None), reading)
-                names = header_of(first, run, reading.buffers, delimiter)
-        with open_stream(file, unit.start, unit.end, self.encoding_errors) as stream:
+                names = header_of(first, run, reading.buffers, dialect)
+        with open_stream(file, unit.start, unit.end, self.encoding_errors, reading.states) as stream:
             lines = self._lines(stream, file, unit, reading)
             yield from row_blocks(
                 lines,
@@ -560,7 +591,7 @@ class Sources:
                 _numbering(file, unit.start),
                 names=names,
                 offset=unit.start,
-                delimiter=delimiter,
+                dialect=dialect,
             )
 
 

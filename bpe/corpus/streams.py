@@ -6,6 +6,7 @@ Ctrl-C interrupts no other thread that waits for one. Not here: cutting the text
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -13,8 +14,9 @@ from typing import Any
 
 from bpe.corpus.ahead import read_ahead
 from bpe.corpus.compression import OUT, decompressed
+from bpe.corpus.contents import SIGNATURE, compression_of
 from bpe.corpus.listing import SourceFile
-from bpe.corpus.reading import SIGNATURE, EncodingErrors, Readable, compression_of, regular_size
+from bpe.corpus.reading import EncodingErrors, Readable, regular_size, was_changed
 from bpe.corpus.remote import open_remote
 
 #: The number of bytes that are read ahead.
@@ -22,6 +24,8 @@ AHEAD = 8 << 20
 
 #: Data, and the bytes of the file that were read for it and everything before it.
 Chunk = tuple[bytes, int]
+#: The size of a file and the time of its last change, by its name.
+States = dict[str, tuple[int, int]]
 
 
 class Stream:
@@ -81,7 +85,11 @@ class _ChunkStream(Stream):
 
 @contextmanager
 def open_stream(
-    file: SourceFile, start: int = 0, end: int | None = None, errors: EncodingErrors = "strict"
+    file: SourceFile,
+    start: int = 0,
+    end: int | None = None,
+    errors: EncodingErrors = "strict",
+    states: States | None = None,
 ) -> Iterator[Stream]:
     """Open the text of a file.
 
@@ -91,14 +99,15 @@ def open_stream(
         end: where it ends; None for the end of the file. Only for a seekable file.
         errors: how bytes that are not UTF-8 are handled: with "replace", positions are those in the changed text; with
             "bytes", the compression of a pipe is not looked for.
+        states: what the files of one call were when they were first opened.
 
     Raises:
-        OSError: for a file that cannot be read.
+        OSError: for a file that cannot be read, or is changed before it is closed.
 
     """
     exact = errors != "replace"
     with ExitStack() as stack:
-        raw: Any = open_raw(file, stack)
+        raw: Any = open_raw(file, stack, states)
         if file.seekable:
             size = regular_size(raw.fileno())
             if start == 0 and end is None:
@@ -124,15 +133,45 @@ def open_stream(
         yield _ChunkStream(chunks, start)
 
 
-def open_raw(file: SourceFile, stack: ExitStack) -> Any:
-    """Open a file's bytes, to be closed with the stack."""
+def open_raw(file: SourceFile, stack: ExitStack, states: States | None = None) -> Any:
+    """Open a file's bytes, to be closed with the stack, which raises OSError for a file that was changed meanwhile."""
     if file.kind == "stdin":
         if sys.stdin is None:
             raise ValueError("stdin is closed, and - reads it; name files, or leave stdin open")
         return sys.stdin.buffer
     if file.kind == "remote":
         return stack.enter_context(open_remote(file.name))
-    return stack.enter_context(open(file.name, "rb", buffering=0))
+    raw: Any = stack.enter_context(open(file.name, "rb", buffering=0))  # noqa: SIM115 (the stack closes it)
+    watch(file, stack, raw.fileno(), states)
+    return raw
+
+
+def watch(file: SourceFile, stack: ExitStack, opened: int | str, states: States | None) -> None:
+    """Have the stack raise OSError when it is left, unless by another error, for a file whose size or time has changed.
+
+    Args:
+        file: the file; only regular ones are compared.
+        stack: left when the file was read.
+        opened: its descriptor, or its path.
+        states: what files were when they were first opened.
+
+    """
+    if file.kind != "file":
+        return
+
+    def state() -> tuple[int, int]:
+        found = os.stat(opened)
+        return found.st_size, found.st_mtime_ns
+
+    before = state()
+    if states is not None and states.setdefault(file.name, before) != before:
+        raise was_changed(file.name)
+
+    def compare(error: type[BaseException] | None, *_: object) -> None:
+        if error is None and state() != before:
+            raise was_changed(file.name)
+
+    stack.push(compare)
 
 
 def newlines_before(file: SourceFile, offset: int) -> int | None:

@@ -7,21 +7,26 @@ the class that holds the counts (`bpe/count/word_counts.py`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from threading import Lock
+from typing import Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bpe.base.memory_limits import resident
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
 from bpe.base.threads import in_order, shared_out, thread_count
 from bpe.base.utf8 import TextLike
 from bpe.corpus._file_reader import FileReader
-from bpe.corpus.blocks import Block, PathLike, check_separating, text_blocks
+from bpe.corpus.blocks import Block, PathLike, Position, check_separating, text_blocks
 from bpe.corpus.documents import arrow_documents, row_blocks
 from bpe.corpus.reading import EncodingErrors, checked_encoding_errors
 from bpe.corpus.sources import Sources
 from bpe.count._word_table import WordTable
-from bpe.count.spilling import Spill
+from bpe.count.spilling import PARTS, Spill
 from bpe.count.word_counts import Arrays, Splitter, WordCounts, fill
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NormalizerLike
@@ -33,6 +38,8 @@ STRIDE = 1 << 36
 #: A table starts with one slot for BYTES_PER_SLOT of the thread's share, at most MOST_SLOTS: growing it costs threads
 #: most of their waiting time.
 BYTES_PER_SLOT, MOST_SLOTS = 64, 1 << 19
+#: Words that were counted before are added by so many, so that tables can be spilled between.
+WORDS_AT_ONCE = 1 << 20
 
 
 def count_words(
@@ -135,6 +142,8 @@ def count_into(
     utf8: bool = False,
     lines: bool = False,
     max_memory: int | None = None,
+    saving: Saving | None = None,
+    excess: Excess | None = None,
 ) -> None:
     """Add the words of a corpus to counts that are still empty; with `utf8`, texts that are not UTF-8 are an error.
 
@@ -143,13 +152,14 @@ def count_into(
     Each thread fills a table of its own with whole blocks of the corpus; a plain text file needs no Python code for a
     block. A word keeps the position of its first occurrence in the corpus, so the merged counts and their order do not
     depend on which thread counted which block. Tables are spilled to disk before the process exceeds `max_memory`
-    bytes.
+    bytes. Where there is `saving`, the source is regular files: counting goes on from what it holds, and from time to
+    time all threads wait while the words so far are saved. Counting ends with a ValueError when `excess` gives one.
     """
     splitter = Splitter(counts, lines=lines)
     total = source.size if isinstance(source, Sources) else None
     text = source.text_size if isinstance(source, Sources) else None
     slots = min((text or 0) // (BYTES_PER_SLOT * threads), MOST_SLOTS) if max_memory is None else 0
-    tables = Tables(threads, slots, max_memory)
+    tables = Tables(threads, slots, max_memory, excess)
 
     def count(positioned: tuple[int, Block | FileReader]) -> int:
         position, block = positioned
@@ -166,38 +176,138 @@ def count_into(
 
     # An iterable may belong to the caller's thread, and only that thread may wait for a pipe (Ctrl-C).
     share = shared_out if isinstance(source, Sources) and source.regular else in_order
+    held = None if saving is None else saving.held()
+    start = None if held is None else held.position
     try:
+        if held is not None:
+            assert isinstance(source, Sources)
+            source.skipped_before(held.skipped)
+            tables.begin(held.words)
         with (
-            progress_bar(progress, "count", total, "B") as bar,
-            closing(_blocks(source, splitter, threads, utf8=utf8)) as blocks,  # closes the file after an error
+            progress_bar(progress, "count", total, "B", 0 if held is None else held.bytes) as bar,
+            closing(_blocks(source, splitter, threads, start, utf8=utf8)) as blocks,  # closes the file after an error
         ):
-            for done in share(count, _positioned(blocks), threads):
-                if done:  # else another thread has read the rest of a file
-                    bar(done)
+            rounds = _Rounds(_positioned(blocks, 0 if held is None else 1), saving, tables)
+            while not rounds.ended:
+                for done in share(count, rounds.next(), threads):
+                    if done:  # else another thread has read the rest of a file
+                        rounds.bytes += done
+                        bar(done)
+                if saving is not None and (position := rounds.position()) is not None:
+                    assert isinstance(source, Sources)
+                    before = 0 if held is None else held.bytes
+                    skipped = rounds.skipped(source)
+                    saving.save_counts(counts, Counted(tables.snapshot(), position, skipped, before + rounds.bytes))
+                if tables.excess is not None and not rounds.ended:
+                    raise ValueError(tables.excess)
         joined = tables.joined()
     finally:
         tables.close()
     fill(counts, joined)
 
 
+@dataclass(frozen=True)
+class Counted:
+    """The words of a part of the sources.
+
+    Attributes:
+        words: the words, in order of first appearance.
+        position: where the rest begins; in a text, also between two words of a document.
+        skipped: the bad records before it.
+        bytes: the bytes of files that were read before it.
+
+    """
+
+    words: Arrays
+    position: Position
+    skipped: int
+    bytes: int
+
+
+#: Called with some of the distinct words, as one array and its offsets, and how many times as many there are, about;
+#: returns why they are too many, or None.
+Excess = Callable[[NDArray[np.uint8], NDArray[np.int64], int], str | None]
+
+
+class Saving(Protocol):
+    """Where the words of an unfinished count are kept."""
+
+    def held(self) -> Counted | None:
+        """What was saved before, or None; called once."""
+        ...
+
+    def due(self) -> bool:
+        """Whether it is time to save."""
+        ...
+
+    def save_counts(self, settings: WordCounts, counted: Counted) -> None:
+        """Save the words so far, which are counted as the settings say."""
+        ...
+
+
+class _Rounds:
+    """The blocks of a corpus in rounds, which end where the words are to be saved.
+
+    Attributes:
+        ended: whether all blocks were taken.
+        bytes: the bytes that were read, which the caller adds up.
+
+    """
+
+    def __init__(self, blocks: Iterator[tuple[int, Block | FileReader]], saving: Saving | None, tables: Tables) -> None:
+        self._blocks, self._saving, self._tables = blocks, saving, tables
+        self._following: list[tuple[int, Block | FileReader]] = []  # the first block of the next round
+        self.ended, self.bytes = False, 0
+
+    def next(self) -> Iterator[tuple[int, Block | FileReader]]:
+        """The blocks of the next round."""
+        while self._following:
+            yield self._following.pop()
+        for block in self._blocks:
+            yield block
+            if self._tables.excess is not None or (self._saving is not None and self._saving.due()):
+                return
+        self.ended = True
+
+    def position(self) -> Position | None:
+        """Where the next round begins, when all blocks of the last one are done; None if there is no more."""
+        following = None if self.ended else next(self._blocks, None)
+        if following is None:
+            self.ended = True
+            return None
+        self._following = [following]
+        block = following[1]
+        return Position(block.number, block.position) if isinstance(block, FileReader) else block.resume
+
+    def skipped(self, source: Sources) -> int:
+        """The bad records before that position."""
+        block = self._following[0][1]
+        return source.skipped if isinstance(block, FileReader) else block.skipped
+
+
 def _blocks(
-    source: Sources | Iterable[TextLike] | None, splitter: Splitter, threads: int, *, utf8: bool
+    source: Sources | Iterable[TextLike] | None,
+    splitter: Splitter,
+    threads: int,
+    start: Position | None,
+    *,
+    utf8: bool,
 ) -> Generator[Block | FileReader, None, None]:
     """The corpus in blocks that can be counted one by one, and text files as readers of such blocks."""
     if isinstance(source, Sources):
         separators, keep = source.separators, source.keep_separator
         uncut = splitter.uncut(separators, keep) if source.regular else None
-        return source.blocks(splitter.end_cut(separators, keep), threads, uncut=uncut)
+        return source.blocks(splitter.end_cut(separators, keep), threads, start=start, uncut=uncut)
     rows = arrow_documents(source)
     if rows is None:
         return text_blocks(source, splitter.cutter(), utf8=utf8, threads=threads)  # type: ignore[arg-type]
     return row_blocks(rows, splitter.cutter(), utf8=utf8, threads=threads)
 
 
-def _positioned(blocks: Iterable[Block | FileReader]) -> Iterator[tuple[int, Block | FileReader]]:
+def _positioned(blocks: Iterable[Block | FileReader], start: int) -> Iterator[tuple[int, Block | FileReader]]:
     """The blocks with their positions in the corpus; a reader, which comes again and again, has one for its file."""
-    first, last = 0, None
-    for number, block in enumerate(blocks):
+    first, last = start, None
+    for number, block in enumerate(blocks, start):
         if block is not last:
             first, last = number, block
         yield first * STRIDE, block
@@ -210,10 +320,15 @@ class Tables:
         threads: the number of threads.
         slots: how many slots a new table has.
         max_memory: the most bytes that the process may have; tables are spilled before that. None for no limit.
+        check: called after a table was spilled.
+
+    Attributes:
+        excess: why the words are too many, or None.
 
     """
 
-    def __init__(self, threads: int, slots: int, max_memory: int | None) -> None:
+    def __init__(self, threads: int, slots: int, max_memory: int | None, check: Excess | None = None) -> None:
+        self._check, self.excess = check, cast("str | None", None)
         self._threads = threads
         self._slots = slots
         self._idle: list[WordTable] = []
@@ -235,7 +350,29 @@ class Tables:
             self._idle.append(table)
         if self._limit is not None and table.memory > self._limit:
             self._idle.remove(table)
-            self._spilled().add(table)
+            spill = self._spilled()
+            spill.add(table)
+            if self._check is not None:
+                with self._lock:
+                    self.excess = self.excess or self._check(*spill.sampled(), PARTS)
+
+    def begin(self, words: Arrays) -> None:
+        """Take words that were counted before, in order of first appearance."""
+        blob, offsets, counts = words
+        for first in range(0, len(counts), WORDS_AT_ONCE):
+            bounds = offsets[first : first + WORDS_AT_ONCE + 1]
+            last = first + len(bounds) - 1
+            with self.one() as table:
+                part = blob[bounds[0] : bounds[-1]], bounds - bounds[0], counts[first:last]
+                table.add_arrays(*part, np.arange(first, last, dtype=np.uint64))
+
+    def snapshot(self) -> Arrays:
+        """The words so far; the tables may be filled further."""
+        joined = self.joined()
+        if not isinstance(joined, WordTable):
+            return joined
+        self._idle.append(joined)
+        return joined.arrays()[:3]
 
     def joined(self) -> WordTable | Arrays:
         """Merge all tables. Two threads can share the work: one merges short words, the other longer ones."""

@@ -8,6 +8,8 @@ merged part by part, so that only one part of all tables is in memory. Not here:
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -32,11 +34,13 @@ class Spill:
     def __init__(self) -> None:
         import tempfile  # here, because most processes never need it
 
-        self._file: Any = tempfile.TemporaryFile(prefix="bpe-counts-")  # noqa: SIM115 (closed by `close`)
+        self._new_file: Callable[[], Any] = partial(tempfile.TemporaryFile, prefix="bpe-counts-")
+        self._file: Any = self._new_file()
         self._folder = tempfile.gettempdir()
         self._lock = Lock()  # each thread has a table of its own, but all share the file
         self._parts: list[list[list[_Stored]]] = [[] for _ in range(PARTS)]  # the tables' arrays, by part
         self._total = 0
+        self._sample = WordTable()  # the words of the first part of each table
 
     def add(self, table: WordTable) -> None:
         """Write a table's words.
@@ -53,40 +57,51 @@ class Spill:
                     "the counts sum to more than 2**63 - 1, the largest sum supported; scale the counts down"
                 )
             for number, part in enumerate(self._parts):
-                part.append([self._store(array) for array in table.arrays(number, PARTS)])
+                arrays = table.arrays(number, PARTS)
+                part.append([self._store(array) for array in arrays])
+                if number == 0:
+                    self._sample.add_arrays(*arrays)
+
+    def sampled(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """One of PARTS of the distinct words, about: their bytes, and offsets."""
+        with self._lock:
+            blob, offsets, *_ = self._sample.arrays()
+        return blob, offsets
 
     def merged(self) -> Arrays:
         """Merge all tables: (blob, offsets, counts) in order of first appearance, as `WordCounts.arrays` returns them.
 
-        The merged words of each part are written back to the file. They are read again, and copied to their final
-        positions, when the order of all words is known.
+        The merged words of each part are written to a new file, in place of those before. They are read again, and
+        copied to their final positions, when the order of all words is known. More tables may be added afterwards.
         """
-        words: list[list[_Stored]] = []
+        before, parts, self._parts = self._file, self._parts, []
+        self._file = self._new_file()
         found: list[list[NDArray[Any]]] = [[], []]  # counts, positions
-        for part in self._parts:
+        for part in parts:
             table = WordTable()
             for stored in part:
-                table.add_arrays(*map(self._load, stored))
-            blob, offsets, counts, positions = table.arrays()
+                table.add_arrays(*(self._load(array, before) for array in stored))
+            arrays = table.arrays()
             del table
-            words.append([self._store(blob), self._store(offsets)])
-            found[0].append(counts)
-            found[1].append(positions)
-            del blob, offsets
+            self._parts.append([[self._store(array) for array in arrays]])
+            found[0].append(arrays[2])
+            found[1].append(arrays[3])
+            del arrays
+        before.close()
         give_memory_back()  # the tables leave fragmented memory
         order = np.argsort(np.concatenate(found.pop()))
         counts = np.concatenate(found.pop())[order]
-        lengths = np.concatenate([np.diff(self._load(offsets)) for _, offsets in words])
+        lengths = np.concatenate([np.diff(self._load(stored[1])) for [stored] in self._parts])
         offsets = offsets_of(lengths[order])
         targets = lengths  # no longer needed
         targets[order] = offsets[:-1]
         del order
         whole = np.empty(offsets[-1], dtype=np.uint8)
         done = 0
-        for blob_at, offsets_at in words:
-            bounds = self._load(offsets_at)
+        for [stored] in self._parts:
+            bounds = self._load(stored[1])
             copy_slices(
-                self._load(blob_at), bounds[:-1], np.diff(bounds), targets[done : done + len(bounds) - 1], whole
+                self._load(stored[0]), bounds[:-1], np.diff(bounds), targets[done : done + len(bounds) - 1], whole
             )
             done += len(bounds) - 1
         del targets, lengths
@@ -106,10 +121,11 @@ class Spill:
             raise OSError(error.errno, rule, self._folder) from None
         return position, len(array), array.dtype
 
-    def _load(self, stored: _Stored) -> NDArray[Any]:
+    def _load(self, stored: _Stored, file: Any = None) -> NDArray[Any]:
         position, size, dtype = stored
         array = np.empty(size, dtype=dtype)
-        self._file.seek(position)
-        if self._file.readinto(array) != array.nbytes:
+        file = self._file if file is None else file
+        file.seek(position)
+        if file.readinto(array) != array.nbytes:
             raise OSError("the temporary file of word counts is shorter than what was written to it")
         return array

@@ -366,32 +366,7 @@ class WordCounts:
         True
 
         """
-        blob, offsets, counts = self._snapshot()
-        lengths = _narrow(np.diff(offsets))
-        counts = _narrow(counts)
-        header = json.dumps(
-            {
-                "words": len(counts),
-                "bytes": len(blob),
-                "lengths": lengths.dtype.str,
-                "counts": counts.dtype.str,
-                "pretokenizer": None if self.pretokenizer is None else self.pretokenizer.to_json(),
-                "normalizer": None if self.normalizer is None else self.normalizer.to_json(),
-                "special_tokens": list(self.special_tokens),
-                "unicode_version": self.unicode_version,
-            }
-        ).encode()
-        digest = hashlib.sha256()
-        with atomic_write(path) as file:
-            for part in (
-                MAGIC + VERSION.to_bytes(4, "little") + len(header).to_bytes(8, "little") + header,
-                lengths.tobytes(),
-                counts.tobytes(),
-                blob.tobytes(),
-            ):
-                digest.update(part)
-                file.write(part)
-            file.write(digest.digest())
+        write_counts(self, path)
 
     @classmethod
     def load(cls, path: PathLike) -> WordCounts:
@@ -405,36 +380,13 @@ class WordCounts:
             OSError: for a file that cannot be read.
 
         """
-        data = memoryview(read_file(path))  # a view, so that no slice below is a copy
-        if data[:8] != MAGIC:
-            begin = bytes(data[:8])
+        loaded, unfinished = read_counts(path)
+        if unfinished is not None:
             raise FormatError(
-                f"begins with {shown(begin)}, not {MAGIC!r}: this is not a file of word counts", path=path
+                "these are the counts of a part of a corpus, which a training that was interrupted goes on from; make "
+                "the same call to finish it",
+                path=path,
             )
-        if len(data) < 52 or hashlib.sha256(data[:-32]).digest() != data[-32:]:
-            raise FormatError("the checksum is wrong: the file is truncated or altered; count again", path=path)
-        version = int.from_bytes(data[8:12], "little")
-        if version != VERSION:
-            raise FormatError(f"is of version {version}; this release reads version {VERSION}", path=path)
-        end = 20 + int.from_bytes(data[12:20], "little")
-        try:
-            header = json.loads(bytes(data[20:end]))
-            pretokenizer, normalizer = header["pretokenizer"], header["normalizer"]
-            loaded = cls(
-                None if pretokenizer is None else Pretokenizer.from_json(pretokenizer),
-                None if normalizer is None else normalizer_from_json(normalizer),
-                header["special_tokens"],
-            )
-            loaded.unicode_version = _unicode_version_in(header, loaded.pretokenizer)
-            arrays = _arrays_in(data[end:-32], header)
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise FormatError(f"the header is not valid: {error}", path=path) from None
-        try:
-            loaded._add_arrays(*arrays)
-            if len(loaded) != len(arrays[2]):
-                raise ValueError("a word occurs twice; each word must have one count")
-        except ValueError as error:
-            raise FormatError(str(error), path=path) from None
         return loaded
 
     def to_arrow(self) -> pa.Table:
@@ -706,6 +658,80 @@ def _unicode_version_in(header: Mapping[str, Any], pretokenizer: Pretokenizer | 
 def arrays_of(counts: WordCounts) -> Arrays:
     """A snapshot of the words: (their bytes in one buffer, offsets, counts), read-only."""
     return counts._snapshot()
+
+
+def check_separated(counts: WordCounts, special_tokens: Iterable[str]) -> None:
+    """Raise ValueError for a special token that did not separate the text of the counts: words have parts of it."""
+    for name in special_tokens:
+        if name not in counts.special_tokens:
+            raise ValueError(
+                f"the counts were made without the special token {name!r}, so tokens would be learned from its text; "
+                f"count again with special_tokens=[{name!r}] (a mapping of your own counts is taken as it is)"
+            )
+
+
+def read_counts(path: PathLike) -> tuple[WordCounts, Any]:
+    """The counts in a file, and what `write_counts` wrote there of a count that was unfinished, or None."""
+    data = memoryview(read_file(path))  # a view, so that no slice below is a copy
+    if data[:8] != MAGIC:
+        begin = bytes(data[:8])
+        raise FormatError(f"begins with {shown(begin)}, not {MAGIC!r}: this is not a file of word counts", path=path)
+    if len(data) < 52 or hashlib.sha256(data[:-32]).digest() != data[-32:]:
+        raise FormatError("the checksum is wrong: the file is truncated or altered; count again", path=path)
+    version = int.from_bytes(data[8:12], "little")
+    if version != VERSION:
+        raise FormatError(f"is of version {version}; this release reads version {VERSION}", path=path)
+    end = 20 + int.from_bytes(data[12:20], "little")
+    try:
+        header = json.loads(bytes(data[20:end]))
+        pretokenizer, normalizer = header["pretokenizer"], header["normalizer"]
+        loaded = WordCounts(
+            None if pretokenizer is None else Pretokenizer.from_json(pretokenizer),
+            None if normalizer is None else normalizer_from_json(normalizer),
+            header["special_tokens"],
+        )
+        loaded.unicode_version = _unicode_version_in(header, loaded.pretokenizer)
+        arrays = _arrays_in(data[end:-32], header)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise FormatError(f"the header is not valid: {error}", path=path) from None
+    try:
+        loaded._add_arrays(*arrays)
+        if len(loaded) != len(arrays[2]):
+            raise ValueError("a word occurs twice; each word must have one count")
+    except ValueError as error:
+        raise FormatError(str(error), path=path) from None
+    return loaded, header.get("unfinished")
+
+
+def write_counts(counts: WordCounts, path: PathLike, unfinished: Any = None) -> None:
+    """Write a file of counts; of a count that is unfinished, with a JSON value that says so."""
+    blob, offsets, numbers = counts._snapshot()
+    lengths = _narrow(np.diff(offsets))
+    numbers = _narrow(numbers)
+    header = json.dumps(
+        {
+            "words": len(numbers),
+            "bytes": len(blob),
+            "lengths": lengths.dtype.str,
+            "counts": numbers.dtype.str,
+            "pretokenizer": None if counts.pretokenizer is None else counts.pretokenizer.to_json(),
+            "normalizer": None if counts.normalizer is None else counts.normalizer.to_json(),
+            "special_tokens": list(counts.special_tokens),
+            "unicode_version": counts.unicode_version,
+            **({} if unfinished is None else {"unfinished": unfinished}),
+        }
+    ).encode()
+    digest = hashlib.sha256()
+    with atomic_write(path) as file:
+        for part in (
+            MAGIC + VERSION.to_bytes(4, "little") + len(header).to_bytes(8, "little") + header,
+            lengths.tobytes(),
+            numbers.tobytes(),
+            blob.tobytes(),
+        ):
+            digest.update(part)
+            file.write(part)
+        file.write(digest.digest())
 
 
 def fill(counts: WordCounts, words: WordTable | Arrays) -> None:

@@ -104,6 +104,7 @@ def sources_of(manifest: Manifest) -> Sources | None:
         per_line=plan["per_line"],
         encoding_errors=plan["encoding_errors"],
         on_error=plan["on_error"],
+        quoting=plan.get("quoting", "auto"),
         separator_ends=plan["separator_ends"],
     )
     part = manifest.options.get("part")

@@ -43,7 +43,7 @@ cdef extern from "bpe/evaluation/_block_masks.h" nogil:
 
 follow_vector_level(bpe_use_level_tally)
 
-#: What a word is: by white space, but single characters in Chinese, Japanese and Thai; by white space; a character.
+#: What a word is: by white space, but single characters in scripts without spaces; by white space; a character.
 BY_SCRIPT, BY_SPACES, BY_CHARACTERS = 0, 1, 2
 #: The columns of `TokenTally.rows`. The last five count what they say in aligned documents.
 COLUMNS = (
@@ -78,14 +78,21 @@ cdef enum:
 
 
 cdef inline bint is_single(uint32_t code) noexcept nogil:
-    """Return whether a character is a word by itself: one of Chinese, Japanese or Thai. Hangul is not."""
+    """Return whether a character is a word by itself: one of a script that is written without spaces between words.
+
+    These are Chinese, Japanese, and those of which Unicode (UAX #14, class SA) says that only a dictionary finds where
+    lines may break: Thai, Lao, Burmese, Khmer, the Tai scripts and Ahom; and Tibetan. Hangul is not. Nor are Tai Viet
+    and the extensions of Burmese, whose first byte is one of Hangul's: looking at its second costs every text.
+    """
     if code < 0x2E80:
-        return 0xE00 <= code < 0xE80
+        return 0xE00 <= code < 0x1AB0 and (
+            code < 0x10A0 or 0x1780 <= code < 0x1800 or 0x1950 <= code < 0x1A00 or 0x1A20 <= code
+        )
     if code < 0xA000:
         return code != 0x3000 and not (0x3130 <= code < 0x3190 or 0x3200 <= code < 0x3220 or 0x3260 <= code < 0x3280)
     return (
         0xF900 <= code < 0xFB00 or 0xFE30 <= code < 0xFE50 or 0xFF01 <= code < 0xFFA0
-        or 0x1AFF0 <= code < 0x1B170 or 0x20000 <= code < 0x40000
+        or 0x116D0 <= code < 0x11750 or 0x1AFF0 <= code < 0x1B170 or 0x20000 <= code < 0x40000
     )
 
 

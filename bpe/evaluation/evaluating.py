@@ -64,8 +64,9 @@ def evaluate(
         separator: of files, the string between documents; one at the end of a file starts no empty document.
         per_line: of files, make each line a document.
         encoding_errors: of files, as for `bpe.train`.
-        words: "script" takes words between white space, and single characters of Chinese, Japanese and Thai;
-            "spaces" and "characters" take one of the two for all text.
+        words: "script" takes words between white space, and single characters of Chinese, Japanese, Thai, Lao,
+            Khmer, Burmese, Tibetan and other scripts without spaces between words; "spaces" and "characters" take one
+            of the two for all text.
         morphemes: words with their morphemes, {"unhappy": ["un", "happy"]} or lists alone, to compare with.
         reference: the corpus that the others are compared with; None for the first one.
         parallel: whether the corpora say the same, document by document; only then there are premiums.

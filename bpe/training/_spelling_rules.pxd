@@ -11,6 +11,7 @@ from libc.string cimport memcmp
 
 cdef enum:
     MOST_FORBIDDEN = 64       # as in kernel_input.py
+    APART = 255               # a script whose characters are joined with no other; as in kernel_input.py
 
 cdef struct SpellingRules:    # a merge must not make a token
     uint32_t max_words        # with more parts between spaces than this, unless it is 0
@@ -58,7 +59,7 @@ cdef inline bint contains(const byte_t* text, size_t size, const byte_t* string,
 
 
 cdef inline bint mixes_scripts(const SpellingRules* rules, const byte_t* text, size_t size) noexcept nogil:
-    """Whether the whole characters of a text have two scripts; parts of characters have none."""
+    """Whether the whole characters of a text have two scripts, or one of several is apart; parts have no script."""
     cdef Py_ssize_t at = 0, length
     cdef uint32_t code
     cdef byte_t script, found = 0
@@ -66,6 +67,8 @@ cdef inline bint mixes_scripts(const SpellingRules* rules, const byte_t* text, s
         code = decode_char(text, at, size, &length)
         at += length
         script = rules.scripts[code] if code < rules.n_scripts else 0
+        if script == APART and length < <Py_ssize_t>size:
+            return True
         if script != 0 and found != 0 and script != found:
             return True
         found = script if script != 0 else found

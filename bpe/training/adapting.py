@@ -59,8 +59,8 @@ def prune(
         vocab_size: the number of tokens of the result.
         files: as for `bpe.count_words`; or
         texts: documents; or
-        counts: words with their counts, a `WordCounts` made with the tokenizer's pretokenizer and normalizer, or a
-            mapping. Give exactly one of the three.
+        counts: words with their counts, a `WordCounts` made with the tokenizer's pretokenizer, normalizer and
+            special tokens, or a mapping. Give exactly one of the three.
         separator: as for `bpe.count_words`, like all that follow.
         per_line: make each line of a file a document.
         encoding_errors: how bytes in files that are not UTF-8 are handled.

@@ -105,10 +105,22 @@ def _alphabet_codes(words: Words, options: TrainOptions) -> tuple[set[int], list
 
 
 def digit_codes(options: TrainOptions) -> list[int]:
-    """The digits that `split_digits` keeps apart: ASCII's and the full-width ones, as in SentencePiece."""
+    """The symbols that `split_digits` keeps apart: ASCII's digits, and full-width ones, as in SentencePiece.
+
+    In a byte model, digits of several bytes are kept apart by a rule for merges: see `splits_bytes_of_digits`.
+    """
     if not options.split_digits:
         return []
     return [*range(0x30, 0x3A), *(range(0xFF10, 0xFF1A) if options.chars else ())]
+
+
+def splits_bytes_of_digits(options: TrainOptions) -> bool:
+    """Whether no merge may join a character that is a number with another: with `split_digits` in a byte model.
+
+    The bytes of one may be merged. So that none ever is merged with a neighbour's, merges join whole characters, or
+    the bytes of one.
+    """
+    return options.split_digits and not options.chars
 
 
 def _covering(found: list[int], fixed: set[int], occurring: NDArray[np.int64], coverage: float) -> list[int]:

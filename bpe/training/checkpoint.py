@@ -2,8 +2,10 @@
 
 A checkpoint at `path` is two files, each replaced whole or not at all. `path` holds the merges so far, the options and
 the description of the corpus that determine the result, and a fingerprint of the counts. `path` + ".counts" holds the
-counts of files in the format of `WordCounts.save`. The first is written before counting, without merges; the counts
-are written once; then the first is rewritten every `SAVE_EVERY` seconds.
+counts of files in the format of `WordCounts.save`. The first is written before counting, without merges. While files
+are counted, the counts of those read so far are written every `SAVE_EVERY` seconds, with the position where reading
+goes on; at the end all counts are. Then the first file is rewritten every `SAVE_EVERY` seconds. While it has no merges,
+other options than those that the counts depend on may change, and without counts any: it holds nothing of them.
 
 Layout of `path`, little-endian: the 8 bytes BPETRAIN, a uint32 version (1), a uint64 length and as many bytes of JSON,
 the merges as int64 (left, right, token, count), and the SHA-256 of everything before it.
@@ -13,12 +15,13 @@ Not here: learning the saved merges again (`trainer.replay`).
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.atomic_files import atomic_write, remove_leftovers
-from bpe.corpus.blocks import PathLike
+from bpe.base.utf8 import read_file
+from bpe.corpus.blocks import PathLike, Position
 from bpe.corpus.sources import Sources
-from bpe.count.word_counts import WordCounts, arrays_of
+from bpe.count.counting import Counted
+from bpe.count.word_counts import WordCounts, arrays_of, fill, read_counts, write_counts
 from bpe.errors import FormatError, counted, shown, typed
 
 #: Merges in order: int64, shape (n, 4), each left, right, token, count. Tokens are numbered from 0.
@@ -38,6 +43,8 @@ MAGIC = b"BPETRAIN"
 VERSION = 1
 #: Seconds between two saves of the merges.
 SAVE_EVERY = 30.0
+#: Counting goes on for this many times the seconds that saving its counts has taken, if that is longer.
+SAVING_SHARE = 20
 FIX = "to start over, delete it or name another checkpoint"
 
 log = logging.getLogger("bpe")
@@ -50,6 +57,7 @@ class Checkpoint:
         path: the file.
         options: the options that determine the result, name → JSON value. A checkpoint with other options is refused.
         files: the corpus as `corpus_of` describes it, or None if the counts do not come from regular files.
+        counting: the names of the options that the counts depend on.
 
     Attributes:
         merges: the merges so far.
@@ -60,18 +68,28 @@ class Checkpoint:
 
     """
 
-    def __init__(self, path: PathLike, options: Mapping[str, Any], files: list[list[Any]] | None = None) -> None:
+    def __init__(
+        self,
+        path: PathLike,
+        options: Mapping[str, Any],
+        files: list[list[Any]] | None = None,
+        counting: Iterable[str] = (),
+    ) -> None:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"checkpoint is {typed(path)}; it must be a path or None")
         self.path = os.fspath(path)
         self.counts_path = f"{self.path}.counts"
         self.merges: Merges = np.empty((0, 4), dtype=np.int64)
         self._header: dict[str, Any] = {"options": dict(options), "files": files, "counts": None}
+        self._counting = frozenset(counting)
         self._has_counts = False  # whether the file of counts exists and matches the fingerprint
-        self._saved = time.monotonic()
+        self._held: Counted | None = None  # the counts of a part of the files
+        self._saved, self._pause = time.monotonic(), SAVE_EVERY
         if not Path(self.path).parent.is_dir():
             raise ValueError(f"the checkpoint's folder {Path(self.path).parent} does not exist; make it first")
         for each in (self.path, self.counts_path):
+            if os.path.exists(each) and not os.path.isfile(each):
+                raise OSError(errno.EINVAL, "it is no regular file, which a checkpoint is; name another", each)
             remove_leftovers(each)  # now, since the disk space may be needed before the next write
         if os.path.exists(self.path):
             self._read()
@@ -95,7 +113,7 @@ class Checkpoint:
         except (OSError, FormatError) as error:
             log.warning("the counts of the checkpoint cannot be used, so the files are counted again: %s", error)
             return None
-        if counts.pretokenizer is not None and counts.unicode_version != counts.pretokenizer.unicode_version:
+        if not _is_current(counts):
             log.warning(
                 "the counts of the checkpoint were made with Unicode %s, so the files are counted again",
                 counts.unicode_version,
@@ -103,6 +121,28 @@ class Checkpoint:
             return None
         self._has_counts = fingerprint(counts) == expected
         return counts if self._has_counts else None
+
+    def held(self) -> Counted | None:
+        """The counts of a part of this training's files, which an interrupted one saved."""
+        held, self._held = self._held, None
+        return held
+
+    def due(self) -> bool:
+        """Whether it is time to save the counts of the files read so far."""
+        return time.monotonic() - self._saved >= self._pause
+
+    def save_counts(self, settings: WordCounts, counted: Counted) -> None:
+        """Save the counts of the files read so far. An OSError such as a full disk is logged, and counting goes on."""
+        began, place = time.monotonic(), counted.position
+        part = WordCounts(settings.pretokenizer, settings.normalizer, settings.special_tokens)
+        fill(part, counted.words)
+        unfinished = [place.file, place.offset, place.documents, counted.skipped, counted.bytes]
+        try:
+            write_counts(part, self.counts_path, unfinished)
+        except OSError as error:
+            log.warning("the counts so far could not be saved in %s: %s", self.counts_path, error)
+        self._saved = time.monotonic()
+        self._pause = max(SAVE_EVERY, SAVING_SHARE * (self._saved - began))
 
     def begin(self, counts: WordCounts) -> None:
         """Record the counts to train on, and save them if they come from files and are not saved yet.
@@ -144,17 +184,42 @@ class Checkpoint:
         self._saved = time.monotonic()
 
     def _read(self) -> None:
-        header, merges = _parsed(Path(self.path).read_bytes(), self.path)
-        self._refuse_others(header)
+        header, merges = _parsed(read_file(self.path), self.path)
+        ours, theirs = self._header["files"], header["files"]
+        if len(merges):
+            self._refuse_others(header)
+        elif ours is not None and theirs is not None and os.path.exists(self.counts_path):
+            self._held = None if header["counts"] is not None else self._part()
+            if self._held is not None:  # the files that it was not made of may have been mended since
+                place = self._held.position
+                used = place.file + bool(place.offset or place.documents)
+                header["files"] = [*theirs[:used], *ours[used:]]
+            if self._held is not None or header["counts"] is not None:
+                self._refuse_others(header, self._counting)
+        else:
+            header["counts"] = None
         self._header["counts"] = header["counts"]
         self.merges = merges
+        if (header["options"], theirs) != (self._header["options"], ours):
+            self.save(merges)  # now, so that counts saved from now on are known to be of these options
 
-    def _refuse_others(self, found: Mapping[str, Any]) -> None:
-        """Raise ValueError for the first option that differs, or the first file."""
+    def _part(self) -> Counted | None:
+        """The counts of a part of the files; None where there are none that can be used."""
+        try:
+            counts, place = read_counts(self.counts_path)
+        except (OSError, FormatError) as error:
+            log.warning("the counts so far of the checkpoint cannot be used, so all files are counted: %s", error)
+            return None
+        if place is None or not _is_place(place) or not _is_current(counts):
+            return None
+        return Counted(arrays_of(counts), Position(*place[:3]), *place[3:])
+
+    def _refuse_others(self, found: Mapping[str, Any], names: Container[str] | None = None) -> None:
+        """Raise ValueError for the first option that differs, of those with these names, or the first file."""
         before, now = found["options"], self._header["options"]
         for name in {**now, **before}:
             ours, theirs = now.get(name), before.get(name)
-            if ours != theirs:
+            if ours != theirs and (names is None or name in names):
                 raise ValueError(
                     f"the checkpoint {self.path} was made with {name}={shown(theirs)}, but {name}={shown(ours)} is "
                     f"requested; pass the same value to resume it; {FIX}"
@@ -174,13 +239,25 @@ class Checkpoint:
             )
 
 
-def saved_state(path: PathLike) -> tuple[int, bool] | None:
-    """(The number of merges in a checkpoint, whether its counts are saved); None if there is no valid checkpoint."""
+def _is_current(counts: WordCounts) -> bool:
+    """Whether counts were made with this release's Unicode."""
+    return counts.pretokenizer is None or counts.unicode_version == counts.pretokenizer.unicode_version
+
+
+def _is_place(value: Any) -> bool:
+    """Whether a value is what `Checkpoint.save_counts` writes of a count that is unfinished."""
+    return isinstance(value, list) and len(value) == 5 and all(type(each) is int and each >= 0 for each in value)
+
+
+def saved_state(path: PathLike) -> tuple[int, str]:
+    """(The number of merges in a checkpoint, the counts in words: none, those so far, or all)."""
     try:
-        header, merges = _parsed(Path(path).read_bytes(), os.fspath(path))
+        header, merges = _parsed(read_file(path), os.fspath(path))
     except (OSError, FormatError):
-        return None
-    return len(merges), header["counts"] is not None and os.path.exists(f"{os.fspath(path)}.counts")
+        return 0, ""
+    if not os.path.exists(f"{os.fspath(path)}.counts"):
+        return len(merges), ""
+    return len(merges), "the word counts so far" if header["counts"] is None else "the word counts"
 
 
 def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], Merges]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bpe.base.memory_limits import resident
 from bpe.base.offsets import offsets_of
 from bpe.base.progress import ProgressLike, check_progress, progress_note
-from bpe.count.word_counts import WordCounts
+from bpe.count.word_counts import WordCounts, check_separated
 from bpe.errors import counted, typed
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
@@ -57,7 +57,8 @@ def extend(
     Args:
         tok: the tokenizer to extend; it is not changed.
         counts: the words to learn from, a `WordCounts` or a mapping. For texts and files, count them with
-            `bpe.count_words(..., pretokenizer=tok.pretokenizer, normalizer=tok.normalizer)`.
+            `bpe.count_words(..., pretokenizer=tok.pretokenizer, normalizer=tok.normalizer,
+            special_tokens=tok.special_tokens)`.
         vocab_size: the number of tokens of the result, those of `tok` included. New ids follow the largest id of `tok`.
         tie_break: as for `bpe.train`.
         min_frequency: merge no pair that occurs less often.
@@ -70,9 +71,9 @@ def extend(
         progress: as for `bpe.train`.
 
     Raises:
-        TypeError, ValueError: for invalid arguments, counts that were made with another pretokenizer or normalizer, a
-            size smaller than that of `tok`, or a tokenizer with both `ignore_merges` and an end-of-word mark, since a
-            new token would change words that do not contain its pair.
+        TypeError, ValueError: for invalid arguments, counts that were made with another pretokenizer or normalizer or
+            without the special tokens of `tok`, a size smaller than that of `tok`, or a tokenizer with both
+            `ignore_merges` and an end-of-word mark, since a new token would change words that do not contain its pair.
 
     >>> import bpe
     >>> counts = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
@@ -180,7 +181,7 @@ def _check_size(tok: Tokenizer, vocab_size: int) -> None:
 
 
 def as_counts(counts: WordCounts | Mapping[str, int] | Mapping[bytes, int], spec: TokenizerSpec) -> WordCounts:
-    """The counts as `WordCounts`, which must have the tokenizer's pretokenizer and normalizer."""
+    """The counts as `WordCounts`, which must be made with the tokenizer's pretokenizer, normalizer, special tokens."""
     if not isinstance(counts, WordCounts):
         converted = WordCounts(spec.pretokenizer, spec.normalizer)
         converted.update(counts)
@@ -192,6 +193,7 @@ def as_counts(counts: WordCounts | Mapping[str, int] | Mapping[bytes, int], spec
                 f"the counts were made with {name}={theirs!r}, but the tokenizer has {ours!r}; count with "
                 f"bpe.count_words(..., {name}=tok.{name})"
             )
+    check_separated(counts, spec.special_tokens)
     return counts
 
 

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 NARROW = 65000
 #: The most strings of `NextMerge.forbidden`; the kernel has room for as many.
 MOST_FORBIDDEN = 64
+#: The number of characters that are joined with no other.
+APART = 255
 #: `Start.spelling` of words that are tokens already. 0 stands for bytes, 1 for characters.
 ENCODED = 2
 
@@ -56,7 +58,8 @@ class NextMerge:
         max_words: the most parts that spaces divide a new token into; 0 for no limit.
         forbidden: strings that no new token contains.
         whole_characters: join no part of a character with anything but its next byte.
-        scripts: a byte for each code point, the number of its script or 0; no new token has two numbers. Empty: any.
+        scripts: a byte for each code point, the number of its script or 0; no new token has two numbers, and a
+            character of APART is joined with no other. Empty: any.
         mark_size: the bytes of the end-of-word mark; the four rules above do not see the mark.
         veto: called as veto(left, right, count) with the bytes of the best pair; true if it must not be merged.
         every: track every pair, however rare, so that `Trainer.apply` finds it.

@@ -5,6 +5,7 @@ Not here: what the arguments mean (`train.py`), the merges (`trainer.py`, `exten
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -16,9 +17,10 @@ from numpy.typing import NDArray
 from bpe.base.progress import ProgressLike, progress_note
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
+from bpe.corpus.reading import was_changed
 from bpe.corpus.sources import Sources
 from bpe.count.counting import count_into
-from bpe.count.word_counts import WordCounts
+from bpe.count.word_counts import WordCounts, check_separated
 from bpe.errors import shown
 from bpe.pretokenize.pretokenizer import PretokenizerLike, as_pretokenizer
 from bpe.text.normalizers import Normalizer
@@ -33,11 +35,13 @@ from bpe.training.picky.option import PickyBPE
 from bpe.training.runs import count_runs, from_counts
 from bpe.training.seeds import Seeds, seeded
 from bpe.training.superwords import SuperWords, stage_two
-from bpe.training.trainer import Execution, initial_spec, learn_with_counts
+from bpe.training.trainer import Execution, excess_of, initial_spec, learn_with_counts
 from bpe.training.words import Words, words_of
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT
+
+log = logging.getLogger("bpe")
 
 #: The argument `counts` of `train`; two counts for the two stages of superwords, a mapping of counts by language.
 CountsLike = (
@@ -92,7 +96,7 @@ class Run:
         """Train in two stages, on a corpus or on the counts of both."""
         recorded, options = {"superwords": superwords.to_json()}, settings.options
         first, second = counts or (None, None)
-
+        before = _state(source)
         words = replace(settings, pretokenizer=superwords.of_stage(1)).counts(first)
         words, saved = self.counted(Corpus(source, words, first), options, recorded, self.checkpoint, superwords.lines)
         small = replace(options, vocab_size=superwords.transition, sizes=())
@@ -101,6 +105,7 @@ class Run:
         path = None if self.checkpoint is None else f"{os.fspath(self.checkpoint)}.stage2"
         words = replace(settings, pretokenizer=superwords.of_stage(2)).counts(second)
         words, saved = self.counted(Corpus(source, words, second), options, recorded, path, superwords.lines)
+        _check_state(source, before)
         spec, larger = stage_two(spec, words, superwords), superwords.vetoed(options)
         spec, two = learn_more(words, spec, larger, self.execution(words, second, saved))
         return spec, two.after(one.merges, one.curve, one.stopped)
@@ -118,6 +123,7 @@ class Run:
         """
         recorded, options = {"superwords": superwords.to_json()}, settings.options
         first, second = counts if isinstance(counts, tuple) else (counts, None)
+        before = _state(source)
         words = replace(settings, pretokenizer=superwords.of_stage(1)).counts(first)
         words, saved = self.counted(Corpus(source, words, first), options, recorded, self.checkpoint)
         phase = WordPhase(*self._learn(words, first, word_options(superwords, options), saved))
@@ -129,7 +135,9 @@ class Run:
             if second is not None:
                 return from_counts(replace(settings, pretokenizer=spec.pretokenizer).counts(second), spec, eligible)
             specials = options.special_tokens
-            return count_runs(spec, eligible, source, specials, self.threads, self.progress, self.max_memory)
+            found = count_runs(spec, eligible, source, specials, self.threads, self.progress, self.max_memory)
+            _check_state(source, before)
+            return found
 
         sizes = options.sizes if superwords.transition is None else ()
         return [
@@ -200,17 +208,26 @@ class Run:
         lines: bool = False,
     ) -> tuple[WordCounts, Checkpoint | None]:
         """The words of the corpus, unless they are given, and the checkpoint at `path`, which has them too."""
-        saved, words, source = None, corpus.words, corpus.source
+        saved, files, words, source = None, None, corpus.words, corpus.source
         if path is not None:
-            files = corpus_of(source) if isinstance(source, Sources) else None
-            determining = options.to_json() | settings | self._recorded() | count_settings(words) | _cutting(source)
-            saved = Checkpoint(path, determining, files)
+            files = _state(source)
+            counting = settings | count_settings(words) | _cutting(source)
+            saved = Checkpoint(path, options.to_json() | self._recorded() | counting, files, counting)
         known = None if saved is None else saved.counts()
         if known is not None:
             words = known
         elif corpus.given is None:
+            saving = saved if files is not None else None
             count_into(
-                words, source, self.threads, self.progress, utf8=options.chars, lines=lines, max_memory=self.max_memory
+                words,
+                source,
+                self.threads,
+                self.progress,
+                utf8=options.chars,
+                lines=lines,
+                max_memory=self.max_memory,
+                saving=saving,
+                excess=None if self.max_memory is None else excess_of(options, self.max_memory),
             )
         if saved is not None:
             with progress_note(self.progress, "write"):
@@ -238,6 +255,18 @@ def _words_of(name: str, counts: WordCounts, options: TrainOptions) -> Words:
         return words_of(counts, options)
     except ValueError as error:
         raise ValueError(f"language {name!r}: {error}") from None
+
+
+def _state(source: object) -> list[list[Any]] | None:
+    """What tells whether files were changed; None for texts, counts and pipes."""
+    return corpus_of(source) if isinstance(source, Sources) else None
+
+
+def _check_state(source: object, before: list[list[Any]] | None) -> None:
+    """Raise OSError for files that were changed since `before`: both stages of a training read the same text."""
+    for was, is_ in zip(before or (), _state(source) or (), strict=True):
+        if was != is_:
+            raise was_changed(was[0])
 
 
 def _cutting(source: object) -> dict[str, Any]:
@@ -276,6 +305,13 @@ class CountSettings:
                         f"the counts were made with {name}={current!r}, but {name}={requested!r} is requested; leave "
                         "the argument out, or count again"
                     )
+            check_separated(counts, self.options.special_tokens)
+            left_out = [name for name in counts.special_tokens if name not in self.options.reserved]
+            if left_out:
+                log.warning(
+                    "%s separated the text of the counts and is no token; name it as a special token to make it one",
+                    ", ".join(left_out),
+                )
             return counts
         words = WordCounts(cutting, self.normalizer, self.options.special_tokens)
         if counts is not None:

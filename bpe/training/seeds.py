@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from bpe.errors import counted, shown, typed
-from bpe.training.alphabet import digit_codes
+from bpe.text.character_sets import pattern
+from bpe.training.alphabet import digit_codes, splits_bytes_of_digits
 from bpe.training.options import TrainOptions
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, SPECIAL, Vocabulary
@@ -129,6 +130,7 @@ class _Maker:
         self._glued = options.end_of_word_glued
         self._names = {name.encode() for name in options.reserved}
         self._digits = {chr(code) for code in digit_codes(options)}
+        self._apart = pattern("NUMERIC") if splits_bytes_of_digits(options) else None
         self._next = spec.vocabulary.limit
 
     def ends_word(self, token: bytes) -> bool:
@@ -210,7 +212,8 @@ class _Maker:
                 f"the seed {self._shown(token)} has {self._shown(unknown)}, which is not in the alphabet; add it to "
                 "initial_alphabet, or leave the seed out"
             )
-        if self._digits and any(char in self._digits for char in token.decode(errors="ignore")):
+        text = token.decode(errors="ignore")
+        if any(char in self._digits for char in text) or (self._apart and len(text) > 1 and self._apart.search(text)):
             raise ValueError(f"the seed {self._shown(token)} has a digit, which split_digits keeps apart; leave it out")
 
     def _shown(self, token: bytes) -> str:

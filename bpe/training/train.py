@@ -106,8 +106,8 @@ def train(
             more options; or
         texts: an iterable of str or bytes, each a document, or an Arrow array of strings, which is not copied (a null
             is an empty text); or
-        counts: words with their counts, a `WordCounts` or a mapping; with superwords, two `WordCounts`. Give exactly
-            one of the three.
+        counts: words with their counts, a `WordCounts`, which must have been made with the special tokens, or a
+            mapping; with superwords, two `WordCounts`. Give exactly one of the three.
         vocab_size: the number of tokens of the result, special tokens and alphabet included; or a list of such numbers:
             one training gives a list of tokenizers, each equal to that of a training to its size alone; or
         num_merges: the number of merges to learn. Give exactly one of the two. Training that runs out of pairs stops
@@ -131,7 +131,10 @@ def train(
             becomes those of its UTF-8, as in SentencePiece's Llama 2, so that every text has ids.
         character_coverage: the part of the corpus, in characters, that the alphabet of a character model must cover:
             the most frequent characters are kept until they do. SentencePiece's default is 0.9995.
-        split_digits: let digits (ASCII's and the full-width ones) take part in no merge, so that each is a token.
+        split_digits: let digits take part in no merge with other characters, so that each is a token by itself: in a
+            byte model all characters that are numbers (Unicode's class N), whose bytes are merged, and no merge joins
+            a part of a character with another character; in a character model, as in SentencePiece, ASCII's digits
+            and the full-width ones.
         min_frequency: merge no pair that occurs less often.
         max_token_length: make no token longer than this many symbols (bytes or characters).
         tie_break: which of several pairs with the highest count is merged: "id", the one with the smallest ids (as in
@@ -165,13 +168,14 @@ def train(
             and 28. The distinct words of 1 GB of English take about 10 MB, those of 400 MB of Japanese 280 MB. A limit
             below the process's present size plus 64 MB is refused at once; one that the words do not fit in is refused
             after counting.
-        checkpoint: a path where counts and merges are saved every 30 s and when training ends for any reason (SIGKILL
-            loses what was learned since the last save). The same call made again resumes from it and gives the same
-            result.
+        checkpoint: a path where counts and merges are saved every 30 s, and merges when training ends for any reason
+            (SIGKILL loses what was learned since the last save). While files are counted, the counts of what was read
+            so far are saved. The same call made again resumes from it and gives the same result.
 
     A checkpoint is the named file, with the options and merges, and for files= a second file with ".counts" appended to
     the name. Both remain after training; delete them when the tokenizer is saved. A checkpoint of other options or of
-    another corpus is an error. Files are the same corpus if their names, sizes and modification times are the same;
+    another corpus is an error; while it has no merges, only options that change the counts are compared, and files that
+    were counted. Files are the same corpus if their names, sizes and modification times are the same;
     they are then not counted again. With texts= and pipes the corpus is counted again and the counts are compared. To
     avoid that, save the counts first and train on them. Of the function `veto` of the rules, a checkpoint records only
     that there is one: resume with the same function.

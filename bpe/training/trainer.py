@@ -22,15 +22,16 @@ from bpe.base._team import Team
 from bpe.base.memory_limits import in_megabytes, resident
 from bpe.base.progress import ProgressLike, progress_bar, progress_note
 from bpe.base.threads import helped
+from bpe.count.counting import Excess
 from bpe.count.word_counts import WordCounts
 from bpe.errors import FormatError, counted
 from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
 from bpe.pretokenize.steps import Metaspace
-from bpe.text.character_sets import script_bytes
+from bpe.text.character_sets import codes, script_bytes
 from bpe.training._trainer import Trainer
-from bpe.training.alphabet import Alphabet
+from bpe.training.alphabet import Alphabet, splits_bytes_of_digits
 from bpe.training.checkpoint import FIX, Checkpoint
-from bpe.training.kernel_input import NARROW, NextMerge, Start, Tuning
+from bpe.training.kernel_input import APART, NARROW, NextMerge, Start, Tuning
 from bpe.training.merge_rules import Veto
 from bpe.training.options import TIE_BREAKS, OnMerge, TrainOptions
 from bpe.training.words import Extent, Words, words_of
@@ -238,6 +239,8 @@ def _target(options: TrainOptions, alphabet: Alphabet) -> int:
 # The kernel -----------------------------------------------------------------------------------------------------------
 
 
+#: Words that were sampled may be fewer than they seem by this factor.
+SURELY = 1.1
 #: The tuning of every training. Tests replace it.
 tuning = Tuning()
 
@@ -260,9 +263,7 @@ def memory_for_pairs(words: Words, max_memory: int, first: int, tokens: int) -> 
     length = words.symbols + 2 * len(words.counts) + 1
     # While symbols are widened, both arrays exist: 2 + 4 bytes each.
     symbols = length * (2 if tokens < NARROW else 4 if first >= NARROW else 6)
-    n_words = len(words.counts)
-    layout = max(symbols + 8 * n_words, 18 * n_words)  # with the order of the words, and while they are sorted
-    needed = max(held + layout, held - arrays + 2 * LEAST_FOR_PAIRS + symbols)
+    needed = _least_memory(held - arrays, arrays, len(words.counts), symbols)
     if needed > max_memory:
         # `arrays` is added because counting with more memory spills less, and so holds more of the words.
         least = (needed + arrays >> 20) + 1 << 20
@@ -272,6 +273,33 @@ def memory_for_pairs(words: Words, max_memory: int, first: int, tokens: int) -> 
             "a checkpoint, are not counted again), or train on less text"
         )
     return (max_memory - held + arrays - symbols) // 2
+
+
+def _least_memory(rest: int, arrays: int, n_words: int, symbols: int) -> int:
+    """The memory in bytes that training needs beside the `rest`, for words in arrays, and the symbols of the kernel."""
+    layout = max(symbols + 8 * n_words, 18 * n_words)  # with the order of the words, and while they are sorted
+    return rest + max(arrays + layout, 2 * LEAST_FOR_PAIRS + symbols)
+
+
+def excess_of(options: TrainOptions, max_memory: int) -> Excess:
+    """What says, while words are counted, that a training on them alone will need more than `max_memory` bytes."""
+    rest = resident()
+    width = 2 if (options.vocab_size or options.num_merges or 0) < NARROW else 6
+
+    def excess(blob: NDArray[np.uint8], offsets: NDArray[np.int64], times: int) -> str | None:
+        n_words = times * (len(offsets) - 1)
+        n_symbols = times * int(np.count_nonzero(blob & 0xC0 != 0x80) if options.chars else len(blob))
+        arrays = times * len(blob) + 16 * n_words
+        needed = _least_memory(rest, arrays, n_words, width * (n_symbols + 2 * n_words))
+        if needed - rest < SURELY * (max_memory - rest):
+            return None
+        return (
+            f"max_memory is {in_megabytes(max_memory)}, but the words counted so far, about {n_words} of "
+            f"{n_symbols} symbols, need {in_megabytes(needed + arrays)}; raise it beyond that (a checkpoint keeps the "
+            "counts so far), or train on less text"
+        )
+
+    return excess
 
 
 def make_trainer(
@@ -331,13 +359,25 @@ def next_merge(options: TrainOptions, every: bool) -> NextMerge:
         options.max_token_length if options.max_token_length is not None else 0xFFFFFFFF,
         rules.max_words or 0,
         tuple(string.encode() for string in rules.forbidden),
-        rules.whole_characters,
-        script_bytes() if rules.one_script else b"",
+        rules.whole_characters or splits_bytes_of_digits(options),
+        _script_numbers(options),
         len((options.end_of_word or "").encode()),
         asked,
         every,
         options.disjoint,
     )
+
+
+def _script_numbers(options: TrainOptions) -> bytes:
+    """`NextMerge.scripts`: with `split_digits` in a byte model, the digits of all scripts are apart."""
+    numbers = script_bytes() if options.rules.one_script else b""
+    if not splits_bytes_of_digits(options):
+        return numbers
+    digits = list(codes("NUMERIC"))
+    table = bytearray(numbers).ljust(max(digits) + 1, b"\0")
+    for code in digits:
+        table[code] = APART
+    return bytes(table)
 
 
 def _with_str(veto: Veto, left: bytes, right: bytes, count: int) -> object:

@@ -18,6 +18,7 @@ import bpe
 from bpe.cli import commands, main, parsing
 from bpe.encode.text_encoder import TextEncoder
 from bpe.formats import id_files as idfiles
+from bpe.training.checkpoint import Checkpoint
 
 # Wrong usage, status 2 ------------------------------------------------------------------------------------------------
 
@@ -405,6 +406,47 @@ def test_ctrl_c_ends_with_130(tmp_path, tokenizer_file):
         assert running.stderr.read() == b"bpe: interrupted: nothing was saved\n"
     os.close(pipe)
     assert [path.name for path in tmp_path.iterdir()] == ["never"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no SIGHUP")
+def test_signals_that_end_a_job_save_what_ctrl_c_saves(tmp_path, text_file, tokenizer_file, monkeypatch, capsys):
+    keep, checkpoint = Checkpoint.keep, str(tmp_path / "c")
+    argv = ["train", text_file, "-o", str(tmp_path / "t.json"), "--num-merges", "9", "--checkpoint", checkpoint]
+    for number, learned in ((signal.SIGTERM, 3), (signal.SIGHUP, 6)):
+
+        def keeping(self, merges, number=number, learned=learned):
+            keep(self, merges)
+            if len(merges()) >= learned:
+                os.kill(os.getpid(), number)
+                os.kill(os.getpid(), number)  # a second one ends nothing that the first one has begun
+                time.sleep(1)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Checkpoint, "keep", keeping)
+            patch.setattr("bpe.training.trainer.MERGES_PER_CALL", 1)
+            assert main(argv) == 128 + number
+        name = signal.Signals(number).name
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last.startswith(f"bpe: ended by {name}: the checkpoint {checkpoint} has the word counts and {learned} ")
+        assert signal.getsignal(number) == signal.SIG_DFL
+    assert main(argv) == 0
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # under nohup
+    try:
+        assert main(argv) == 0
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_process_that_waits_ends_with_sigterm(tmp_path, tokenizer_file):
+    os.mkfifo(tmp_path / "pipe")
+    argv = [sys.executable, "-m", "bpe", "encode", str(tmp_path / "pipe"), "-t", tokenizer_file, "--format", "native"]
+    with subprocess.Popen([*argv, "-o", str(tmp_path / "shards")], stderr=subprocess.PIPE, text=True) as running:
+        with open(tmp_path / "pipe", "wb"):  # it is open on the other side now
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(timeout=120) == 143
+        assert running.stderr.read().startswith("bpe: ended by SIGTERM: 0 shards finished")
 
 
 def test_importing_the_command_line_loads_no_optional_package():

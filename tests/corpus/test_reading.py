@@ -17,13 +17,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from source_files import write
 
 import bpe
 from bpe.base._cpu import set_vector_level, vector_level
 from bpe.base.utf8 import utf8_error
 from bpe.cli import encoding as cli
 from bpe.cli import main
-from bpe.corpus import reading
+from bpe.corpus import parquet, reading, sources, streams
 from bpe.corpus._file_reader import FileReader
 from bpe.corpus.sources import Sources
 from bpe.encode import _file_blocks as blocks
@@ -234,32 +235,59 @@ def test_a_file_that_shrinks_leaves_no_partial_output(
     assert list(out.iterdir()) == []
 
 
-def test_a_file_that_grows_is_read_to_its_initial_size(
-    small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def append(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"more\n")
+
+
+def overwrite(path: Path) -> None:
+    with path.open("rb+") as file:
+        file.write(path.read_bytes()[:1])
+
+
+@pytest.mark.parametrize(
+    ("change", "ending"),
+    [(append, ending) for ending in ("txt", "jsonl", "csv")]
+    + [(overwrite, ending) for ending in ("txt", "txt.gz", "jsonl", "csv", "parquet", "arrow")],
+)
+def test_a_file_that_is_changed_meanwhile_is_an_error(
+    change: Any, ending: str, small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "text"
-    path.write_bytes(b"low lower\n" * 50)
-    read = reading.Schedule.read
+    path = write(tmp_path / f"a.{ending}", ["low lower"] * 50)
+    os.utime(path, ns=(1, 1))
+    watch = streams.watch
 
-    def grow(self: reading.Schedule, count: int) -> None:
-        read(self, count)
-        with path.open("ab") as file:
-            file.write(b"more\n")
+    def changing(file: Any, *given: Any) -> None:
+        watch(file, *given)
+        change(path)
 
+    for module in (streams, parquet):
+        monkeypatch.setattr(module, "watch", changing)
     tok = tokenizer("scanner")
-    expected = tok.encode("low lower\n" * 50).tolist()
-    readers = Sources._readers
+    for call in (tok.encode_files, lambda path: bpe.count_words(files=path), lambda path: bpe.evaluate(tok, path)):
+        with pytest.raises(OSError, match=rf"a\.{ending} was changed while it was read"):
+            call(path)
 
-    def growing(self: Sources, stream: Any, *given: Any) -> Iterator[FileReader]:
-        with path.open("ab") as file:
-            file.write(b"more\n")
-        yield from readers(self, stream, *given)
 
-    monkeypatch.setattr(reading.Schedule, "read", grow)
-    assert tok.encode_files(path, encoding_errors="replace").to_list() == [expected]
-    path.write_bytes(b"low lower\n" * 50)
-    monkeypatch.setattr(Sources, "_readers", growing)
-    assert tok.encode_files(path).to_list() == [expected]
+def test_a_file_that_is_changed_between_its_parts_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"low\n" * 50)
+    monkeypatch.setattr(sources, "UNIT", 100)
+    os.utime(path, ns=(1, 1))
+    found = Sources(path, per_line=True).part(0, 1).blocks(None, 1)
+    next(found)
+    overwrite(path)
+    with pytest.raises(OSError, match=r"was changed"):
+        list(found)
+
+
+def test_a_file_that_is_changed_between_two_stages_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("by the way, " * 50)
+    os.utime(path, ns=(1, 1))
+    for stages in (bpe.SuperWords(transition=260), bpe.SuperWords(kind="boundless", transition=260)):
+        with pytest.raises(OSError, match="was changed"):
+            bpe.train(files=path, vocab_size=262, superwords=stages, on_merge=lambda *_: append(path))
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system has no /proc")

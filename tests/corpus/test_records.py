@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import tracemalloc
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -152,10 +153,17 @@ def test_blank_lines_take_no_memory(tmp_path: Path) -> None:
 
 
 def test_a_line_of_100_mb(tmp_path: Path) -> None:
-    """Time is linear, and memory a few times the line."""
+    """Time is linear, and memory twice the line: what is read, and its text."""
     text = "low lower " * 10_000_000
     (tmp_path / "a.jsonl").write_bytes(jsonl(["before", text, "after"]))
-    assert [len(text) for text in bpe.Sources(tmp_path / "a.jsonl").documents()] == [6, 100_000_000, 5]
+    del text
+    tracemalloc.start()
+    try:
+        with closing(bpe.Sources(tmp_path / "a.jsonl").blocks(None, 1)) as blocks:
+            assert sum(len(block.text) for block in blocks) == 100_000_011
+        assert tracemalloc.get_traced_memory()[1] < 240 << 20
+    finally:
+        tracemalloc.stop()
 
 
 # CSV and TSV ----------------------------------------------------------------------------------------------------------
@@ -188,7 +196,38 @@ def test_delimited_files_equal_the_naive_twin(
     assert expected == [row[1] for row in rows]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "READ", size)
-        assert read(bpe.Sources(path)) == expected
+        assert read(bpe.Sources(path, quoting="excel")) == expected
+
+
+def test_a_quotation_mark_that_swallows_rows_is_an_error(small: None, tmp_path: Path) -> None:
+    """TSV without quoting; CSV, and TSV with quoting, whose fields have lines of their own."""
+    path, options = (
+        tmp_path / "a.tsv",
+        r"ends in line 4.*: pass quoting=\"none\" if they are text, quoting=\"excel\" if",
+    )
+    stray = b'id\ttext\n1\t"Hello, he said\n2\tbye\n3\tend"\n4\tx\n'
+    for data in (
+        stray,
+        b'id\ttext\n1\t"Hello\n\n2\tbye" he\n',
+        b'text\n"Hello\nlow\nend"\n',
+        b'id\ttext\tx\n1\t"Hello\tx\n2\ty\tz\n3\t4"\t5\n',
+    ):
+        path.write_bytes(data)
+        for on_error in ("raise", "skip"):
+            with pytest.raises(bpe.FormatError, match=rf"a\.tsv, line 2: the row is bad: .*{options}"):
+                read(bpe.Sources(path, on_error=on_error))  # type: ignore[arg-type]
+    path.write_bytes(stray)
+    assert read(bpe.Sources(path, quoting="none")) == ['"Hello, he said', "bye", 'end"', "x"]
+    assert read(bpe.Sources(path, quoting="excel")) == ["Hello, he said\n2\tbye\n3\tend", "x"]
+    assert bpe.Sources(path, quoting="none").plan()["quoting"] == "none"
+    path.write_bytes(b'text\tid\n"two\nlines"\t1\n"a ""b"""\t2\n')
+    assert read(bpe.Sources(path)) == ["two\nlines", 'a "b"']
+    table = tmp_path / "a.csv"
+    table.write_bytes(b'id,text\n1,"low\n2,er"\n3,"never\n4,closed\n')
+    for on_error in ("raise", "skip"):
+        with pytest.raises(bpe.FormatError, match=r"line 4: the row is bad: unexpected end of data; it begins"):
+            read(bpe.Sources(table, on_error=on_error))  # type: ignore[arg-type]
+    assert read(bpe.Sources(table, quoting="none")) == ['"low', 'er"', '"never', "closed"]
 
 
 def test_bad_rows(small: None, tmp_path: Path) -> None:
@@ -209,7 +248,7 @@ def test_bad_rows(small: None, tmp_path: Path) -> None:
         path.write_bytes(b'id,text\n1,"a\nb"\n' + row + b"\n")
         with pytest.raises(bpe.FormatError, match=rf"a\.csv, line {line}: the row is bad: {message}"):
             read(bpe.Sources(path))
-    assert read(bpe.Sources(path, encoding_errors="replace", on_error="skip")) == ["a\nb"]
+    assert read(bpe.Sources(path, quoting="excel", on_error="skip")) == ["a\nb"]
     limit = csv.field_size_limit()
     path.write_bytes(b"text\n" + b"x" * 1_000_000 + b"\n")
     assert [len(text) for text in read(bpe.Sources(path))] == [1_000_000]

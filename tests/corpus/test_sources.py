@@ -279,7 +279,7 @@ def test_globs_and_directories_are_sorted(tmp_path: Path, monkeypatch: pytest.Mo
     for bad in (3, b"a.txt", [3], [b"a.txt"]):
         with pytest.raises(TypeError, match="it must be a path"):
             bpe.Sources(bad)  # type: ignore[arg-type]
-    assert listed_sources([], "auto", detect=True) == ()
+    assert listed_sources([], "auto", None) == ()
     assert read(bpe.Sources([])) == []
 
 

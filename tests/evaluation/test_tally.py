@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import bpe
 from bpe.base._cpu import LEVELS, set_vector_level, vector_level
 from bpe.evaluation._tally import COLUMNS, LONGEST, TokenTally
 from bpe.evaluation.adapters import NO_SIZES, tokens_by_id
@@ -218,3 +219,12 @@ def test_shapes_equal_those_of_the_twin(tokens: list[bytes]) -> None:
 def test_scripts(token: str, script: str) -> None:
     shapes = shapes_of(tokens_by_id({token.encode(): 0, b"\xed\x95": 1}, 2, without=set()))
     assert [NAMES[number] for number in shapes.script.tolist()] == [script, "Partial"]
+
+
+def test_scripts_without_spaces_have_a_word_for_each_character() -> None:
+    """Also those of UAX #14, class SA, beside Thai; Hangul, Cham and Georgian have spaces."""
+    tok = bpe.train(texts=["a"], vocab_size=256)
+    apart = ["ខ្ញុំស្រឡាញ់", "ຂ້ອຍຮັກ", "ကျွန်တော်", "ཁྱེད་རང", "ᦺᦑᦟᦹᧉ", "ภาษา"]
+    for text in [*apart, "안녕하세요", "ꨀꨁꨂ", "გამარჯობა"]:
+        [found] = bpe.evaluate(tok, texts=[text])
+        assert found["fertility"] == len(text.encode()) / (len(text) if text in apart else 1), text

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from source_files import use_small_blocks, write
 from strategies import TIE_BREAKS, corpora, examples, rules
 
 import bpe
+from bpe.base.memory_limits import resident
+from bpe.count import counting
 from bpe.training import checkpoint as checkpoint_module
 from bpe.training import run as training
 from bpe.training.checkpoint import Checkpoint
@@ -148,8 +152,9 @@ def test_training_resumes_from_every_saved_state(
     monkeypatch.setattr(os, "replace", recording_replace)
     bpe.train(files=files, checkpoint=tmp_path / "run.ckpt", on_merge=lambda *_: None, **options)
     monkeypatch.setattr(os, "replace", replace)
-    # One before counting, one after it, one before the first merge, one after each merge, one at the end.
-    assert len(states) == 1 + 1 + 1 + 40 + 1
+    # One before counting, one between the files, one after it, one before the first merge, one after each merge, one at
+    # the end.
+    assert len(states) == 1 + 1 + 1 + 1 + 40 + 1
     assert [path.name for path in states[0].iterdir()] == ["run.ckpt"]
     for state in states:
         assert bpe.train(files=files, checkpoint=state / "run.ckpt", **options) == expected
@@ -231,6 +236,171 @@ def test_the_checkpoint_is_saved_regularly(tmp_path: Path, monkeypatch: pytest.M
 
 
 # The source of the corpus ------------------------------------------------------------------------------------------
+
+
+TEXTS = [TEXT * (number % 3) + str(number) for number in range(60)]
+
+
+def stop_after_saves(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Save after each block; the training stops after `most` saves."""
+    save, saves = Checkpoint.save_counts, []
+
+    def saving(self: Checkpoint, *given: Any) -> None:
+        save(self, *given)
+        saves.append(given[1])
+        if len(saves) == most:
+            raise StopHereError
+
+    monkeypatch.setattr(Checkpoint, "save_counts", saving)
+    monkeypatch.setattr(checkpoint_module, "SAVE_EVERY", -1.0)
+    monkeypatch.setattr(checkpoint_module, "SAVING_SHARE", 0)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("ending", "options"),
+    [
+        (".txt", {}),
+        (".txt", {"separator": "|"}),
+        (".txt", {"per_line": True}),
+        (".txt", {"encoding_errors": "replace"}),
+        (".txt.gz", {}),
+        (".txt", {"normalizer": "nfc"}),
+        (".jsonl", {}),
+        (".csv", {}),
+        (".parquet", {}),
+        (".txt", {"superwords": bpe.SuperWords(transition=262)}),
+        (".txt", {"spilling": True}),
+    ],
+)
+def test_counting_resumes_from_every_saved_state(
+    ending: str, options: dict[str, Any], threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interrupted training goes on in the middle of a file, with the same counts and the same tokens."""
+    use_small_blocks(monkeypatch)
+    paths = [write(tmp_path / f"{name}{ending}", TEXTS) for name in "ab"]
+    if options.pop("spilling", False):
+        monkeypatch.setattr(counting.Tables, "__init__", with_limit(counting.Tables.__init__, 1))
+    made: dict[str, Any] = {"files": paths, "vocab_size": 265, "threads": threads, **options}
+    expected = bpe.train(**made)
+    checkpoint = tmp_path / "run.ckpt"
+    for most in (1, 2, 5):
+        with monkeypatch.context() as patch, pytest.raises(StopHereError) if most == 1 else suppress(StopHereError):
+            stop_after_saves(patch, most)
+            bpe.train(**made, checkpoint=checkpoint)
+        if most == 1:
+            with pytest.raises(bpe.FormatError, match="the counts of a part of a corpus"):
+                bpe.WordCounts.load(f"{checkpoint}.counts")
+    assert bpe.train(**made, checkpoint=checkpoint) == expected
+    if "superwords" not in options:
+        assert bpe.WordCounts.load(f"{checkpoint}.counts") == bpe.count_words(files=paths, **options)
+
+
+def with_limit(init: Any, limit: int) -> Any:
+    """`Tables.__init__`, after which every table is spilled that has more than `limit` bytes."""
+
+    def limited(self: Any, *given: Any) -> None:
+        init(self, *given)
+        self._limit = limit
+
+    return limited
+
+
+@pytest.mark.parametrize("separator", [None, "|"])
+def test_counting_resumes_in_the_middle_of_a_text(
+    separator: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel reads a text of some MB in several calls."""
+    path = tmp_path / "a.txt"
+    path.write_text("".join(f"{TEXT}{number}|" for number in range(90_000)), encoding="utf-8")
+    expected, made = bpe.count_words(files=path, separator=separator), {"files": path, "separator": separator}
+    with monkeypatch.context() as patch:
+        stop_after_saves(patch, 1)
+        with pytest.raises(StopHereError):
+            bpe.train(**made, num_merges=1, checkpoint=tmp_path / "c")
+    held = checkpoint_module.read_counts(f"{tmp_path / 'c'}.counts")[1]
+    assert 0 < held[1] < path.stat().st_size
+    bpe.train(**made, num_merges=1, checkpoint=tmp_path / "c")
+    assert bpe.WordCounts.load(f"{tmp_path / 'c'}.counts") == expected
+
+
+def test_words_that_need_too_much_memory_end_the_counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The counts so far are kept, and the same call with more memory goes on from them."""
+    path, checkpoint = tmp_path / "a.txt", tmp_path / "c"
+    words = "\n".join(f"{number:08d}" for number in range(1_000_000))
+    path.write_text(words.translate(str.maketrans("0123456789", "abcdefghij")))
+    made: dict[str, Any] = {"files": path, "num_merges": 3, "threads": 1, "checkpoint": checkpoint}
+    with monkeypatch.context() as patch:
+        patch.setattr("bpe.training.train.check_memory", lambda _: resident() + (12 << 20))
+        patch.setattr("bpe.training.trainer.LEAST_FOR_PAIRS", 0)
+        with pytest.raises(ValueError, match=r"max_memory is .* the words counted so far, about \d+ of \d+ symbols"):
+            bpe.train(**made, max_memory=1)
+    counts, held = checkpoint_module.read_counts(f"{checkpoint}.counts")
+    assert 200_000 < len(counts) < 900_000
+    assert held[1] < path.stat().st_size
+    expected = bpe.count_words(files=path)
+    assert bpe.train(**made) == bpe.train(counts=expected, num_merges=3)
+    assert bpe.WordCounts.load(f"{checkpoint}.counts") == expected
+
+
+def test_bad_records_before_a_saved_state_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_small_blocks(monkeypatch)
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "low"}\n{"text": 1}\n' * 50)
+    with monkeypatch.context() as patch:
+        stop_after_saves(patch, 3)
+        with pytest.raises(StopHereError):
+            bpe.train(files=bpe.Sources(path, on_error="skip"), num_merges=2, checkpoint=tmp_path / "c")
+    sources = bpe.Sources(path, on_error="skip")
+    bpe.train(files=sources, num_merges=2, checkpoint=tmp_path / "c")
+    assert sources.skipped == 50
+
+
+def test_a_checkpoint_without_merges_does_not_hinder_other_options(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fix that an error advises is another option, or another file: what was not used may change."""
+    checkpoint = tmp_path / "c"
+    with pytest.raises(ValueError, match="it must be at least 257"):
+        bpe.train(files=files, vocab_size=256, special_tokens=["<s>"], checkpoint=checkpoint)
+    monkeypatch.setattr(training, "count_into", None)  # the counts are there
+    tok = bpe.train(files=files, vocab_size=258, special_tokens=["<s>"], checkpoint=checkpoint)
+    monkeypatch.undo()
+    assert tok == bpe.train(files=files, vocab_size=258, special_tokens=["<s>"])
+    with pytest.raises(ValueError, match="was made with vocab_size=258, but vocab_size=259"):
+        bpe.train(files=files, vocab_size=259, special_tokens=["<s>"], checkpoint=checkpoint)
+    checkpoint.unlink()
+    Path(f"{checkpoint}.counts").unlink()
+
+    files[1].write_bytes(b"low\xff")
+    with pytest.raises(bpe.FormatError, match="not UTF-8"):
+        bpe.train(files=files, vocab_size=260, checkpoint=checkpoint)
+    assert bpe.train(files=files, vocab_size=259, encoding_errors="replace", checkpoint=checkpoint)
+    checkpoint.unlink()
+    Path(f"{checkpoint}.counts").unlink()
+
+    files[1].write_bytes(b"low\xff")
+    with monkeypatch.context() as patch:
+        stop_after_saves(patch, 1)  # between the two files
+        with pytest.raises(StopHereError):
+            bpe.train(files=files, vocab_size=260, threads=1, checkpoint=checkpoint)
+    with pytest.raises(bpe.FormatError, match="not UTF-8"):
+        bpe.train(files=files, vocab_size=260, threads=1, checkpoint=checkpoint)
+    with pytest.raises(ValueError, match="was made with pretokenizer="):
+        bpe.train(files=files, vocab_size=260, pretokenizer="llama3", checkpoint=checkpoint)
+    with pytest.raises(ValueError, match=r"is of another corpus: it has file .*one\.txt"):
+        bpe.train(files=files[1:], vocab_size=260, checkpoint=checkpoint)
+    files[1].write_text("low lower")
+    assert bpe.train(files=files, vocab_size=260, checkpoint=checkpoint) == bpe.train(files=files, vocab_size=260)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_checkpoint_is_a_regular_file(files: list[Path], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder.counts").mkdir()
+    for path in ("/dev/zero", "/dev/null", tmp_path / "pipe", tmp_path, tmp_path / "folder"):
+        with pytest.raises(OSError, match="it is no regular file"):
+            bpe.train(files=files, vocab_size=260, checkpoint=path)
 
 
 def test_texts_and_counts_are_identified_by_their_counts(tmp_path: Path) -> None:
@@ -339,7 +509,7 @@ def test_files_that_are_not_checkpoints_are_refused(files: list[Path], tmp_path:
     (tmp_path / "ckpt.counts").unlink()
     for checkpoint, error, message in (
         (tmp_path / "nowhere" / "ckpt", ValueError, "folder .*nowhere does not exist"),
-        (tmp_path, OSError, "directory"),
+        (tmp_path, OSError, "it is no regular file"),
         (7, TypeError, "checkpoint is 7, an int; it must be a path"),
     ):
         with pytest.raises(error, match=message):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import random
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -295,3 +296,43 @@ def test_the_command_line_has_the_rules(tmp_path: Path) -> None:
     superwords = bpe.SuperWords(270, max_words=2, forbidden=("nd",))
     rules = bpe.MergeRules(whole_characters=True, one_script=True)
     assert bpe.Tokenizer.load(out) == bpe.train(files=path, vocab_size=290, superwords=superwords, rules=rules)
+
+
+# Digits that are apart ------------------------------------------------------------------------------------------------
+
+NUMBERS = "１２３４ ٣٤٥ १२३ ½² Ⅷ 12 a１b 一，１帯，𝟘𝟙"
+
+
+def test_split_digits_keeps_the_digits_of_all_scripts_apart() -> None:
+    """In a byte model no token has a part of a number and a part of another character."""
+    for options in (
+        {},
+        {"pretokenizer": None},
+        {"deletions": bpe.PickyBPE(0.9)},
+        {"rules": bpe.MergeRules(one_script=True)},
+    ):
+        tok = bpe.train(texts=[NUMBERS] * 9, vocab_size=500, split_digits=True, **options)
+        for text in (NUMBERS, "１２", "x１y", "१२१", "帯１，２，𝟙", "，１" * 3):
+            pieces = tok.tokens(text)
+            bounds, end = {0, *accumulate(map(len, pieces))}, 0
+            for char in text:
+                begin, end = end, end + len(char.encode())
+                assert not regex.match(r"\p{N}", char) or {begin, end} <= bounds, (text, pieces)
+    assert len(bpe.train(texts=["１２３４ １２３４"] * 9, vocab_size=300, split_digits=True).tokens("１２３４")) == 4
+
+
+def test_split_digits_refuses_seeds_that_join_numbers() -> None:
+    for seed in ("a１", "１２", "12", "1"):
+        with pytest.raises(ValueError, match="has a digit, which split_digits keeps apart"):
+            bpe.train(texts=["a"], vocab_size=300, split_digits=True, seeds=bpe.Seeds(tokens=[seed]))
+    assert "１".encode() in bpe.train(
+        texts=["a"], vocab_size=258, split_digits=True, seeds=bpe.Seeds(tokens=["１"])
+    ).tokens("１")
+
+
+def test_extending_keeps_numbers_apart() -> None:
+    counts = bpe.count_words(texts=[NUMBERS] * 9)
+    tok = bpe.train(counts=counts, vocab_size=280, split_digits=True)
+    assert bpe.extend(tok, counts, 300, split_digits=True) == bpe.train(
+        counts=counts, vocab_size=300, split_digits=True
+    )
