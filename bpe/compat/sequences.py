@@ -4,8 +4,8 @@ A `Core` belongs to one vocabulary with its added tokens, normalizer and pretoke
 the tables when they are first needed, and is shared by all configurations of padding, truncation and templates.
 
 Ids, tokens, offsets and word ids come from the native tokenizer. If it cannot read the model, or a text has a symbol
-that `tokenizers` drops because there is no unknown token, the `tokenizers` package encodes, if it is installed; without
-it, that is an error.
+without a token and the file says that this is an error, which `tokenizers` ignores, the `tokenizers` package encodes,
+if it is installed; without it, that is an error.
 """
 
 from __future__ import annotations
