@@ -18,10 +18,9 @@ from bpe.batch import TokenBatch, id_array
 from bpe.decode import _decoder
 from bpe.decode._decoder import TokenTable
 from bpe.decode.chain import ChainDecoder, ChainStream
-from bpe.pretokenize.pretokenizer import Steps
-from bpe.vocab.byte_letters import bytes_or_utf8
+from bpe.vocab.decoding import ByteLevel
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.special_names import decoded_names, special_ids
+from bpe.vocab.special_names import decoded_bytes, special_ids
 from bpe.vocab.vocabulary import NONE, end_to_end
 
 Ids = Sequence[int] | NDArray[Any]
@@ -42,11 +41,14 @@ class TokenDecoder:
 
     def __init__(self, spec: TokenizerSpec) -> None:
         self.limit = spec.vocabulary.limit
-        self.chain = None if spec.decoder is None else ChainDecoder(spec)
+        byte_level = spec.model == "byte" and spec.decoder == (ByteLevel(),)  # the bytes of all tokens, marks included
+        self.chain = None if spec.decoder is None or byte_level else ChainDecoder(spec)
         self._is_token = spec.vocabulary.kinds != NONE
         # A copy, because the caller may still write to the spec's arrays.
-        self._ends_word = None if spec.ends_word is None else spec.ends_word.copy()
-        self._table = TokenTable(*_decoded(spec))
+        self._ends_word = None if spec.ends_word is None or byte_level else spec.ends_word.copy()
+        if self._ends_word is not None:
+            self._ends_word[list(decoded_bytes(spec, byte_level=False))] = False  # their text has no mark
+        self._table = TokenTable(*_decoded(spec, byte_level))
         #: For `with_fast_decode`: the table, or None where a text is more than the bytes of its tokens.
         self.short_table = self._table if self.chain is None and self._ends_word is None else None
         self._special = np.zeros(self.limit + 1, dtype=np.bool_)  # the last entry is for ids outside the vocabulary
@@ -127,10 +129,13 @@ class TokenDecoder:
         return ValueError(f"token id {number} at position {before + index} is no token of this vocabulary: {rule}")
 
 
-def _decoded(spec: TokenizerSpec) -> tuple[bytes, NDArray[np.int64]]:
-    """The bytes that each token is decoded as, (blob, offsets): with a space instead of an end-of-word mark."""
-    vocabulary, mark_size = spec.vocabulary, len((spec.end_of_word or "").encode())
-    names = decoded_names(spec)
+def _decoded(spec: TokenizerSpec, byte_level: bool) -> tuple[bytes, NDArray[np.int64]]:
+    """The bytes that each token is decoded as, (blob, offsets).
+
+    An end-of-word mark becomes a space; with `byte_level` it stays, as in the decoder ByteLevel.
+    """
+    vocabulary, mark_size = spec.vocabulary, 0 if byte_level else len((spec.end_of_word or "").encode())
+    names = decoded_bytes(spec, byte_level=byte_level)
     if not names and (not mark_size or spec.ends_word is None):
         return vocabulary.blob, vocabulary.offsets.copy()  # a copy: the kernel trusts the offsets, which others can set
     blob, starts = np.frombuffer(vocabulary.blob, dtype=np.uint8).copy(), vocabulary.offsets[:-1].copy()
@@ -138,12 +143,11 @@ def _decoded(spec: TokenizerSpec) -> tuple[bytes, NDArray[np.int64]]:
     if mark_size and spec.ends_word is not None:  # the first byte of a mark becomes a space, and the others are cut off
         blob[(starts + lengths)[spec.ends_word] - mark_size] = ord(" ")
         lengths[spec.ends_word] -= mark_size - 1
-    letters = isinstance(spec.pretokenizer, Steps) and spec.pretokenizer.letters
-    texts = [bytes_or_utf8(text) if letters else text.encode() for text in names.values()]
     numbers = list(names)
-    lengths[numbers] = list(map(len, texts))
+    lengths[numbers] = list(map(len, names.values()))
     starts[numbers] = len(blob) + offsets_of(lengths[numbers])[:-1]
-    decoded, offsets = end_to_end(np.concatenate((blob, np.frombuffer(b"".join(texts), np.uint8))), starts, lengths)
+    added = np.frombuffer(b"".join(names.values()), np.uint8)
+    decoded, offsets = end_to_end(np.concatenate((blob, added)), starts, lengths)
     return decoded.tobytes(), offsets
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -52,7 +53,8 @@ def test_ids_are_those_of_tokenizers(tmp_path_factory, special, added, normalize
     again = theirs(more, tmp_path_factory)
     path = tmp_path_factory.mktemp("theirs") / "tokenizer.json"
     peer.save(str(path))
-    assert bpe.Tokenizer.load(path) == more
+    loaded = bpe.Tokenizer.load(path).spec  # the decoder of `tokenizers` reads the names as letters of bytes
+    assert bpe.Tokenizer.from_spec(replace(loaded, decoder=None)) == more
     for text in texts:
         ids = peer.encode(text, add_special_tokens=False).ids
         assert more.encode(text, allowed_special="all").tolist() == ids

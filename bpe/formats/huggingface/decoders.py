@@ -12,6 +12,7 @@ from bpe.formats.json_fields import LATER, as_object, get, make_at, refuse, type
 from bpe.text.matching import compiled
 from bpe.vocab import decoding as d
 from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.special_names import decoded_bytes
 
 #: The ByteLevel that `tokenizers` writes as a decoder; its fields have no effect there.
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
@@ -20,7 +21,7 @@ _KNOWN = "Sequence, Replace, Strip, Fuse, ByteFallback, Metaspace, BPEDecoder, B
 
 def read_decoder(value: object, spec: TokenizerSpec) -> tuple[d.DecoderStep, ...] | None:
     """The steps of a decoder; None for null, which means this package's, and for steps that give the same text."""
-    if value is None:
+    if value is None or (isinstance(value, dict) and "native" in value and value == _native(spec)):
         return None
     if type_of(value, "decoder") == "BPEDecoder" and isinstance(value, dict) and "at_end_only" in value:
         value = dict(value)
@@ -28,14 +29,22 @@ def read_decoder(value: object, spec: TokenizerSpec) -> tuple[d.DecoderStep, ...
             return None  # this package's own files: a mark elsewhere in a token is text
         del value["at_end_only"]
     steps = tuple(_steps(value, "decoder", 0))
-    return None if steps == own_steps(spec) and not _has_inner_marks(spec) else steps
+    while len(steps) > 1 and isinstance(steps[-1], d.Fuse) and isinstance(steps[-2], d.ByteLevel | d.Fuse):
+        steps = steps[:-1]  # it joins one token
+    return None if steps == own_steps(spec) else steps
 
 
-def own_steps(spec: TokenizerSpec) -> tuple[d.DecoderStep, ...]:
-    """The steps that give the text of a tokenizer whose `decoder` is None."""
+def own_steps(spec: TokenizerSpec) -> tuple[d.DecoderStep, ...] | None:
+    """The steps that give the text of a tokenizer whose `decoder` is None; None if no steps do."""
     if spec.model == "byte":
+        if spec.end_of_word is not None or decoded_bytes(spec, byte_level=True) != decoded_bytes(
+            spec, byte_level=False
+        ):
+            return None
         return (d.ByteLevel(),)
-    return (d.Fuse(),) if spec.end_of_word is None else (d.Suffix(mark_text(spec)),)
+    if spec.end_of_word is None:
+        return (d.Fuse(),)
+    return None if _has_inner_marks(spec) else (d.Suffix(mark_text(spec)),)
 
 
 def _has_inner_marks(spec: TokenizerSpec) -> bool:
@@ -127,10 +136,26 @@ def _metaspace(value: dict[str, Any], where: str) -> d.Metaspace:
 
 def write_decoder(spec: TokenizerSpec) -> dict[str, Any]:
     """The decoder of a tokenizer as a JSON object."""
-    if spec.decoder is None and _has_inner_marks(spec):
+    steps = own_steps(spec) if spec.decoder is None else spec.decoder
+    if steps is None and spec.model == "char":
         return {"type": "BPEDecoder", "suffix": mark_text(spec), "at_end_only": True}  # `tokenizers` ignores the field
-    steps = [_written(step) for step in (own_steps(spec) if spec.decoder is None else spec.decoder)]
-    return steps[0] if len(steps) == 1 else {"type": "Sequence", "decoders": steps}
+    return _native(spec) if steps is None else _sequence(steps)
+
+
+def _native(spec: TokenizerSpec) -> dict[str, Any]:
+    """The decoder of a byte model whose text no steps give: those of nearly the same text.
+
+    The field `native`, which `tokenizers` ignores, tells them from the same steps by another program.
+    """
+    steps: tuple[d.DecoderStep, ...] = (d.ByteLevel(),)
+    if spec.end_of_word is not None:
+        steps += (d.Replace(spec.end_of_word, " "), d.Strip(" ", 0, 1))
+    return {**_sequence(steps), "native": True}
+
+
+def _sequence(steps: tuple[d.DecoderStep, ...]) -> dict[str, Any]:
+    written = [_written(step) for step in steps]
+    return written[0] if len(written) == 1 else {"type": "Sequence", "decoders": written}
 
 
 def _written(step: d.DecoderStep) -> dict[str, Any]:
