@@ -1,7 +1,8 @@
-"""`tokenizer_config.json` and `special_tokens_map.json`, which `transformers` writes beside the files of a tokenizer.
+"""`tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json`, which `transformers` writes in a folder.
 
-Read here: the roles of special tokens, and which fields no other file holds. Not here: the fields that decide ids,
-which are read where the files beside them do not (`vocab_merges.py`, `tiktoken_folder.py`).
+Read here: the tokens that they add to those of the tokenizer's own file, as AutoTokenizer of transformers 5 adds them,
+the roles of special tokens, and which fields no other file holds. Not here: the fields that stand for a pretokenizer
+(`vocab_merges.py`, `tiktoken_folder.py`).
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ from dataclasses import replace
 from typing import Any
 
 from bpe.errors import FormatError, shown
-from bpe.formats.json_fields import load
+from bpe.formats.json_fields import is_id, load
 from bpe.formats.packed import unpacked
-from bpe.vocab.spec import ROLES, TokenizerSpec
+from bpe.vocab.spec import FLAGS, ROLES, TokenizerSpec
 
 log = logging.getLogger("bpe")
 
-CONFIG, SPECIAL_MAP = "tokenizer_config.json", "special_tokens_map.json"
+CONFIG, SPECIAL_MAP, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
+#: The files that say which tokens are added, and which roles they have.
+FILES = (CONFIG, SPECIAL_MAP, ADDED)
+#: Fields with more special tokens; the second is the name in transformers 5.
+LISTS = ("additional_special_tokens", "extra_special_tokens")
 #: The file that holds the chat template since transformers 4.54, instead of a field of the configuration.
 CHAT_TEMPLATE = "chat_template.jinja"
 #: What `transformers` writes as `model_max_length` where there is no limit is more than this.
@@ -45,13 +50,114 @@ def json_object(files: Mapping[str, bytes], name: str, path: str | None) -> dict
 
 
 def configuration(files: Mapping[str, bytes], path: str | None) -> dict[str, Any]:
-    """The fields of both files; where both have a field, that of tokenizer_config.json holds."""
-    return {**json_object(files, SPECIAL_MAP, path), **json_object(files, CONFIG, path)}
+    """The fields of tokenizer_config.json and special_tokens_map.json.
+
+    As in transformers 5, the map holds where both have a field, and is ignored beside an `added_tokens_decoder`.
+    """
+    config = json_object(files, CONFIG, path)
+    if "added_tokens_decoder" in config:
+        return config
+    mapped = json_object(files, SPECIAL_MAP, path)
+    both = [_tokens_of(each.get(LISTS[1]), LISTS[1], path) for each in (config, mapped)]
+    if all(isinstance(each.get(LISTS[1]), list) for each in (config, mapped)):
+        mapped[LISTS[1]] = [token for tokens in both for token in tokens]
+    if config.get(LISTS[0]) and not config.get(LISTS[1]):
+        config[LISTS[1]] = config[LISTS[0]]
+    return {**config, **mapped}
 
 
 def token_text(token: Any) -> Any:
     """The text of a special token, which is a string or an object with flags."""
     return token.get("content") if isinstance(token, dict) else token
+
+
+def added_by(
+    files: Mapping[str, bytes],
+    spec: TokenizerSpec,
+    defaults: Mapping[str, Any],
+    path: str | None,
+) -> dict[str, frozenset[str]]:
+    """The tokens that the files of a folder add to a tokenizer, name → flags, in the order in which they get ids.
+
+    Those of `added_tokens_decoder`, or else of added_tokens.json, come first, by id; then those of roles and of other
+    fields `…_token`, and those of the lists, unless the tokenizer has them. `defaults` has the tokens of roles that the
+    configuration does not have.
+
+    Raises:
+        FormatError: for tokens that are none.
+
+    """
+    config = configuration(files, path)
+    named = _named_tokens(config, defaults, path)
+    extra = config.get(LISTS[1]) or config.get(LISTS[0])
+    listed = [] if isinstance(extra, dict) else _tokens_of(extra, LISTS[1], path)
+    names = {token_text(token) for token in named}
+    special = names.union(map(token_text, listed))
+    numbered = _numbered_tokens(files, config, special, path)
+    found: dict[str, frozenset[str]] = {}
+    for token in numbered:
+        content, flags = token["content"], _flags_of(token, False)
+        if content not in spec.special_tokens or flags != spec.token_flags.get(content, frozenset()):
+            found[content] = flags - {"ordinary"} if content in names else flags
+    known = {*spec.special_tokens, *(token["content"] for token in numbered)}
+    for token in [*named, *listed]:
+        content = token_text(token)
+        if content and content not in known:
+            known.add(content)
+            found[content] = _flags_of(token, content in names or isinstance(token, str))
+    return found
+
+
+def _numbered_tokens(
+    files: Mapping[str, bytes], config: Mapping[str, Any], special: set[Any], path: str | None
+) -> list[dict[str, Any]]:
+    """The tokens that the files give ids, by these."""
+    found: dict[int, dict[str, Any]] = {}
+    listed = config.get("added_tokens_decoder")
+    if listed is not None and not isinstance(listed, dict):
+        raise FormatError(f"{shown(listed)} is not an object", path=path, where=f"{CONFIG}: added_tokens_decoder")
+    for number, item in (listed or {}).items():
+        where = f"{CONFIG}: added_tokens_decoder[{shown(number)}]"
+        if not isinstance(item, dict) or not isinstance(item.get("content"), str) or not is_id(number):
+            raise FormatError(f"{shown(item)} is not a token with an id and a content", path=path, where=where)
+        found[int(number)] = item
+    for content, number in json_object(files, ADDED, path).items() if listed is None else ():
+        if type(number) is not int:
+            raise FormatError(f"{shown(number)} is not an id", path=path, where=f"{ADDED}[{shown(content)}]")
+        found[number] = {"content": content, "special": content in special}
+    return [found[number] for number in sorted(found) if found[number]["content"]]
+
+
+def _named_tokens(config: Mapping[str, Any], defaults: Mapping[str, Any], path: str | None) -> list[Any]:
+    """The tokens of fields, each a str or an object: those of roles, of fields of the model, and a dict of them."""
+    found = {role: config.get(role, defaults.get(role)) for role in ROLES}
+    for role, token in found.items():
+        if token is not None and not isinstance(token_text(token), str):
+            raise FormatError(f"{shown(token)} is not a token", path=path, where=f"{CONFIG}: {role}")
+    others = {name: token for name, token in config.items() if name.endswith("_token") and name not in ROLES}
+    extra = config.get(LISTS[1]) or config.get(LISTS[0])
+    others |= extra if isinstance(extra, dict) else {}
+    return [token for token in (*found.values(), *others.values()) if isinstance(token_text(token), str)]
+
+
+def _tokens_of(value: Any, name: str, path: str | None) -> list[Any]:
+    """The tokens of a list, each a str or an object; none of a dict, whose tokens have names."""
+    if isinstance(value, dict) or not value:
+        return []
+    if not isinstance(value, list):
+        raise FormatError(f"{shown(value)} is not a list of tokens", path=path, where=name)
+    for token in value:
+        if not isinstance(token_text(token), str) or not token_text(token):
+            raise FormatError(f"{shown(token)} is not a token", path=path, where=name)
+    return value
+
+
+def _flags_of(token: Any, special: bool) -> frozenset[str]:
+    """The flags of a token as the spec has them; `special` says that it is special whatever its field says."""
+    item = token if isinstance(token, dict) else {}
+    own = item.get("special", False)
+    flags = {flag for flag in FLAGS[1:] if item.get(flag, flag == "normalized" and isinstance(token, dict) and not own)}
+    return frozenset(flags if special or own else {*flags, "ordinary"})
 
 
 def read_roles(

@@ -7,6 +7,7 @@ A format is a row of the table `FORMATS`: how its files are read and written. No
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 import stat
@@ -23,6 +24,7 @@ from bpe.formats import (
     configuration,
     gguf,
     huggingface,
+    json_fields,
     sentencepiece,
     subword_nmt,
     tekken,
@@ -30,6 +32,7 @@ from bpe.formats import (
     tiktoken_folder,
     vocab_merges,
 )
+from bpe.formats.huggingface.adding import add_tokens
 from bpe.formats.packed import unpacked
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.spec import TokenizerSpec
@@ -38,8 +41,10 @@ Files = Mapping[str, bytes]
 
 #: The file that the commands of `tokenizers` and `transformers` write.
 NATIVE = "tokenizer.json"
-#: The name of sentencepiece's model in a folder.
-SENTENCEPIECE = "tokenizer.model"
+#: The name of sentencepiece's model in a folder, and of Mistral's file.
+SENTENCEPIECE, TEKKEN = "tokenizer.model", "tekken.json"
+
+log = logging.getLogger("bpe")
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ FORMATS: Mapping[str, Format] = {
                 vocab_merges.MERGES,
                 configuration.CONFIG,
                 configuration.SPECIAL_MAP,
-                vocab_merges.ADDED,
+                configuration.ADDED,
             ),
         ),
         Format(
@@ -113,7 +118,7 @@ FORMATS: Mapping[str, Format] = {
             write=tiktoken_folder.write,
             names=(tiktoken_folder.RANKS, "*.tiktoken", configuration.CONFIG),
         ),
-        Format("tekken", "a tekken.json", tekken.read, write=tekken.write, names=("tekken.json",)),
+        Format("tekken", "a tekken.json", tekken.read, write=tekken.write, names=(TEKKEN,)),
         Format("clip", "CLIP's merge list", _read_clip, write=clip.write),
         Format("sentencepiece", "a sentencepiece .model of type BPE", sentencepiece.read, names=(SENTENCEPIECE,)),
         Format("gguf", "a GGUF file with a tokenizer", gguf.read),
@@ -205,7 +210,7 @@ def _detected(data: bytes, path: Path) -> str:
         return "sentencepiece"
     if data.lstrip()[:1] not in (b"{", b"["):
         raise FormatError(_unknown(data, name), path=path)
-    if name in (configuration.CONFIG, configuration.SPECIAL_MAP, vocab_merges.ADDED):
+    if name in configuration.FILES:
         raise FormatError("it is a part of a tokenizer, not a whole one; load its folder", path=path)
     return "tekken" if tekken.looks_like_tekken(data) else "huggingface"
 
@@ -252,8 +257,8 @@ def folder_format(names: list[str]) -> tuple[str, list[str]] | None:
     """
     if NATIVE in names:
         return "huggingface", [NATIVE]
-    if "tekken.json" in names:
-        return "tekken", ["tekken.json"]
+    if TEKKEN in names:
+        return "tekken", [TEKKEN]
     if {vocab_merges.VOCAB, vocab_merges.MERGES} <= set(names):
         return "vocab-merges", [name for name in FORMATS["vocab-merges"].names if name in names]
     ranks = tiktoken_folder.rank_file_of(names)
@@ -269,7 +274,9 @@ def folder_format(names: list[str]) -> tuple[str, list[str]] | None:
 def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
     """Load the tokenizer in a folder; of several, the one whose format is chosen or comes first."""
     names = _names_in(folder)
-    settings = [name for name in (configuration.CONFIG, configuration.SPECIAL_MAP) if name in names]
+    settings = [name for name in configuration.FILES if name in names]
+    if chosen is None and {NATIVE, TEKKEN} <= set(names):
+        log.warning("%s has a %s and a %s; the first is read: format='tekken' reads the other", folder, NATIVE, TEKKEN)
     if chosen is not None:
         names = [name for name in names if any(fnmatchcase(name, pattern) for pattern in chosen.names)]
     found = folder_format(names)
@@ -280,11 +287,32 @@ def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
     name, files = found
     format_ = FORMATS[name]
     contents = {each: read_file(folder / each) for each in files}
+    if name == "sentencepiece" and tiktoken.looks_like_ranks(contents[SENTENCEPIECE]):
+        if configuration.CONFIG not in names:
+            return _read_ranks(contents[SENTENCEPIECE], os.fspath(folder / SENTENCEPIECE))
+        contents = {tiktoken_folder.RANKS: contents[SENTENCEPIECE]}
+        contents[configuration.CONFIG] = read_file(folder / configuration.CONFIG)
+        format_ = FORMATS["tiktoken-folder"]
     if format_.read_folder is not None:
         return format_.read_folder(contents, os.fspath(folder))
     assert format_.read is not None
     spec = format_.read(contents[files[0]], os.fspath(folder / files[0]))
-    return configuration.with_roles(spec, {each: read_file(folder / each) for each in settings}, os.fspath(folder))
+    return _configured(spec, name, {each: read_file(folder / each) for each in settings}, os.fspath(folder))
+
+
+def _configured(spec: TokenizerSpec, format: str, files: Files, folder: str) -> TokenizerSpec:  # noqa: A002
+    """The tokenizer with the added tokens and the roles that the files beside it give it."""
+    if not files:
+        return spec
+    kind = json_fields.get_text(configuration.json_object(files, configuration.CONFIG, folder), "", "tokenizer_class")
+    known = vocab_merges.KINDS.get((kind or "").removesuffix("Fast")) if format == "huggingface" else None
+    defaults = {} if known is None else known.roles
+    if format in ("huggingface", "sentencepiece"):
+        try:
+            spec = add_tokens(spec, configuration.added_by(files, spec, defaults, folder))
+        except FormatError as error:
+            raise FormatError(error.message, path=folder, where=error.where or configuration.CONFIG) from None
+    return configuration.with_roles(spec, files, folder)
 
 
 def unread_fields(path: str | os.PathLike[str]) -> list[str]:
