@@ -66,6 +66,25 @@ class TokenDecoder:
             self.pieces_of(array)  # raises an error with the position in the given ids
         return array[~self._special[array]]
 
+    def chosen(self, ids: Ids, skip_special: bool, skip_invalid: bool) -> Ids:
+        """The ids to decode: those of tokens with `skip_invalid`, and without those of special tokens."""
+        if skip_invalid:
+            ids = self.valid_of(ids)
+        return self.without_special(ids) if skip_special else ids
+
+    def valid_of(self, ids: Ids) -> NDArray[np.uint32]:
+        """The ids that have a token; also negative ids and large ones, as in labels, are left out.
+
+        Raises:
+            TypeError: for ids that are not integers.
+
+        """
+        array = np.asarray(ids)
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            array = id_array(ids)  # an empty list, or an error
+        within = array[(array >= 0) & (array < self.limit)].astype(np.uint32)
+        return within[self._is_token[within]]
+
     def batch_without_special(self, batch: TokenBatch) -> TokenBatch:
         """The same for each row of a batch; ids outside the vocabulary stay."""
         kept = ~self._special[np.minimum(batch.ids, self.limit)]
@@ -126,7 +145,10 @@ class TokenDecoder:
     def _no_token(self, array: NDArray[np.uint32], index: int, before: int) -> ValueError:
         number = int(array[index])
         rule = f"ids are from 0 to {self.limit - 1}" if number >= self.limit else "the vocabulary has a gap there"
-        return ValueError(f"token id {number} at position {before + index} is no token of this vocabulary: {rule}")
+        return ValueError(
+            f"token id {number} at position {before + index} is no token of this vocabulary: {rule}; to leave out such "
+            "ids, pass skip_invalid=True"
+        )
 
 
 def _decoded(spec: TokenizerSpec, byte_level: bool) -> tuple[bytes, NDArray[np.int64]]:
@@ -215,8 +237,9 @@ class IncrementalDecoder:
     ('a', '', 'é', 'a', '�')
     """
 
-    def __init__(self, tokens: TokenDecoder) -> None:
+    def __init__(self, tokens: TokenDecoder, *, skip_invalid: bool = False) -> None:
         self._bytes = ByteDecoder(tokens)
+        self._valid_of = tokens.valid_of if skip_invalid else None
         self._held = b""  # of an incomplete character
 
     def push(self, ids: Ids | int | np.integer[Any]) -> str:
@@ -229,10 +252,11 @@ class IncrementalDecoder:
             TypeError, ValueError: for ids that are not in the vocabulary; the state of the decoder does not change.
 
         """
-        if type(ids) is int:
+        if type(ids) is int and self._valid_of is None:
             return self._text_of(self._bytes.push_one(ids), False)
         single = isinstance(ids, (int, np.integer)) and not isinstance(ids, bool)
-        return self._text_of(self._bytes.push([ids] if single else ids), False)  # type: ignore[list-item,arg-type]
+        listed: Ids = [ids] if single else ids  # type: ignore[list-item,assignment]
+        return self._text_of(self._bytes.push(listed if self._valid_of is None else self._valid_of(listed)), False)
 
     def flush(self) -> str:
         """End the text and reset the decoder. Returns the text held back: U+FFFD for an incomplete character."""

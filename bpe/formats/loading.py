@@ -33,7 +33,7 @@ from bpe.formats import (
     vocab_merges,
 )
 from bpe.formats.huggingface.adding import add_tokens
-from bpe.formats.packed import unpacked
+from bpe.formats.packed import first_bytes
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.spec import TokenizerSpec
 
@@ -187,7 +187,7 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
 def _detected(data: bytes, path: Path) -> str:
     """The name of the format of a file."""
     name = path.name.lower()
-    head = _head(data)
+    head = first_bytes(data, 200)
     if tiktoken.looks_like_ranks(data):
         beside = path.parent / configuration.CONFIG
         ours = name == tiktoken_folder.RANKS or name.endswith(".tiktoken")
@@ -229,16 +229,6 @@ def _unknown(data: bytes, name: str) -> str:
         return "it begins with a byte order mark (U+FEFF), which no format has; save it without one"
     known = ", ".join(each.files for each in FORMATS.values())
     return f"it begins with {shown(data[:20])}, and is of no known format; known are {known}"
-
-
-def _head(data: bytes) -> bytes:
-    """The first bytes of a file, decompressed if it is gzip data."""
-    if data[:2] != b"\x1f\x8b":
-        return data[:200]
-    try:
-        return unpacked(data, None)[:200]
-    except FormatError:
-        return b""
 
 
 def _is_pair(folder: Path) -> bool:

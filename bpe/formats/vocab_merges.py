@@ -69,7 +69,7 @@ _ROBERTA = Kind(
     template=("cls_token", "sep_token"),
     roles={
         "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "sep_token": "</s>", "pad_token": "<pad>",
-        "cls_token": "<s>", "mask_token": {"content": "<mask>", "lstrip": True},
+        "cls_token": "<s>", "mask_token": "<mask>",
     },
 )  # fmt: skip
 #: The classes that are read, without a `Fast` at the end.
