@@ -52,18 +52,29 @@ def json_object(files: Mapping[str, bytes], name: str, path: str | None) -> dict
 def configuration(files: Mapping[str, bytes], path: str | None) -> dict[str, Any]:
     """The fields of tokenizer_config.json and special_tokens_map.json.
 
-    As in transformers 5, the map holds where both have a field, and is ignored beside an `added_tokens_decoder`.
+    As in transformers 5, the map holds where both have a role, and is ignored beside an `added_tokens_decoder`.
     """
     config = json_object(files, CONFIG, path)
     if "added_tokens_decoder" in config:
-        return config
+        return _renamed(config)
     mapped = json_object(files, SPECIAL_MAP, path)
     both = [_tokens_of(each.get(LISTS[1]), LISTS[1], path) for each in (config, mapped)]
     if all(isinstance(each.get(LISTS[1]), list) for each in (config, mapped)):
         mapped[LISTS[1]] = [token for tokens in both for token in tokens]
-    if config.get(LISTS[0]) and not config.get(LISTS[1]):
-        config[LISTS[1]] = config[LISTS[0]]
-    return {**config, **mapped}
+    others = {name: token for name, token in config.items() if _is_field_of_model(name)}
+    return {**_renamed(config), **mapped, **others}
+
+
+def _is_field_of_model(name: str) -> bool:
+    """Whether a field has a token that only some models have, such as image_token."""
+    return name.endswith("_token") and name not in ROLES
+
+
+def _renamed(config: dict[str, Any]) -> dict[str, Any]:
+    """The fields with the list of more special tokens under the name of transformers 5."""
+    if LISTS[0] in config and not config.get(LISTS[1]):
+        return {**{name: value for name, value in config.items() if name != LISTS[0]}, LISTS[1]: config[LISTS[0]]}
+    return config
 
 
 def token_text(token: Any) -> Any:
@@ -73,15 +84,20 @@ def token_text(token: Any) -> Any:
 
 def added_by(
     files: Mapping[str, bytes],
-    spec: TokenizerSpec,
+    own: Mapping[str, tuple[int, frozenset[str]]],
     defaults: Mapping[str, Any],
     path: str | None,
 ) -> dict[str, frozenset[str]]:
     """The tokens that the files of a folder add to a tokenizer, name → flags, in the order in which they get ids.
 
     Those of `added_tokens_decoder`, or else of added_tokens.json, come first, by id; then those of roles and of other
-    fields `…_token`, and those of the lists, unless the tokenizer has them. `defaults` has the tokens of roles that the
-    configuration does not have.
+    fields `…_token`, and those of the lists, unless the tokenizer has them.
+
+    Args:
+        files: the content of the files.
+        own: the added tokens that the tokenizer's own file lists, name → id and flags.
+        defaults: the tokens of roles that the configuration does not have.
+        path: the folder, for errors.
 
     Raises:
         FormatError: for tokens that are none.
@@ -89,29 +105,35 @@ def added_by(
     """
     config = configuration(files, path)
     named = _named_tokens(config, defaults, path)
-    extra = config.get(LISTS[1]) or config.get(LISTS[0])
-    listed = [] if isinstance(extra, dict) else _tokens_of(extra, LISTS[1], path)
+    extra = config.get(LISTS[1], config.get(LISTS[0]))
+    listed = _tokens_of(config.get(LISTS[0]) if isinstance(extra, dict) else extra, LISTS[1], path)
+    known_special = [config.get(role, defaults.get(role)) for role in ROLES]
+    known_special += extra if isinstance(extra, list) and LISTS[1] in config else []
+    texts = {token for token in known_special if isinstance(token, str)}
     names = {token_text(token) for token in named}
-    special = names.union(map(token_text, listed))
-    numbered = _numbered_tokens(files, config, special, path)
+    numbered = _numbered_tokens(files, config, texts, {number for number, _ in own.values()}, path)
     found: dict[str, frozenset[str]] = {}
+    if "added_tokens_decoder" not in config:
+        plain = {name: flags for name, (_, flags) in own.items() if name in names and "ordinary" in flags}
+        found = {name: flags - {"ordinary"} for name, flags in plain.items()}
+    special = names | {name for name, (_, flags) in own.items() if "ordinary" not in flags}  # these stay special
     for token in numbered:
-        content, flags = token["content"], _flags_of(token, False)
-        if content not in spec.special_tokens or flags != spec.token_flags.get(content, frozenset()):
-            found[content] = flags - {"ordinary"} if content in names else flags
-    known = {*spec.special_tokens, *(token["content"] for token in numbered)}
-    for token in [*named, *listed]:
-        content = token_text(token)
-        if content and content not in known:
-            known.add(content)
-            found[content] = _flags_of(token, content in names or isinstance(token, str))
+        name = token["content"]
+        flags = _flags_of(token) - ({"ordinary"} if name in special else set())
+        if name not in own or flags != own[name][1]:
+            found[name] = flags
+    known = {*own, *found}
+    for token in (*named, *listed):  # the last one that has a name decides its flags
+        name = token_text(token)
+        if name and name not in known:
+            found[name] = _flags_of(token) - ({"ordinary"} if name in names else set())
     return found
 
 
 def _numbered_tokens(
-    files: Mapping[str, bytes], config: Mapping[str, Any], special: set[Any], path: str | None
+    files: Mapping[str, bytes], config: Mapping[str, Any], special: set[str], taken: set[int], path: str | None
 ) -> list[dict[str, Any]]:
-    """The tokens that the files give ids, by these."""
+    """The tokens that the files give ids, by these; added_tokens.json none that is `taken`."""
     found: dict[int, dict[str, Any]] = {}
     listed = config.get("added_tokens_decoder")
     if listed is not None and not isinstance(listed, dict):
@@ -124,7 +146,8 @@ def _numbered_tokens(
     for content, number in json_object(files, ADDED, path).items() if listed is None else ():
         if type(number) is not int:
             raise FormatError(f"{shown(number)} is not an id", path=path, where=f"{ADDED}[{shown(content)}]")
-        found[number] = {"content": content, "special": content in special}
+        if number not in taken:
+            found[number] = {"content": content, "special": content in special}
     return [found[number] for number in sorted(found) if found[number]["content"]]
 
 
@@ -134,8 +157,8 @@ def _named_tokens(config: Mapping[str, Any], defaults: Mapping[str, Any], path: 
     for role, token in found.items():
         if token is not None and not isinstance(token_text(token), str):
             raise FormatError(f"{shown(token)} is not a token", path=path, where=f"{CONFIG}: {role}")
-    others = {name: token for name, token in config.items() if name.endswith("_token") and name not in ROLES}
-    extra = config.get(LISTS[1]) or config.get(LISTS[0])
+    others = {name: token for name, token in config.items() if _is_field_of_model(name)}
+    extra = config.get(LISTS[1], config.get(LISTS[0]))
     others |= extra if isinstance(extra, dict) else {}
     return [token for token in (*found.values(), *others.values()) if isinstance(token_text(token), str)]
 
@@ -152,12 +175,13 @@ def _tokens_of(value: Any, name: str, path: str | None) -> list[Any]:
     return value
 
 
-def _flags_of(token: Any, special: bool) -> frozenset[str]:
-    """The flags of a token as the spec has them; `special` says that it is special whatever its field says."""
-    item = token if isinstance(token, dict) else {}
-    own = item.get("special", False)
-    flags = {flag for flag in FLAGS[1:] if item.get(flag, flag == "normalized" and isinstance(token, dict) and not own)}
-    return frozenset(flags if special or own else {*flags, "ordinary"})
+def _flags_of(token: Any) -> frozenset[str]:
+    """The flags of a token as the spec has them: a str is special; an object is if it says so."""
+    if isinstance(token, str):
+        return frozenset()
+    own = token.get("special", False)
+    flags = {flag for flag in FLAGS[1:] if token.get(flag, flag == "normalized" and not own)}
+    return frozenset(flags if own else {*flags, "ordinary"})
 
 
 def read_roles(

@@ -12,7 +12,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from bpe.formats import (
     tiktoken_folder,
     vocab_merges,
 )
-from bpe.formats.huggingface.adding import add_tokens
+from bpe.formats.huggingface.adding import add_tokens, added_tokens_of
 from bpe.formats.packed import first_bytes
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.spec import TokenizerSpec
@@ -287,22 +287,28 @@ def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
         return format_.read_folder(contents, os.fspath(folder))
     assert format_.read is not None
     spec = format_.read(contents[files[0]], os.fspath(folder / files[0]))
-    return _configured(spec, name, {each: read_file(folder / each) for each in settings}, os.fspath(folder))
+    if name == "tekken":
+        return spec
+    return _configured(
+        spec, contents[files[0]], {each: read_file(folder / each) for each in settings}, os.fspath(folder)
+    )
 
 
-def _configured(spec: TokenizerSpec, format: str, files: Files, folder: str) -> TokenizerSpec:  # noqa: A002
-    """The tokenizer with the added tokens and the roles that the files beside it give it."""
+def _configured(spec: TokenizerSpec, data: bytes, files: Files, folder: str) -> TokenizerSpec:
+    """The tokenizer of a tokenizer.json or a model of sentencepiece, with what the files beside it add to it."""
     if not files:
         return spec
+    native = not sentencepiece.looks_like_model(data)
     kind = json_fields.get_text(configuration.json_object(files, configuration.CONFIG, folder), "", "tokenizer_class")
-    known = vocab_merges.KINDS.get((kind or "").removesuffix("Fast")) if format == "huggingface" else None
-    defaults = {} if known is None else known.roles
-    if format in ("huggingface", "sentencepiece"):
-        try:
-            spec = add_tokens(spec, configuration.added_by(files, spec, defaults, folder))
-        except FormatError as error:
-            raise FormatError(error.message, path=folder, where=error.where or configuration.CONFIG) from None
-    return configuration.with_roles(spec, files, folder)
+    known = vocab_merges.KINDS.get((kind or "").removesuffix("Fast")) if native else None
+    defaults = spec.roles if known is None else known.roles
+    own = added_tokens_of(data) if native else {}
+    try:
+        added = configuration.added_by(files, own, defaults, folder)
+        spec = add_tokens(spec, added, {name: flags for name, (_, flags) in own.items()})
+    except FormatError as error:
+        raise FormatError(error.message, path=folder, where=error.where or configuration.CONFIG) from None
+    return configuration.with_roles(replace(spec, roles=defaults), files, folder)
 
 
 def unread_fields(path: str | os.PathLike[str]) -> list[str]:

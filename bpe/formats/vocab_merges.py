@@ -105,7 +105,7 @@ def read(files: Mapping[str, bytes], path: str | None = None) -> TokenizerSpec:
             where=f"{CONFIG}: tokenizer_class",
         )
     spec = _spec(_vocab(files, path), files[MERGES], [], kind.normalizer, path)
-    added = added_by(files, spec, kind.roles, path)
+    added = added_by(files, {}, kind.roles, path)
     if CONFIG not in files:  # then the class is not known, and neither is a token that is missing
         added = {token: flags for token, flags in added.items() if token != END or END.encode() in spec.vocabulary.ids}
     try:

@@ -22,7 +22,7 @@ QWEN = {
     "eos_token": {"content": "<|im_end|>", "special": True},
     "pad_token": "<|endoftext|>",
 }
-ROLES_READ = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
+ROLES_READ = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "unk_token": "<|endoftext|>"}
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +96,11 @@ def test_diff_lists_roles_as_harmless(plain: bpe.Tokenizer, folder: Path) -> Non
 
 def test_roles_go_with_their_tokens(folder: Path) -> None:
     tok = bpe.Tokenizer.load(folder)
-    assert tok.without_tokens(["<|im_end|>"]).roles == {"pad_token": "<|endoftext|>"}
-    assert tok.prune([tok.token_id("<|im_end|>")])[0].roles == {"pad_token": "<|endoftext|>"}
+    assert tok.without_tokens(["<|im_end|>"]).roles == {"pad_token": "<|endoftext|>", "unk_token": "<|endoftext|>"}
+    assert tok.prune([tok.token_id("<|im_end|>")])[0].roles == {
+        "pad_token": "<|endoftext|>",
+        "unk_token": "<|endoftext|>",
+    }
     assert tok.with_tokens(special=["<pad>"]).roles == ROLES_READ
     assert bpe.extend(tok, {"lowlow": 9}, 263).roles == ROLES_READ
 

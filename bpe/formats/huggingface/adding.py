@@ -11,19 +11,33 @@ from dataclasses import replace
 import numpy as np
 
 from bpe.errors import FormatError, shown
+from bpe.formats.huggingface.added_tokens import added_one_by_one
 from bpe.formats.huggingface.decoders import own_steps
 from bpe.formats.huggingface.expressible import can_be_text
+from bpe.formats.huggingface.kernel_lists import divided
 from bpe.formats.huggingface.spelling import spelled_all
+from bpe.formats.json_fields import load
 from bpe.vocab import decoding as d
-from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.spec import NO_FLAGS, TokenizerSpec
 from bpe.vocab.special_tokens import effective_flags
 from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL, Vocabulary
 
 
-def add_tokens(spec: TokenizerSpec, tokens: Mapping[str, frozenset[str]]) -> TokenizerSpec:
+def added_tokens_of(data: bytes) -> dict[str, tuple[int, frozenset[str]]]:
+    """The added tokens of a valid tokenizer.json, name → id and flags, those without an effect included."""
+    found = divided(data, load)
+    listed = (load(data) if found is None else found[0]).get("added_tokens") or []
+    ids, flags = added_one_by_one(listed)
+    return {name: (number, flags[name]) for name, number in ids.items()}
+
+
+def add_tokens(
+    spec: TokenizerSpec, tokens: Mapping[str, frozenset[str]], given: Mapping[str, frozenset[str]] = NO_FLAGS
+) -> TokenizerSpec:
     """The tokenizer with added tokens (name → flags): those that it has get the flags, and others the next ids.
 
     A token of the model keeps its id; text can still become it, unless no merge, symbol or whole word makes it.
+    `given` has the flags of the tokens that it has, those without an effect included.
 
     Raises:
         FormatError: for new tokens where ids have gaps, so that the next ids are not known, and for too many.
@@ -41,7 +55,7 @@ def add_tokens(spec: TokenizerSpec, tokens: Mapping[str, frozenset[str]]) -> Tok
             f"{shown(new[0])}, is not known; write it to the added_tokens of a tokenizer.json, with its id"
         )
     ids |= found | {name: old.limit + i for i, name in enumerate(new)}
-    flags = {name: spec.token_flags.get(name, frozenset()) for name in ids} | dict(tokens)
+    flags = {name: spec.token_flags.get(name, frozenset()) for name in ids} | dict(given) | dict(tokens)
     changed = replace(
         spec,
         vocabulary=Vocabulary.from_arrays(
