@@ -199,6 +199,7 @@ def configuration(chance: random.Random, kind: str | None, first: int, objects: 
     found |= {role: None for role in ROLES if chance.random() < 0.05}
     if chance.random() < 0.4:
         listed = [each for each in (token(chance, True) for _ in range(chance.randint(0, 6))) if isinstance(each, dict)]
+        listed = list({each["content"]: each for each in listed}.values())
         numbers = chance.sample(range(first + 3), len(listed))
         found["added_tokens_decoder"] = {
             str(number): {

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,7 @@ def results(
     """(what, the result of this package, the result of `tokenizers`)."""
     rows = []
     for text in texts:
-        each, fault = caught(lambda text=text: theirs.encode(text, add_special_tokens=False))
+        each, fault = caught(partial(theirs.encode, text, add_special_tokens=False))
         if fault:
             continue
         rows.append((text, each.ids))
@@ -139,7 +140,7 @@ def decoded(
     has_decoder = theirs.decoder is not None
     for ids in rows:
         for skip in (False, True):
-            wanted, fault = caught(lambda ids=ids, skip=skip: theirs.decode(ids, skip_special_tokens=skip))
+            wanted, fault = caught(partial(theirs.decode, ids, skip_special_tokens=skip))
             if fault:
                 continue
             yield f"compat decode, {skip=}", compat.decode(ids, skip_special_tokens=skip), wanted
@@ -150,10 +151,16 @@ def decoded(
         decoder = ours.decoder()
         yield "decoder()", "".join([*map(decoder.push, ids), decoder.flush()]), whole
         streams = DecodeStream(skip_special_tokens=False), tokenizers.decoders.DecodeStream(skip_special_tokens=False)
-        ran = [caught(lambda stream=stream, tok=tok: [stream.step(tok, n) for n in ids])  # noqa: B023
-               for stream, tok in zip(streams, (compat, theirs), strict=True)]  # fmt: skip
+        ran = [
+            caught(partial(streamed, stream, tok, ids)) for stream, tok in zip(streams, (compat, theirs), strict=True)
+        ]
         if not ran[1][1]:
             yield "DecodeStream", ran[0], ran[1]
+
+
+def streamed(stream: Any, tok: Any, ids: list[int]) -> list[str | None]:
+    """The texts that a stream gives for ids one by one."""
+    return [stream.step(tok, number) for number in ids]
 
 
 def written(ours: bpe.Tokenizer, rows: list[tuple[str, list[int]]]) -> Iterator[tuple[str, Any, Any]]:

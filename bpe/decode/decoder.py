@@ -82,8 +82,9 @@ class TokenDecoder:
         array = np.asarray(ids)
         if array.ndim != 1 or array.dtype.kind not in "iu":
             array = id_array(ids)  # an empty list, or an error
-        within = array[(array >= 0) & (array < self.limit)].astype(np.uint32)
-        return within[self._is_token[within]]
+        within: NDArray[np.uint32] = array[(array >= 0) & (array < self.limit)].astype(np.uint32)
+        valid: NDArray[np.uint32] = within[self._is_token[within]]
+        return valid
 
     def batch_without_special(self, batch: TokenBatch) -> TokenBatch:
         """The same for each row of a batch; ids outside the vocabulary stay."""

@@ -87,6 +87,8 @@ def added_by(
     own: Mapping[str, tuple[int, frozenset[str]]],
     defaults: Mapping[str, Any],
     path: str | None,
+    *,
+    plain: bool = False,
 ) -> dict[str, frozenset[str]]:
     """The tokens that the files of a folder add to a tokenizer, name → flags, in the order in which they get ids.
 
@@ -98,6 +100,7 @@ def added_by(
         own: the added tokens that the tokenizer's own file lists, name → id and flags.
         defaults: the tokens of roles that the configuration does not have.
         path: the folder, for errors.
+        plain: whether special tokens have no flags.
 
     Raises:
         FormatError: for tokens that are none.
@@ -127,7 +130,7 @@ def added_by(
         name = token_text(token)
         if name and name not in known:
             found[name] = _flags_of(token) - ({"ordinary"} if name in names else set())
-    return found
+    return {**found, **dict.fromkeys(map(token_text, (*named, *listed)), frozenset())} if plain else found
 
 
 def _numbered_tokens(

@@ -118,7 +118,7 @@ def _check_class(kind: str | None, auto_map: Any) -> None:
     """Raise FormatError for a class whose pattern is not known: another class, or the class of another repository."""
     module = auto_map.get("AutoTokenizer") if isinstance(auto_map, dict) else auto_map
     module = module[0] if isinstance(module, list) and module else module
-    modules = CLASSES[kind][1] if kind in CLASSES else ()
+    modules = CLASSES[kind][1] if kind is not None and kind in CLASSES else ()
     fix = (
         "write the pattern to the field pat_str of this file, or load the rank file with it, "
         "Tokenizer.from_tiktoken(path, pretokenizer, special_tokens)"

@@ -55,6 +55,7 @@ class Kind:
         pattern: the name of the pretokenizer.
         normalizer: the normalizer.
         template: the fields with the tokens before and after a text.
+        plain: whether special tokens have no flags, whatever the configuration says.
 
     """
 
@@ -62,6 +63,7 @@ class Kind:
     pattern: str = "gpt2"
     normalizer: Normalizer | None = None
     template: tuple[str, str] | None = None
+    plain: bool = False
 
 
 _GPT2 = Kind(dict.fromkeys(("bos_token", "eos_token", "unk_token"), END))
@@ -76,7 +78,7 @@ _ROBERTA = Kind(
 KINDS: Mapping[str, Kind] = {
     "GPT2Tokenizer": _GPT2,
     "CodeGenTokenizer": _GPT2,
-    "Qwen2Tokenizer": Kind(dict.fromkeys(("eos_token", "unk_token", "pad_token"), END), "qwen2", NFC()),
+    "Qwen2Tokenizer": Kind(dict.fromkeys(("eos_token", "unk_token", "pad_token"), END), "qwen2", NFC(), plain=True),
     **dict.fromkeys(("RobertaTokenizer", "LongformerTokenizer", "BartTokenizer", "LEDTokenizer"), _ROBERTA),
 }
 
@@ -105,7 +107,7 @@ def read(files: Mapping[str, bytes], path: str | None = None) -> TokenizerSpec:
             where=f"{CONFIG}: tokenizer_class",
         )
     spec = _spec(_vocab(files, path), files[MERGES], [], kind.normalizer, path)
-    added = added_by(files, {}, kind.roles, path)
+    added = added_by(files, {}, kind.roles, path, plain=kind.plain)
     if CONFIG not in files:  # then the class is not known, and neither is a token that is missing
         added = {token: flags for token, flags in added.items() if token != END or END.encode() in spec.vocabulary.ids}
     try:

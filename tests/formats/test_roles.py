@@ -78,8 +78,8 @@ def test_a_conversion_says_what_is_lost(folder: Path, tmp_path: Path, caplog: py
     assert all(found[name].harmless for name in ("roles", "chat_template", "model_max_length"))
     assert "padding_side" not in found
     assert found["roles"].message == (
-        "eos_token is '<|im_end|>' in the tokenizer, none in the file; pad_token is '<|endoftext|>' in the tokenizer, "
-        "none in the file"
+        "eos_token is '<|im_end|>' in the tokenizer, none in the file; unk_token is '<|endoftext|>' in the tokenizer, "
+        "none in the file; pad_token is '<|endoftext|>' in the tokenizer, none in the file"
     )
     assert "does not keep chat_template: it is a setting of transformers" in caplog.text
     assert bpe.convert(folder / "tokenizer.json", tmp_path / "copy.json") == []
@@ -89,18 +89,17 @@ def test_diff_lists_roles_as_harmless(plain: bpe.Tokenizer, folder: Path) -> Non
     found = bpe.diff(plain, bpe.Tokenizer.load(folder))
     assert not found
     assert str(found.tokenizers[0]) == (
-        "roles: eos_token is none in the first, '<|im_end|>' in the second; pad_token is none in the first, "
-        "'<|endoftext|>' in the second; this changes no id"
+        "roles: eos_token is none in the first, '<|im_end|>' in the second; unk_token is none in the first, "
+        "'<|endoftext|>' in the second; pad_token is none in the first, '<|endoftext|>' in the second; this changes no "
+        "id"
     )
 
 
 def test_roles_go_with_their_tokens(folder: Path) -> None:
     tok = bpe.Tokenizer.load(folder)
-    assert tok.without_tokens(["<|im_end|>"]).roles == {"pad_token": "<|endoftext|>", "unk_token": "<|endoftext|>"}
-    assert tok.prune([tok.token_id("<|im_end|>")])[0].roles == {
-        "pad_token": "<|endoftext|>",
-        "unk_token": "<|endoftext|>",
-    }
+    kept = dict.fromkeys(("unk_token", "pad_token"), "<|endoftext|>")
+    assert tok.without_tokens(["<|im_end|>"]).roles == kept
+    assert tok.prune([tok.token_id("<|im_end|>")])[0].roles == kept
     assert tok.with_tokens(special=["<pad>"]).roles == ROLES_READ
     assert bpe.extend(tok, {"lowlow": 9}, 263).roles == ROLES_READ
 
