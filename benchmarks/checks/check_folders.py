@@ -153,7 +153,7 @@ def generated_files(chance: random.Random) -> tuple[dict[str, Any], bool]:
             del each["__type"]  # as save_pretrained writes them
     if chance.random() < 0.4:
         names = dict.fromkeys(chance.choice(NAMES) for _ in range(chance.randint(0, 3)))
-        files["added_tokens.json"] = {name: len(vocab) + i for i, name in enumerate(names)}
+        files["added_tokens.json"] = {name: len(vocab) + 20 + i for i, name in enumerate(names)}
     return files, True
 
 
