@@ -117,8 +117,8 @@ def added_by(
     numbered = _numbered_tokens(files, config, texts, {number for number, _ in own.values()}, path)
     found: dict[str, frozenset[str]] = {}
     if "added_tokens_decoder" not in config:
-        plain = {name: flags for name, (_, flags) in own.items() if name in names and "ordinary" in flags}
-        found = {name: flags - {"ordinary"} for name, flags in plain.items()}
+        ordinary = {name: flags for name, (_, flags) in own.items() if name in names and "ordinary" in flags}
+        found = {name: flags - {"ordinary"} for name, flags in ordinary.items()}
     special = names | {name for name, (_, flags) in own.items() if "ordinary" not in flags}  # these stay special
     for token in numbered:
         name = token["content"]
@@ -129,7 +129,8 @@ def added_by(
     for token in (*named, *listed):  # the last one that has a name decides its flags
         name = token_text(token)
         if name and name not in known:
-            found[name] = _flags_of(token) - ({"ordinary"} if name in names else set())
+            stays = name in names or "ordinary" not in found.get(name, {"ordinary"})
+            found[name] = _flags_of(token) - ({"ordinary"} if stays else set())
     return {**found, **dict.fromkeys(map(token_text, (*named, *listed)), frozenset())} if plain else found
 
 

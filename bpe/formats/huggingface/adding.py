@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +27,8 @@ from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL, Vocabulary
 def added_tokens_of(data: bytes) -> dict[str, tuple[int, frozenset[str]]]:
     """The added tokens of a valid tokenizer.json, name → id and flags, those without an effect included."""
     found = divided(data, load)
-    listed = (load(data) if found is None else found[0]).get("added_tokens") or []
-    ids, flags = added_one_by_one(listed)
+    top: Any = load(data) if found is None else found[0]
+    ids, flags = added_one_by_one(top.get("added_tokens") or [])
     return {name: (number, flags[name]) for name, number in ids.items()}
 
 
