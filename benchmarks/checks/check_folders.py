@@ -175,7 +175,12 @@ def token(chance: random.Random, objects: bool) -> Any:
     name = chance.choice(NAMES)
     if not objects or chance.random() < 0.5:
         return name
-    return {"__type": "AddedToken", "content": name, **{flag: chance.random() < 0.3 for flag in FLAGS}}
+    return {
+        "__type": "AddedToken",
+        "content": name,
+        **{flag: chance.random() < 0.3 for flag in FLAGS[:-1]},
+        "special": True,
+    }
 
 
 def fields(chance: random.Random, objects: bool) -> dict[str, Any]:
@@ -199,7 +204,9 @@ def configuration(chance: random.Random, kind: str | None, first: int, objects: 
     found |= {role: None for role in ROLES if chance.random() < 0.05}
     if chance.random() < 0.4:
         listed = [each for each in (token(chance, True) for _ in range(chance.randint(0, 6))) if isinstance(each, dict)]
-        listed = list({each["content"]: each for each in listed}.values())
+        listed = [
+            {**each, "special": chance.random() < 0.5} for each in {each["content"]: each for each in listed}.values()
+        ]
         numbers = chance.sample(range(first + 3), len(listed))
         found["added_tokens_decoder"] = {
             str(number): {

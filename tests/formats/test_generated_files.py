@@ -143,3 +143,7 @@ def test_this_packages_decoder_of_marks_is_kept(tmp_path: Any) -> None:
     back = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
     assert back == tok
     assert back.decode(ids) == tok.decode(ids)
+
+
+def test_a_name_that_normalization_makes_of_other_text_is_found() -> None:
+    compare(file_of(LETTERS, [], [token(165, "é", normalized=True)], normalizer={"type": "NFC"}), ["e\u0301", "é", "e"])
