@@ -725,7 +725,9 @@ class Tokenizer:
     # Decoding ---------------------------------------------------------------------------------------------------------
 
     @with_fast_decode
-    def decode(self, ids: Ids, errors: str = "replace", *, skip_special: bool = False) -> str:
+    def decode(
+        self, ids: Ids, errors: str = "replace", *, skip_special: bool = False, skip_invalid: bool = False
+    ) -> str:
         """The text of a sequence of ids.
 
         Args:
@@ -733,11 +735,13 @@ class Tokenizer:
             errors: how to handle bytes that are not UTF-8, as in `bytes.decode`: "replace", "strict", "ignore", …
             skip_special: whether to leave out special tokens. The tokens that a tokenizer.json only adds, without
                 making them special, stay.
+            skip_invalid: whether to leave out ids without a token, as `tokenizers` does: those of padded rows of an
+                embedding, gaps in the ids, and negative ones such as the -100 of labels.
 
         Raises:
             TypeError: for ids that are not integers.
-            ValueError: for an id that is not in the vocabulary; with errors="strict", a UnicodeDecodeError (which is
-                a ValueError) for bytes that are not UTF-8.
+            ValueError: for an id that is not in the vocabulary, without `skip_invalid`; with errors="strict", a
+                UnicodeDecodeError (which is a ValueError) for bytes that are not UTF-8.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=256)
@@ -746,12 +750,14 @@ class Tokenizer:
         >>> tok = tok.with_tokens(special=["<|end|>"])
         >>> tok.decode([64, 256]), tok.decode([64, 256], skip_special=True)
         ('a<|end|>', 'a')
+        >>> tok.decode([64, 300, -100], skip_invalid=True)
+        'a'
 
         """
-        return self._decoder.text_of(self._decoder.without_special(ids) if skip_special else ids, errors)
+        return self._decoder.text_of(self._decoder.chosen(ids, skip_special, skip_invalid), errors)
 
     @with_fast_decode
-    def decode_bytes(self, ids: Ids, *, skip_special: bool = False) -> bytes:
+    def decode_bytes(self, ids: Ids, *, skip_special: bool = False, skip_invalid: bool = False) -> bytes:
         """The bytes of a sequence of ids.
 
         An end-of-word mark becomes a space, except at the end of the text, where it becomes nothing.
@@ -759,6 +765,7 @@ class Tokenizer:
         Args:
             ids: as for `decode`.
             skip_special: as for `decode`.
+            skip_invalid: as for `decode`.
 
         Raises:
             TypeError, ValueError: as `decode` does for ids.
@@ -767,10 +774,15 @@ class Tokenizer:
         >>> bpe.train(texts=["a b"], vocab_size=256).decode_bytes([64, 65])
         b'ab'
         """
-        return self._decoder.bytes_of(self._decoder.without_special(ids) if skip_special else ids)
+        return self._decoder.bytes_of(self._decoder.chosen(ids, skip_special, skip_invalid))
 
     def decode_batch(
-        self, batch: TokenBatch | Iterable[Ids], errors: str = "replace", *, skip_special: bool = False
+        self,
+        batch: TokenBatch | Iterable[Ids],
+        errors: str = "replace",
+        *,
+        skip_special: bool = False,
+        skip_invalid: bool = False,
     ) -> list[str]:
         """The text of each sequence of ids.
 
@@ -778,6 +790,7 @@ class Tokenizer:
             batch: a `TokenBatch` (the fastest), or an iterable of what `decode` takes.
             errors: as for `decode`.
             skip_special: as for `decode`.
+            skip_invalid: as for `decode`.
 
         Raises:
             TypeError, ValueError: as `decode` does.
@@ -788,21 +801,25 @@ class Tokenizer:
         ['a', 'b c']
 
         """
-        if isinstance(batch, TokenBatch) and skip_special:
+        if isinstance(batch, TokenBatch) and skip_special and not skip_invalid:
             batch, skip_special = self._decoder.batch_without_special(batch), False
-        if isinstance(batch, TokenBatch) and (found := self._decoder.texts_of(batch, errors)) is not None:
+        plain = isinstance(batch, TokenBatch) and not skip_invalid
+        if plain and (found := self._decoder.texts_of(cast("TokenBatch", batch), errors)) is not None:
             return found  # otherwise the first row with an id that is no token says so below
         check_iterable("batch", batch, "a TokenBatch or an iterable of sequences of int")
-        if skip_special:
-            return [self.decode(ids, errors, skip_special=True) for ids in batch]
+        if skip_special or skip_invalid:
+            return [self.decode(ids, errors, skip_special=skip_special, skip_invalid=skip_invalid) for ids in batch]
         text_of = self._decoder.text_of
         rows: list[str] = []
         for ids in batch:  # of one row, a comprehension's frame would take longer than a loop over `decode`
             rows.append(text_of(ids, errors))  # noqa: PERF401
         return rows
 
-    def decoder(self) -> IncrementalDecoder:
+    def decoder(self, *, skip_invalid: bool = False) -> IncrementalDecoder:
         """A decoder for ids that come one by one: it returns text as soon as its characters are complete.
+
+        Args:
+            skip_invalid: as for `decode`.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=256)
@@ -810,7 +827,7 @@ class Tokenizer:
         >>> [decoder.push(int(i)) for i in tok.encode("aé")] + [decoder.flush()]
         ['a', '', 'é', '']
         """
-        return IncrementalDecoder(self._decoder)
+        return IncrementalDecoder(self._decoder, skip_invalid=skip_invalid)
 
     @cached_property
     def _decoder(self) -> TokenDecoder:

@@ -34,7 +34,9 @@ from bpe.errors import FormatError
 from bpe.formats import huggingface
 from bpe.tokenizer import Tokenizer, decoder_of, engine_of, text_encoder_of
 from bpe.vocab.byte_letters import bytes_or_utf8
+from bpe.vocab.decoding import ByteLevel
 from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.special_tokens import may_overlap
 
 #: Values of TOKENIZERS_PARALLELISM that make `tokenizers` use one thread.
 _SWITCHED_OFF = ("0", "off", "false", "f", "no", "n")
@@ -162,7 +164,8 @@ class Core:
         """What the tokenizer.json describes; raises FormatError for one that the native tokenizer cannot read."""
         rest, model = self.json(with_added=False, with_lists=False), self.model
         spec = huggingface.read_divided(rest, model.vocab_json, model.merges_json, self.rows, self.keep_ids)
-        return spec or huggingface.read(self.json(with_added=False), None, self.rows, self.keep_ids)
+        spec = spec or huggingface.read(self.json(with_added=False), None, self.rows, self.keep_ids)
+        return replace(spec, decoder=(ByteLevel(),)) if spec.model == "byte" else spec
 
     def _set_tables(self, native: Tokenizer) -> None:
         spec, specials = native.spec, engine_of(native).specials
@@ -172,9 +175,13 @@ class Core:
             names &= self.added_ids.keys()
         self._all = names | specials.always if specials.always - names else names
         self._ordinary = specials.always
-        self._prefix = _common_prefix(names) if not specials.always else ""
+        by_name = not specials.always and not specials.late(names)  # a normalizer may make a name of other text
+        self._prefix = _common_prefix(names) if by_name else ""
         keep_ints(native.n_vocab)
         self._known = np.append(spec.vocabulary.kinds != 0, False)
+        special = self._all - self._ordinary
+        #: Whether special tokens that are left as text hide parts of others, which this package would find.
+        self._hides = bool(self._ordinary and special) and may_overlap(special, self._all)
 
     @property
     def native(self) -> Tokenizer | None:
@@ -182,6 +189,11 @@ class Core:
         if not self._prepared:
             self.prepare()
         return self._native
+
+    def _native_for(self, as_text: bool) -> Tokenizer | None:
+        """The native tokenizer; None where `tokenizers` must take its place."""
+        native = self.native
+        return None if native is None or (as_text and self._hides) else native
 
     @property
     def reference(self) -> Any:
@@ -221,7 +233,7 @@ class Core:
 
     def encode(self, text: str, as_text: bool) -> NDArray[np.uint32]:
         """The ids of a text; with `as_text`, special tokens in it are encoded as text."""
-        native = self.native
+        native = self._native_for(as_text)
         if native is not None:
             try:
                 if self._plain(text, as_text):
@@ -244,14 +256,14 @@ class Core:
 
         Without a common beginning, the third is "".
         """
-        native = self.native
+        native = self._native_for(as_text)
         if native is None:
             return partial(self.encode, as_text=as_text), False, ""
         return native.encode, not self._allowed(as_text), self._prefix
 
     def encode_batch(self, texts: list[str], as_text: bool) -> TokenBatch:
         """The ids of several texts."""
-        native = self.native
+        native = self._native_for(as_text)
         if native is not None:
             threads = 1 if os.environ.get("TOKENIZERS_PARALLELISM", "").lower() in _SWITCHED_OFF else None
             try:
@@ -271,7 +283,7 @@ class Core:
 
     def columns(self, text: str, ids: list[int], as_text: bool) -> Columns:
         """Tokens, offsets and word ids of an encoded text."""
-        native = self.native
+        native = self._native_for(as_text)
         if native is not None:
             try:
                 return self._native_columns(native, text, as_text)
@@ -380,9 +392,11 @@ class Core:
         native = self.native
         if native is None or native.spec.model != "byte":
             return False
-        blob, bounds = native.spec.vocabulary.blob, native.spec.vocabulary.offsets.tolist()
+        if native.spec.ends_word is not None and native.spec.decoder is None:
+            return False
+        pieces = self._decoder.pieces_of
         return all(
-            bytes_or_utf8(self._decoded(each)) == blob[bounds[each.id] : bounds[each.id + 1]] for each in self.added
+            bytes_or_utf8(self._decoded(each)) == pieces(np.array([each.id], dtype=np.uint32)) for each in self.added
         )
 
     def _decode_bytes(self, ids: Sequence[int], skip_special: bool) -> bytes:

@@ -19,12 +19,10 @@ from bpe.batch import TokenBatch, id_array
 from bpe.decode import _decoder
 from bpe.decode._decoder import TokenTable
 from bpe.decode.chain import ChainDecoder, ChainStream
-from bpe.pretokenize.pretokenizer import Steps
-from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.decoding import ByteLevel
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.special_names import decoded_names, special_ids
-from bpe.vocab.vocabulary import NONE, SPECIAL, end_to_end
+from bpe.vocab.special_names import decoded_bytes, special_ids
+from bpe.vocab.vocabulary import NONE, end_to_end
 
 Ids = Sequence[int] | NDArray[Any]
 
@@ -45,11 +43,14 @@ class TokenDecoder:
     def __init__(self, spec: TokenizerSpec) -> None:
         self._spec = spec
         self.limit = spec.vocabulary.limit
-        self.chain = None if spec.decoder is None or _takes_letters(spec) else ChainDecoder(spec)
+        byte_level = spec.model == "byte" and spec.decoder == (ByteLevel(),)  # the bytes of all tokens, marks included
+        self.chain = None if spec.decoder is None or byte_level else ChainDecoder(spec)
         self._is_token = spec.vocabulary.kinds != NONE
         # A copy, because the caller may still write to the spec's arrays.
-        self._ends_word = None if spec.ends_word is None else spec.ends_word.copy()
-        self._table = TokenTable(*_decoded(spec))
+        self._ends_word = None if spec.ends_word is None or byte_level else spec.ends_word.copy()
+        if self._ends_word is not None:
+            self._ends_word[list(decoded_bytes(spec, byte_level=False))] = False  # their text has no mark
+        self._table = TokenTable(*_decoded(spec, byte_level))
         #: For `with_fast_decode`: the table, or None where a text is more than the bytes of its tokens.
         self.short_table = self._table if self.chain is None and self._ends_word is None else None
         self._special = np.zeros(self.limit + 1, dtype=np.bool_)  # the last entry is for ids outside the vocabulary
@@ -72,6 +73,26 @@ class TokenDecoder:
         if len(array) and array.max() >= self.limit:
             self.pieces_of(array)  # raises an error with the position in the given ids
         return array[~self._special[array]]
+
+    def chosen(self, ids: Ids, skip_special: bool, skip_invalid: bool) -> Ids:
+        """The ids to decode: those of tokens with `skip_invalid`, and without those of special tokens."""
+        if skip_invalid:
+            ids = self.valid_of(ids)
+        return self.without_special(ids) if skip_special else ids
+
+    def valid_of(self, ids: Ids) -> NDArray[np.uint32]:
+        """The ids that have a token; also negative ids and large ones, as in labels, are left out.
+
+        Raises:
+            TypeError: for ids that are not integers.
+
+        """
+        array = np.asarray(ids)
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            array = id_array(ids)  # an empty list, or an error
+        within: NDArray[np.uint32] = array[(array >= 0) & (array < self.limit)].astype(np.uint32)
+        valid: NDArray[np.uint32] = within[self._is_token[within]]
+        return valid
 
     def batch_without_special(self, batch: TokenBatch) -> TokenBatch:
         """The same for each row of a batch; ids outside the vocabulary stay."""
@@ -133,20 +154,19 @@ class TokenDecoder:
     def _no_token(self, array: NDArray[np.uint32], index: int, before: int) -> ValueError:
         number = int(array[index])
         rule = f"ids are from 0 to {self.limit - 1}" if number >= self.limit else "the vocabulary has a gap there"
-        return ValueError(f"token id {number} at position {before + index} is no token of this vocabulary: {rule}")
+        return ValueError(
+            f"token id {number} at position {before + index} is no token of this vocabulary: {rule}; to leave out such "
+            "ids, pass skip_invalid=True"
+        )
 
 
-def _takes_letters(spec: TokenizerSpec) -> bool:
-    """Whether names of special tokens that are GPT-2's letters are decoded as their bytes, and nothing else changes."""
-    return spec.model == "byte" and spec.decoder == (ByteLevel(),) and spec.end_of_word is None
+def _decoded(spec: TokenizerSpec, byte_level: bool) -> tuple[bytes, NDArray[np.int64]]:
+    """The bytes that each token is decoded as, (blob, offsets).
 
-
-def _decoded(spec: TokenizerSpec) -> tuple[bytes, NDArray[np.int64]]:
-    """The bytes that each token is decoded as, (blob, offsets): with a space instead of an end-of-word mark."""
-    vocabulary, mark_size = spec.vocabulary, len((spec.end_of_word or "").encode())
-    names = decoded_names(spec)
-    if letters := _takes_letters(spec):
-        names = {number: name.decode() for number, name in vocabulary.items(SPECIAL)} | names
+    An end-of-word mark becomes a space; with `byte_level` it stays, as in the decoder ByteLevel.
+    """
+    vocabulary, mark_size = spec.vocabulary, 0 if byte_level else len((spec.end_of_word or "").encode())
+    names = decoded_bytes(spec, byte_level=byte_level)
     if not names and (not mark_size or spec.ends_word is None):
         return vocabulary.blob, vocabulary.offsets.copy()  # a copy: the kernel trusts the offsets, which others can set
     blob, starts = np.frombuffer(vocabulary.blob, dtype=np.uint8).copy(), vocabulary.offsets[:-1].copy()
@@ -154,12 +174,11 @@ def _decoded(spec: TokenizerSpec) -> tuple[bytes, NDArray[np.int64]]:
     if mark_size and spec.ends_word is not None:  # the first byte of a mark becomes a space, and the others are cut off
         blob[(starts + lengths)[spec.ends_word] - mark_size] = ord(" ")
         lengths[spec.ends_word] -= mark_size - 1
-    letters |= isinstance(spec.pretokenizer, Steps) and spec.pretokenizer.letters
-    texts = [bytes_or_utf8(text) if letters else text.encode() for text in names.values()]
     numbers = list(names)
-    lengths[numbers] = list(map(len, texts))
+    lengths[numbers] = list(map(len, names.values()))
     starts[numbers] = len(blob) + offsets_of(lengths[numbers])[:-1]
-    decoded, offsets = end_to_end(np.concatenate((blob, np.frombuffer(b"".join(texts), np.uint8))), starts, lengths)
+    added = np.frombuffer(b"".join(names.values()), np.uint8)
+    decoded, offsets = end_to_end(np.concatenate((blob, added)), starts, lengths)
     return decoded.tobytes(), offsets
 
 
@@ -228,8 +247,9 @@ class IncrementalDecoder:
     ('a', '', 'é', 'a', '�')
     """
 
-    def __init__(self, tokens: TokenDecoder) -> None:
+    def __init__(self, tokens: TokenDecoder, *, skip_invalid: bool = False) -> None:
         self._bytes = ByteDecoder(tokens)
+        self._valid_of = tokens.valid_of if skip_invalid else None
         self._held = b""  # of an incomplete character
 
     def __copy__(self) -> IncrementalDecoder:
@@ -245,10 +265,11 @@ class IncrementalDecoder:
             TypeError, ValueError: for ids that are not in the vocabulary; the state of the decoder does not change.
 
         """
-        if type(ids) is int:
+        if type(ids) is int and self._valid_of is None:
             return self._text_of(self._bytes.push_one(ids), False)
         single = isinstance(ids, (int, np.integer)) and not isinstance(ids, bool)
-        return self._text_of(self._bytes.push([ids] if single else ids), False)  # type: ignore[list-item,arg-type]
+        listed: Ids = [ids] if single else ids  # type: ignore[list-item,assignment]
+        return self._text_of(self._bytes.push(listed if self._valid_of is None else self._valid_of(listed)), False)
 
     def flush(self) -> str:
         """End the text and reset the decoder. Returns the text held back: U+FFFD for an incomplete character."""

@@ -20,7 +20,7 @@ from bpe.base._aho_corasick import Finder
 from bpe.base._visitor import Visitor
 from bpe.base.offsets import offsets_of
 from bpe.base.threads import together
-from bpe.base.utf8 import Bytes, TextLike, check_utf8, escape, to_bytes, unescape
+from bpe.base.utf8 import Bytes, TextLike, byte_offsets, check_utf8, escape, to_bytes, unescape
 from bpe.batch import TokenBatch
 from bpe.corpus.blocks import Block, document_cut, safe_cut
 from bpe.corpus.reading import EndCut
@@ -208,7 +208,6 @@ class Engine:
         """With `ignore_merges`, by id: whether merging the bytes of an ordinary token may give another id."""
         vocabulary, known = self.spec.vocabulary, self.spec.unreachable
         ordinary: NDArray[np.bool_] = vocabulary.kinds == ORDINARY
-        ordinary[list(self.spec.text_specials)] = True
         if self.spec.end_of_word_glued:
             return ordinary
         if known is None:
@@ -278,7 +277,7 @@ class Engine:
                 yield from self._pipeline_items(bytes(piece), steps, late, first)
             elif late and self.spec.normalizer is not None:
                 normalized = self.spec.normalizer.on_bytes(bytes(piece))
-                for part, number in self.specials.late_pieces(normalized, late):
+                for _, part, number in self.specials.late_pieces(normalized, late):
                     yield bytes(prepared(part, None, self.spec.pretokenizer)) if number is None else number
             else:
                 yield bytes(prepared(piece, self.spec.normalizer, self.spec.pretokenizer))
@@ -295,15 +294,14 @@ class Engine:
         if not late:
             yield self._pretokens(text, steps, first, origins)
             return
-        at = 0
-        for part, number in self.specials.late_pieces(unescape(text), late):
-            inner = escape(bytes(part))
+        bounds = byte_offsets(text)
+        for start, part, number in self.specials.late_pieces(unescape(text), late):
+            inner, at = escape(bytes(part)), int(np.searchsorted(bounds, start))
             if number is None:
                 own = None if origins is None else origins[at : at + len(inner)]
                 yield self._pretokens(inner, steps, first and (at == 0 or own is not None), own)
             else:
                 yield number
-            at += len(inner)
 
     def _pretokens(self, text: str, steps: Steps, first: bool, origins: NDArray[np.int64] | None) -> Item:
         """The pretokens of normalized text; the text in front of the scanner if the steps have one."""

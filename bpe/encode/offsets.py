@@ -119,8 +119,8 @@ class OffsetEncoder:
         words: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
         matched: dict[int, str] = {}
         beyond: dict[int, tuple[int, int]] = {}
-        at = n_ids = n_words = 0
-        for piece, special in self._engine.specials.pieces(data, allowed):
+        n_ids = n_words = 0
+        for at, piece, special in self._engine.specials.located_pieces(data, allowed):
             if special is not None:
                 parts = [_Part.of_special(special, 0, len(piece), escape(bytes(piece)))]
             else:
@@ -134,8 +134,7 @@ class OffsetEncoder:
                 spans.append(part.spans + at)
                 words.append(part.words + n_words)
                 n_ids, n_words = n_ids + len(part.ids), n_words + part.n_words
-            at += len(piece)
-        joined = np.minimum(np.concatenate(spans), len(data))
+        joined = np.concatenate(spans)
         if unit == "char":
             joined = _in_characters(joined, text, data)
         if beyond and convention == "tokenizers":
@@ -175,10 +174,11 @@ class OffsetEncoder:
             origins = traced(spec.normalizer, text).starts
         bounds = byte_offsets(text)
         found: list[_Part] = []
-        at = 0
-        pieces = self._engine.specials.late_pieces(unescape(aligned.text), late) if late else [(None, None)]
-        for part, number in pieces:
-            inner = aligned.text if part is None else escape(bytes(part))
+        data = unescape(aligned.text)
+        own_bounds = byte_offsets(aligned.text)
+        pieces = self._engine.specials.late_pieces(data, late) if late else [(0, data, None)]
+        for start, part, number in pieces:
+            inner, at = escape(bytes(part)), int(np.searchsorted(own_bounds, start))
             if number is not None:
                 part_found = _Part.of_special(number, at, at + len(inner), inner)
             else:
@@ -195,7 +195,6 @@ class OffsetEncoder:
                 starts = ends = np.zeros(0, dtype=np.int64)
             part_found.spans = np.stack((bounds[starts], bounds[ends]), axis=1)
             found.append(part_found)
-            at += len(inner)
         return found
 
     def _encode_traced(self, text: str, first: bool, origins: NDArray[np.int64] | None) -> _Part:
@@ -259,8 +258,7 @@ class OffsetEncoder:
         """Like `encode`, by finding the pretoken that each token is a part of."""
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
-        at = 0
-        for piece, special in self._engine.specials.pieces(data, allowed):
+        for at, piece, special in self._engine.specials.located_pieces(data, allowed):
             if special is not None:
                 ids.append(np.array([special], dtype=np.uint32))
                 spans.append(np.array([[at, at + len(piece)]], dtype=np.int64))
@@ -268,8 +266,7 @@ class OffsetEncoder:
                 found, found_spans = self._encode_segment(bytes(piece), self._engine.specials.late(allowed))
                 ids.append(found)
                 spans.append(found_spans + at)
-            at += len(piece)
-        joined = np.minimum(np.concatenate(spans), len(data))  # added tokens may overlap, as in `tokenizers`
+        joined = np.concatenate(spans)
         return np.concatenate(ids), joined if unit == "byte" else _in_characters(joined, text, data)
 
     def _encode_segment(self, piece: bytes, late: frozenset[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
@@ -293,15 +290,13 @@ class OffsetEncoder:
             return self._encode_normalized(text)
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
-        at = 0
-        for piece, special in self._engine.specials.late_pieces(text, late):
+        for at, piece, special in self._engine.specials.late_pieces(text, late):
             found, found_spans = np.array([special or 0], dtype=np.uint32), np.array([[0, len(piece)]], dtype=np.int64)
             if special is None:
                 found, found_spans = self._encode_normalized(bytes(piece))
             ids.append(found)
             spans.append(found_spans + at)
-            at += len(piece)
-        return np.concatenate(ids), np.minimum(np.concatenate(spans), len(text))
+        return np.concatenate(ids), np.concatenate(spans)
 
     def _encode_normalized(self, piece: bytes) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """The same for a stretch of normalized text without special tokens."""
@@ -478,10 +473,17 @@ def _merges_again(engine: Engine) -> bool:
     Byte tokens stand for one byte each; where no other rule changes lengths, that is enough.
     """
     spec = engine.spec
-    if spec.subword_prefix is not None or spec.drop_unknown or spec.text_specials or engine.merger.merges_unknown:
+    if spec.subword_prefix is not None or spec.drop_unknown or _unknown_is_text(spec) or engine.merger.merges_unknown:
         return True
     special = not engine.merger.can_split or spec.ignore_merges or spec.end_of_word is not None
     return spec.byte_fallback and special
+
+
+def _unknown_is_text(spec: TokenizerSpec) -> bool:
+    """Whether text can become the unknown token, or a whole word of unknown symbols another token."""
+    if spec.unk_token is None:
+        return False
+    return spec.ignore_merges or bool(spec.vocabulary.kinds[unk_id(spec)] == ORDINARY)
 
 
 def _tokens_of(table: NDArray[np.uint32], codes: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -8,7 +8,7 @@ A loader takes the untrusted content of a file and returns a `TokenizerSpec`; a 
   `_json_tokens.pyx` (the two long lists, `vocab` and `merges`);
 - `vocab_merges.py` vocab.json with merges.txt; `tiktoken.py` over `_ranks.pyx` rank files, with the merges recovered
   from the ranks, `tiktoken_folder.py` and `tekken.py` formats around them; `openai_encodings.py`, `gpt2.py` OpenAI's;
-- `configuration.py` what transformers writes beside these files: the roles of special tokens;
+- `configuration.py` what transformers writes beside these files: more added tokens, and the roles of special tokens;
 - `clip.py` CLIP's merge list, `subword_nmt.py` codes; `packed.py` files that may be compressed;
 - `sentencepiece.py` over `protobuf.py` models of type BPE; `gguf.py` the tokenizers of GGUF files;
 - `id_files.py` token ids on disk: lines, .npy, whose headers `npy.py` makes and parses.

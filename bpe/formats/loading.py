@@ -7,11 +7,12 @@ A format is a row of the table `FORMATS`: how its files are read and written. No
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from bpe.formats import (
     configuration,
     gguf,
     huggingface,
+    json_fields,
     sentencepiece,
     subword_nmt,
     tekken,
@@ -30,7 +32,8 @@ from bpe.formats import (
     tiktoken_folder,
     vocab_merges,
 )
-from bpe.formats.packed import unpacked
+from bpe.formats.huggingface.adding import add_tokens, added_tokens_of
+from bpe.formats.packed import first_bytes
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.spec import TokenizerSpec
 
@@ -38,8 +41,10 @@ Files = Mapping[str, bytes]
 
 #: The file that the commands of `tokenizers` and `transformers` write.
 NATIVE = "tokenizer.json"
-#: The name of sentencepiece's model in a folder.
-SENTENCEPIECE = "tokenizer.model"
+#: The name of sentencepiece's model in a folder, and of Mistral's file.
+SENTENCEPIECE, TEKKEN = "tokenizer.model", "tekken.json"
+
+log = logging.getLogger("bpe")
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ FORMATS: Mapping[str, Format] = {
                 vocab_merges.MERGES,
                 configuration.CONFIG,
                 configuration.SPECIAL_MAP,
-                vocab_merges.ADDED,
+                configuration.ADDED,
             ),
         ),
         Format(
@@ -113,7 +118,7 @@ FORMATS: Mapping[str, Format] = {
             write=tiktoken_folder.write,
             names=(tiktoken_folder.RANKS, "*.tiktoken", configuration.CONFIG),
         ),
-        Format("tekken", "a tekken.json", tekken.read, write=tekken.write, names=("tekken.json",)),
+        Format("tekken", "a tekken.json", tekken.read, write=tekken.write, names=(TEKKEN,)),
         Format("clip", "CLIP's merge list", _read_clip, write=clip.write),
         Format("sentencepiece", "a sentencepiece .model of type BPE", sentencepiece.read, names=(SENTENCEPIECE,)),
         Format("gguf", "a GGUF file with a tokenizer", gguf.read),
@@ -182,7 +187,7 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
 def _detected(data: bytes, path: Path) -> str:
     """The name of the format of a file."""
     name = path.name.lower()
-    head = _head(data)
+    head = first_bytes(data, 200)
     if tiktoken.looks_like_ranks(data):
         beside = path.parent / configuration.CONFIG
         ours = name == tiktoken_folder.RANKS or name.endswith(".tiktoken")
@@ -205,7 +210,7 @@ def _detected(data: bytes, path: Path) -> str:
         return "sentencepiece"
     if data.lstrip()[:1] not in (b"{", b"["):
         raise FormatError(_unknown(data, name), path=path)
-    if name in (configuration.CONFIG, configuration.SPECIAL_MAP, vocab_merges.ADDED):
+    if name in configuration.FILES:
         raise FormatError("it is a part of a tokenizer, not a whole one; load its folder", path=path)
     return "tekken" if tekken.looks_like_tekken(data) else "huggingface"
 
@@ -226,16 +231,6 @@ def _unknown(data: bytes, name: str) -> str:
     return f"it begins with {shown(data[:20])}, and is of no known format; known are {known}"
 
 
-def _head(data: bytes) -> bytes:
-    """The first bytes of a file, decompressed if it is gzip data."""
-    if data[:2] != b"\x1f\x8b":
-        return data[:200]
-    try:
-        return unpacked(data, None)[:200]
-    except FormatError:
-        return b""
-
-
 def _is_pair(folder: Path) -> bool:
     return (folder / vocab_merges.VOCAB).is_file() and (folder / vocab_merges.MERGES).is_file()
 
@@ -252,8 +247,8 @@ def folder_format(names: list[str]) -> tuple[str, list[str]] | None:
     """
     if NATIVE in names:
         return "huggingface", [NATIVE]
-    if "tekken.json" in names:
-        return "tekken", ["tekken.json"]
+    if TEKKEN in names:
+        return "tekken", [TEKKEN]
     if {vocab_merges.VOCAB, vocab_merges.MERGES} <= set(names):
         return "vocab-merges", [name for name in FORMATS["vocab-merges"].names if name in names]
     ranks = tiktoken_folder.rank_file_of(names)
@@ -269,7 +264,9 @@ def folder_format(names: list[str]) -> tuple[str, list[str]] | None:
 def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
     """Load the tokenizer in a folder; of several, the one whose format is chosen or comes first."""
     names = _names_in(folder)
-    settings = [name for name in (configuration.CONFIG, configuration.SPECIAL_MAP) if name in names]
+    settings = [name for name in configuration.FILES if name in names]
+    if chosen is None and {NATIVE, TEKKEN} <= set(names):
+        log.warning("%s has a %s and a %s; the first is read: format='tekken' reads the other", folder, NATIVE, TEKKEN)
     if chosen is not None:
         names = [name for name in names if any(fnmatchcase(name, pattern) for pattern in chosen.names)]
     found = folder_format(names)
@@ -280,11 +277,38 @@ def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
     name, files = found
     format_ = FORMATS[name]
     contents = {each: read_file(folder / each) for each in files}
+    if name == "sentencepiece" and tiktoken.looks_like_ranks(contents[SENTENCEPIECE]):
+        if configuration.CONFIG not in names:
+            return _read_ranks(contents[SENTENCEPIECE], os.fspath(folder / SENTENCEPIECE))
+        contents = {tiktoken_folder.RANKS: contents[SENTENCEPIECE]}
+        contents[configuration.CONFIG] = read_file(folder / configuration.CONFIG)
+        format_ = FORMATS["tiktoken-folder"]
     if format_.read_folder is not None:
         return format_.read_folder(contents, os.fspath(folder))
     assert format_.read is not None
     spec = format_.read(contents[files[0]], os.fspath(folder / files[0]))
-    return configuration.with_roles(spec, {each: read_file(folder / each) for each in settings}, os.fspath(folder))
+    if name == "tekken":
+        return spec
+    return _configured(
+        spec, contents[files[0]], {each: read_file(folder / each) for each in settings}, os.fspath(folder)
+    )
+
+
+def _configured(spec: TokenizerSpec, data: bytes, files: Files, folder: str) -> TokenizerSpec:
+    """The tokenizer of a tokenizer.json or a model of sentencepiece, with what the files beside it add to it."""
+    if not files:
+        return spec
+    native = not sentencepiece.looks_like_model(data)
+    kind = json_fields.get_text(configuration.json_object(files, configuration.CONFIG, folder), "", "tokenizer_class")
+    known = vocab_merges.KINDS.get((kind or "").removesuffix("Fast")) if native else None
+    defaults = spec.roles if known is None else known.roles
+    own = added_tokens_of(data) if native else {}
+    try:
+        added = configuration.added_by(files, own, defaults, folder)
+        spec = add_tokens(spec, added, {name: flags for name, (_, flags) in own.items()})
+    except FormatError as error:
+        raise FormatError(error.message, path=folder, where=error.where or configuration.CONFIG) from None
+    return configuration.with_roles(replace(spec, roles=defaults), files, folder)
 
 
 def unread_fields(path: str | os.PathLike[str]) -> list[str]:

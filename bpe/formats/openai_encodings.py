@@ -31,6 +31,7 @@ class PublishedEncoding:
         files: the names of its files in `FILES`: one rank file, or GPT-2's merges and vocabulary.
         special_tokens: name → id. In o200k_harmony, two names have the same id.
         n_vocab: the number of tokens, all ids below it in use; None where ids have gaps.
+        instead: the names of other files that hold the same tokens, which are read if only they are cached.
 
     """
 
@@ -38,6 +39,7 @@ class PublishedEncoding:
     files: tuple[str, ...]
     special_tokens: Mapping[str, int]
     n_vocab: int | None = None
+    instead: tuple[str, ...] = ()
 
 
 #: The name of a file → its address and SHA-256. The cache names a file by the SHA-1 of its address.
@@ -63,6 +65,8 @@ FILES: dict[str, PublishedFile] = {
     ),
 }
 
+#: The files of gpt2 and of r50k_base, which have the same tokens, ids and merges.
+_GPT2, _R50K = ("vocab.bpe", "encoder.json"), ("r50k_base.tiktoken",)
 _FILL_IN_THE_MIDDLE = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
 _O200K = {_END: 199999, _PROMPT_END: 200018}
 _HARMONY = {
@@ -86,8 +90,8 @@ _HARMONY = {
 
 #: The name of an encoding → the encoding, in tiktoken's order.
 ENCODINGS: Mapping[str, PublishedEncoding] = {
-    "gpt2": PublishedEncoding("gpt2", ("vocab.bpe", "encoder.json"), {_END: 50256}, 50257),
-    "r50k_base": PublishedEncoding("gpt2", ("r50k_base.tiktoken",), {_END: 50256}, 50257),
+    "gpt2": PublishedEncoding("gpt2", _GPT2, {_END: 50256}, 50257, instead=_R50K),
+    "r50k_base": PublishedEncoding("gpt2", _R50K, {_END: 50256}, 50257, instead=_GPT2),
     "p50k_base": PublishedEncoding("gpt2", ("p50k_base.tiktoken",), {_END: 50256}, 50281),
     "p50k_edit": PublishedEncoding(
         "gpt2",

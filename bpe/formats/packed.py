@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
-from bpe.errors import FormatError
+from bpe.errors import FormatError, counted
+
+#: The most bytes that a file may have when it is decompressed. The largest published vocabulary has less than 40 MB;
+#: a larger one needs `bpe.formats.packed.max_unpacked = 1 << 32`.
+max_unpacked = 1 << 28
 
 
 def unpacked(data: bytes, path: str | None) -> bytes:
     """The content of a file, decompressed if it is gzip data.
 
     Raises:
-        FormatError: for damaged gzip data; the error names `path`.
+        FormatError: for damaged gzip data, and for more than `max_unpacked` bytes; the error names `path`.
 
     """
-    if data[:2] != b"\x1f\x8b":
-        return data
-    import gzip  # here, because most processes never need it
-    import zlib
+    content = _start(data, max_unpacked + 1, path)
+    if len(content) > max_unpacked:
+        raise FormatError(
+            f"{counted(len(data), 'byte')} of gzip data hold more than {max_unpacked}, the most that are decompressed "
+            "(bpe.formats.packed.max_unpacked); set that higher, or decompress the file",
+            path=path,
+        )
+    return content
 
+
+def first_bytes(data: bytes, size: int) -> bytes:
+    """The first bytes of a file, decompressed if it is gzip data; b"" for damaged gzip data."""
     try:
-        return gzip.decompress(data)
-    except (OSError, EOFError, zlib.error) as error:
+        return _start(data, size, None)
+    except FormatError:
+        return b""
+
+
+def _start(data: bytes, size: int, path: str | None) -> bytes:
+    """The first bytes of a file, decompressed if it is gzip data; no more are decompressed."""
+    if data[:2] != b"\x1f\x8b":
+        return data if size > len(data) else data[:size]
+    import zlib  # here, because most processes never need it
+
+    parts, rest, left = [], data, size
+    try:
+        while rest and left:  # for each member; zeros may follow the last one
+            member = zlib.decompressobj(wbits=31)
+            parts.append(member.decompress(rest, left))
+            left -= len(parts[-1])
+            if left and not member.eof:
+                raise EOFError("it ends too early")
+            rest = member.unused_data.lstrip(b"\0")
+    except (EOFError, zlib.error) as error:
         raise FormatError(f"the gzip data is damaged: {error}", path=path) from None
+    return b"".join(parts)

@@ -29,7 +29,7 @@ from bpe.encode._encoder import Encoder
 from bpe.errors import FormatError, check_int, shown, typed
 from bpe.formats._ranks import RankTable, read_ranks
 from bpe.formats.openai_encodings import ENCODINGS, FILES, PublishedEncoding
-from bpe.formats.packed import unpacked
+from bpe.formats.packed import first_bytes, unpacked
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
 from bpe.pretokenize.patterns import PATTERNS, SPELLINGS, WHOLE
@@ -45,6 +45,9 @@ PUBLISHED: Mapping[str, tuple[str, Mapping[str, int]]] = {
     if f"{name}.tiktoken" in FILES
 }
 
+#: The most bytes of a file that may be one of these; the largest one has 3,613,922.
+LARGEST_PUBLISHED = 1 << 23
+
 Tokens = tuple[bytes, NDArray[np.int64], NDArray[np.int32]]  # sorted by rank: concatenated bytes, offsets, ranks
 
 
@@ -52,19 +55,13 @@ def published(data: bytes) -> tuple[str, Mapping[str, int]] | None:
     """The pattern and the special tokens of one of OpenAI's rank files (gzipped or not); None for any other file."""
     if data[:1] == b"{" or data[:2] not in (b"\x1f\x8b", b"IQ"):  # IQ== is "!", the first token of each file
         return None
-    try:
-        return PUBLISHED.get(hashlib.sha256(unpacked(data, None)).hexdigest())
-    except FormatError:
-        return None
+    content = first_bytes(data, LARGEST_PUBLISHED + 1)
+    return PUBLISHED.get(hashlib.sha256(content).hexdigest()) if len(content) <= LARGEST_PUBLISHED else None
 
 
 def looks_like_ranks(data: bytes) -> bool:
     """Whether a file begins like a rank file, with a line of base64, a space and a number."""
-    try:
-        head = unpacked(data, None)[:1000] if data[:2] == b"\x1f\x8b" else data[:1000]
-    except FormatError:
-        return False
-    return re.match(rb"[A-Za-z0-9+/]+={0,2} \d+\r?\n", head) is not None
+    return re.match(rb"[A-Za-z0-9+/]+={0,2} \d+\r?\n", first_bytes(data, 1000)) is not None
 
 
 def load(

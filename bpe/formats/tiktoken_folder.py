@@ -46,6 +46,11 @@ KIMI = "|".join(
 KIMI_SPECIAL, KIMI_RESERVED = 256 + 2, "<|reserved_token_{}|>"
 #: The special tokens that follow the ranks of Qwen 1 (tokenization_qwen.py).
 QWEN_SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", *(f"<|extra_{i}|>" for i in range(205)))
+#: The classes whose pattern is known: the pattern, and the modules of the repositories in which it is.
+CLASSES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "TikTokenTokenizer": (KIMI, ("tokenization_kimi", "tokenization_moonshot")),
+    "QWenTokenizer": ("qwen2", ("tokenization_qwen",)),
+}
 
 
 def rank_file_of(names: list[str]) -> str | None:
@@ -77,14 +82,9 @@ def read(files: Mapping[str, bytes], path: str | None = None) -> TokenizerSpec:
 
 def _read(data: bytes, name: str, config: dict[str, Any]) -> TokenizerSpec:
     kind, pattern = get_text(config, "", "tokenizer_class"), get_text(config, "", "pat_str")
-    known = {"TikTokenTokenizer": KIMI, "QWenTokenizer": "qwen2"}
-    if pattern is None and kind not in known:
-        raise FormatError(
-            f"it is {shown(kind)}, whose pattern is not known; write the pattern to the field pat_str of this file, or "
-            "load the rank file with it, Tokenizer.from_tiktoken(path, pretokenizer, special_tokens)",
-            where="tokenizer_class",
-        )
-    special = _special(config)
+    if pattern is None:
+        _check_class(kind, config.get("auto_map"))
+    special, ordinary = _special(config)
     if pattern is not None:
         own = pattern
         pretokenizer = make_at("pat_str", lambda: tiktoken.pattern_of(own))
@@ -95,6 +95,7 @@ def _read(data: bytes, name: str, config: dict[str, Any]) -> TokenizerSpec:
     spec = tiktoken.read(data, pretokenizer, special if pattern is not None else {}, name)
     if not get(config, "", "ignore_merges", bool, True):
         spec = replace(spec, ignore_merges=False, unreachable=None)
+    spec = replace(spec, token_flags=dict.fromkeys(ordinary, frozenset({"ordinary"})))
     if pattern is not None:
         return spec
     first = int(spec.vocabulary.limit)
@@ -113,16 +114,40 @@ def _read(data: bytes, name: str, config: dict[str, Any]) -> TokenizerSpec:
     return replace(spec, vocabulary=vocabulary, special_tokens=special)
 
 
-def _special(config: dict[str, Any]) -> dict[str, int]:
-    """Name → id of the tokens in `added_tokens_decoder`. Their flags have no effect in tiktoken."""
+def _check_class(kind: str | None, auto_map: Any) -> None:
+    """Raise FormatError for a class whose pattern is not known: another class, or the class of another repository."""
+    module = auto_map.get("AutoTokenizer") if isinstance(auto_map, dict) else auto_map
+    module = module[0] if isinstance(module, list) and module else module
+    modules = CLASSES[kind][1] if kind is not None and kind in CLASSES else ()
+    fix = (
+        "write the pattern to the field pat_str of this file, or load the rank file with it, "
+        "Tokenizer.from_tiktoken(path, pretokenizer, special_tokens)"
+    )
+    if not modules:
+        raise FormatError(f"it is {shown(kind)}, whose pattern is not known; {fix}", where="tokenizer_class")
+    if module is not None and (
+        not isinstance(module, str) or module.rsplit("--")[-1].rpartition(".")[0] not in modules
+    ):
+        rule = f"the pattern of the class {kind} is known only for {' and '.join(modules)}"
+        raise FormatError(f"it is {shown(module)}; {rule}: {fix}", where="auto_map")
+
+
+def _special(config: dict[str, Any]) -> tuple[dict[str, int], list[str]]:
+    """Name → id of the tokens in `added_tokens_decoder`, and which of them are not special.
+
+    Other flags have no effect in tiktoken.
+    """
     special: dict[str, int] = {}
+    ordinary: list[str] = []
     for number, item in get(config, "", "added_tokens_decoder", dict, {}).items():
         content = item.get("content") if isinstance(item, dict) else None
         if not isinstance(content, str) or not content or not is_id(number) or content in special:
             where = f"added_tokens_decoder[{shown(number)}]"
             raise FormatError(f"{shown(item)} is not a token of its own, with an id and a content", where=where)
         special[content] = int(number)
-    return make_at("added_tokens_decoder", lambda: tiktoken.checked_special(special))
+        if not get(item, f"added_tokens_decoder[{shown(number)}]", "special", bool, True):
+            ordinary.append(content)
+    return make_at("added_tokens_decoder", lambda: tiktoken.checked_special(special)), ordinary
 
 
 def write(spec: TokenizerSpec) -> dict[str, bytes]:
@@ -146,7 +171,7 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
                 str(number): {
                     "content": name,
                     **dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False),
-                    "special": True,
+                    "special": "ordinary" not in spec.token_flags.get(name, ()),
                 }
                 for name, number in sorted(spec.special_tokens.items(), key=lambda item: item[1])
             },

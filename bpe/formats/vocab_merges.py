@@ -19,21 +19,29 @@ from typing import Any
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, check_iterable, check_unicode, shown, typed
 from bpe.formats import huggingface
-from bpe.formats.configuration import CONFIG, SPECIAL_MAP, configuration, json_object, read_roles, token_text
+from bpe.formats.configuration import (
+    ADDED,
+    CONFIG,
+    LISTS,
+    SPECIAL_MAP,
+    added_by,
+    configuration,
+    json_object,
+    read_roles,
+    token_text,
+)
+from bpe.formats.huggingface.adding import add_tokens
 from bpe.formats.huggingface.expressible import differs
-from bpe.formats.json_fields import get, get_text, is_id
+from bpe.formats.json_fields import get, get_text
 from bpe.formats.packed import unpacked
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC, Normalizer
 from bpe.vocab.byte_letters import to_letters
 from bpe.vocab.reachability import merging_suffices
-from bpe.vocab.spec import ROLES, TokenizerSpec
+from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, SPECIAL
 
 VOCAB, MERGES = "vocab.json", "merges.txt"
-ADDED = "added_tokens.json"
-#: Fields with a list of special tokens; the second is the name in transformers 5.
-LISTS = ("additional_special_tokens", "extra_special_tokens")
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized")
 HEADER = "#version: 0.2"
 END = "<|endoftext|>"
@@ -48,6 +56,7 @@ class Kind:
         pattern: the name of the pretokenizer.
         normalizer: the normalizer.
         template: the fields with the tokens before and after a text.
+        plain: whether special tokens have no flags, whatever the configuration says.
 
     """
 
@@ -55,6 +64,7 @@ class Kind:
     pattern: str = "gpt2"
     normalizer: Normalizer | None = None
     template: tuple[str, str] | None = None
+    plain: bool = False
 
 
 _GPT2 = Kind(dict.fromkeys(("bos_token", "eos_token", "unk_token"), END))
@@ -62,14 +72,14 @@ _ROBERTA = Kind(
     template=("cls_token", "sep_token"),
     roles={
         "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "sep_token": "</s>", "pad_token": "<pad>",
-        "cls_token": "<s>", "mask_token": {"content": "<mask>", "lstrip": True},
+        "cls_token": "<s>", "mask_token": "<mask>",
     },
 )  # fmt: skip
 #: The classes that are read, without a `Fast` at the end.
 KINDS: Mapping[str, Kind] = {
     "GPT2Tokenizer": _GPT2,
     "CodeGenTokenizer": _GPT2,
-    "Qwen2Tokenizer": Kind(dict.fromkeys(("eos_token", "unk_token", "pad_token"), END), "qwen2", NFC()),
+    "Qwen2Tokenizer": Kind(dict.fromkeys(("eos_token", "unk_token", "pad_token"), END), "qwen2", NFC(), plain=True),
     **dict.fromkeys(("RobertaTokenizer", "LongformerTokenizer", "BartTokenizer", "LEDTokenizer"), _ROBERTA),
 }
 
@@ -97,9 +107,14 @@ def read(files: Mapping[str, bytes], path: str | None = None) -> TokenizerSpec:
             path=path,
             where=f"{CONFIG}: tokenizer_class",
         )
-    vocab = _vocab(files, path)
-    added = _added_tokens(files, config, kind, vocab, path)
-    spec = _spec(vocab, files[MERGES], added, kind.normalizer, path)
+    spec = _spec(_vocab(files, path), files[MERGES], [], kind.normalizer, path)
+    added = added_by(files, {}, kind.roles, path, plain=kind.plain)
+    if CONFIG not in files:  # then the class is not known, and neither is a token that is missing
+        added = {token: flags for token, flags in added.items() if token != END or END.encode() in spec.vocabulary.ids}
+    try:
+        spec = add_tokens(spec, added)
+    except FormatError as error:
+        raise FormatError(error.message, path=path, where=CONFIG) from None
     prefix = get(config, CONFIG, "add_prefix_space", bool, False)
     return replace(
         spec,
@@ -309,65 +324,6 @@ def _spec(
             where = VOCAB + where.removeprefix("model.vocab")
         raise FormatError(error.message, path=path, where=where or None) from None
     return replace(spec, normalizer=normalizer)
-
-
-def _added_tokens(
-    files: Mapping[str, bytes], config: dict[str, Any], kind: Kind, vocab: dict[str, int], path: str | None
-) -> list[dict[str, Any]]:
-    """The added tokens as a tokenizer.json has them, sorted by id."""
-    found: dict[str, dict[str, Any]] = {}
-    listed = config.get("added_tokens_decoder")
-    if listed is not None and not isinstance(listed, dict):
-        raise FormatError(f"{shown(listed)} is not an object", path=path, where=f"{CONFIG}: added_tokens_decoder")
-    for number, item in (listed or {}).items():
-        where = f"{CONFIG}: added_tokens_decoder[{shown(number)}]"
-        if not isinstance(item, dict) or not isinstance(item.get("content"), str) or not is_id(number):
-            raise FormatError(f"{shown(item)} is not a token with an id and a content", path=path, where=where)
-        found[item["content"]] = {"id": int(number), **_flags(item)}
-    numbers = json_object(files, ADDED, path)
-    for content, number in numbers.items():
-        if type(number) is not int:
-            raise FormatError(f"{shown(number)} is not an id", path=path, where=f"{ADDED}[{shown(content)}]")
-        found.setdefault(content, {"id": number, "special": False, "normalized": True})
-    if listed is None:
-        following = max([len(vocab) - 1, *(each["id"] for each in found.values())]) + 1
-        for item in _named(config, kind, path):
-            content = item["content"]
-            number = found[content]["id"] if content in found else vocab.get(content)
-            if number is None:
-                if not item["required"]:
-                    continue
-                number, following = following, following + 1
-            found[content] = {"id": number, **_flags(item), "special": True}
-    tokens = ({"content": content, **item} for content, item in found.items())
-    return sorted(tokens, key=lambda item: (str(type(item["id"])), item["id"]))
-
-
-def _flags(item: Mapping[str, Any]) -> dict[str, Any]:
-    flags = {flag: item.get(flag, False) for flag in FLAGS}
-    return {**flags, "special": item.get("special", True)}
-
-
-def _named(config: dict[str, Any], kind: Kind, path: str | None) -> list[dict[str, Any]]:
-    """The special tokens by name: content and flags; `required` is False for a default of the class."""
-    found = []
-    for role in ROLES:
-        value = config.get(role, kind.roles.get(role))
-        if value is not None:
-            found.append((role, value, role in config))
-    for name in LISTS:
-        value = config.get(name) or []
-        values = list(value.values()) if isinstance(value, dict) else value
-        if not isinstance(values, list):
-            raise FormatError(f"{shown(value)} is not a list of tokens", path=path, where=name)
-        found += [(name, value, True) for value in values]
-    tokens = []
-    for name, value, required in found:
-        item = {"content": value} if isinstance(value, str) else value
-        if not isinstance(item, dict) or not isinstance(item.get("content"), str) or not item["content"]:
-            raise FormatError(f"{shown(value)} is not a token", path=path, where=name)
-        tokens.append({**item, "required": required})
-    return tokens
 
 
 def _template(

@@ -4,7 +4,9 @@ A file is cached under the SHA-1 of its address, in hex, as tiktoken does it, in
 names, else DATA_GYM_CACHE_DIR, else `bpe` in the user's cache, which is this user's alone. An empty variable turns the
 cache off. Where neither variable is set, tiktoken's own two folders are read too: `tiktoken` in the user's cache, and
 `data-gym-cache` in the folder for temporary files. Other users may have made the latter, so only regular files of this
-user or of root are read there, and nothing is written or removed. `bpe/formats/openai_encodings.py` lists the files.
+user or of root are read there, and nothing is written or removed. A file that a person put into a folder under its own
+name, such as `cl100k_base.tiktoken`, is found if it has the published SHA-256. `bpe/formats/openai_encodings.py` lists
+the files.
 """
 
 from __future__ import annotations
@@ -109,12 +111,26 @@ def read(file: PublishedFile, *others: PublishedFile) -> bytes:
 
 def _found(file: PublishedFile, searched: list[Path]) -> bytes | None:
     """The content of a file in the first folder that has it; None if it is not cached."""
-    contents = (_cached(folder / cached_name(file.address), file.sha256) for folder in searched)
-    return next((data for data in contents if data is not None), None)
+    own_name = file.address.rpartition("/")[2] if file.sha256 else ""  # such as cl100k_base.tiktoken
+    for folder in searched:
+        data = _cached(folder / cached_name(file.address), file.sha256)
+        if data is None and own_name:
+            data = _cached(folder / own_name, file.sha256, remove=False)
+        if data is not None:
+            return data
+    return None
 
 
-def _cached(path: Path, sha256: str) -> bytes | None:
-    """The content of a cached file; None if it does not exist, cannot be read or has another content."""
+def is_cached(file: PublishedFile) -> bool:
+    """Whether a published file is in the cache."""
+    return _found(file, folders()) is not None
+
+
+def _cached(path: Path, sha256: str, *, remove: bool = True) -> bytes | None:
+    """The content of a cached file; None if it does not exist, cannot be read or has another content.
+
+    With `remove`, a file with another content is removed, if it is in no folder of other users.
+    """
     owners = None if _named_by_variable() else {0, os.getuid()} if hasattr(os, "getuid") else None
     try:
         data = _read_regular(path, owners)
@@ -124,7 +140,7 @@ def _cached(path: Path, sha256: str) -> bytes | None:
         return None
     if not sha256 or hashlib.sha256(data).hexdigest() == sha256:
         return data
-    if path.parent == _shared_folder() and not _named_by_variable():
+    if not remove or (path.parent == _shared_folder() and not _named_by_variable()):
         log.warning("%s does not have the SHA-256 %s; it is not used", path, sha256)
         return None
     log.warning("%s does not have the SHA-256 %s; it is removed and downloaded again", path, sha256)
@@ -213,7 +229,8 @@ def _advice(files: list[PublishedFile], searched: list[Path], error: Exception) 
     them = ("them", "those names") if rest else ("it", "that name")
     return (
         f"{why}, and the file is not in {looked}; where there is a network, download it, and put it here as "
-        f"{named(f'{searched[0]}{os.sep}')}, or set TIKTOKEN_CACHE_DIR to a folder that has {them[0]} under {them[1]}"
+        f"{named(f'{searched[0]}{os.sep}')}, or set TIKTOKEN_CACHE_DIR to a folder that has {them[0]} under {them[1]}; "
+        f"{', '.join(each.address.rpartition('/')[2] for each in files)} will do as a name, too"
     )
 
 

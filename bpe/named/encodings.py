@@ -136,17 +136,22 @@ def _published(name: str) -> NamedEncoding:
     """Build one of OpenAI's encodings."""
     encoding = ENCODINGS[name]
     pretokenizer = Pretokenizer(encoding.pattern)
-    files = [FILES[file] for file in encoding.files]
+    names = encoding.files
+    if encoding.instead and not _are_cached(names) and _are_cached(encoding.instead):
+        names = encoding.instead
+    files = [FILES[file] for file in names]
     contents = [cache.read(file, *files[i + 1 :]) for i, file in enumerate(files)]
     if len(contents) == 2:
         spec = from_ranks(gpt2.read_ranks(*contents), pretokenizer, encoding.special_tokens)
     else:
-        spec = read(
-            contents[0], pretokenizer, encoding.special_tokens, FILES[encoding.files[0]].address, shared_ids=True
-        )
+        spec = read(contents[0], pretokenizer, encoding.special_tokens, files[0].address, shared_ids=True)
     tokenizer = Tokenizer.from_spec(spec)
     check_size(name, encoding.n_vocab, tokenizer.vocab_size, tokenizer.n_vocab - 1)
     return NamedEncoding(name, tokenizer, pretokenizer.pattern, dict(encoding.special_tokens))
+
+
+def _are_cached(names: tuple[str, ...]) -> bool:
+    return all(cache.is_cached(FILES[name]) for name in names)
 
 
 def _of_plugin(name: str) -> NamedEncoding:

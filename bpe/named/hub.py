@@ -1,8 +1,8 @@
 """Tokenizers of the Hugging Face Hub: finds and downloads the files of a repository through `huggingface_hub`.
 
 Files are taken one by one, the first set of `SETS` that the repository has: tokenizer.json, tekken.json, tiktoken.model
-or qwen.tiktoken, vocab.json with merges.txt, tokenizer.model; and what says which roles the special tokens have, if
-there is any. Weights are never downloaded. The cache, the endpoint,
+or qwen.tiktoken, vocab.json with merges.txt, tokenizer.model; and what says which tokens are added and which roles
+they have, if there is any. Weights are never downloaded. The cache, the endpoint,
 the token and offline mode are those of `huggingface_hub`: HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE.
 Not here: reading the files (`bpe/formats/loading.py`).
 """
@@ -17,19 +17,20 @@ from pathlib import Path
 from typing import Any
 
 from bpe.errors import shown, typed
+from bpe.formats.configuration import FILES
 
 #: The formats in the order in which they are looked for: the format, the files that it must have, and others.
 SETS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
-    ("huggingface", ("tokenizer.json",), ("tokenizer_config.json", "special_tokens_map.json")),
+    ("huggingface", ("tokenizer.json",), FILES),
     ("tekken", ("tekken.json",), ()),
     ("tiktoken-folder", ("tiktoken.model", "tokenizer_config.json"), ()),
     ("tiktoken-folder", ("qwen.tiktoken", "tokenizer_config.json"), ()),
     (
         "vocab-merges",
         ("vocab.json", "merges.txt"),
-        ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
+        FILES,
     ),
-    ("sentencepiece", ("tokenizer.model",), ()),
+    ("sentencepiece", ("tokenizer.model",), FILES),
 )
 
 

@@ -62,7 +62,7 @@ def with_tokens(spec: TokenizerSpec, special: Iterable[str], added: Iterable[str
 
 
 def without_tokens(spec: TokenizerSpec, names: Iterable[str]) -> TokenizerSpec:
-    """The tokenizer without some special or added tokens; all other ids stay.
+    """The tokenizer without some special or added tokens; all other ids stay. One that text can become stays a token.
 
     Linear in the size of the vocabulary.
 
@@ -72,6 +72,7 @@ def without_tokens(spec: TokenizerSpec, names: Iterable[str]) -> TokenizerSpec:
 
     """
     removed = check_special_tokens(names, "names", "token")
+    old, kinds = spec.vocabulary, spec.vocabulary.kinds.copy()
     needed = {number: "the template" for part in spec.template or () for number in part}
     needed |= dict.fromkeys(spec.clip or (), "CLIP's rows")
     merged = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
@@ -83,10 +84,10 @@ def without_tokens(spec: TokenizerSpec, names: Iterable[str]) -> TokenizerSpec:
             raise ValueError(f"{shown(name)} is {rule}; the names to choose from are {shown(_removable(spec), 200)}")
         if number in needed:
             raise ValueError(f"{shown(name)} has the id {number}, which {needed[number]} has; change that first")
-        if merged[number]:
+        if merged[number] and kinds[number] == SPECIAL:
             raise ValueError(f"{shown(name)} has the id {number}, which a merge has; this token must stay")
-    old, gone = spec.vocabulary, [spec.special_tokens[name] for name in removed]
-    kinds, lengths = old.kinds.copy(), np.diff(old.offsets)
+    gone = [number for name in removed if kinds[number := spec.special_tokens[name]] == SPECIAL]
+    lengths = np.diff(old.offsets)
     bytes_kept = np.ones(len(old.blob), dtype=np.bool_)
     for number in gone:
         bytes_kept[old.offsets[number] : old.offsets[number + 1]] = False
@@ -94,7 +95,7 @@ def without_tokens(spec: TokenizerSpec, names: Iterable[str]) -> TokenizerSpec:
     limit = int(np.flatnonzero(kinds != NONE).max(initial=-1)) + 1
     blob = np.frombuffer(old.blob, dtype=np.uint8)[bytes_kept].tobytes()
     vocabulary = Vocabulary.from_arrays(blob, offsets_of(lengths[:limit]), kinds[:limit].copy())
-    ids = {name: number for name, number in spec.special_tokens.items() if kinds[number] != NONE}
+    ids = {name: number for name, number in spec.special_tokens.items() if name not in removed}
     flags = {name: own for name, own in spec.token_flags.items() if name in ids}
     return replace(
         spec,
@@ -102,7 +103,6 @@ def without_tokens(spec: TokenizerSpec, names: Iterable[str]) -> TokenizerSpec:
         special_tokens=ids,
         token_flags=flags,
         roles={role: name for role, name in spec.roles.items() if name in ids},
-        text_specials=tuple(number for number in spec.text_specials if kinds[number] != NONE),
         ends_word=None if spec.ends_word is None else spec.ends_word[:limit].copy(),
     )
 

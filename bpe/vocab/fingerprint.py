@@ -29,7 +29,7 @@ def fingerprint(spec: TokenizerSpec) -> str:
     if spec.template is not None:
         settings["template"] = spec.template
     for name, default in (
-        ("byte_fallback", False), ("drop_unknown", False), ("text_specials", ()), ("subword_prefix", None),
+        ("byte_fallback", False), ("drop_unknown", False), ("subword_prefix", None),
         ("dropout", 0.0), ("word_merges", None),
     ):  # fmt: skip
         if getattr(spec, name) != default:

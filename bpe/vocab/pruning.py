@@ -95,7 +95,8 @@ def check_vocab_size(spec: TokenizerSpec, vocab_size: object, n_removable: int) 
 def base_tokens(spec: TokenizerSpec) -> set[int]:
     """The tokens that need no merge: special tokens and single symbols."""
     found = {int(number) for table in word_symbols(spec).tables for number in np.unique(table)}
-    return (found | {number for number, _ in spec.vocabulary.items(SPECIAL)}) - {NO_TOKEN}
+    special = {*spec.special_tokens.values(), *(number for number, _ in spec.vocabulary.items(SPECIAL))}
+    return (found | special) - {NO_TOKEN}
 
 
 def required_tokens(spec: TokenizerSpec) -> dict[int, str]:
@@ -150,7 +151,6 @@ def only(spec: TokenizerSpec, kept: NDArray[np.bool_], alive: NDArray[np.bool_])
         template=_remap_template(spec, lambda number: number if kept[number] else -1),
         unk_token=unk,
         fuse_unk=spec.fuse_unk and unk is not None,
-        text_specials=tuple(number for number in spec.text_specials if kept[number]),
         ends_word=None if spec.ends_word is None else (spec.ends_word & kept)[: smaller.limit],
         unreachable=None,  # unknown: it depends on the merges
     )
@@ -180,7 +180,6 @@ def _renumbered(spec: TokenizerSpec, remap: NDArray[np.int32]) -> TokenizerSpec:
         merges=remap[spec.merges],
         merge_results=remap[spec.merge_results],
         special_tokens={name: int(remap[number]) for name, number in spec.special_tokens.items()},
-        text_specials=tuple(int(remap[number]) for number in spec.text_specials),
         template=_remap_template(spec, lambda number: int(remap[number])),
         ends_word=ends_word,
         clip=None if spec.clip is None else (int(remap[spec.clip[0]]), int(remap[spec.clip[1]])),

@@ -54,7 +54,8 @@ class TokenizerSpec:
         events: the merges and the deletions of a PickyBPE tokenizer, which then has no `merges`; else None.
         pretokenizer: the rule that splits text into words, or None; a name is accepted too.
         normalizer: the function applied to text before that, or None; a name is accepted too.
-        special_tokens: name → id; all of them are in the vocabulary as SPECIAL.
+        special_tokens: name → id. All of them are in the vocabulary as SPECIAL, or as ORDINARY if text can become them
+            too, as an added token of a tokenizer.json that is part of a merge.
         token_flags: name → flags, for special tokens with flags. They are those of added tokens in a tokenizer.json:
             "ordinary" (matched in every text, whether allowed or not), "lstrip" and "rstrip" (the white space before or
             after the token is part of the match), "single_word" (matched only where no letter or digit is adjacent),
@@ -63,13 +64,12 @@ class TokenizerSpec:
             known; they are called as in `transformers` (`ROLES`). No id depends on them.
         template: the ids that the model expects before and after a text, or None. Encoding adds them if a call passes
             `template=True`.
-        unk_token: the token for a symbol outside the alphabet, or None; it is in the vocabulary as SPECIAL.
+        unk_token: the token for a symbol outside the alphabet, or None; it is in the vocabulary like a special token.
         fuse_unk: whether adjacent unknown symbols become one unknown token.
         byte_fallback: whether a symbol outside the alphabet becomes the tokens `<0x00>` to `<0xFF>` of its UTF-8 bytes
             instead of the unknown token, if the vocabulary has all of them, as in SentencePiece.
         drop_unknown: whether symbols outside the alphabet are left out where no token stands for them, as in
             `tokenizers`, instead of raising ValueError.
-        text_specials: ids of SPECIAL tokens that text can spell: single symbols, or words with `ignore_merges`.
         subword_prefix: a prefix that the tokens of all symbols of a word but the first have, such as "##", or None.
         dropout: the probability that a possible merge is left out wherever text is encoded, unless a call names
             another; 0 is usual.
@@ -108,7 +108,6 @@ class TokenizerSpec:
     fuse_unk: bool = False
     byte_fallback: bool = False
     drop_unknown: bool = False
-    text_specials: tuple[int, ...] = ()
     subword_prefix: str | None = None
     dropout: float = 0.0
     end_of_word: str | None = None
@@ -360,7 +359,6 @@ def _check_names(spec: TokenizerSpec) -> None:
             raise TypeError(f"{name} is {typed(value)}; it must be a str of at least one character, or None")
     numbers = [*spec.special_tokens.values(), *(number for part in spec.template or () for number in part)]
     numbers += spec.clip or ()
-    numbers += spec.text_specials
     wrong = []
     if not set(map(type, numbers)) <= {int} or (numbers and not 0 <= min(numbers) <= max(numbers) < ID_LIMIT):
         wrong = [one for one in numbers if not isinstance(one, (int, np.integer)) or not 0 <= one < ID_LIMIT]

@@ -8,7 +8,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.pretokenize.pretokenizer import Steps
+from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import SPECIAL
 
 #: Names that published models use for the token that begins a text.
 BOS_NAMES = (
@@ -23,10 +26,14 @@ EOS_NAMES = (
 
 
 def special_ids(spec: TokenizerSpec) -> NDArray[np.int64]:
-    """The ids that decoding leaves out with `skip_special`: special tokens that are not matched in every text."""
-    flags = spec.token_flags
-    kept = [number for name, number in spec.special_tokens.items() if "ordinary" not in flags.get(name, ())]
-    return np.array(kept, dtype=np.int64)
+    """The ids that decoding leaves out with `skip_special`: special tokens that are not matched in every text.
+
+    As in `tokenizers`, a token counts as the special token that is spelled like what it is decoded as.
+    """
+    flags, spelled = spec.token_flags, decoded_names(spec)
+    names = {name for name in spec.special_tokens if "ordinary" not in flags.get(name, ())}
+    left_out = [number for name, number in spec.special_tokens.items() if spelled.get(number, name) in names]
+    return np.array(left_out, dtype=np.int64)
 
 
 def decoded_names(spec: TokenizerSpec) -> dict[int, str]:
@@ -40,6 +47,24 @@ def decoded_names(spec: TokenizerSpec) -> dict[int, str]:
         if "normalized" in flags and name in spec.special_tokens and (text := spec.normalizer.spelling(name)) != name:
             found[spec.special_tokens[name]] = text
     return found
+
+
+def decoded_bytes(spec: TokenizerSpec, *, byte_level: bool) -> dict[int, bytes]:
+    """The special and unknown tokens that are decoded as other bytes than the vocabulary has for them, by id.
+
+    Args:
+        spec: the tokenizer.
+        byte_level: whether a name of GPT-2's letters alone stands for their bytes, as in the decoder ByteLevel.
+
+    """
+    names = decoded_names(spec)
+    if byte_level:
+        names = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)} | names
+    elif not names:
+        return {}
+    letters = byte_level or (isinstance(spec.pretokenizer, Steps) and spec.pretokenizer.letters)
+    found = {number: bytes_or_utf8(text) if letters else text.encode() for number, text in names.items()}
+    return {number: token for number, token in found.items() if token != spec.vocabulary[number]}
 
 
 def bos_token(spec: TokenizerSpec) -> str | None:

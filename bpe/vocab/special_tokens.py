@@ -225,27 +225,38 @@ class SpecialTokens:
 
         Tokens that are sought in normalized text are left to `late_pieces`; with `raw` they are sought in this text.
         """
+        for _, piece, special in self.located_pieces(data, names, raw):
+            yield piece, special
+
+    def located_pieces(
+        self, data: Bytes, names: frozenset[str], raw: bool = False
+    ) -> Iterator[tuple[int, Bytes, int | None]]:
+        """As `pieces`, with the start of each.
+
+        A match may begin before the last one ends, if that one's white space has a token too, as in `tokenizers`.
+        """
         plan = self._plan(names)
         first = self._search(names, "first") if plan.first else None
         if not plan.late or (self._normalizer is not None and not raw):
             yield from self._cut(data, first)
             return
         late = self._search(names, "late")
-        for piece, special in self._cut(data, first):
+        for start, piece, special in self._cut(data, first):
             if special is None:
-                yield from self._cut(piece, late)
+                for at, inner, number in self._cut(piece, late):
+                    yield start + at, inner, number
             else:
-                yield piece, special
+                yield start, piece, special
 
     def late(self, names: frozenset[str]) -> frozenset[str]:
         """The subset of these tokens that is sought in normalized text."""
         return self._plan(names).late if self._normalizer is not None else _NONE
 
-    def late_pieces(self, data: Bytes, late: frozenset[str]) -> Iterator[tuple[Bytes, int | None]]:
-        """As `pieces`, for the normalized text between the tokens that `pieces` found."""
+    def late_pieces(self, data: Bytes, late: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
+        """As `located_pieces`, for the normalized text between the tokens that were found in the original text."""
         yield from self._cut(data, self._search(late, "spelled"))
 
-    def _cut(self, data: Bytes, search: _Search | None) -> Iterator[tuple[Bytes, int | None]]:
+    def _cut(self, data: Bytes, search: _Search | None) -> Iterator[tuple[int, Bytes, int | None]]:
         done, spaces = 0, (-1, -1)  # `spaces`: the last run of white space; no run is scanned twice
         found = None if search is None else search.finder.find(data)
         if search is not None and search.flags is not None:
@@ -262,15 +273,15 @@ class SpecialTokens:
                         spaces = end, _spaces_end(data, end)
                     end = spaces[1]
             if start > done:
-                yield data[done:start], None
+                yield done, data[done:start], None
             if start < end:  # empty if the white space of the previous match covers all of this one
-                yield data[start:end], search.ids[number]
+                yield start, data[start:end], search.ids[number]
             done = end
         if done == 0:
             if len(data):
-                yield data, None
+                yield 0, data, None
         elif done < len(data):
-            yield data[done:], None
+            yield done, data[done:], None
 
     def refuse(self, data: bytes, disallowed: frozenset[str], offset: int = 0) -> None:
         """Raise ValueError if the text holds a disallowed special token, as tiktoken does.
@@ -363,14 +374,19 @@ def _order_is_irrelevant(flags: Mapping[str, frozenset[str]]) -> bool:
         return True
     if any(own & {"lstrip", "rstrip", "single_word"} for own in flags.values()):
         return False
-    begins = {name[0] for name in flags}
-    if not begins.isdisjoint(set().union(*(name[1:] for name in flags))):
-        return False  # two names may overlap
-    prefixes: list[str] = []  # the names that the last name begins with, and itself; all have the same flag
-    for name in sorted(flags):
+    return not may_overlap({name for name, own in flags.items() if "normalized" in own}, flags)
+
+
+def may_overlap(some: Collection[str], names: Collection[str]) -> bool:
+    """Whether a name in `some` and another one of all `names` may have common text. False is certain; True is not."""
+    begins = {name[0] for name in names}
+    if not begins.isdisjoint(set().union(*(name[1:] for name in names))):
+        return True
+    prefixes: list[str] = []  # the names that the last name begins with, and itself; all are in `some`, or none is
+    for name in sorted(names):
         while prefixes and not name.startswith(prefixes[-1]):
             prefixes.pop()
-        if prefixes and ("normalized" in flags[name]) != ("normalized" in flags[prefixes[-1]]):
-            return False
+        if prefixes and (name in some) != (prefixes[-1] in some):
+            return True
         prefixes.append(name)
-    return True
+    return False

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, spelled_at
+from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL, spelled_at
 
 #: The names of the tokens of bytes in vocabularies with byte fallback.
 BYTE_NAMES = tuple(f"<0x{byte:02X}>" for byte in range(256))
@@ -23,9 +24,12 @@ def unk_id(spec: TokenizerSpec) -> int:
     if spec.unk_token in spec.special_tokens:
         return spec.special_tokens[spec.unk_token]
     name = spec.unk_token.encode()
-    for number, token in spec.vocabulary.items(longest=len(name), shortest=len(name)):
+    for number, token in spec.vocabulary.items(SPECIAL, longest=len(name), shortest=len(name)):
         if token == name:
             return number
+    spelled = bytes_or_utf8(spec.unk_token) if spec.model == "byte" else name
+    if spelled in spec.vocabulary.ids:
+        return spec.vocabulary.ids[spelled]
     raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; add it as a special token")
 
 
@@ -103,14 +107,12 @@ def symbol_tables(spec: TokenizerSpec, *, prefixed: bool = True) -> tuple[NDArra
 
 
 def _own_tokens(spec: TokenizerSpec, longest: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """(ids, starts, lengths) of the tokens that text can spell, of at most `longest` bytes.
+    """(ids, starts, lengths) of the ordinary tokens of at most `longest` bytes.
 
     A large vocabulary has many short tokens, so no object is created for each.
     """
     vocabulary = spec.vocabulary
-    ordinary = np.flatnonzero((vocabulary.kinds == ORDINARY) & (vocabulary.lengths <= longest))
-    special = np.array(spec.text_specials, dtype=np.int64)
-    numbers = np.concatenate((ordinary, special[vocabulary.lengths[special] <= longest]))
+    numbers = np.flatnonzero((vocabulary.kinds == ORDINARY) & (vocabulary.lengths <= longest))
     return numbers, vocabulary.offsets[numbers], vocabulary.lengths[numbers].astype(np.int64)
 
 
@@ -145,5 +147,5 @@ def _byte_tokens(spec: TokenizerSpec) -> NDArray[np.uint32]:
     numbers = np.flatnonzero((vocabulary.kinds == ORDINARY) & (vocabulary.lengths == len(BYTE_NAMES[0])))
     first = np.frombuffer(vocabulary.blob, dtype=np.uint8)[vocabulary.offsets[numbers]]
     numbers = numbers[first == ord(BYTE_NAMES[0][0])]
-    tokens = {vocabulary[number]: number for number in [*numbers.tolist(), *spec.text_specials]}
+    tokens = {vocabulary[number]: number for number in numbers.tolist()}
     return np.array([tokens.get(name.encode(), NO_TOKEN) for name in BYTE_NAMES], dtype=np.uint32)

@@ -452,3 +452,20 @@ def test_results_larger_or_smaller_than_estimated() -> None:
     ids[-1] = 5000
     with pytest.raises(ValueError, match="token id 5000 at position 1199999 is no token"):
         tok.decode(ids)
+
+
+def test_ids_without_a_token_are_skipped_where_a_call_says_so():
+    tok = bpe.train(texts=["a b"], vocab_size=256, first_id=2).with_tokens(special=["<|end|>"])
+    a, end = tok.token_id("a"), tok.token_id("<|end|>")
+    ids = [a, 0, 300, -100, end, 2**40, a]
+    for listed in (ids, np.array(ids)):
+        assert tok.decode(listed, skip_invalid=True) == "a<|end|>a"
+        assert tok.decode(listed, skip_invalid=True, skip_special=True) == "aa"
+        assert tok.decode_bytes(listed, skip_invalid=True) == b"a<|end|>a"
+        assert tok.decode_batch([listed, []], skip_invalid=True) == ["a<|end|>a", ""]
+    decoder = tok.decoder(skip_invalid=True)
+    assert "".join([*map(decoder.push, ids), decoder.push(ids), decoder.flush()]) == 2 * "a<|end|>a"
+    with pytest.raises(ValueError, match="to leave out such ids, pass skip_invalid=True"):
+        tok.decode([a, 0])
+    with pytest.raises(TypeError):
+        tok.decode([0.5], skip_invalid=True)

@@ -22,7 +22,7 @@ QWEN = {
     "eos_token": {"content": "<|im_end|>", "special": True},
     "pad_token": "<|endoftext|>",
 }
-ROLES_READ = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
+ROLES_READ = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "unk_token": "<|endoftext|>"}
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,10 @@ def test_roles_are_read_from_the_configuration_in_a_folder(plain: bpe.Tokenizer,
     assert bpe.Tokenizer.load(folder).eos_token == "<|endoftext|>"  # again by its name
     (folder / "tokenizer_config.json").write_text(json.dumps(QWEN))
     (folder / "special_tokens_map.json").write_text('{"eos_token": "<|im_start|>", "cls_token": "<|im_start|>"}')
-    assert bpe.Tokenizer.load(folder).roles == ROLES_READ | {"cls_token": "<|im_start|>"}
+    # as in transformers 5, which ignores the map only beside an added_tokens_decoder
+    assert bpe.Tokenizer.load(folder).roles == ROLES_READ | dict.fromkeys(("eos_token", "cls_token"), "<|im_start|>")
+    (folder / "tokenizer_config.json").write_text(json.dumps(QWEN | {"added_tokens_decoder": {}}))
+    assert bpe.Tokenizer.load(folder).roles == ROLES_READ
 
 
 def test_roles_are_kept(folder: Path, tmp_path: Path) -> None:
@@ -75,8 +78,8 @@ def test_a_conversion_says_what_is_lost(folder: Path, tmp_path: Path, caplog: py
     assert all(found[name].harmless for name in ("roles", "chat_template", "model_max_length"))
     assert "padding_side" not in found
     assert found["roles"].message == (
-        "eos_token is '<|im_end|>' in the tokenizer, none in the file; pad_token is '<|endoftext|>' in the tokenizer, "
-        "none in the file"
+        "eos_token is '<|im_end|>' in the tokenizer, none in the file; unk_token is '<|endoftext|>' in the tokenizer, "
+        "none in the file; pad_token is '<|endoftext|>' in the tokenizer, none in the file"
     )
     assert "does not keep chat_template: it is a setting of transformers" in caplog.text
     assert bpe.convert(folder / "tokenizer.json", tmp_path / "copy.json") == []
@@ -86,23 +89,26 @@ def test_diff_lists_roles_as_harmless(plain: bpe.Tokenizer, folder: Path) -> Non
     found = bpe.diff(plain, bpe.Tokenizer.load(folder))
     assert not found
     assert str(found.tokenizers[0]) == (
-        "roles: eos_token is none in the first, '<|im_end|>' in the second; pad_token is none in the first, "
-        "'<|endoftext|>' in the second; this changes no id"
+        "roles: eos_token is none in the first, '<|im_end|>' in the second; unk_token is none in the first, "
+        "'<|endoftext|>' in the second; pad_token is none in the first, '<|endoftext|>' in the second; this changes no "
+        "id"
     )
 
 
 def test_roles_go_with_their_tokens(folder: Path) -> None:
     tok = bpe.Tokenizer.load(folder)
-    assert tok.without_tokens(["<|im_end|>"]).roles == {"pad_token": "<|endoftext|>"}
-    assert tok.prune([tok.token_id("<|im_end|>")])[0].roles == {"pad_token": "<|endoftext|>"}
+    kept = dict.fromkeys(("unk_token", "pad_token"), "<|endoftext|>")
+    assert tok.without_tokens(["<|im_end|>"]).roles == kept
+    assert tok.prune([tok.token_id("<|im_end|>")])[0].roles == kept
     assert tok.with_tokens(special=["<pad>"]).roles == ROLES_READ
     assert bpe.extend(tok, {"lowlow": 9}, 263).roles == ROLES_READ
 
 
-def test_a_token_of_another_vocabulary_has_no_role(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_token_of_a_role_is_added(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text('{"eos_token": "<|im_end|>", "pad_token": "[PAD]"}')
-    assert bpe.Tokenizer.load(folder).roles == {"eos_token": "<|im_end|>"}
-    assert "pad_token is '[PAD]', which is no special token; it has no role" in caplog.text
+    tok = bpe.Tokenizer.load(folder)
+    assert tok.roles == {"eos_token": "<|im_end|>", "pad_token": "[PAD]"}
+    assert tok.special_tokens["[PAD]"] == tok.n_vocab - 1 == 262
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ PARTS = [
 def naive_tables(spec: TokenizerSpec, prefixed: bool) -> tuple[dict[int, int], dict[int, int], int]:
     """(code → token inside a word, code → token of its last symbol, token of the mark), one token at a time."""
     mark, prefix = (spec.end_of_word or "").encode(), (spec.subword_prefix or "").encode() if prefixed else b""
-    numbers = [number for number, _ in spec.vocabulary.items(1)] + list(spec.text_specials)
+    numbers = [number for number, _ in spec.vocabulary.items(1)]
     inner: dict[int, int] = {}
     last: dict[int, int] = {}
     own_mark = NO_TOKEN
@@ -75,7 +75,6 @@ def test_tables_of_symbols(data, model, prefixed):
         vocabulary,
         np.empty((0, 2), dtype=np.int32),
         np.empty(0, dtype=np.int32),
-        text_specials=tuple(range(special)) if data.draw(st.booleans()) else (),
         subword_prefix=data.draw(st.sampled_from([None, "##", "日"])),
         end_of_word=mark,
         end_of_word_glued=mark is not None and data.draw(st.booleans()),

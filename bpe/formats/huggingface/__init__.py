@@ -22,7 +22,7 @@ there. A file with another version than this release's is rejected; one without 
 The files: `reading.py` the whole file, with `kernel_lists.py` for its two long lists; `writing.py` with `lines.py` for
 the same, and `expressible.py` (what `tokenizers` can express); one module for each part: `added_tokens.py`,
 `normalizers.py`, `patterns.py`, `pretokenizers.py`, `post_processors.py`, `lengths.py` (truncation and padding),
-`model.py` with `model_write.py` and `events.py`, `decoders.py`; `spelling.py` has what they share.
+`model.py` with `model_write.py` and `events.py`, `decoders.py`; `adding.py` adds tokens; `spelling.py` is shared.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def read_added_tokens(
     rows = more if more and not value else _usual_rows(value)
     found = None if rows is None or (more and value) else _usual_added_tokens(rows)
     if found is None:
-        found = _added_one_by_one([*value, *(dict(zip(_TOKEN, row, strict=True)) for row in more)])
+        found = added_one_by_one([*value, *(dict(zip(_TOKEN, row, strict=True)) for row in more)])
     flags = effective_flags(found[1], normalizer)
     if normalizer is not None:
         for name, own in flags.items():
@@ -69,7 +69,7 @@ def _usual_rows(value: list[Any]) -> list[tuple[Any, ...]] | None:
 def _usual_added_tokens(
     rows: Sequence[tuple[Any, ...]],
 ) -> tuple[dict[str, int], dict[str, frozenset[str]]] | None:
-    """The fast path of `_added_one_by_one`, for valid tokens, given by their fields; None for others."""
+    """The fast path of `added_one_by_one`, for valid tokens, given by their fields; None for others."""
     ids, contents, *columns = [list(map(itemgetter(i), rows)) for i in range(len(_TOKEN))]
     if set(map(type, ids)) != {int} or set(map(type, contents)) != {str} or not 0 <= min(ids) <= max(ids) < ID_LIMIT:
         return None
@@ -89,7 +89,7 @@ def _usual_added_tokens(
     return dict(zip(contents, ids, strict=True)), dict(zip(contents, flags, strict=True))
 
 
-def _added_one_by_one(value: list[Any]) -> tuple[dict[str, int], dict[str, frozenset[str]]]:
+def added_one_by_one(value: list[Any]) -> tuple[dict[str, int], dict[str, frozenset[str]]]:
     """(name → id, name → flags) of any list; errors name the position."""
     names: dict[str, int] = {}
     flags: dict[str, frozenset[str]] = {}

@@ -6,47 +6,45 @@ from typing import Any
 
 from bpe.errors import FormatError, shown
 from bpe.formats.huggingface.normalizers import MAX_DEPTH
-from bpe.formats.huggingface.patterns import read_expression, read_pattern
+from bpe.formats.huggingface.patterns import read_common_pattern
 from bpe.formats.huggingface.spelling import mark_text, odd_ends
 from bpe.formats.json_fields import LATER, as_object, get, make_at, refuse, type_of
 from bpe.text.matching import compiled
 from bpe.vocab import decoding as d
-from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.special_names import decoded_names
-from bpe.vocab.vocabulary import SPECIAL
+from bpe.vocab.special_names import decoded_bytes
 
 #: The ByteLevel that `tokenizers` writes as a decoder; its fields have no effect there.
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
-#: The tokens that lose a space, not each and each: the values of a field that `tokenizers` ignores.
-_OF_TOKENS = ("first", "each")
 _KNOWN = "Sequence, Replace, Strip, Fuse, ByteFallback, Metaspace, BPEDecoder, ByteLevel and WordPiece"
 
 
 def read_decoder(value: object, spec: TokenizerSpec) -> tuple[d.DecoderStep, ...] | None:
     """The steps of a decoder; None for null, which means this package's, and for steps that give the same text."""
-    if value is None:
+    if value is None or (isinstance(value, dict) and "native" in value and value == _native(spec)):
         return None
     if type_of(value, "decoder") == "BPEDecoder" and isinstance(value, dict) and "at_end_only" in value:
         value = dict(value)
         if get(value, "decoder", "at_end_only", bool) and value.get("suffix") == spec.end_of_word:
             return None  # this package's own files: a mark elsewhere in a token is text
         del value["at_end_only"]
-    if type_of(value, "decoder") == "ByteLevel" and isinstance(value, dict) and "names_are_text" in value:
-        value = dict(value)
-        if get(value, "decoder", "names_are_text", bool) and spec.model == "byte":
-            return None  # this package's own files: a special token is decoded as its name
-        del value["names_are_text"]
     steps = tuple(_steps(value, "decoder", 0))
-    differs = _has_inner_marks(spec) or _has_names_in_letters(spec)
-    return None if steps == own_steps(spec) and not differs else steps
+    while len(steps) > 1 and isinstance(steps[-1], d.Fuse) and isinstance(steps[-2], d.ByteLevel | d.Fuse):
+        steps = steps[:-1]  # it joins one token
+    return None if steps == own_steps(spec) else steps
 
 
-def own_steps(spec: TokenizerSpec) -> tuple[d.DecoderStep, ...]:
-    """The steps that give the text of a tokenizer whose `decoder` is None."""
+def own_steps(spec: TokenizerSpec) -> tuple[d.DecoderStep, ...] | None:
+    """The steps that give the text of a tokenizer whose `decoder` is None; None if no steps do."""
     if spec.model == "byte":
+        if spec.end_of_word is not None or decoded_bytes(spec, byte_level=True) != decoded_bytes(
+            spec, byte_level=False
+        ):
+            return None
         return (d.ByteLevel(),)
-    return (d.Fuse(),) if spec.end_of_word is None else (d.Suffix(mark_text(spec)),)
+    if spec.end_of_word is None:
+        return (d.Fuse(),)
+    return None if _has_inner_marks(spec) else (d.Suffix(mark_text(spec)),)
 
 
 def _has_inner_marks(spec: TokenizerSpec) -> bool:
@@ -59,14 +57,6 @@ def _has_inner_marks(spec: TokenizerSpec) -> bool:
     return any(token.count(mark) != spec.ends_word[number] for number, token in spec.vocabulary.items())
 
 
-def _has_names_in_letters(spec: TokenizerSpec) -> bool:
-    """Whether ByteLevel decodes a special token as other bytes than its name: one of letters, such as `À` for 0xC0."""
-    if spec.model != "byte":
-        return False
-    names = {number: name.decode() for number, name in spec.vocabulary.items(SPECIAL)} | decoded_names(spec)
-    return any(bytes_or_utf8(name) != name.encode() for name in names.values() if not name.isascii())
-
-
 def _steps(value: object, where: str, depth: int) -> list[d.DecoderStep]:
     kind = type_of(value, where)
     assert isinstance(value, dict)
@@ -75,17 +65,9 @@ def _steps(value: object, where: str, depth: int) -> list[d.DecoderStep]:
             refuse(where, kind, f"it is nested more than {MAX_DEPTH} deep", "a Sequence of one level does the same")
         inner = get(as_object(value, where, ("type", "decoders")), where, "decoders", list)
         return [step for i, each in enumerate(inner) for step in _steps(each, f"{where}.decoders[{i}]", depth + 1)]
-    if kind == "Fuse":
+    if kind in ("Fuse", "ByteFallback"):
         as_object(value, where, ("type",))
-        return [d.Fuse()]
-    if kind == "ByteFallback":
-        item = as_object(value, where, ("type", "by_character"))
-        return [d.ByteFallback(get(item, where, "by_character", bool, False))]
-    if kind == "Strip" and "of_tokens" in value:  # a field of this package's files
-        rule = get(value, where, "of_tokens", str)
-        if rule not in _OF_TOKENS:
-            refuse(f"{where}.of_tokens", rule, "it must be first or each", "remove it")
-        return [d.DummySpace(each=rule == "each")]
+        return [d.Fuse() if kind == "Fuse" else d.ByteFallback()]
     if kind == "ByteLevel":
         as_object(value, where, tuple(_BYTE_LEVEL))
         return [d.ByteLevel()]
@@ -128,11 +110,12 @@ def _count(value: dict[str, Any], where: str, name: str) -> int:
 
 def _replace(item: dict[str, Any], where: str) -> d.Replace:
     content = get(item, where, "content", str)
-    pattern, literal = read_pattern(item, where)
-    if not literal:
-        expression = read_expression(pattern, where)
-        make_at(f"{where}.pattern", lambda: compiled(expression))
-    return d.Replace(pattern, content, literal)
+    pattern = item.get("pattern")
+    if isinstance(pattern, dict) and len(pattern) == 1 and isinstance(pattern.get("String"), str) and pattern["String"]:
+        return d.Replace(pattern["String"], content)
+    expression = read_common_pattern(item, where)
+    make_at(f"{where}.pattern", lambda: compiled(expression))
+    return d.Replace(expression, content, literal=False)
 
 
 def _metaspace(value: dict[str, Any], where: str) -> d.Metaspace:
@@ -153,12 +136,26 @@ def _metaspace(value: dict[str, Any], where: str) -> d.Metaspace:
 
 def write_decoder(spec: TokenizerSpec) -> dict[str, Any]:
     """The decoder of a tokenizer as a JSON object."""
-    if spec.decoder is None and _has_inner_marks(spec):
+    steps = own_steps(spec) if spec.decoder is None else spec.decoder
+    if steps is None and spec.model == "char":
         return {"type": "BPEDecoder", "suffix": mark_text(spec), "at_end_only": True}  # `tokenizers` ignores the field
-    if spec.decoder is None and _has_names_in_letters(spec):
-        return {**_BYTE_LEVEL, "names_are_text": True}  # the same
-    steps = [_written(step) for step in (own_steps(spec) if spec.decoder is None else spec.decoder)]
-    return steps[0] if len(steps) == 1 else {"type": "Sequence", "decoders": steps}
+    return _native(spec) if steps is None else _sequence(steps)
+
+
+def _native(spec: TokenizerSpec) -> dict[str, Any]:
+    """The decoder of a byte model whose text no steps give: those of nearly the same text.
+
+    The field `native`, which `tokenizers` ignores, tells them from the same steps by another program.
+    """
+    steps: tuple[d.DecoderStep, ...] = (d.ByteLevel(),)
+    if spec.end_of_word is not None:
+        steps += (d.Replace(spec.end_of_word, " "), d.Strip(" ", 0, 1))
+    return {**_sequence(steps), "native": True}
+
+
+def _sequence(steps: tuple[d.DecoderStep, ...]) -> dict[str, Any]:
+    written = [_written(step) for step in steps]
+    return written[0] if len(written) == 1 else {"type": "Sequence", "decoders": written}
 
 
 def _written(step: d.DecoderStep) -> dict[str, Any]:
@@ -169,10 +166,6 @@ def _written(step: d.DecoderStep) -> dict[str, Any]:
     if isinstance(step, d.Replace):
         kind = "String" if step.literal else "Regex"
         return {"type": "Replace", "pattern": {kind: step.pattern}, "content": step.content}
-    if isinstance(step, d.DummySpace):  # nearly the same for `tokenizers`, which ignores the field
-        return {"type": "Strip", "content": " ", "start": 1, "stop": 0, "of_tokens": _OF_TOKENS[step.each]}
-    if isinstance(step, d.ByteFallback) and step.by_character:  # the same but for bytes that are not UTF-8
-        return {"type": "ByteFallback", "by_character": True}
     if isinstance(step, d.Strip):
         return {"type": "Strip", "content": step.content, "start": step.start, "stop": step.stop}
     if isinstance(step, d.Metaspace):

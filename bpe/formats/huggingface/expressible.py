@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -11,15 +9,16 @@ import numpy as np
 
 from bpe.formats.huggingface.normalizers import write_normalizer
 from bpe.formats.huggingface.pretokenizers import write_pre_tokenizer
-from bpe.formats.huggingface.spelling import mark_text, odd_ends, spelled_all
+from bpe.formats.huggingface.spelling import mark_text, named_specials, odd_ends, ordinary_names, spelled_all
+from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
+from bpe.pretokenize.steps import Metaspace
 from bpe.text import normalizers as n
-from bpe.text.unicode import normalized
 from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.symbols import word_symbols
-from bpe.vocab.vocabulary import NO_TOKEN
+from bpe.vocab.symbols import BYTE_NAMES, unk_id, word_symbols
+from bpe.vocab.vocabulary import NO_TOKEN, SPECIAL
 
-#: Normalizers that make no longer ASCII text of other text.
+#: Normalizers that make no ASCII text of more than one character of other text.
 _COMPOSING = (n.NFC, n.NFD, type(None))
 
 
@@ -28,7 +27,6 @@ def differs(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
 
     `distinct` says that no special token is spelled like an ordinary one, as in every tokenizer read from a file.
     """
-    names = set(spec.special_tokens) | ({spec.unk_token} if spec.unk_token is not None else set())
     if spec.clip is not None:
         return "it has the start and end token of CLIP's tokenize"
     if spec.word_merges is not None:
@@ -48,22 +46,19 @@ def differs(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
             )
         if odd_ends(spec) is not None:
             return "its tokens that end words are not those that end with the mark"
-    if not distinct:
-        spelled = dict(zip(names, spelled_all(spec.model, names), strict=True))
-        ordinary = spec.vocabulary.ordinary_among({token for token in spelled.values() if token})
-        same = [name for name, token in spelled.items() if token in ordinary] if ordinary else []
-        if same:
-            return f"its special token {min(same)!r} is spelled like an ordinary token"
-    if distinct and spec.model == "char":
-        return None  # `text_specials` has the special tokens that text can spell
-    if not spec.ignore_merges:  # then text can become only such a name that needs no merge
-        names = {name for name in names if len(name.removesuffix(mark) if mark else name) == 1}
-        names -= set() if spec.fuse_unk else {spec.unk_token}
-    own = {spec.vocabulary[number].decode() for number in spec.text_specials}
-    names -= own
-    if spec.model == "byte" and mark is None and isinstance(spec.normalizer, _COMPOSING):  # most of many names
-        names = {name for name in names if len(name) == 1 or not name.isascii() or name not in spec.special_tokens}
-    occurring = [name for name in names if _may_occur(spec, name)]
+    if distinct:
+        return None
+    own = ordinary_names(spec)
+    names = {number: name for number, name in named_specials(spec).items() if number not in own}
+    spelled = dict(zip(names.values(), spelled_all(spec.model, names.values()), strict=True))
+    ordinary = spec.vocabulary.ordinary_among({token for token in spelled.values() if token})
+    same = [name for name, token in spelled.items() if token in ordinary] if ordinary else []
+    if same:
+        return f"its special token {min(same)!r} is spelled like an ordinary token"
+    outside = outside_vocab(spec)
+    if not spec.fuse_unk and not spec.ignore_merges and spec.unk_token is not None:
+        outside.add(unk_id(spec))  # its text becomes the unknown token in either case
+    occurring = [name for number, name in names.items() if number not in outside and can_be_text(spec, name)]
     return f"ordinary text can spell its special or unknown token {min(occurring)!r}" if occurring else None
 
 
@@ -74,27 +69,31 @@ def has_all_bytes(spec: TokenizerSpec) -> bool:
     return not any(table is None or NO_TOKEN in table for table in tables)
 
 
-def spelled_specials(spec: TokenizerSpec, names: Iterable[tuple[str, int]]) -> tuple[int, ...]:
-    """The ids of special tokens, of those in the model's vocab, that their text can become as ordinary text."""
-    prefix, mark = spec.subword_prefix or "", spec.end_of_word or ""
+def can_be_text(spec: TokenizerSpec, name: str) -> bool:
+    """Whether text can become a special token of the model's vocab without a merge: a symbol, or a word."""
+    if spec.model == "byte" and not _text_letters() >= set(name):
+        return False  # the model sees only GPT-2's letters of the bytes that text has
+    prefix, mark = spec.subword_prefix or "", "" if spec.end_of_word is None else mark_text(spec)
+    ends = {name, name.removeprefix(prefix), name.removesuffix(mark), name.removeprefix(prefix).removesuffix(mark)}
+    if any(len(end) == 1 for end in ends) or (spec.byte_fallback and name in BYTE_NAMES):
+        return True
+    return spec.ignore_merges and (spec.model == "char" or _may_be_word(spec, name))
 
-    def is_symbol(name: str) -> bool:
-        ends = {name, name.removeprefix(prefix), name.removesuffix(mark), name.removeprefix(prefix).removesuffix(mark)}
-        return any(len(end) == 1 for end in ends)
 
-    return tuple(sorted(number for name, number in names if spec.ignore_merges or is_symbol(name)))
+def outside_vocab(spec: TokenizerSpec) -> set[int]:
+    """The special tokens that the vocab of a file must lack, so that their text does not become them.
 
-
-def outside_vocab(spec: TokenizerSpec, names: Mapping[int, str]) -> set[int]:
-    """The special tokens of a character model that its vocab must lack, so that their text does not become them.
-
-    `tokenizers` numbers such tokens after the vocab; none where these have other ids, or are tokens of merges.
+    `tokenizers` numbers such tokens after the vocab; none where these have other ids.
     """
-    added = {name: number for number, name in names.items() if name in spec.special_tokens and name != spec.unk_token}
-    spelled = set(spelled_specials(spec, added.items())) - set(spec.text_specials)
-    found = {number for number in added.values() if number >= min(spelled, default=spec.vocabulary.limit)}
-    first = len(spec.vocabulary) - len(found)
-    if found != set(range(first, first + len(found))) or found.intersection(spec.text_specials):
+    kinds = spec.vocabulary.kinds
+    added = {
+        number: name
+        for name, number in spec.special_tokens.items()
+        if kinds[number] == SPECIAL and name != spec.unk_token
+    }
+    first = min((number for number, name in added.items() if can_be_text(spec, name)), default=spec.vocabulary.limit)
+    found = {number for number in added if number >= first}
+    if found != set(range(len(spec.vocabulary) - len(found), len(spec.vocabulary))):
         return set()
     return set() if np.isin(spec.merges, list(found)).any() else found
 
@@ -119,30 +118,28 @@ def unreadable(spec: TokenizerSpec) -> str | None:
     return None
 
 
-def _may_occur(spec: TokenizerSpec, name: str) -> bool:
-    """Whether the model may see the spelling of a special token, although special tokens are split off first."""
-    if spec.model == "byte" and not _text_letters() >= set(name):
-        return False  # the model sees only GPT-2's letters of the bytes that text has
-    if name not in spec.special_tokens or not isinstance(spec.normalizer, _COMPOSING):
-        return True
-    if spec.normalizer is not None and len(name) == 1 and name in _composed(type(spec.normalizer).__name__):
-        return True
-    if spec.end_of_word is not None and name.endswith(mark_text(spec)):
-        return True
-    return spec.model == "byte" and not name.isascii()
+def _may_be_word(spec: TokenizerSpec, name: str) -> bool:
+    """Whether a word may be spelled like a special token, although special tokens are split off first.
+
+    Not one of ASCII that is found wherever its text occurs, and that nothing makes of other text.
+    """
+    return (
+        spec.end_of_word is not None
+        or not name.isascii()
+        or name not in spec.special_tokens
+        or "single_word" in spec.token_flags.get(name, ())
+        or not isinstance(spec.normalizer, _COMPOSING)
+        or _puts_ascii(spec.pretokenizer)
+    )
+
+
+def _puts_ascii(pretokenizer: Pretokenizer | None) -> bool:
+    """Whether a pretokenizer replaces white space by another ASCII character."""
+    steps = pretokenizer.steps if isinstance(pretokenizer, Steps) else ()
+    return any(isinstance(step, Metaspace) and step.replacement.isascii() for step in steps)
 
 
 @cache
 def _text_letters() -> frozenset[str]:
     """GPT-2's letters of the bytes that UTF-8 has."""
     return frozenset(letter for letter, byte in letter_bytes().items() if byte not in (0xC0, 0xC1) and byte < 0xF5)
-
-
-@cache
-def _composed(form: str) -> frozenset[str]:
-    """The characters that normalization to NFC or NFD makes of other text: é of e and U+0301, K of the Kelvin sign."""
-    decomposed = {chr(code): normalized("NFD", chr(code)) for code in range(sys.maxunicode + 1)}
-    changed = {char: text for char, text in decomposed.items() if text != char}
-    if form == "NFD":
-        return frozenset("".join(changed.values()))
-    return frozenset(normalized("NFC", char) for char in changed)

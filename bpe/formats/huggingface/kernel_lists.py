@@ -119,13 +119,19 @@ class KernelLists:
             numbers = [self.others.pop(token, number) for token, number in zip(tokens, numbers, strict=True)]
         return numbers
 
+    def restore(self, token: str) -> None:
+        """Put a token back that was removed."""
+        del self._removed[self.tokens.find(*spelled_all(self._model, [token]))]
+
+    def merged(self, numbers: Iterable[int]) -> set[int]:
+        """The subset of these ids that some merge has or makes."""
+        ids = np.array(list(numbers), dtype=np.int32)
+        return set(ids[np.isin(ids, self.pairs) | np.isin(ids, self.results)].tolist())
+
     def vocabulary(self, special: dict[str, int]) -> Vocabulary:
         """The vocabulary of the remaining tokens and the special tokens; raises UnusualError for a repeated id."""
         blob, offsets, numbers = self.tokens.blob, self.tokens.offsets, self.tokens.numbers
         removed = np.array(list(self._removed.values()), dtype=np.int32)
-        merged = self._model == "char"  # where merges may be of added tokens
-        if not merged and (np.isin(removed, self.pairs).any() or np.isin(removed, self.results).any()):
-            raise UnusualError
         order = np.argsort(numbers, kind="stable")
         if len(removed) or np.any(order[1:] < order[:-1]):
             order = order[~np.isin(order, list(self._removed))]

@@ -15,7 +15,7 @@ from bpe.base.offsets import offsets_of
 from bpe.errors import FormatError, counted, shown
 from bpe.formats.huggingface.added_tokens import AddedTokens
 from bpe.formats.huggingface.events import read_events
-from bpe.formats.huggingface.expressible import has_all_bytes, spelled_specials
+from bpe.formats.huggingface.expressible import can_be_text, has_all_bytes
 from bpe.formats.huggingface.kernel_lists import KernelLists, Located
 from bpe.formats.huggingface.spelling import byte_by_letter, ending, from_text, known_id, token_id
 from bpe.formats.json_fields import LATER, as_object, get, get_text, make_at, refuse, type_of
@@ -72,19 +72,11 @@ def read_model(
     prefix = _prefix(item, byte)
     mark, glued = _end_of_word(item, own, model)
     listed = None if located is None else located.lists(byte, prefix)
-    vocabulary, merges, merge_results, names = _lists(item, own, model, added, unk, prefix, listed)
-    ends = None if mark is None else ending(vocabulary, mark, glued)
-    if own and item.get("ends_word") is not None and ends is not None:
-        ends = np.zeros(vocabulary.limit, dtype=np.bool_)
-        ends[_ids(item, "ends_word", vocabulary)] = True
-    spec = TokenizerSpec(
+    settings = TokenizerSpec(
         model=model,
-        vocabulary=vocabulary,
-        merges=merges,
-        merge_results=merge_results,
-        merge_ranks=_ranks(item, len(merges)) if item.get("merge_ranks") is not None else None,
-        word_merges=get(item, "model", "word_merges", int) if across else None,
-        events=read_events(get(item, "model", "events", list), vocabulary) if picky else None,
+        vocabulary=Vocabulary(()),
+        merges=np.empty((0, 2), dtype=np.int32),
+        merge_results=np.empty(0, dtype=np.int32),
         pretokenizer=pretokenizer,
         normalizer=normalizer,
         special_tokens=dict(added.ids),
@@ -93,19 +85,32 @@ def read_model(
         subword_prefix=prefix,
         end_of_word=mark,
         end_of_word_glued=glued and mark is not None,
+        **_switches(item, byte),
+    )
+    vocabulary, merges, merge_results = _lists(item, own, settings, added, listed)
+    ends = None if mark is None else ending(vocabulary, mark, glued)
+    if own and item.get("ends_word") is not None and ends is not None:
+        ends = np.zeros(vocabulary.limit, dtype=np.bool_)
+        ends[_ids(item, "ends_word", vocabulary)] = True
+    spec = replace(
+        settings,
+        vocabulary=vocabulary,
+        merges=merges,
+        merge_results=merge_results,
+        merge_ranks=_ranks(item, len(merges)) if item.get("merge_ranks") is not None else None,
+        word_merges=get(item, "model", "word_merges", int) if across else None,
+        events=read_events(get(item, "model", "events", list), vocabulary) if picky else None,
         ends_word=ends,
         clip=_clip(item, vocabulary),
         roles=_roles(item, added.ids),
         training=_training(item),
-        **_switches(item, byte),
     )
     if across:
         make_at("model", lambda: check_word_merges(spec))
     if picky:
         make_at("model", lambda: check_events(spec))
     drops = unk is None and _drops_unknown(item, own)
-    spec = replace(spec, drop_unknown=drops and not has_all_bytes(spec))
-    return spec if own or byte else replace(spec, text_specials=spelled_specials(spec, names.items()))
+    return replace(spec, drop_unknown=drops and not has_all_bytes(spec))
 
 
 def _roles(item: dict[str, Any], names: Mapping[str, int]) -> dict[str, str]:
@@ -132,40 +137,66 @@ def _end_of_word(item: dict[str, Any], own: bool, model: Model) -> tuple[str | N
     suffix = get_text(item, "model", "end_of_word_suffix")
     if suffix is None:
         return None, False
-    return make_at("model.end_of_word_suffix", lambda: from_text(model, suffix).decode()), True
+    try:
+        return from_text(model, suffix).decode(), True
+    except ValueError:
+        rule = f"with ByteLevel it must be UTF-8, spelled in GPT-2's letters: {LATER}"
+        refuse("model.end_of_word_suffix", suffix, rule, "train with another one, such as </w>")
 
 
 def _lists(
-    item: dict[str, Any],
-    own: bool,
-    model: Model,
-    added: AddedTokens,
-    unk: str | None,
-    prefix: str | None,
-    listed: KernelLists | None,
-) -> tuple[Vocabulary, NDArray[np.int32], NDArray[np.int32], dict[str, int]]:
-    """(vocabulary, pairs of ids, merge results, name → id of the special tokens in a char model's vocab)."""
-    byte = model == "byte"
-    vocab = {} if listed is not None else _vocab(item)
-    everything = vocab if own or byte else dict(vocab)
+    item: dict[str, Any], own: bool, settings: TokenizerSpec, added: AddedTokens, listed: KernelLists | None
+) -> tuple[Vocabulary, NDArray[np.int32], NDArray[np.int32]]:
+    """(vocabulary, pairs of ids, merge results) of the tokenizer with these `settings`."""
+    unk, vocab = settings.unk_token, {} if listed is not None else _vocab(item)
     if own:
-        special = dict(added.ids)
-        if unk is not None:
-            special[unk] = token_id(item.get("unk_id"), "model.unk_id")
+        named = dict(added.ids) if unk is None else {**added.ids, unk: token_id(item.get("unk_id"), "model.unk_id")}
+        special = {name: number for name, number in named.items() if vocab.get(name) != number}
     else:
-        special = _specials_in_vocab(vocab if listed is None else listed, added, unk)
-        if byte:
-            _check_bytes(item, vocab if listed is None else listed)
+        source = vocab if listed is None else listed
+        special, known = _specials_in_vocab(source, added, unk)
+        for name in _tokens_of_text(item, settings, known, listed):
+            del special[name]
+            if listed is not None:
+                listed.restore(name)
+            else:
+                vocab[name] = known[name]
+        if settings.model == "byte":
+            _check_bytes(item, source)
     if listed is not None:
-        given = [] if byte else zip(special.items(), listed.ids_of(special), strict=True)
-        names = {name: number for (name, number), known in given if known == number}
         special = {**special, **listed.others}
-        return make_at("model.vocab", lambda: listed.vocabulary(special)), *listed.merges(), names
-    vocabulary = _vocabulary(model, vocab, special)
-    if own or byte:
-        return vocabulary, *_merges(item, vocab, special), {}
-    names = {name: number for name, number in special.items() if everything.get(name) == number}
-    return vocabulary, *_merges(item, everything, {}, prefix or ""), names
+        return make_at("model.vocab", lambda: listed.vocabulary(special)), *listed.merges()
+    vocabulary = _vocabulary(settings.model, vocab, special)
+    return vocabulary, *_merges(item, vocab, special, settings.subword_prefix or "")
+
+
+def _tokens_of_text(
+    item: dict[str, Any], settings: TokenizerSpec, known: dict[str, int], listed: KernelLists | None
+) -> list[str]:
+    """Which of the special tokens in a vocab text can become: they are ordinary tokens, too.
+
+    `known` has all special tokens in the vocab.
+    """
+    if settings.model == "byte":  # the model sees only GPT-2's letters
+        known = {name: number for name, number in known.items() if letter_bytes().keys() >= set(name)}
+    merged: set[Any] = set()
+    if known:
+        merged = _merged_texts(item) if listed is None else listed.merged(known.values())
+    return [
+        name
+        for name, number in known.items()
+        if (name if listed is None else number) in merged or can_be_text(settings, name)
+    ]
+
+
+def _merged_texts(item: dict[str, Any]) -> set[Any]:
+    """The parts and the products of all merges; nothing of invalid ones."""
+    found: set[Any] = set()
+    for merge in get(item, "model", "merges", list):
+        parts = merge.split(" ") if isinstance(merge, str) else merge
+        if isinstance(parts, list) and set(map(type, parts)) == {str}:
+            found.update((*parts, "".join(parts)))
+    return found
 
 
 def _switches(item: dict[str, Any], byte: bool) -> dict[str, Any]:
@@ -247,24 +278,30 @@ def _vocab(item: dict[str, Any]) -> dict[str, int]:
     return vocab
 
 
-def _specials_in_vocab(vocab: dict[str, int] | KernelLists, added: AddedTokens, unk: str | None) -> dict[str, int]:
+def _specials_in_vocab(
+    vocab: dict[str, int] | KernelLists, added: AddedTokens, unk: str | None
+) -> tuple[dict[str, int], dict[str, int]]:
     """Remove the special tokens from the vocab; one that is not in it must have the next free id, as in `tokenizers`.
 
-    Returns name → id of all special tokens, including the unknown token.
+    Returns:
+        name → id of all special tokens, the unknown token included, and the same of those that were in the vocab.
+
     """
     special, following = dict(added.ids), len(vocab)
-    known = [vocab.pop(name, None) for name in special] if isinstance(vocab, dict) else vocab.pop_all(special)
-    for (name, number), wanted in zip(special.items(), known, strict=True):
+    found = [vocab.pop(name, None) for name in special] if isinstance(vocab, dict) else vocab.pop_all(special)
+    for (name, number), wanted in zip(special.items(), found, strict=True):
         if wanted is None:
             wanted = number if added.keep_ids else following
             following += 1
         if number != wanted:
             refuse(f"added token {name!r}", number, f"`tokenizers` gives it the id {wanted}", f"write {wanted} there")
+    known = {name: number for name, number in zip(special, found, strict=True) if number is not None}
     if unk is not None and unk not in special:
         if unk not in vocab:
             refuse("model.unk_token", unk, "it must be a token of the vocab", "add it to the vocab, or set it to null")
-        (special[unk],) = [vocab.pop(unk)] if isinstance(vocab, dict) else cast("list[int]", vocab.pop_all([unk]))
-    return special
+        (number,) = [vocab.pop(unk)] if isinstance(vocab, dict) else cast("list[int]", vocab.pop_all([unk]))
+        special[unk] = known[unk] = number
+    return special, known
 
 
 def _take_unspelled(vocab: dict[str, int]) -> dict[str, int]:

@@ -9,6 +9,7 @@ from bpe.formats.huggingface.expressible import has_all_bytes
 from bpe.formats.huggingface.model import BOUNDLESS, PICKY
 from bpe.formats.huggingface.spelling import odd_ends
 from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.symbols import unk_id
 
 
 def write_model(spec: TokenizerSpec, mark: str | None) -> dict[str, Any]:
@@ -31,22 +32,22 @@ def raises_unknown(spec: TokenizerSpec) -> bool:
     return spec.unk_token is None and not spec.drop_unknown and not has_all_bytes(spec)
 
 
-def write_own_model(spec: TokenizerSpec, special: dict[int, str]) -> dict[str, Any]:
+def write_own_model(spec: TokenizerSpec) -> dict[str, Any]:
     """The fields of an own model, such as `bpe.BPE`. Its vocab has no special tokens and no unknown token.
 
     Raises:
-        ValueError: for a tokenizer with a subword prefix, or whose text can spell special tokens.
+        ValueError: for a tokenizer with a subword prefix.
 
     """
-    if spec.subword_prefix or spec.text_specials:
+    if spec.subword_prefix:
         raise ValueError(
-            f"the tokenizer has the subword prefix {spec.subword_prefix!r} and special tokens {spec.text_specials} "
-            "that text can spell; a tokenizer.json cannot hold that together with settings that `tokenizers` lacks"
+            f"the tokenizer has the subword prefix {spec.subword_prefix!r}; a tokenizer.json cannot hold that together "
+            "with settings that `tokenizers` lacks"
         )
     return {
         "type": PICKY if spec.events is not None else "bpe.BPE" if spec.word_merges is None else BOUNDLESS,
         "unk_token": spec.unk_token,
-        "unk_id": next((number for number, name in special.items() if name == spec.unk_token), None),
+        "unk_id": None if spec.unk_token is None else unk_id(spec),
         "fuse_unk": spec.fuse_unk,
         **({"byte_fallback": True} if spec.byte_fallback else {}),
         **({"dropout": spec.dropout} if spec.dropout else {}),

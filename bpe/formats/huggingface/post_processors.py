@@ -6,8 +6,9 @@ from typing import Any
 
 from bpe.errors import FormatError, shown
 from bpe.formats.huggingface.normalizers import MAX_DEPTH
-from bpe.formats.huggingface.spelling import known_id, token_id
+from bpe.formats.huggingface.spelling import known_id, names_by_id, token_id
 from bpe.formats.json_fields import LATER, as_object, get, refuse, type_of
+from bpe.vocab.byte_letters import to_letters
 from bpe.vocab.post_processing import PostProcessor
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import Vocabulary
@@ -92,6 +93,12 @@ def _sides(value: dict[str, Any], where: str, template: str, vocabulary: Vocabul
     return sides
 
 
+def _text(spec: TokenizerSpec, number: int) -> str:
+    """The spelling of an ordinary token in a file."""
+    token = spec.vocabulary[number]
+    return to_letters(token) if spec.model == "byte" else token.decode()
+
+
 def write_post_processor(spec: TokenizerSpec) -> dict[str, Any] | None:
     """The post-processor of the file that was read, or one that adds the template's ids to each text."""
     if spec.post_processor is not None:
@@ -101,7 +108,8 @@ def write_post_processor(spec: TokenizerSpec) -> dict[str, Any] | None:
             return value
     if spec.template is None:
         return None
-    before, after = ([(number, spec.vocabulary[number].decode()) for number in ids] for ids in spec.template)
+    names = names_by_id(spec)
+    before, after = ([(number, names.get(number) or _text(spec, number)) for number in ids] for ids in spec.template)
 
     def around(text: str, type_id: int) -> list[dict[str, Any]]:
         left, right = (

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bpe.errors import FormatError, shown
 from bpe.vocab.byte_letters import letter_bytes, to_letters
 from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.symbols import unk_id
 from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, Vocabulary, spelled_at
 
 
@@ -88,6 +89,20 @@ _BYTE_OF = dict.fromkeys(range(256), "\uffff") | {ord(letter): chr(byte) for let
 def names_by_id(spec: TokenizerSpec) -> dict[int, str]:
     """Id → name of the special tokens."""
     return {number: name for name, number in spec.special_tokens.items()}
+
+
+def named_specials(spec: TokenizerSpec) -> dict[int, str]:
+    """Id → name of the special tokens and the unknown token."""
+    unk = {} if spec.unk_token is None else {unk_id(spec): spec.unk_token}
+    return {**names_by_id(spec), **unk}
+
+
+def ordinary_names(spec: TokenizerSpec) -> dict[int, str]:
+    """The special tokens, and the unknown token, that are ordinary tokens too, by id: text can become them."""
+    named = named_specials(spec)
+    numbers = np.array(list(named), dtype=np.int64)
+    ordinary = numbers[spec.vocabulary.kinds[numbers] == ORDINARY].tolist()
+    return {number: named[number] for number in ordinary}
 
 
 def is_unspelled(spec: TokenizerSpec, name: str) -> bool:

@@ -19,7 +19,7 @@ from bpe.formats.huggingface.model_write import write_model, write_own_model
 from bpe.formats.huggingface.normalizers import write_normalizer
 from bpe.formats.huggingface.post_processors import write_post_processor
 from bpe.formats.huggingface.pretokenizers import write_pre_tokenizer
-from bpe.formats.huggingface.spelling import is_unspelled, mark_text, names_by_id
+from bpe.formats.huggingface.spelling import from_text, is_unspelled, mark_text, names_by_id, ordinary_names
 from bpe.vocab._spec import wrong_merge
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NONE, ORDINARY, SPECIAL
@@ -39,7 +39,7 @@ def write(spec: TokenizerSpec, *, facts: bool = False) -> bytes:
     """
     special = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)}
     _check(spec, special)
-    own = differs(spec) is not None
+    own, outside = differs(spec) is not None, outside_vocab(spec)
     mark = None if spec.end_of_word is None else mark_text(spec)
     head: dict[str, Any] = {
         "version": "1.0",
@@ -51,16 +51,15 @@ def write(spec: TokenizerSpec, *, facts: bool = False) -> bytes:
         "post_processor": write_post_processor(spec),
         "decoder": write_decoder(spec),
     }
-    model = write_own_model(spec, special) if own else write_model(spec, mark)
+    model = write_own_model(spec) if own else write_model(spec, mark)
     if facts:
         if spec.training is not None:
             model["training"] = spec.training.to_json()
         if spec.roles:
             model["roles"] = dict(spec.roles)
     names = {number: name for number, name in special.items() if not own or is_unspelled(spec, name)}
-    if not own and spec.model == "char":
-        for number in outside_vocab(spec, names):
-            del names[number]
+    if not own:
+        names = {number: name for number, name in names.items() if number not in outside}
     _check_merges(spec, own)
     vocab, merges = vocab_and_merges(spec, names)
     added = "".join(write_added_tokens(spec))
@@ -101,15 +100,25 @@ def _check(spec: TokenizerSpec, special: dict[int, str]) -> None:
         )
     rest = {number: name for number, name in special.items() if number not in names}
     others = [name for name in rest.values() if not is_unspelled(spec, name) or name == spec.unk_token]
-    if names.items() - special.items() or others not in ([], [spec.unk_token]):
+    ordinary = ordinary_names(spec)
+    same = {number: name for number, name in ordinary.items() if _is_spelled(spec, number, name)}
+    if names.items() - special.items() - same.items() or others not in ([], [spec.unk_token]):
         raise ValueError(
             f"special tokens {shown(names)} and unknown token {spec.unk_token!r} are not the special entries of the "
             f"vocabulary, {shown(special)}; they must be the same"
         )
-    if spec.unk_token is not None and spec.unk_token not in special.values():
+    if spec.unk_token is not None and spec.unk_token not in {*special.values(), *same.values()}:
         raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; add it as a special token")
     if (spec.end_of_word is None) != (spec.ends_word is None) or (spec.end_of_word_glued and spec.end_of_word is None):
         raise ValueError("end_of_word, end_of_word_glued and ends_word go together; set all three or none")
+
+
+def _is_spelled(spec: TokenizerSpec, number: int, name: str) -> bool:
+    """Whether an ordinary token is spelled like a name."""
+    try:
+        return from_text(spec.model, name) == spec.vocabulary[number]
+    except ValueError:
+        return False
 
 
 def _check_merges(spec: TokenizerSpec, own: bool) -> None:

@@ -1,0 +1,237 @@
+"""Generated folders beside AutoTokenizer of transformers: the same added tokens, roles and ids, or a refusal.
+
+    python benchmarks/checks/check_folders.py [--files N] [--seed S] [--show N]
+
+Each folder has a tokenizer.json, a vocab.json with merges.txt, or a model of sentencepiece, and beside it a random
+tokenizer_config.json, special_tokens_map.json and added_tokens.json: added tokens with flags, of which some are tokens
+of the model, roles as strings and objects, lists and dicts of more tokens, and the classes PreTrainedTokenizerFast,
+GPT2Tokenizer, Qwen2Tokenizer and LlamaTokenizer. The ids of texts are compared where both libraries read the model in
+the same way, which is not so for sentencepiece's. Prints how many folders were the same, refused by which reason, and
+different. Exit status 1 if anything differs. Needs transformers and sentencepiece.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import logging
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from check_tokenizer_json import caught, generated, reason_of
+from transformers import AutoTokenizer
+
+import bpe
+from bpe.text.letters import byte_letters
+from bpe.vocab.spec import ROLES
+
+LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+LETTERS = {letter: number for number, letter in enumerate(sorted(byte_letters()))}
+WORDS = ["lo", "low", "Ġl", "Ġlo", "!!"]
+MERGES = [["l", "o"], ["lo", "w"], ["Ġ", "l"], ["Ġl", "o"], ["!", "!"]]
+NAMES = ["<pad>", "<s>", "</s>", "<|endoftext|>", "<x>", "<x", "é", "low", "!!", "!", "Ġ", "lo", "<unk>", "a b", "Ġlow"]
+FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
+
+
+def main() -> int:
+    """Compare all folders; the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--show", type=int, default=5, help="differences to print")
+    options = parser.parse_args()
+    counts: Counter[str] = Counter()
+    for index in range(options.files):
+        with TemporaryDirectory() as folder:
+            result = compare(random.Random(f"{options.seed} {index}"), Path(folder))
+        counts[result.split("\n")[0]] += 1
+        if result.startswith("different") and sum(n for name, n in counts.items() if name < "e") <= options.show:
+            print(f"folder {index} of seed {options.seed}: {result}", flush=True)
+    for name, count in sorted(counts.items(), key=lambda item: -item[1]):
+        print(f"{count:>7} {name}")
+    return int(any(name.startswith("different") for name in counts))
+
+
+def compare(chance: random.Random, folder: Path) -> str:
+    """The result for one folder: "same", "refused: " with a reason, or "different: " with details on more lines."""
+    files, compares_ids = generated_files(chance)
+    for name, content in files.items():
+        (folder / name).write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    theirs, fault = caught(lambda: AutoTokenizer.from_pretrained(folder))
+    try:
+        ours = bpe.Tokenizer.load(folder)
+    except ValueError as error:
+        return f"refused{' by both' if fault else ''}: {reason_of(error)}"
+    if fault:
+        return f"refused by transformers alone: {fault}"
+    added = files.get("tokenizer.json", {}).get("added_tokens", [])
+    special = {each["content"] for each in added if each["special"]}
+    for kind, own, other in results(chance, ours, theirs, special if compares_ids else None):
+        if own != other:
+            shown = {name: content for name, content in files.items() if name.endswith("n") and name[:3] != "voc"}
+            shown.get("tokenizer.json", {}).pop("model", None)
+            head = f"different: {kind.split(' of ')[0]}\n  {kind}"
+            return f"{head}\n  bpe          {own}\n  transformers {other}\n  {shown}"
+    return "same"
+
+
+def results(
+    chance: random.Random, ours: bpe.Tokenizer, theirs: Any, special: set[str] | None
+) -> Iterator[tuple[str, Any, Any]]:
+    """(what, the result of this package, the result of transformers).
+
+    `special` has the special tokens of the tokenizer's own file, which transformers skips in decoding whatever the
+    configuration says; None for a model of sentencepiece.
+    """
+    flags = ours.spec.token_flags
+    found = {
+        number: (name, sorted(_flags_of(flags.get(name, frozenset()))))
+        for name, number in sorted(ours.special_tokens.items(), key=lambda item: item[1])
+    }
+
+    def is_kept(token: Any, flag: str) -> bool:
+        return flag == "special" and token.content in (special or ())
+
+    wanted = {
+        number: (token.content, sorted(flag for flag in FLAGS if getattr(token, flag) or is_kept(token, flag)))
+        for number, token in sorted(theirs.added_tokens_decoder.items())
+    }
+    if ours.normalizer is None:  # then this flag has no effect, and is not kept
+        for tokens in (found, wanted):
+            for _, listed in tokens.values():
+                listed[:] = [flag for flag in listed if flag != "normalized"]
+    if special is None:  # transformers forgets control pieces of sentencepiece that have no role
+        found = {number: token for number, token in found.items() if number > 2 or number in wanted}
+    yield "added tokens", found, wanted
+    roles = {role: token for role, token in theirs.special_tokens_map.items() if role in ROLES}
+    yield "roles", {role: ours.roles.get(role) for role in roles}, roles
+    for text in (generated.text(chance, NAMES) for _ in range(0 if special is None else 4)):
+        ids = theirs.encode(text, add_special_tokens=False)
+        yield f"ids of {text!r}", ours.encode(text, allowed_special="all").tolist(), ids
+        for skip in (False, True):
+            decoded = theirs.decode(ids, skip_special_tokens=skip)
+            yield f"text of {ids}, {skip=}", ours.decode(ids, skip_special=skip), decoded
+
+
+def _flags_of(flags: frozenset[str]) -> set[str]:
+    """The flags by their names in transformers."""
+    return (flags - {"ordinary"}) | ({"special"} if "ordinary" not in flags else set())
+
+
+def generated_files(chance: random.Random) -> tuple[dict[str, Any], bool]:
+    """(name → content of the files of a folder, whether both libraries give the same ids of all texts)."""
+    kind = chance.choice(["json", "json", "pair", "model"])
+    vocab = {token: number for number, token in enumerate([*LETTERS, *WORDS])}
+    files: dict[str, Any] = {}
+    classes, objects = ["LlamaTokenizer", "LlamaTokenizerFast"], False
+    if kind == "json":
+        files["tokenizer.json"] = tokenizer_json(chance, vocab)
+        objects = chance.random() < 0.7  # other classes do not keep the flags of such tokens, and added_tokens
+        if not objects:
+            files["tokenizer.json"]["added_tokens"] = []
+        classes = [None, "PreTrainedTokenizerFast", "LlamaTokenizerFast"] if objects else ["GPT2Tokenizer", None]
+    elif kind == "pair":
+        files["vocab.json"] = vocab
+        files["merges.txt"] = "".join(["#version: 0.2\n", *(f"{a} {b}\n" for a, b in MERGES)]).encode()
+        classes = ["GPT2Tokenizer", "GPT2TokenizerFast", "Qwen2Tokenizer"]
+    else:
+        files["tokenizer.model"] = sentencepiece_model()
+    files["tokenizer_config.json"] = configuration(chance, chance.choice(classes), len(vocab), objects)
+    if kind == "model":
+        return files, False
+    if chance.random() < 0.4:
+        files["special_tokens_map.json"] = mapped = fields(chance, objects)
+        mapped.pop("extra_special_tokens", None)
+        for each in (each for each in mapped.values() if isinstance(each, dict)):
+            del each["__type"]  # as save_pretrained writes them
+    if chance.random() < 0.4:
+        names = dict.fromkeys(chance.choice(NAMES) for _ in range(chance.randint(0, 3)))
+        files["added_tokens.json"] = {name: len(vocab) + 20 + i for i, name in enumerate(names)}
+    return files, True
+
+
+def tokenizer_json(chance: random.Random, vocab: dict[str, int]) -> dict[str, Any]:
+    """A tokenizer.json with some added tokens."""
+    added = [each for each in generated.added_tokens(chance, vocab, MERGES) if chance.random() < 0.5]
+    following = len(vocab)
+    for each in sorted(added, key=lambda each: each["id"]):
+        if each["content"] not in vocab:
+            each["id"], following = following, following + 1
+    model = {"type": "BPE", "vocab": vocab, "merges": MERGES}
+    empty = dict.fromkeys(("truncation", "padding", "normalizer", "post_processor"))
+    steps = {"pre_tokenizer": LEVEL, "decoder": LEVEL, "added_tokens": added, "model": model}
+    return {"version": "1.0", **empty, **steps}
+
+
+def token(chance: random.Random, objects: bool) -> Any:
+    """A token as a str, or as an object with flags."""
+    name = chance.choice(NAMES)
+    if not objects or chance.random() < 0.5:
+        return name
+    return {
+        "__type": "AddedToken",
+        "content": name,
+        **{flag: chance.random() < 0.3 for flag in FLAGS[:-1]},
+        "special": True,
+    }
+
+
+def fields(chance: random.Random, objects: bool) -> dict[str, Any]:
+    """Fields with special tokens."""
+    found: dict[str, Any] = {role: token(chance, objects) for role in ROLES if chance.random() < 0.2}
+    if chance.random() < 0.2:
+        found["additional_special_tokens"] = [chance.choice(NAMES) for _ in range(chance.randint(0, 3))]
+    elif chance.random() < 0.2:
+        found["extra_special_tokens"] = [token(chance, objects) for _ in range(chance.randint(0, 3))]
+    elif chance.random() < 0.2:
+        found["extra_special_tokens"] = {f"{i}_token": token(chance, objects) for i in "xy"}
+    if chance.random() < 0.1:
+        found["image_token"] = chance.choice(NAMES)
+    return found
+
+
+def configuration(chance: random.Random, kind: str | None, first: int, objects: bool) -> dict[str, Any]:
+    """A tokenizer_config.json."""
+    found = {"tokenizer_class": kind} if kind is not None else {}
+    found |= fields(chance, objects)
+    found |= {role: None for role in ROLES if chance.random() < 0.05}
+    if chance.random() < 0.4:
+        listed = [each for each in (token(chance, True) for _ in range(chance.randint(0, 6))) if isinstance(each, dict)]
+        listed = [
+            {**each, "special": chance.random() < 0.5} for each in {each["content"]: each for each in listed}.values()
+        ]
+        numbers = chance.sample(range(first + 3), len(listed))
+        found["added_tokens_decoder"] = {
+            str(number): {
+                "content": each["content"],
+                "special": True,
+                **{flag: each[flag] for flag in FLAGS if objects},
+            }
+            for number, each in zip(numbers, listed, strict=True)
+        }
+    return found
+
+
+@cache
+def sentencepiece_model() -> bytes:
+    """A small model of sentencepiece."""
+    import sentencepiece
+
+    data = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["low lower lowest new newer !! é"] * 50), model_writer=data, model_type="bpe",
+        vocab_size=60, hard_vocab_limit=False, minloglevel=2,
+    )  # fmt: skip
+    return data.getvalue()
+
+
+if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)
+    sys.exit(main())

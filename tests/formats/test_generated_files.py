@@ -1,0 +1,149 @@
+"""Generated files of tokenizer.json, and added tokens that text can become, beside `tokenizers`.
+
+`benchmarks/checks/check_tokenizer_json.py` compares any number of generated files.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import generated
+import pytest
+from peers import Peer
+
+import bpe
+from bpe.compat.huggingface import Tokenizer
+from bpe.errors import FormatError
+from bpe.formats.huggingface import read, unreadable, write
+from bpe.text.letters import byte_letters
+
+tokenizers = Peer("tokenizers")
+
+LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+LETTERS = {letter: number for number, letter in enumerate(sorted(byte_letters()))}
+NO_STRIP = {"single_word": False, "lstrip": False, "rstrip": False}
+
+
+def file_of(vocab: dict[str, int], merges: list[list[str]], added: list[dict[str, Any]], **fields: Any) -> str:
+    model = {"type": "BPE", "vocab": vocab, "merges": merges, **fields.pop("model", {})}
+    empty = dict.fromkeys(("truncation", "padding", "normalizer", "post_processor"))
+    rest = {"version": "1.0", **empty, "pre_tokenizer": LEVEL, "decoder": LEVEL, "added_tokens": added, **fields}
+    return json.dumps({**rest, "model": model})
+
+
+def token(number: int, content: str, special: bool = True, **flags: bool) -> dict[str, Any]:
+    return {"id": number, "content": content, **NO_STRIP, "normalized": False, "special": special, **flags}
+
+
+def compare(data: str, texts: list[str]) -> bpe.Tokenizer:
+    """Compare ids, texts and the file that is written again."""
+    theirs, compat = tokenizers.Tokenizer.from_str(data), Tokenizer.from_str(data)
+    ours = bpe.Tokenizer(read(data.encode()))
+    again = tokenizers.Tokenizer.from_str(write(ours.spec).decode()) if unreadable(ours.spec) is None else theirs
+    assert bpe.Tokenizer(read(write(ours.spec))) == ours
+    for text in texts:
+        expected = theirs.encode(text, add_special_tokens=False)
+        assert ours.encode(text, allowed_special="all").tolist() == expected.ids == again.encode(text).ids, text
+        assert ours.encode_batch([text], allowed_special="all").to_list() == [expected.ids]
+        assert compat.encode(text, add_special_tokens=False).offsets == expected.offsets, text
+        for skip in (False, True):
+            decoded = theirs.decode(expected.ids, skip_special_tokens=skip)
+            assert ours.decode(expected.ids, skip_special=skip) == decoded, text
+            assert ours.decode_batch([expected.ids], skip_special=skip) == [decoded]
+            assert compat.decode(expected.ids, skip_special_tokens=skip) == decoded
+        decoder = ours.decoder()
+        assert "".join(map(decoder.push, expected.ids)) + decoder.flush() == ours.decode(expected.ids)
+        theirs.encode_special_tokens = True
+        assert ours.encode(text).tolist() == theirs.encode(text, add_special_tokens=False).ids, text
+        theirs.encode_special_tokens = False
+    return ours
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_generated_files_give_the_results_of_tokenizers(seed: int) -> None:
+    chance = random.Random(seed)
+    file = generated.tokenizer(chance)
+    file["decoder"] = None
+    data = json.dumps(file)
+    theirs = tokenizers.Tokenizer.from_str(data)
+    try:
+        ours = bpe.Tokenizer(read(data.encode()))
+    except FormatError:
+        return
+    if generated.is_undecided(file, theirs):
+        return
+    names = [each["content"] for each in file["added_tokens"]]
+    for text in (generated.text(chance, names) for _ in range(4)):
+        try:
+            ids = ours.encode(text, allowed_special="all").tolist()
+        except ValueError:  # a byte without a token
+            continue
+        assert ids == theirs.encode(text, add_special_tokens=False).ids, (text, data)
+    assert bpe.Tokenizer(read(write(ours.spec))) == ours
+
+
+def test_a_token_of_a_merge_may_be_added() -> None:
+    vocab = {**LETTERS, "!!": 256, "Ġa": 257, "Ġab": 258, "12": 259}
+    merges = [["!", "!"], ["Ġ", "a"], ["Ġa", "b"], ["1", "2"]]
+    plain = bpe.Tokenizer(read(file_of(vocab, merges, []).encode()))
+    texts = ["a!! b", "!!!", "x a Ġa ab Ġab 12", " !é12 1 2", "", "Ġ Ċ\n"]
+    for names in (["!!"], ["Ġa"], ["!", "1", "2"], ["Ġab", "Ġ"], ["!!", "Ġa", "Ġab", "12", "Ċ"]):
+        for special in (True, False):
+            tok = compare(file_of(vocab, merges, [token(vocab[name], name, special) for name in names]), texts)
+            assert tok.special_tokens == {name: vocab[name] for name in names}
+            assert tok.encode("!! a", dropout=0.0).tolist() == tok.encode("!! a").tolist()
+            assert tok.count_tokens("a!! b") == len(tok.encode("a!! b"))
+            kept = tok.without_tokens(names)
+            assert kept.special_tokens == {}
+            assert kept.encode("!! a").tolist() == plain.encode("!! a").tolist()
+
+
+def test_formats_that_cannot_hold_such_a_token_refuse_it(tmp_path: Any) -> None:
+    vocab = {**LETTERS, "!!": 256}
+    tok = bpe.Tokenizer(read(file_of(vocab, [["!", "!"]], [token(256, "!!")]).encode()))
+    for name in ("tiktoken", "tiktoken-folder", "tekken"):
+        with pytest.raises(ValueError, match=name):
+            tok.save(tmp_path / f"{name}.out", format=name)
+    tok.save(tmp_path / "pair", format="vocab-merges")
+    assert bpe.Tokenizer.load(tmp_path / "pair") == tok
+    tok.save(tmp_path / "tokenizer.json")
+    assert bpe.Tokenizer.load(tmp_path / "tokenizer.json") == tok
+
+
+def test_words_that_are_added_tokens_with_ignore_merges() -> None:
+    vocab = {**LETTERS, "<x>": 256, "ab": 257, "Ġab": 258}
+    added = [token(256, "<x>", single_word=True), token(257, "ab", normalized=True), token(258, "Ġab")]
+    fields = {"pre_tokenizer": {**LEVEL, "use_regex": False}, "normalizer": {"type": "Lowercase"}}
+    compare(
+        file_of(vocab, [], added, model={"ignore_merges": True}, **fields), ["<x>", "a<x>", "AB", " ab", "<X>", "ab"]
+    )
+
+
+def test_the_decoder_byte_level_keeps_the_mark_as_for_clip() -> None:
+    vocab = {**LETTERS, **{letter + "</w>": 256 + number for letter, number in LETTERS.items()}, "bc</w>": 512}
+    level = {**LEVEL, "use_regex": True}
+    mark = {"type": "BPEDecoder", "suffix": "</w>"}
+    replace = {"type": "Replace", "pattern": {"String": "</w>"}, "content": " "}
+    fuse = {"type": "Fuse"}
+    pairs = [[level, mark], [level, replace], [level, fuse], [mark, level], [replace, level], [fuse, level]]
+    decoders = [level, mark, *pairs]
+    for each in decoders:
+        decoder = {"type": "Sequence", "decoders": each} if isinstance(each, list) else each
+        data = file_of(vocab, [["b", "c</w>"]], [token(165, "é"), token(513, "Ġé"), token(514, "<s>")], decoder=decoder,
+                       model={"end_of_word_suffix": "</w>"})  # fmt: skip
+        compare(data, ["a bc", "é b é<s>a", "bc</w> 中", ""])
+
+
+def test_this_packages_decoder_of_marks_is_kept(tmp_path: Any) -> None:
+    tok = bpe.train(texts=["low lower"] * 3, vocab_size=520, end_of_word="</w>", special_tokens=["éé"])
+    ids = tok.encode("low lower éé", allowed_special="all")
+    tok.save(tmp_path / "tokenizer.json")
+    back = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
+    assert back == tok
+    assert back.decode(ids) == tok.decode(ids)
+
+
+def test_a_name_that_normalization_makes_of_other_text_is_found() -> None:
+    compare(file_of(LETTERS, [], [token(165, "é", normalized=True)], normalizer={"type": "NFC"}), ["e\u0301", "é", "e"])

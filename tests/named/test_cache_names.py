@@ -1,0 +1,65 @@
+"""Files in the cache under their own names, and encodings that are built of another one's files."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from bpe.formats.openai_encodings import FILES, PublishedFile
+from bpe.named import cache, encodings
+from bpe.vocab.byte_letters import to_letters
+
+VOCABULARIES = Path(__file__).resolve().parents[3] / "shared" / "data" / "vocab"
+CONTENT = b"IQ== 0\n"
+OWN = PublishedFile("https://example.org/folder/own.tiktoken", hashlib.sha256(CONTENT).hexdigest())
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+
+    def refuse(address: str) -> bytes:
+        raise OSError("there is no network")
+
+    monkeypatch.setattr(cache, "download", refuse)
+    return tmp_path
+
+
+def test_a_file_is_found_under_its_own_name(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = folder / "own.tiktoken"
+    assert not cache.is_cached(OWN)
+    with pytest.raises(OSError, match=r"own\.tiktoken will do as a name, too"):
+        cache.read(OWN)
+    path.write_bytes(CONTENT)
+    assert cache.is_cached(OWN)
+    assert cache.read(OWN) == CONTENT
+    path.write_bytes(b"other")
+    assert not cache.is_cached(OWN)
+    assert path.read_bytes() == b"other"  # only files under the name of the cache are removed
+    assert "does not have the SHA-256" in caplog.text
+    (folder / cache.cached_name(OWN.address)).write_bytes(CONTENT)
+    assert cache.read(OWN) == CONTENT
+
+
+def test_a_file_of_unknown_content_is_not_found_by_its_name(folder: Path) -> None:
+    (folder / "own.tiktoken").write_bytes(CONTENT)
+    assert not cache.is_cached(OWN._replace(sha256=""))
+
+
+def test_gpt2_is_built_of_the_file_of_r50k(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks = VOCABULARIES / "r50k_base.tiktoken.gz"
+    if not ranks.is_file():
+        pytest.skip("the shared vocabularies are absent")
+    monkeypatch.setattr(encodings, "_encodings", {})
+    (folder / cache.cached_name(FILES["r50k_base.tiktoken"].address)).write_bytes(gzip.decompress(ranks.read_bytes()))
+    tok = encodings.get_encoding("gpt2")
+    assert tok == encodings.get_encoding("r50k_base")
+    assert tok.encode("hello world<|endoftext|>", allowed_special="all").tolist() == [31373, 995, 50256]
+    wanted = json.loads(gzip.decompress((VOCABULARIES / "gpt2_vocab.json.gz").read_bytes()))
+    assert {to_letters(token): number for number, token in tok.spec.vocabulary.items(1)} == {
+        token: number for token, number in wanted.items() if token != "<|endoftext|>"
+    }

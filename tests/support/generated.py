@@ -1,0 +1,186 @@
+"""Random files of tokenizer.json for `tokenizers`: models, added tokens and decoders of every kind.
+
+Not here: the pipelines (`pipelines.py`).
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pipelines
+
+from bpe.text.letters import byte_letters
+
+#: What texts and vocabularies are made of.
+LETTERS = ["a", "b", "c", " ", "!", "1", "A", "é", "中", "▁", "\n", "e\u0301", "😀", "<", ">", "n"]
+FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
+#: Names of added tokens, besides those of tokens of the model.
+NAMES = [
+    "<s>",
+    "</s>",
+    "<n>",
+    "<unk>",
+    "é",
+    "Ġa",
+    "a b",
+    "AB",
+    "!!",
+    "12",
+    "Ġ",
+    "<a",
+    "中",
+    " ",
+    "</w>",
+    "Ċ",
+    "<0x41>",
+    "##a",
+]
+
+
+def text(chance: random.Random, names: list[str], most: int = 12) -> str:
+    """A text of a few letters, names of tokens and hostile pieces."""
+    kinds = [LETTERS, LETTERS, names or LETTERS, pipelines.PIECES]
+    return "".join(chance.choice(chance.choice(kinds)) for _ in range(chance.randint(0, most)))
+
+
+def _symbols(chance: random.Random, byte: bool) -> list[str]:
+    """The symbols of a model: GPT-2's letters, or some characters."""
+    if byte:
+        return sorted(byte_letters())
+    found = [char for piece in LETTERS for char in piece if chance.random() < 0.85]
+    return list(dict.fromkeys(found))
+
+
+def _vocabulary(chance: random.Random, byte: bool, prefix: str, suffix: str) -> tuple[list[str], list[list[str]]]:
+    """(tokens, merges) of a model with a prefix and a suffix."""
+    symbols = _symbols(chance, byte)
+    tokens = dict.fromkeys(symbols)
+    for extra in [form for form in (prefix + "{}", "{}" + suffix, prefix + "{}" + suffix) if form != "{}"]:
+        tokens.update(dict.fromkeys(extra.format(symbol) for symbol in symbols if chance.random() < 0.8))
+    usual = [each for each in tokens if any(symbol in "abc!1ĠA<>n é▁中" for symbol in each)]
+    merges: dict[tuple[str, str], None] = {}
+    for _ in range(chance.choice([0, 3, 12, 40])):
+        left, right = chance.choice(usual), chance.choice(usual)
+        if suffix and left.endswith(suffix) and chance.random() < 0.9:
+            continue
+        if prefix and not right.startswith(prefix) and chance.random() < 0.9:
+            continue
+        rest = right.encode()[len(prefix.encode()) :].decode("utf-8", "ignore")
+        if rest and len(left + rest) < 20:
+            merges[left, right] = None
+            tokens[left + rest] = None
+            usual.append(left + rest)
+    return list(tokens), [list(pair) for pair in merges]
+
+
+def model(chance: random.Random, byte: bool) -> dict[str, Any]:
+    """The model of a tokenizer.json."""
+    prefix = chance.choice(["##", "é"]) if not byte and chance.random() < 0.15 else ""
+    suffix = chance.choice(["</w>", "</w>", "Ã©" if byte else "é", "!"]) if chance.random() < 0.25 else ""
+    tokens, merges = _vocabulary(chance, byte, prefix, suffix)
+    fallback = not byte and chance.random() < 0.3
+    if fallback:
+        tokens += [f"<0x{i:02X}>" for i in range(256) if chance.random() < 0.999]
+    if chance.random() < 0.3:
+        tokens += [name for name in NAMES if chance.random() < 0.3]
+    if chance.random() < 0.2:
+        chance.shuffle(tokens)
+    tokens = list(dict.fromkeys(tokens))
+    unk = chance.choice(tokens) if chance.random() < 0.1 else "<unk>" if chance.random() < 0.5 else None
+    if unk is not None and unk not in tokens:
+        tokens.append(unk)
+    return {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": unk,
+        "continuing_subword_prefix": prefix or None,
+        "end_of_word_suffix": suffix or None,
+        "fuse_unk": chance.random() < 0.4,
+        "byte_fallback": fallback,
+        "ignore_merges": chance.random() < 0.3,
+        "vocab": {token: number for number, token in enumerate(tokens)},
+        "merges": merges,
+    }
+
+
+def added_tokens(chance: random.Random, vocab: dict[str, int], merges: list[list[str]]) -> list[dict[str, Any]]:
+    """Added tokens with all kinds of flags: new ones, tokens of the vocab, and parts and products of merges."""
+    products = ["".join(pair) for pair in merges]
+    kinds = [NAMES, NAMES, [*vocab], [part for pair in merges for part in pair], products]
+    names = dict.fromkeys(chance.choice(chance.choice(kinds) or NAMES) for _ in range(chance.choice([0, 1, 2, 4, 7])))
+    following, found = len(vocab), []
+    for name in names:
+        number = vocab.get(name)
+        if number is None:
+            number, following = following, following + 1
+        flags = {flag: chance.random() < 0.15 for flag in FLAGS[:3]}
+        flags |= {flag: chance.random() < 0.5 for flag in FLAGS[3:]}
+        found.append({"id": number, "content": name, **flags})
+    return sorted(found, key=lambda each: each["id"])
+
+
+def decoder(chance: random.Random, suffix: str | None, depth: int = 0) -> dict[str, Any] | None:
+    """A decoder of a tokenizer.json."""
+    kinds = [
+        "ByteLevel",
+        "ByteLevel",
+        "BPEDecoder",
+        "ByteFallback",
+        "Fuse",
+        "Metaspace",
+        "Replace",
+        "Strip",
+        "WordPiece",
+    ]
+    kind = chance.choice([*kinds, "Sequence", "Sequence", None] if not depth else kinds)
+    if kind is None:
+        return None
+    if kind == "Sequence":
+        inner = [decoder(chance, suffix, 1) for _ in range(chance.randint(0, 4))]
+        return {"type": kind, "decoders": inner}
+    fields: dict[str, dict[str, Any]] = {
+        "ByteLevel": {"add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+        "BPEDecoder": {"suffix": suffix or chance.choice(["</w>", "a"])},
+        "Metaspace": {
+            "replacement": chance.choice("▁_"),
+            "prepend_scheme": chance.choice(["always", "first", "never"]),
+            "split": True,
+        },
+        "Replace": {
+            "pattern": chance.choice([{"String": "▁"}, {"String": "a"}, {"Regex": "[ab]+"}, {"String": "</w>"}]),
+            "content": chance.choice([" ", "", "xy"]),
+        },
+        "Strip": {"content": chance.choice([" ", "a"]), "start": chance.randint(0, 2), "stop": chance.randint(0, 2)},
+        "WordPiece": {"prefix": chance.choice(["##", "a"]), "cleanup": chance.random() < 0.5},
+    }
+    return {"type": kind, **fields.get(kind, {})}
+
+
+def tokenizer(chance: random.Random) -> dict[str, Any]:
+    """A random tokenizer.json."""
+    byte, normalizer, pre_tokenizer = pipelines.pipeline(chance)
+    own = model(chance, byte)
+    processor = pipelines.post_processor(chance)
+    if processor is not None and {"<s>", "</s>"} - own["vocab"].keys():
+        for name in ("<s>", "</s>"):
+            own["vocab"].setdefault(name, len(own["vocab"]))
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": added_tokens(chance, own["vocab"], own["merges"]),
+        "normalizer": normalizer,
+        "pre_tokenizer": pre_tokenizer,
+        "post_processor": processor,
+        "decoder": decoder(chance, own["end_of_word_suffix"]),
+        "model": own,
+    }
+
+
+def is_undecided(file: dict[str, Any], theirs: Any) -> bool:
+    """Whether two added tokens are sought as one text, of which `tokenizers` takes any, another one at each load."""
+    names = [each["content"] for each in file["added_tokens"] if each["normalized"]]
+    if theirs.normalizer is not None:
+        names = [theirs.normalizer.normalize_str(name) for name in names]
+    return len(set(names)) < len(names)
