@@ -6,7 +6,7 @@ from typing import Any
 
 from bpe.errors import FormatError, shown
 from bpe.formats.huggingface.normalizers import MAX_DEPTH
-from bpe.formats.huggingface.patterns import read_common_pattern
+from bpe.formats.huggingface.patterns import read_expression, read_pattern
 from bpe.formats.huggingface.spelling import mark_text, odd_ends
 from bpe.formats.json_fields import LATER, as_object, get, make_at, refuse, type_of
 from bpe.text.matching import compiled
@@ -16,6 +16,8 @@ from bpe.vocab.special_names import decoded_bytes
 
 #: The ByteLevel that `tokenizers` writes as a decoder; its fields have no effect there.
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+#: The tokens that lose a space, not each and each: the values of a field that `tokenizers` ignores.
+_OF_TOKENS = ("first", "each")
 _KNOWN = "Sequence, Replace, Strip, Fuse, ByteFallback, Metaspace, BPEDecoder, ByteLevel and WordPiece"
 
 
@@ -65,9 +67,17 @@ def _steps(value: object, where: str, depth: int) -> list[d.DecoderStep]:
             refuse(where, kind, f"it is nested more than {MAX_DEPTH} deep", "a Sequence of one level does the same")
         inner = get(as_object(value, where, ("type", "decoders")), where, "decoders", list)
         return [step for i, each in enumerate(inner) for step in _steps(each, f"{where}.decoders[{i}]", depth + 1)]
-    if kind in ("Fuse", "ByteFallback"):
+    if kind == "Fuse":
         as_object(value, where, ("type",))
-        return [d.Fuse() if kind == "Fuse" else d.ByteFallback()]
+        return [d.Fuse()]
+    if kind == "ByteFallback":
+        item = as_object(value, where, ("type", "by_character"))
+        return [d.ByteFallback(get(item, where, "by_character", bool, False))]
+    if kind == "Strip" and "of_tokens" in value:  # a field of this package's files
+        rule = get(value, where, "of_tokens", str)
+        if rule not in _OF_TOKENS:
+            refuse(f"{where}.of_tokens", rule, "it must be first or each", "remove it")
+        return [d.DummySpace(each=rule == "each")]
     if kind == "ByteLevel":
         as_object(value, where, tuple(_BYTE_LEVEL))
         return [d.ByteLevel()]
@@ -110,12 +120,11 @@ def _count(value: dict[str, Any], where: str, name: str) -> int:
 
 def _replace(item: dict[str, Any], where: str) -> d.Replace:
     content = get(item, where, "content", str)
-    pattern = item.get("pattern")
-    if isinstance(pattern, dict) and len(pattern) == 1 and isinstance(pattern.get("String"), str) and pattern["String"]:
-        return d.Replace(pattern["String"], content)
-    expression = read_common_pattern(item, where)
-    make_at(f"{where}.pattern", lambda: compiled(expression))
-    return d.Replace(expression, content, literal=False)
+    pattern, literal = read_pattern(item, where)
+    if not literal:
+        expression = read_expression(pattern, where)
+        make_at(f"{where}.pattern", lambda: compiled(expression))
+    return d.Replace(pattern, content, literal)
 
 
 def _metaspace(value: dict[str, Any], where: str) -> d.Metaspace:
@@ -166,6 +175,10 @@ def _written(step: d.DecoderStep) -> dict[str, Any]:
     if isinstance(step, d.Replace):
         kind = "String" if step.literal else "Regex"
         return {"type": "Replace", "pattern": {kind: step.pattern}, "content": step.content}
+    if isinstance(step, d.DummySpace):  # nearly the same for `tokenizers`, which ignores the field
+        return {"type": "Strip", "content": " ", "start": 1, "stop": 0, "of_tokens": _OF_TOKENS[step.each]}
+    if isinstance(step, d.ByteFallback) and step.by_character:  # the same but for bytes that are not UTF-8
+        return {"type": "ByteFallback", "by_character": True}
     if isinstance(step, d.Strip):
         return {"type": "Strip", "content": step.content, "start": step.start, "stop": step.stop}
     if isinstance(step, d.Metaspace):
