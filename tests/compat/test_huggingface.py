@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import gc
 import inspect
 import json
 import pickle
@@ -9,6 +10,7 @@ import random
 import subprocess
 import sys
 import threading
+import weakref
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ import pytest
 import bpe
 from bpe.compat import _rows
 from bpe.compat.huggingface import BPE, AddedToken, DecodeStream, Encoding, Tokenizer
+from bpe.compat.state import State
 from bpe.formats import huggingface as format_huggingface
 
 theirs = pytest.importorskip("tokenizers", reason="compares with the tokenizers package")
@@ -605,6 +608,28 @@ def test_a_tokenizer_that_was_not_initialized_says_so(make: Any) -> None:
             use(make())
     with pytest.raises(TypeError):
         make()._state = None
+
+
+def test_a_state_that_is_replaced_lives_until_the_call_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Making a plan runs Python code, during which another thread may replace the state of the tokenizer."""
+    tok = Tokenizer(bpe.train(texts=["low lower lowest"] * 3, vocab_size=260))
+    expected, events = tok.encode("low lower").ids, []
+    tok.no_padding()
+    made_plan = State.made_plan
+
+    def replacing(state: State, template: bool) -> Any:
+        plan = made_plan(state, template)
+        encode, plan.kernel = plan.encode, None
+        plan.encode = lambda text: (events.append("encoded"), encode(text))[1]
+        weakref.finalize(state, events.append, "freed")
+        tok.no_padding()
+        return plan
+
+    monkeypatch.setattr(State, "made_plan", replacing)
+    assert tok.encode("low lower").ids == expected
+    monkeypatch.undo()
+    gc.collect()
+    assert events == ["encoded", "freed"]
 
 
 def test_the_configuration_changes_while_texts_are_encoded() -> None:
