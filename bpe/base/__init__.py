@@ -6,6 +6,7 @@ the kernels rely on. The files, in the order in which a call uses them:
 - `_types.pxd` the C types of ids, ranks and counts; `_bounds.pxd` the checks of offsets that come from Python;
 - `utf8.py` over `_utf8.pyx` (`_transcode.h`, `_utf8.h`): str and bytes as valid UTF-8; `offsets.py`: offsets;
 - `threads.py`, `_team.pyx`, `_interrupts.pyx`: threads per call, jobs split into parts, Ctrl-C in long calls;
+- `forks.py` locks and cached properties that a forked process can use;
 - `_memory.pxd` growing arrays and hashes, `_ids.pxd` growing arrays of ids, `_pages.pxd` large pages;
 - `_delivery.pyx`, `_result_pool.pyx`, `_id_array.pyx`: the ids of several threads in one array, and its memory;
 - `_visitor.pyx`: what reads ids as they are written; `_id_lists.pyx`: ids as lists of int;

@@ -110,8 +110,8 @@ class BPE:
     def __init__(self, model: Model | None = None, owner: Any = None) -> None:
         vars(self).update(_model=model or Model({"type": "BPE"}, b"{}", b"[]"), _owner=owner)
 
-    @property
-    def __class__(self) -> Any:  # type: ignore[misc]
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
         """The class that `isinstance` sees: that of `tokenizers`, where a program has imported it."""
         return load_tokenizers().models.BPE if "tokenizers" in sys.modules else BPE
 

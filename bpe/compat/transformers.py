@@ -55,6 +55,8 @@ _COLUMNS = frozenset(
     ("return_token_type_ids", "return_attention_mask", "return_special_tokens_mask", "return_offsets_mapping")
 )
 _DIRECT = _SIMPLE | _COLUMNS
+#: The columns that a call returns without being asked, if the model has them.
+_BY_DEFAULT = ("token_type_ids", "attention_mask")
 #: The most plans that are kept for a tokenizer: one for each kind of call.
 _PLANS_KEPT = 64
 #: Characters: for a shorter text `tokenizers` takes less time, as measured. The second is for calls that want offsets.
@@ -303,7 +305,7 @@ def _encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
         return plain_encode(self, text, *args, **options)
 
     def _encode_plus(self: Any, *args: Any, **options: Any) -> Any:
-        state = _state_of(self, originals, options.get("text") or (args[0] if args else ""))
+        state = _state_of(self, originals, options["text"] if "text" in options else args[:1])
         valid = type(options.get("add_special_tokens", True)) is bool
         short = state.encoding and _is_short(options.get("text"), options.get("text_pair"), options, _SHORT_THERE)
         if (state.waits or short or not valid) and (twin := _take_twin(self, state)[0]) is not None:
@@ -497,8 +499,8 @@ def _called(tokenizer: Any, text: Any, options: dict[str, Any], originals: dict[
         return None
     if kind not in (None, "np", "pt"):
         return None
-    columns = options.keys() & _COLUMNS if options else ()
-    if any(options[name] not in (None, False, True) for name in columns):
+    columns = options.keys() & _COLUMNS if options else None
+    if columns and any(options[name] not in (None, False, True) for name in columns):
         return None
     state = _state_of(tokenizer, originals, text)
     truncation = _truncation_of(tokenizer, options) if options else ()
@@ -508,33 +510,36 @@ def _called(tokenizer: Any, text: Any, options: dict[str, Any], originals: dict[
     add_special = options.get("add_special_tokens", True)
     if type(add_special) is not bool:
         return None
-    cut = () if pair is not None else truncation  # a pair that must be truncated is left to transformers' own code
-    key = (add_special, bool(tokenizer.split_special_tokens), cut, padding)
     encodings = None
     if columns and single and _is_short(text, pair, options, _SHORT):
+        key = (add_special, bool(tokenizer.split_special_tokens), truncation if pair is None else (), padding)
         encodings = _encoded_by_twin(tokenizer, state, text if pair is None else (text, pair), key)
     if encodings is None:
-        encodings = _encoded_here(state.plan(*key), text, pair)
-        if encodings is None:
+        cut = () if pair is not None else truncation  # a pair that must be truncated is left to transformers' own code
+        plan = state.plan(add_special, bool(tokenizer.split_special_tokens), cut, padding)
+        if pair is None:
+            encodings = plan.call([text] if single else text).encodings()
+        elif plan.pair_ends is None:
             return None
+        else:
+            texts = [text, pair] if single else list(chain.from_iterable(zip(text, pair, strict=True)))
+            encodings = plan.call_pairs(texts).encodings()
+    names, longest = tokenizer.model_input_names, tokenizer.model_max_length
     rows = [each.ids for each in encodings]
     if pair is not None and truncation and any(len(each) > truncation[0] for each in encodings):
         return None
-    longest = tokenizer.model_max_length
     for ids in rows:
         if len(ids) > longest and options.get("max_length") is None:
             getattr(tokenizer, _WARN)(ids, None, True)
-    names = tokenizer.model_input_names
     data: dict[str, Any] = {"input_ids": rows}
-    if _wanted(options, "return_token_type_ids", "token_type_ids" in names):
-        data["token_type_ids"] = [each.type_ids for each in encodings]
-    if _wanted(options, "return_attention_mask", "attention_mask" in names):
-        masks = [each.attention_mask for each in encodings] if padding else [[1] * len(ids) for ids in rows]
-        data["attention_mask"] = masks
-    if columns and options.get("return_special_tokens_mask"):
-        data["special_tokens_mask"] = [each.special_tokens_mask for each in encodings]
-    if columns and options.get("return_offsets_mapping"):
-        data["offset_mapping"] = [each.offsets for each in encodings]
+    if columns:
+        _add_columns(data, encodings, options, names)
+    else:
+        if "token_type_ids" in names:
+            data["token_type_ids"] = [each.type_ids for each in encodings]
+        if "attention_mask" in names:
+            masks = [each.attention_mask for each in encodings] if padding else [[1] * len(ids) for ids in rows]
+            data["attention_mask"] = masks
     if kind is not None:
         data = _tensors(data, kind)
         return data and batch_encoding(data, encodings)
@@ -543,21 +548,17 @@ def _called(tokenizer: Any, text: Any, options: dict[str, Any], originals: dict[
     return batch_encoding(data, encodings)
 
 
-def _wanted(options: dict[str, Any], name: str, usual: bool) -> Any:
-    """Whether a call returns a column."""
-    found = options.get(name)
-    return usual if found is None else found
-
-
-def _encoded_here(plan: Plan, text: Any, pair: Any) -> Any:
-    """The encodings of a text or a list of texts, or of pairs; None for pairs that the plan cannot encode."""
-    single = type(text) is str
-    if pair is None:
-        return plan.call([text] if single else text).encodings()
-    if plan.pair_ends is None:
-        return None
-    texts = [text, pair] if single else list(chain.from_iterable(zip(text, pair, strict=True)))
-    return plan.call_pairs(texts).encodings()
+def _add_columns(data: dict[str, Any], encodings: list[Any], options: dict[str, Any], names: list[str]) -> None:
+    """Add the columns that a call wants, in the order of transformers; `names` are those that it has by default."""
+    for option, name, column in (
+        ("return_token_type_ids", "token_type_ids", "type_ids"),
+        ("return_attention_mask", "attention_mask", "attention_mask"),
+        ("return_special_tokens_mask", "special_tokens_mask", "special_tokens_mask"),
+        ("return_offsets_mapping", "offset_mapping", "offsets"),
+    ):
+        wanted = options.get(option)
+        if (name in names and name in _BY_DEFAULT) if wanted is None else wanted:
+            data[name] = [getattr(each, column) for each in encodings]
 
 
 def _are_texts(value: Any) -> bool:
@@ -639,7 +640,7 @@ def _state_of(tokenizer: Any, originals: dict[str, Any], given: Any, decoding: b
 def _must_wait(state: Acceleration, given: Any) -> bool:
     """Whether comparing again would still take longer than the calls since the change, this one included."""
     rows = given if isinstance(given, (list, tuple)) else [given]
-    state.size += _CALL + sum(len(row) if hasattr(row, "__len__") else 1 for row in rows)
+    state.size += _CALL + sum(len(row) if isinstance(row, (str, list, tuple)) else 1 for row in rows)
     return state.size < _WAIT
 
 
