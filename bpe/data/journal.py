@@ -315,7 +315,9 @@ def _difference_of_sources(before: Any, now: Any) -> str:
     """The first difference between two plans of sources (`Sources.plan`)."""
     if not isinstance(before, dict):
         return "the plan of the sources is unknown"
-    key = next(key for key in [*now, *before] if before.get(key) != now.get(key))
+    key = next((key for key in [*now, *before] if before.get(key) != now.get(key)), None)
+    if key is None:
+        return "the plan of the sources has other fields"
     old, new = before.get(key), now.get(key)
     if key != "files" or not isinstance(old, list):
         return f"{key} was {shown(old)} and is {shown(new)}"

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -105,6 +106,20 @@ class Manifest:
         text = json.dumps([self.format, self.dtype, self.masks, rows], separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
+    def check_origin(self) -> None:
+        """Check the facts about options and sources, before the sources are read again by them.
+
+        Raises:
+            FormatError: for a fact that is not as `encode_shards` writes it.
+
+        """
+        for name, facts, rules in (("options", self.options, _OPTIONS), ("sources", self.sources, _SOURCES)):
+            for key, (fits, rule) in rules.items():
+                if not fits(facts.get(key)) and (name == "options" or "files" in facts):
+                    refuse_value(facts.get(key), rule, f"{name}.{key}")
+        if not _are_parts(self.sources.get("parts", [])):
+            refuse_value(self.sources["parts"], "a list of parts with their folders", "sources.parts")
+
     def write(self, folder: str | os.PathLike[str]) -> None:
         """Write `manifest.json` in a folder, atomically; the same content gives the same bytes.
 
@@ -140,6 +155,76 @@ class Manifest:
             return _manifest(load(path.read_bytes()))
         except FormatError as error:
             raise FormatError(error.message, path=path, where=error.where) from None
+
+
+def _is_number(value: object, least: int = 0, most: int = COUNT_LIMIT) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _is_id(value: object) -> bool:
+    return value is None or _is_number(value, 0, 0xFFFFFFFF)
+
+
+def _is_size(value: object) -> bool:
+    return value is None or _is_number(value, 1)
+
+
+def _is_part(value: object) -> bool:
+    """Whether a value is None, or (number, count)."""
+    if value is None or not isinstance(value, list) or len(value) != 2:
+        return value is None
+    return _is_number(value[1], 1) and _is_number(value[0], 0, value[1] - 1)
+
+
+def _is_fraction(value: object) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1)
+
+
+def _are_files(value: object) -> bool:
+    """Whether a value is a list of files as `Sources.plan` has them: name, size, format, compression."""
+    return isinstance(value, list) and all(
+        isinstance(file, list)
+        and len(file) == 4
+        and (file[1] is None or _is_number(file[1]))
+        and all(isinstance(each, str) for each in (file[0], file[2], file[3] or ""))
+        for file in value
+    )
+
+
+def _are_parts(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(part, dict) and isinstance(part.get("folder"), str) and is_inner_path(part["folder"])
+        for part in value
+    )
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+#: The options and the facts about sources that are used again: whether a value fits, and the rule.
+_OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "part": (_is_part, "null or a number and a count"),
+    "shuffle": (lambda value: value is None or _is_number(value), "null or a whole number"),
+    "shards": (_is_size, "null or a whole number from 1"),
+    "shard_size": (_is_size, "null or a whole number from 1"),
+    "prepend": (_is_id, "null or an id"),
+    "append": (_is_id, "null or an id"),
+    "validation": (_is_fraction, "null or a number from 0 to 1"),
+}
+_SOURCES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "files": (_are_files, "a list of files: name, size, format and compression"),
+    "field": (_is_text, "a string"),
+    "separator": (lambda value: value is None or _is_text(value), "null or a string"),
+    "per_line": (_is_flag, "true or false"),
+    "encoding_errors": (_is_text, "a string"),
+    "on_error": (_is_text, "a string"),
+    "separator_ends": (_is_flag, "true or false"),
+}
 
 
 def _manifest(value: object) -> Manifest:

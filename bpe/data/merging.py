@@ -94,7 +94,12 @@ def _read(part: Path) -> Manifest:
     if not (part / MANIFEST).exists():
         unfinished = "it is not finished; run its command again" if (part / JOURNAL).exists() else "it has none"
         raise FormatError(f"there is no manifest: {unfinished}", path=part)
-    return Manifest.read(part)
+    manifest = Manifest.read(part)
+    try:
+        manifest.check_origin()
+    except FormatError as error:
+        raise FormatError(error.message, path=part / MANIFEST, where=error.where) from None
+    return manifest
 
 
 def _check_same(found: list[tuple[str, Manifest]]) -> None:

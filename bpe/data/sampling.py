@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from bpe.corpus.blocks import Position, document_cut
 from bpe.corpus.sources import Sources
 from bpe.data.formats import FORMATS
+from bpe.data.manifest import NAME as MANIFEST
 from bpe.data.manifest import Manifest, ShardEntry
 from bpe.data.options import allowed_tokens, shard_count
 from bpe.data.shuffling import bucket_of, document_keys
@@ -42,6 +43,11 @@ def sample_defects(
     folder: Path, manifest: Manifest, shards: Sequence[ShardEntry], tokenizer: Tokenizer, samples: int
 ) -> Iterator[str]:
     """Compare about `samples` documents of these shards with the sources; yields a line for each that differs."""
+    try:
+        manifest.check_origin()
+    except FormatError as error:
+        yield f"{MANIFEST}: {error}"
+        return
     if "parts" in manifest.sources:
         yield from _of_parts(folder, manifest, shards, tokenizer, samples)
         return
@@ -100,7 +106,7 @@ def sources_of(manifest: Manifest) -> Sources | None:
         [file[0] for file in files],
         format=formats.pop() if len(formats) == 1 else "auto",
         field=plan["field"],
-        separator=plan["separator"],
+        separator=plan.get("separator"),
         per_line=plan["per_line"],
         encoding_errors=plan["encoding_errors"],
         on_error=plan["on_error"],

@@ -95,9 +95,8 @@ def documents_in(folder: Path) -> list[list[int]]:
 
 @pytest.mark.parametrize("new", FORMATS)
 @pytest.mark.parametrize("old", FORMATS)
-@pytest.mark.parametrize("shard_size", [None, 7])
 def test_documents_stay_the_same_between_all_formats(
-    old: str, new: str, shard_size: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their number and, but for the end-of-text id at their ends, their ids; all their ids where boundaries are."""
     skip_without_arrow(old, new)
@@ -106,7 +105,7 @@ def test_documents_stay_the_same_between_all_formats(
     write_shards(ENDED, tmp_path / "old", format=old, shard_size=20, end_of_text=END if old in STREAMS else None)
     before = documents_in(tmp_path / "old")
     assert [*map(without_end, before)] == [*map(without_end, ENDED)]
-    convert_shards(tmp_path / "old", tmp_path / "new", new, end_of_text=END, shard_size=shard_size)
+    convert_shards(tmp_path / "old", tmp_path / "new", new, end_of_text=END, shard_size=7 if len(old) % 2 else None)
     after = documents_in(tmp_path / "new")
     assert [*map(without_end, after)] == [*map(without_end, before)]
     if new in RECORDED:

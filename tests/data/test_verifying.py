@@ -197,6 +197,25 @@ def test_damage_in_a_part(tmp_path, tokenizer):
     assert [line.partition(":")[0] for line in verify(tmp_path / "out")] == ["1/tokens-00000.npy"]
 
 
+@pytest.mark.parametrize("value", [None, -1, 1.5, "x", [], {}, [1], [[1]], 2**70, True])
+def test_facts_of_a_manifest_that_do_not_fit_are_named(tmp_path, tokenizer, value):
+    """verify and merge_manifests read the sources again by them."""
+    paths = corpus(tmp_path / "c", documents(38, 10), 2)
+    for number in range(2):
+        encode_shards(sources(paths), tokenizer, tmp_path / "out" / str(number), part=(number, 2))
+    path = tmp_path / "out" / "0" / "manifest.json"
+    whole = json.loads(path.read_text())
+    for group, key in [("options", key) for key in whole["options"]] + [("sources", key) for key in whole["sources"]]:
+        manifest = json.loads(json.dumps(whole))
+        manifest[group][key] = value
+        path.write_text(json.dumps(manifest))
+        for line in verify(tmp_path / "out" / "0", samples=4):
+            assert line.startswith((f"manifest.json: {group}.{key}: it is", "sources: ", "tokens-00000"))
+        if value != whole[group][key] and (group, key) != ("sources", "part"):  # which differs between parts
+            with pytest.raises(ValueError, match=rf"{group}\.{key}: it is|differ in (options|sources|count of parts)"):
+                merge_manifests([tmp_path / "out" / "0", tmp_path / "out" / "1"], tmp_path / "out")
+
+
 def test_parts_that_name_the_same_sources_in_other_ways(tmp_path, tokenizer, monkeypatch):
     paths = corpus(tmp_path / "c", documents(37, 20), 2)
     monkeypatch.chdir(tmp_path)
