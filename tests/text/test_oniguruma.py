@@ -129,7 +129,7 @@ def test_what_cannot_be_translated_is_refused_with_the_reason() -> None:
             FormatError, match=rf"normalizer\.pattern.*cannot be matched as `tokenizers` does: .*{reason}"
         ):
             read_normalizer({"type": "Replace", "pattern": {"Regex": pattern}, "content": ""}, "normalizer")
-    for pattern in WRONG:
+    for pattern in [*WRONG, "a{" + "9" * 5000 + "}", "[" * 100, "(?i" * 100, "\\p{" + "L" * 5000 + "}"]:
         assert patterns.outcome(lambda pattern=pattern: tokenizers.Regex(pattern)) is None, pattern
         with pytest.raises(UntranslatableError):
             translate(pattern)
