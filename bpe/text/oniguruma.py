@@ -120,7 +120,7 @@ class _Options:
     ignore_case: bool = False
     dot_all: bool = False
     extended: bool = False
-    behind: bool = False  # in a look-behind
+    behind: str = ""  # the sign of the look-behind around it
 
     def changed(self, on: str, off: str) -> _Options:
         """The options after some of `imx` have been switched on, and others off."""
@@ -426,8 +426,10 @@ class _Parser:
         behind = sign.startswith("<")
         if options.behind and not behind:
             self.refuse("a look-behind has a look-ahead")
+        if options.behind == "<=" and sign == "<!":
+            self.refuse("a look-behind has a negative one")
         n_groups = len(self.names)
-        inner = replace(options, behind=options.behind or behind)
+        inner = replace(options, behind=sign if behind else "")
         part = self.closed(f"(?{sign}", self.branches(inner))
         if sign == "<!" and len(self.names) > n_groups:
             self.refuse("a negative look-behind has a group that captures")
