@@ -128,7 +128,8 @@ class Split(Step):
         literal: whether the pattern is a string to find.
 
     Raises:
-        ValueError: for an empty pattern, and one that may mean something else to the `regex` package.
+        ValueError: for an empty pattern, one that Oniguruma refuses, and one with a construct that has no equal in the
+            `regex` package.
 
     >>> [Split(r"\d", behavior).pieces("a12b") for behavior in ("Removed", "MergedWithNext", "Contiguous")]
     [['a', 'b'], ['a', '1', '2b'], ['a', '12', 'b']]

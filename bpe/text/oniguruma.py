@@ -39,6 +39,7 @@ MAX_DEPTH = 50
 MAX_LENGTH = 10_000
 #: The greatest number in an interval of Oniguruma.
 _MAX_REPEAT = 100_000
+_LONGEST_INTERVAL = len("{100000,100000}")
 
 #: Whether matches are empty. Where some are, the two engines go on differently after one.
 Empty = Literal["never", "sometimes", "always"]
@@ -119,7 +120,7 @@ class _Options:
     ignore_case: bool = False
     dot_all: bool = False
     extended: bool = False
-    behind: bool = False  # in a look-behind
+    behind: str = ""  # the sign of the look-behind around it
 
     def changed(self, on: str, off: str) -> _Options:
         """The options after some of `imx` have been switched on, and others off."""
@@ -231,6 +232,8 @@ class _Parser:
         found = self.match(_INTERVAL)
         if found is None:
             return None
+        if len(found[0]) > _LONGEST_INTERVAL:
+            self.refuse(f"a part is repeated more than {_MAX_REPEAT} times")
         low = int(found[1] or 0)
         high = int(found[3] or found[4] or 0) if found[3] or found[4] else float("inf") if found[2] else low
         if max(low, high if high < float("inf") else 0) > _MAX_REPEAT:
@@ -423,8 +426,10 @@ class _Parser:
         behind = sign.startswith("<")
         if options.behind and not behind:
             self.refuse("a look-behind has a look-ahead")
+        if options.behind == "<=" and sign == "<!":
+            self.refuse("a look-behind has a negative one")
         n_groups = len(self.names)
-        inner = replace(options, behind=options.behind or behind)
+        inner = replace(options, behind=sign if behind else "")
         part = self.closed(f"(?{sign}", self.branches(inner))
         if sign == "<!" and len(self.names) > n_groups:
             self.refuse("a negative look-behind has a group that captures")
@@ -591,7 +596,7 @@ _CHARACTER = r"\\[!-/:-@\[-`{-~]|\\[nrt]|\\u(?!(?i:d[89a-f]))[0-9a-fA-F]{4}"
 _IN_CLASS = rf"(?:{_CHARACTER}|(?!&&|\|\||~~)[^\\\[\]\-])"
 _SHARED_SET = r"\\[dDsS]|\\[pP]\{\w+\}"
 _SHARED_CLASS = rf"\[\^?-?(?:{_SHARED_SET}|{_IN_CLASS}(?:-{_IN_CLASS})?)+-?\]"
-_REPEAT = r"[*+?][+?]?|\{\d{1,4}(?:,\d{0,4})?\}(?![+?])"
+_REPEAT = r"[*+?][+?]?|\{[0-9]{1,4}(?:,[0-9]{0,4})?\}(?![+?])"
 #: What is accepted inside `(?i:…)`: ASCII characters but i, single or listed in a class, no two that a ligature equals.
 _FOLDED = (
     rf"(?!(?i:ss|ff|fl|st))(?:\\[!-/:-@\[-`{{-~]|{_REPEAT}|\||[ !\"#%'&,\-/0-9:;<=>@A-HJ-Z_`a-hj-z~]"
@@ -612,7 +617,7 @@ def means_the_same(pattern: str) -> bool:
     """
     if regex.fullmatch(_SHARED, pattern) is None:
         return False
-    intervals = re.findall(r"\{(\d+),(\d+)\}", pattern)
+    intervals = re.findall(r"\{([0-9]{1,4}),([0-9]{1,4})\}", pattern)
     names = re.findall(r"\\[pP]\{(\w+)\}", pattern)
     if any(int(low) > int(high) for low, high in intervals) or not all(map(is_shared_property, names)):
         return False

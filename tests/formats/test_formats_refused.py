@@ -85,7 +85,7 @@ BAD = [
     (("normalizer",), {"type": "bpe.Replace", "pattern": "(", "replacement": ""}, "normalizer", "does not compile"),
     (("pre_tokenizer",), {"type": "Digits"}, "pre_tokenizer", "no individual_digits"),
     (("pre_tokenizer", "use_regex"), 1, "pre_tokenizer.use_regex", "must be"),
-    (("pre_tokenizer",), split(r"\p{N}{1,3}?", "Isolated"), "pre_tokenizer", "{n,m}?"),
+    (("pre_tokenizer",), split(r"\p{N}(?~a)", "Isolated"), "pre_tokenizer", "absent groups"),
     (("pre_tokenizer",), split("a", "Merged"), "pre_tokenizer", "MergedWithNext"),
     (("pre_tokenizer",), {"type": "bpe.Regex", "name": "", "add_prefix_space": True}, "pre_tokenizer", "one of"),
     (("pre_tokenizer",), steps(PREFIX, PREFIX), "pre_tokenizer", "follows a ByteLevel"),

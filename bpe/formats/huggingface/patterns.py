@@ -26,7 +26,7 @@ def read_expression(pattern: str, where: str) -> str:
     """A pattern of a Replace in the syntax of the `regex` package: as it is, if it means the same there."""
     if pattern in NAMED or means_the_same(pattern):
         return pattern
-    rule, fix = "cannot be matched as `tokenizers` does", "rewrite it"
+    rule, fix = "cannot be matched as Oniguruma does", "rewrite it"
     try:
         translation = translate(pattern)
     except UntranslatableError as error:
