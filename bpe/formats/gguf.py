@@ -244,7 +244,13 @@ def _byte_level(values: dict[str, Any], tokens: dict[str, int], types: list[int]
         {
             "added_tokens": added_tokens(tokens, types, values),
             "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
-            "model": {"type": "BPE", "ignore_merges": pre.whole, "vocab": tokens, "merges": _merges(values)},
+            "model": {
+                "type": "BPE",
+                "ignore_merges": pre.whole,
+                "unknown_symbols": "error",  # llama.cpp leaves them out after merging
+                "vocab": tokens,
+                "merges": _merges(values),
+            },
         }
     )
     if isinstance(pre.patterns, str):
