@@ -101,6 +101,9 @@ class ChainDecoder:
         dummy = spec.decoder[-1] if spec.decoder else None
         #: The step that takes the first token's space, or None.
         self.dummy = dummy if isinstance(dummy, DummySpace) else None
+        drops = self.dummy is not None and self.dummy.each and SPACE in self._strings
+        #: The id of the token that is dropped at the beginning of a text, or None.
+        self._empty_id = self._strings.index(SPACE) if drops else None
         plan = _plan(spec.decoder if self.dummy is None else spec.decoder[:-1])
         #: Whether the text of a token does not depend on other tokens, but for byte tokens and the first and last one.
         self.by_token = plan is not None
@@ -147,9 +150,8 @@ class ChainDecoder:
         """The bytes of all tokens, before the text is stripped; None if tokens must be decoded together."""
         if self._table is None:
             return None
-        if self.dummy is not None and self.dummy.each:
-            n_empty = next((i for i, number in enumerate(ids) if self.string_of(number) != SPACE), len(ids))
-            ids = ids[n_empty:]
+        while self._empty_id is not None and len(ids) and ids[0] == self._empty_id:
+            ids = ids[1:]
         if not len(ids):
             return b""
         middle = self._table.bytes_of(ids[1:-1]) if len(ids) > 2 else b""

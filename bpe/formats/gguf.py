@@ -3,9 +3,8 @@
 The header is a list of keys with typed values; those under `tokenizer.ggml.` describe the tokenizer. Model `gpt2` is a
 byte-level BPE, whose pretokenizer has a name (`pre`). Model `llama` is sentencepiece's BPE, with scores instead of
 merges; `gemma4` has its characters and listed merges. Ids are llama.cpp's, which applies no normalizer (the NFC of
-Qwen 2 is not in the file). Sources: ggml's gguf.md, llama.cpp's llama-vocab.cpp. Not here: the patterns
-(`gguf_patterns.py`), special tokens (`gguf_specials.py`), other kinds of tokenizers (`bert`, `t5`, `rwkv`), which are
-refused by name.
+Qwen 2 is not in the file). Other kinds of tokenizers (`bert`, `t5`, `rwkv`) are refused by name. The patterns are in
+`gguf_patterns.py`, the special tokens in `gguf_specials.py`. Sources: ggml's gguf.md, llama.cpp's llama-vocab.cpp.
 """
 
 from __future__ import annotations
@@ -245,7 +244,13 @@ def _byte_level(values: dict[str, Any], tokens: dict[str, int], types: list[int]
         {
             "added_tokens": added_tokens(tokens, types, values),
             "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
-            "model": {"type": "BPE", "ignore_merges": pre.whole, "vocab": tokens, "merges": _merges(values)},
+            "model": {
+                "type": "BPE",
+                "ignore_merges": pre.whole,
+                "unknown_symbols": "error",  # llama.cpp leaves them out after merging
+                "vocab": tokens,
+                "merges": _merges(values),
+            },
         }
     )
     if isinstance(pre.patterns, str):

@@ -2,7 +2,7 @@ r"""How llama.cpp cuts texts for each value of `tokenizer.ggml.pre`.
 
 A value stands for a published pretokenizer, or for patterns: each one cuts what the one before has left, and keeps the
 text between its matches. Where llama.cpp approximates a published pattern, as that of o200k, the published one is here.
-Source: llama.cpp's src/llama-vocab.cpp of October 2026. Not here: the rest of a GGUF file (`gguf.py`).
+Source: llama.cpp's src/llama-vocab.cpp of October 2026.
 """
 
 from __future__ import annotations

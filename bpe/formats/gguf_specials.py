@@ -2,7 +2,7 @@
 
 Tokens of type user-defined are found in every text; control and unknown tokens if they are allowed (`parse_special`).
 llama.cpp knows some names, whose types it changes. It seeks one token after the other, the longest first, in the text
-as it is: each in what the longer ones have left. Not here: the text between them (`gguf.py`).
+as it is: each in what the longer ones have left.
 """
 
 from __future__ import annotations
