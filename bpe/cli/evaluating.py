@@ -15,6 +15,7 @@ from contextlib import closing
 from typing import Any
 
 import bpe
+from bpe.base.utf8 import check_device
 from bpe.cli.files import check_output, corpus_in, log_skipped, output, say
 from bpe.cli.reporting import beginning_of, divided, holds_tokenizer, loaded_by_name, named
 from bpe.corpus.sources import Sources
@@ -89,6 +90,7 @@ def _corpora(args: argparse.Namespace, files: list[str]) -> dict[str, Sources]:
 
 def _morphemes(path: str) -> list[list[str]]:
     """The words of a file, one a line, with white space between the morphemes."""
+    check_device(path)
     with open(path, encoding="utf-8") as file:
         return [line.split() for line in file if line.strip()]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import bpe
+from bpe.base.utf8 import read_file
 from bpe.cli.files import check_inputs, error_context, given_flags, holds_counts, sources_of
 from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts
@@ -101,7 +101,7 @@ def _merges_in(path: str, chars: bool) -> list[tuple[str, str] | tuple[bytes, by
     """The merges in a merges.txt: a pair a line, in GPT-2's letters for a byte model."""
     merges: list[Any] = []
     letters = letter_bytes()
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(read_file(path).decode().splitlines(), 1):
         if (number == 1 and line.startswith("#version")) or not line:
             continue
         pair = line.split(" ")

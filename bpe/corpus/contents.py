@@ -78,6 +78,7 @@ _SIGNATURES = (  # UTF-32's before UTF-16's, which they begin with
 )  # fmt: skip
 _COMPRESSED_NAMED = {name: re.compile(signature, re.DOTALL) for name, (signature, _) in _COMPRESSIONS.items()}
 _NAMED = [(re.compile(signature, re.DOTALL), message) for signature, message in _SIGNATURES]
+_COMPRESSED_ANY = re.compile(b"|".join(signature for signature, _ in _COMPRESSIONS.values()), re.DOTALL)
 _ANY = re.compile(b"|".join(signature for signature, _ in _SIGNATURES), re.DOTALL)
 
 _AS_TEXT = 'format="text" to read the file as it is'
@@ -109,9 +110,8 @@ def compression_of(start: bytes) -> Compression | None:
     >>> compression_of(gzip.compress(b"low")), compression_of(b"low")
     ('gzip', None)
     """
-    for name, signature in _COMPRESSED_NAMED.items():
-        if signature.match(start):
-            return name
+    if _COMPRESSED_ANY.match(start):
+        return next(name for name, signature in _COMPRESSED_NAMED.items() if signature.match(start))
     return None
 
 

@@ -105,10 +105,13 @@ class Dialect:
         quoting: Any = csv.QUOTE_NONE if self.quoting == "none" else csv.QUOTE_MINIMAL
         return csv.reader(lines, delimiter=self.delimiter, quoting=quoting, strict=True)
 
+    @property
+    def careful(self) -> bool:
+        """Whether a quotation mark may be text, so that it swallows rows."""
+        return self.quoting == "auto" and self.delimiter == "\t"
+
     def swallows(self, row: list[str], columns: int) -> bool:
         """Whether the lines of a row, which are several, seem to be rows themselves."""
-        if self.quoting != "auto" or self.delimiter != "\t":
-            return False
         text = self.delimiter.join(row)
         ends = text.partition("\n")[0], text.rpartition("\n")[2]
         return all(end.count(self.delimiter) == columns - 1 for end in ends)
@@ -175,7 +178,7 @@ def row_blocks(
     columns = _header(lines, run, dialect) if names is None else names
     if columns is None:
         return
-    rows, ended, first = dialect.reader(lines), False, lines.offset
+    rows, ended, first, careful = dialect.reader(lines), False, lines.offset, dialect.careful
 
     def next_rows() -> Iterator[str | bytes]:
         """The documents of the next block."""
@@ -185,7 +188,7 @@ def row_blocks(
             try:
                 row = next(rows, None)
                 ended = row is None
-                if lines.count > line + 1 and row and dialect.swallows(row, len(columns)):
+                if careful and row and lines.count > line + 1 and dialect.swallows(row, len(columns)):
                     raise _swallowed(run, line_of, line, lines.count, f"each of them has {len(columns)} fields")
                 if row:
                     yield _field(row, columns, run)

@@ -214,10 +214,10 @@ def _without_records(names: list[str]) -> list[str]:
 
 
 def _local(name: str, format_: str, expected: Expected | None) -> SourceFile:
-    check_device(name)
     status = os.stat(name)
     kind, packed = _format(name, format_)
     if not stat.S_ISREG(status.st_mode):
+        check_device(name)
         return SourceFile(name, kind, None, None, "pipe")
     with open(name, "rb", buffering=0) as file:  # a file that cannot be read is an error before any is read
         start = file.read(SAMPLE) if kind in TEXTUAL else b""

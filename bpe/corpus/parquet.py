@@ -118,7 +118,7 @@ def _opened_parquet(file: SourceFile, stack: ExitStack, states: States | None = 
     import pyarrow.parquet as pq
 
     watch(file, stack, file.name, states)
-    source = file.name if file.kind == "file" else open_raw(file, stack)
+    source = file.name if file.kind == "file" else open_raw(file, stack)[0]
     with _named(file):
         return stack.enter_context(pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 20))
 
@@ -136,7 +136,7 @@ def _arrow_rows(file: SourceFile, run: Run, first: int, last: int | None) -> Gen
     from pyarrow import ipc
 
     with ExitStack() as stack, _named(file):
-        raw = open_raw(file, stack, run.states)
+        raw, _ = open_raw(file, stack, run.states)
         source = stack.enter_context(pa.OSFile(file.name) if file.kind == "file" else pa.PythonFile(raw, "r"))
         start = source.read(8)
         source.seek(0)

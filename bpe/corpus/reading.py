@@ -14,8 +14,6 @@ Bytes that are not UTF-8 are refused unless `encoding_errors` allows them. Not h
 from __future__ import annotations
 
 import codecs
-import os
-import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -358,9 +356,3 @@ class _Replacing:
         count = min(len(room), len(self._ready))
         room[:count], self._ready = self._ready[:count], self._ready[count:]
         return count
-
-
-def regular_size(file: int) -> int | None:
-    """The size of an open regular file; None for an empty or any other file, which is read to its end."""
-    status = os.fstat(file)
-    return status.st_size or None if stat.S_ISREG(status.st_mode) else None

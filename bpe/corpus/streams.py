@@ -16,7 +16,7 @@ from bpe.corpus.ahead import read_ahead
 from bpe.corpus.compression import OUT, decompressed
 from bpe.corpus.contents import SIGNATURE, compression_of
 from bpe.corpus.listing import SourceFile
-from bpe.corpus.reading import EncodingErrors, Readable, regular_size, was_changed
+from bpe.corpus.reading import EncodingErrors, Readable, was_changed
 from bpe.corpus.remote import open_remote
 
 #: The number of bytes that are read ahead.
@@ -107,9 +107,9 @@ def open_stream(
     """
     exact = errors != "replace"
     with ExitStack() as stack:
-        raw: Any = open_raw(file, stack, states)
+        raw, size = open_raw(file, stack, states)
+        size = size or None  # an empty file is read to its end
         if file.seekable:
-            size = regular_size(raw.fileno())
             if start == 0 and end is None:
                 yield Stream(raw, size)
                 return
@@ -133,20 +133,24 @@ def open_stream(
         yield _ChunkStream(chunks, start)
 
 
-def open_raw(file: SourceFile, stack: ExitStack, states: States | None = None) -> Any:
-    """Open a file's bytes, to be closed with the stack, which raises OSError for a file that was changed meanwhile."""
+def open_raw(file: SourceFile, stack: ExitStack, states: States | None = None) -> tuple[Any, int | None]:
+    """Open a file's bytes, to be closed with the stack, which raises OSError for a file that was changed meanwhile.
+
+    Returns:
+        The open file, and its size if it is regular.
+
+    """
     if file.kind == "stdin":
         if sys.stdin is None:
             raise ValueError("stdin is closed, and - reads it; name files, or leave stdin open")
-        return sys.stdin.buffer
+        return sys.stdin.buffer, None
     if file.kind == "remote":
-        return stack.enter_context(open_remote(file.name))
+        return stack.enter_context(open_remote(file.name)), None
     raw: Any = stack.enter_context(open(file.name, "rb", buffering=0))  # noqa: SIM115 (the stack closes it)
-    watch(file, stack, raw.fileno(), states)
-    return raw
+    return raw, watch(file, stack, raw.fileno(), states)
 
 
-def watch(file: SourceFile, stack: ExitStack, opened: int | str, states: States | None) -> None:
+def watch(file: SourceFile, stack: ExitStack, opened: int | str, states: States | None) -> int | None:
     """Have the stack raise OSError when it is left, unless by another error, for a file whose size or time has changed.
 
     Args:
@@ -155,23 +159,23 @@ def watch(file: SourceFile, stack: ExitStack, opened: int | str, states: States 
         opened: its descriptor, or its path.
         states: what files were when they were first opened.
 
+    Returns:
+        The size of the file; None for what is not regular.
+
     """
     if file.kind != "file":
-        return
-
-    def state() -> tuple[int, int]:
-        found = os.stat(opened)
-        return found.st_size, found.st_mtime_ns
-
-    before = state()
+        return None
+    status = os.stat(opened)
+    before = status.st_size, status.st_mtime_ns
     if states is not None and states.setdefault(file.name, before) != before:
         raise was_changed(file.name)
 
     def compare(error: type[BaseException] | None, *_: object) -> None:
-        if error is None and state() != before:
+        if error is None and ((now := os.stat(opened)).st_size, now.st_mtime_ns) != before:
             raise was_changed(file.name)
 
     stack.push(compare)
+    return before[0]
 
 
 def newlines_before(file: SourceFile, offset: int) -> int | None:
