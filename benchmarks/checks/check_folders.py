@@ -120,7 +120,7 @@ def results(
             yield f"text of {ids}, {skip=}", ours.decode(ids, skip_special=skip), decoded
 
 
-def _flags_of(flags: frozenset[str]) -> set[str]:
+def _flags_of(flags: frozenset[str]) -> frozenset[str]:
     """The flags by their names in transformers."""
     return (flags - {"ordinary"}) | ({"special"} if "ordinary" not in flags else set())
 
@@ -130,7 +130,8 @@ def generated_files(chance: random.Random) -> tuple[dict[str, Any], bool]:
     kind = chance.choice(["json", "json", "pair", "model"])
     vocab = {token: number for number, token in enumerate([*LETTERS, *WORDS])}
     files: dict[str, Any] = {}
-    classes, objects = ["LlamaTokenizer", "LlamaTokenizerFast"], False
+    classes: list[str | None] = ["LlamaTokenizer", "LlamaTokenizerFast"]
+    objects = False
     if kind == "json":
         files["tokenizer.json"] = tokenizer_json(chance, vocab)
         objects = chance.random() < 0.7  # other classes do not keep the flags of such tokens, and added_tokens
@@ -199,7 +200,7 @@ def fields(chance: random.Random, objects: bool) -> dict[str, Any]:
 
 def configuration(chance: random.Random, kind: str | None, first: int, objects: bool) -> dict[str, Any]:
     """A tokenizer_config.json."""
-    found = {"tokenizer_class": kind} if kind is not None else {}
+    found: dict[str, Any] = {"tokenizer_class": kind} if kind is not None else {}
     found |= fields(chance, objects)
     found |= {role: None for role in ROLES if chance.random() < 0.05}
     if chance.random() < 0.4:
