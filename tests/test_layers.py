@@ -62,7 +62,7 @@ EXCEPTIONS: set[tuple[str, str]] = {("bpe.tokenizer", "bpe.data.map_function"), 
 MOST_FILES = 24
 KINDS = (".py", ".pyi", ".pyx", ".pxd", ".h")
 #: Packages outside this one that a kernel may import.
-FOR_KERNELS = {"numpy", "libc", "posix", "cython", "cpython", "os", "threading"}
+FOR_KERNELS = {"numpy", "libc", "posix", "cython", "cpython", "os", "sys", "threading"}
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import tokenizers
-from generated import (
+from generated_models import (
     BYTE,
     CONTROL,
     NAMES,

@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 import sentencepiece
-from generated import (
+from generated_models import (
     BYTE,
     CONTROL,
     NAMES,

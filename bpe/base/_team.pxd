@@ -27,3 +27,19 @@ cdef class Team:
     cdef int end_failed(self, bint raises) except -1
     cdef int serve(self, int part) except -1 nogil
     cdef void dismiss(self) noexcept
+
+
+cdef class Crew:
+
+    cdef object work, stop, lock
+    cdef object empty                      # held until the last thread leaves a closed crew
+    cdef str name
+    cdef bint daemon
+    cdef readonly int size
+    cdef readonly list threads             # threading.Thread
+    cdef readonly bint closed              # no thread enters any more, and those inside should leave
+    cdef int inside                        # threads that are in `work`
+    cdef int process                       # the process that has the threads
+
+    cdef bint has_thread(self, ident) except -1
+    cdef int leave(self) except -1

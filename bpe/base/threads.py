@@ -1,6 +1,6 @@
 """Threads of a call: how many it uses, and running its parts on them.
 
-Threads are started per call and joined before it returns (`_crew.pyx`). There is no pool, because a fork would not copy
+Threads are started per call and joined before it returns (`_team.pyx`). There is no pool, because a fork would not copy
 its threads.
 """
 
@@ -15,8 +15,7 @@ from queue import SimpleQueue
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bpe.base._crew import Crew
-from bpe.base._team import Team, dismiss
+from bpe.base._team import Crew, Team, dismiss
 from bpe.errors import check_int
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
-from bpe.base._crew import Crew
+from bpe.base._team import Crew
 
 Item = TypeVar("Item")
 

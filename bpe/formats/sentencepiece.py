@@ -29,7 +29,7 @@ from bpe.text.pipeline_normalizers import CharacterMap, CharacterMapBeside, Dumm
 from bpe.vocab.added_tokens import ADDED
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_tokens import effective_flags
-from bpe.vocab.vocabulary import Vocabulary
+from bpe.vocab.vocabulary import SPECIAL, Vocabulary
 
 #: The character that stands for a space.
 SPACE = "\u2581"
@@ -220,7 +220,10 @@ def spec_of(model: Model) -> TokenizerSpec:
     flags = {model.pieces[number]: ADDED for number, kind in special.items() if kind == USER_DEFINED}
     roles = {role: piece for role, piece in model.roles.items() if piece in spec.special_tokens}
     flags = effective_flags(flags, normalizer)
-    spec = replace(spec, normalizer=normalizer, token_flags=flags, roles=roles, text_specials=())  # no text is control
+    kinds = spec.vocabulary.kinds.copy()
+    kinds[list(special)] = SPECIAL  # no text becomes one of them, as that of a symbol or of a merge might
+    vocabulary = Vocabulary.from_arrays(spec.vocabulary.blob, spec.vocabulary.offsets, kinds)
+    spec = replace(spec, vocabulary=vocabulary, normalizer=normalizer, token_flags=flags, roles=roles)
     return spec if merges is not None else with_all_splits(spec, model.pieces, model.scores, order)
 
 

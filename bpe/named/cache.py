@@ -229,8 +229,8 @@ def _advice(files: list[PublishedFile], searched: list[Path], error: Exception) 
     them = ("them", "those names") if rest else ("it", "that name")
     return (
         f"{why}, and the file is not in {looked}; where there is a network, download it, and put it here as "
-        f"{named(f'{searched[0]}{os.sep}')}, or set TIKTOKEN_CACHE_DIR to a folder that has {them[0]} under {them[1]}; "
-        f"{', '.join(each.address.rpartition('/')[2] for each in files)} will do as a name, too"
+        f"{named(f'{searched[0]}{os.sep}')}, or set TIKTOKEN_CACHE_DIR to a folder that has {them[0]} under {them[1]}, "
+        f"or as {' and '.join(each.address.rpartition('/')[2] for each in files)}"
     )
 
 

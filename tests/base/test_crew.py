@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from bpe.base._crew import Crew
-from bpe.base._team import Team
+from bpe.base._team import Crew, Team
 from bpe.base.threads import Workers, helped, in_order, shared_out, together
 from bpe.corpus.ahead import read_ahead
 

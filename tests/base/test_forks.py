@@ -154,7 +154,6 @@ def test_other_locks_belong_to_one_call(request: pytest.FixtureRequest) -> None:
     found = {str(path.relative_to(folder)) for path in folder.rglob("*.py") if wanted.search(path.read_text("utf-8"))}
     of_calls = {
         "base/threads.py",
-        "corpus/ahead.py",
         "count/counting.py",
         "count/spilling.py",
         "evaluation/tallying.py",

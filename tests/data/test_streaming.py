@@ -217,7 +217,7 @@ def test_a_part_is_read_again(tokenizer: bpe.Tokenizer) -> None:
     [
         ({"remainder": [999999]}, ValueError, "state's remainder is 999999; it must be from 0 to"),
         ({"remainder": [1.5]}, TypeError, "state's remainder is 1.5"),
-        ({"remainder": None}, TypeError, "remainder is None, a NoneType"),
+        ({"remainder": None}, TypeError, "remainder is None; it must be the list"),
         ({"skip": 1.9}, TypeError, "skip is 1.9"),
         ({"skip": -1}, ValueError, "skip is -1"),
         ({"skip": 10**6, "remainder": []}, ValueError, "there are [0-9]+ ids after its place"),

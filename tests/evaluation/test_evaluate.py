@@ -589,9 +589,7 @@ def test_files_with_a_tokenizer_whose_tokens_are_too_long_for_the_table(tok: bpe
 
 
 def test_a_file_with_a_byte_that_has_no_token_is_refused_by_name(tok: bpe.Tokenizer, tmp_path: Path) -> None:
-    (tmp_path / "vocab.json").write_text(json.dumps({"l": 0, "o": 1, "w": 2, "lo": 3, "\u0120": 4}))
-    (tmp_path / "merges.txt").write_text("l o\n")
-    few = bpe.Tokenizer.from_vocab_merges(tmp_path / "vocab.json", tmp_path / "merges.txt")
+    few = bpe.train(texts=["low low wow lo lo"], num_merges=1, initial_alphabet="corpus")
     path = tmp_path / "a.txt"
     path.write_text("low low wow low")
     assert bpe.evaluate([tok, few], files=path)[1].total.sums["tokens"] == 12

@@ -293,13 +293,13 @@ def test_offline_the_error_names_both_files_of_gpt2(server, folder, registry, mo
         bpe.get_encoding("gpt2")
     first, second = (f"{cached_in(folder, file)} (SHA-256 {file.sha256})" for file in files)
     end = f"and put it here as {first}, and {files[1].address} as {second}, or set TIKTOKEN_CACHE_DIR to a folder that "
-    assert str(caught.value).endswith(f"{end}has them under those names")
+    assert str(caught.value).endswith(f"{end}has them under those names, or as vocab.bpe and encoder.json")
     folder.mkdir()
     cached_in(folder, files[1]).write_bytes(b"encoder.json")
     with pytest.raises(OSError, match=r"vocab\.bpe cannot be downloaded") as caught:
         bpe.get_encoding("gpt2")
     assert str(caught.value).endswith(
-        f"and put it here as {first}, or set TIKTOKEN_CACHE_DIR to a folder that has it under that name"
+        f"and put it here as {first}, or set TIKTOKEN_CACHE_DIR to a folder that has it under that name, or as vocab.bpe"
     )
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
     with pytest.raises(
