@@ -75,7 +75,7 @@ def make_inputs(folder: Path) -> dict[str, Callable[[], Any]]:
     return {
         "train": lambda: bpe.train(counts=words, vocab_size=290, threads=8).fingerprint,
         "train_texts": lambda: bpe.train(files=[text], vocab_size=290, threads=4).fingerprint,
-        "extend": lambda: bpe.extend(tok, counts=words, vocab_size=320, threads=4).fingerprint,
+        "extend": lambda: bpe.extend(tok, counts=words, vocab_size=320).fingerprint,
         "count_words": lambda: dict(bpe.count_words(files=[text], threads=4).most_common(9)),
         "count_lists": lambda: len(bpe.count_words(texts=iter(lines), threads=4)),
         "encode_batch": lambda: tok.encode_batch(lines, threads=4).ids.sum(),
@@ -181,7 +181,7 @@ def main() -> int:
         for last in run.stdout:
             print(last, end="", flush=True)
         try:
-            status = run.wait(PATIENCE)
+            status = str(run.wait(PATIENCE) or "")
         except subprocess.TimeoutExpired:
             run.kill()
             status = f"no exit {PATIENCE:.0f} s after its last call"

@@ -120,7 +120,8 @@ def sources_of(counts: Sequence[int]) -> NDArray[np.int64]:
     [0, 0, 1, 3]
     """
     numbers = np.array(counts, dtype=np.int64)
-    return np.cumsum(numbers) - np.maximum(numbers, 1)
+    found: NDArray[np.int64] = np.cumsum(numbers) - np.maximum(numbers, 1)
+    return found
 
 
 # Normalization forms --------------------------------------------------------------------------------------------------

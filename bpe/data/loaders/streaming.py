@@ -45,7 +45,7 @@ GROUP = 1 << 20
 #: The most ids in a state.
 REMAINDER = 4096
 #: The changing part of the state at the beginning.
-BEGINNING = {"epoch": 0, "place": None, "skip": 0, "remainder": [], "documents": 0, "ended": False}
+BEGINNING: dict[str, Any] = {"epoch": 0, "place": None, "skip": 0, "remainder": [], "documents": 0, "ended": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +331,7 @@ class StreamedBatches(Iterator[Batch]):
         piece, at = held.piece, self._cursor - held.start
         index = int(np.searchsorted(held.offsets, at, side="right")) - 1
         end = int(held.offsets[index + 1])
-        state = {"epoch": held.epoch, "ended": False}
+        state: State = {"epoch": held.epoch, "ended": False}
         if (index < len(piece.lengths) - 1 or piece.ends) and end - at <= REMAINDER:
             state |= {"place": piece.place(index + 1), "skip": 0, "remainder": piece.ids[at:end].tolist()}
             return state | {"documents": held.document + index + 1}
