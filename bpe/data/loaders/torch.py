@@ -220,7 +220,7 @@ class BatchStream:
     def __len__(self) -> int:
         """The number of batches of the next iteration. Streams and runs without end raise TypeError."""
         start, plan = self._placed()
-        count = plan.batches_from(start) if isinstance(self._source, Rows) else None
+        count: int | None = plan.batches_from(start) if isinstance(self._source, Rows) else None
         if count is None:
             raise TypeError("the number of batches is unknown, or without end")
         return count
