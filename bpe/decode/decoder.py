@@ -141,21 +141,21 @@ class TokenDecoder:
         """
         data = self._table.bytes_of(array)
         if isinstance(data, int):
-            raise self._no_token(array, data, before)
+            raise self._no_token(int(array[data]), before + data)
         return data
 
     def check(self, array: NDArray[np.uint32], before: int = 0) -> None:
         """Raise ValueError for an id without a token."""
         if array.max(initial=0) < self.limit and (len(array) == 0 or self._is_token[array].all()):
             return
-        index = next(i for i, number in enumerate(array.tolist()) if number >= self.limit or not self._is_token[number])
-        raise self._no_token(array, index, before)
+        for index, number in enumerate(array.tolist()):  # none, if another thread has corrected the array meanwhile
+            if number >= self.limit or not self._is_token[number]:
+                raise self._no_token(number, before + index)
 
-    def _no_token(self, array: NDArray[np.uint32], index: int, before: int) -> ValueError:
-        number = int(array[index])
+    def _no_token(self, number: int, position: int) -> ValueError:
         rule = f"ids are from 0 to {self.limit - 1}" if number >= self.limit else "the vocabulary has a gap there"
         return ValueError(
-            f"token id {number} at position {before + index} is no token of this vocabulary: {rule}; to leave out such "
+            f"token id {number} at position {position} is no token of this vocabulary: {rule}; to leave out such "
             "ids, pass skip_invalid=True"
         )
 
