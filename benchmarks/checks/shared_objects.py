@@ -94,7 +94,9 @@ class Repeated:
             for change in changes:
                 change()
             for name, call in calls.items():
-                self._expected[name].add(outcome(call))
+                found = outcome(call)
+                assert not found.startswith("TypeError"), f"{name}: {found}"
+                self._expected[name].add(found)
 
     def step(self, _: int, chosen: random.Random) -> str:
         """Make a call, or a change."""
@@ -179,7 +181,7 @@ def tokenizer_calls(tok: bpe.Tokenizer, folder: Path) -> Calls:
         "encode_files": lambda: tok.encode_files(path, threads=2, per_line=True),
         "encode_stream": lambda: [list(each) for each in tok.encode_stream(GIVEN[:6])],
         "encode_with_offsets": lambda: tok.encode_with_offsets(GIVEN[4]),
-        "encode_spans": lambda: tok.encode_spans(GIVEN[4]),
+        "encode_spans": lambda: tok.encode_spans([(GIVEN[4], True), (GIVEN[5], False)]),
         "truncate": lambda: tok.truncate(whole, 100),
         "count_tokens": lambda: tok.count_tokens(GIVEN),
         "tokens": lambda: tok.tokens(GIVEN[2]),
@@ -192,7 +194,7 @@ def tokenizer_calls(tok: bpe.Tokenizer, folder: Path) -> Calls:
         "decode_batch": lambda: tok.decode_batch(batch),
         "decoder": streamed,
         "token_id": lambda: [tok.token_id(tok.token_bytes(number)) for number in range(20)],
-        "vocab": lambda: len(tok.vocab),
+        "vocab": lambda: [tok.vocab(), len(tok)],
         "merges": lambda: tok.merges,
         "token_byte_lengths": lambda: tok.token_byte_lengths,
         "unreachable": lambda: tok.unreachable(),
@@ -222,12 +224,20 @@ def pretokenizers(_: Path) -> Shared:
     changing += [bpe.normalizers.Replace(r"(\w)\d+", r"\1"), bpe.normalizers.Sequence(*changing[:1], *changing[4:7])]
     text = " ".join(GIVEN[:9]) + " &amp; Ünïcode  e\u0301 "
     calls: Calls = {}
-    for number, each in enumerate(made):
-        calls[f"split {number}"] = lambda each=each: [each.split(text), each.split_bytes(text)]
-        calls[f"copies {number}"] = lambda each=each: [other.split(text) for other in copies_of(each)]
+
+    def split_by_copies(splitter: bpe.Pretokenizer) -> object:
+        return [each.split(text) for each in copies_of(splitter)]
+
+    def normalize_by_copies(normalizer: Callable[[str], str]) -> object:
+        return [each(text) for each in copies_of(normalizer)]
+
+    for number, splitter in enumerate(made):
+        calls[f"split {number}"] = partial(splitter.split, text)
+        calls[f"split_bytes {number}"] = partial(splitter.split_bytes, text)
+        calls[f"split by copies {number}"] = partial(split_by_copies, splitter)
     for number, each in enumerate(changing):
-        calls[f"normalize {number}"] = lambda each=each: [each(text), repr(each), hash(each) == hash(copy.copy(each))]
-        calls[f"normalizer copies {number}"] = lambda each=each: [other(text) for other in copies_of(each)]
+        calls[f"normalize {number}"] = partial(each, text)
+        calls[f"normalize by copies {number}"] = partial(normalize_by_copies, each)
     return Repeated(calls)
 
 
@@ -255,8 +265,9 @@ def decoders(_: Path) -> Shared:
 def callers_values(folder: Path) -> Shared:
     """Lists, bytearrays and arrays of the caller, which thread 0 changes while the others pass them."""
     tok = bpe.train(texts=texts(0, 100), vocab_size=400, special_tokens=["<|end|>"], pretokenizer="gpt2")
+    ranks = {tok.token_bytes(number): number for number in range(1, tok.n_vocab)}
     enc = compat_tiktoken.Encoding(
-        "x", pat_str=r"\w+|\W", mergeable_ranks={bytes([n]): n for n in range(256)} | {b"lo": 256}, special_tokens={}
+        "x", pat_str=r"\w+|\W", mergeable_ranks=ranks, special_tokens={"<|end|>": 0}, explicit_n_vocab=tok.n_vocab
     )
     hf = huggingface.Tokenizer(tok)
     pool = [text for text in GIVEN if text]
@@ -266,10 +277,12 @@ def callers_values(folder: Path) -> Shared:
     array, signed = np.array(ids, dtype=np.uint32), np.array(ids, dtype=np.int64)
     offsets = np.arange(len(array) + 1, dtype=np.int64)
     batch = bpe.TokenBatch(array, offsets)
-    buffer, words, counts = bytearray(b"low lower " * 50), {"low": 1, "lower": 2}, {"a": 3}
+    buffer, words = bytearray(b"low lower " * 50), {"low": 1, "lower": 2}
     nested = [list(row) for row in rows[:8]]
     known = {tok.token_bytes(number) for number in range(tok.n_vocab)}
     short = min(map(len, known))
+
+    numbers = itertools.count()
 
     def change(chosen: random.Random) -> None:
         for _ in range(20):
@@ -334,7 +347,6 @@ def callers_values(folder: Path) -> Shared:
         lambda: batch.padded() and "",
         lambda: batch.to_list() and "",
         lambda: tok.stochastok(array, 0.5, seed=1) is None or "",
-        lambda: tok.tokens(array) is None or "",
         lambda: tok.encode(buffer) is None or "",
         lambda: tok.encode_batch([buffer, "low", buffer]) is None or "",
         lambda: tok.encode_with_offsets(buffer) is None or "",
@@ -345,18 +357,19 @@ def callers_values(folder: Path) -> Shared:
         lambda: write_shards(nested, folder / f"s{next(numbers)}") is None or "",
         counted,
     ]
-    numbers = itertools.count()
+    for call in calls:
+        assert not call(), "a call finds a fault before anything is changed"
 
     def step(number: int, chosen: random.Random) -> object:
         if number == 0:
-            return change(chosen)
+            change(chosen)
+            return ""
         call = chosen.choice(calls)
         try:
             return call()
         except CHANGED:
             return ""
 
-    del counts
     return Checked(step)
 
 
@@ -422,7 +435,7 @@ def token_batch(_: Path) -> Shared:
         "iterate": lambda: list(made),
         "to_list": made.to_list,
         "lengths": lambda: made.lengths,
-        "padded": lambda: made.padded(side="left", max_length=16),
+        "padded": lambda: made.padded(16, side="left", truncate=True),
         "copies": lambda: [each == made and each for each in copies_of(made)],
         "repr": lambda: [repr(made), made._repr_html_()],
     })  # fmt: skip
@@ -454,7 +467,12 @@ def sources(folder: Path) -> Shared:
         "parts": lambda: [len(list(given.part(number, 2).documents())) for number in range(2)],
         "copy": lambda: len(list(copy.copy(given).documents())),
     }
-    calls = own | {name: lambda name=name: (read.append(1), counting[name]())[1] for name in counting}
+
+    def counted(name: str) -> object:
+        read.append(1)
+        return counting[name]()
+
+    calls = own | {name: partial(counted, name) for name in counting}
     repeated = Repeated(calls)
     before, first = given.skipped, len(read)
     if before != 2 * first:
@@ -501,8 +519,10 @@ def rows_calls(rows: Any, epochs: int = 9) -> Calls:
         state = begun.state_dict()
         return [state, next(begun), next(rows.batches(4, epochs=3, state=state))]
 
-    calls: Calls = {f"epoch {n}": lambda n=n: rows.__getitems__([(n, k) for k in range(0, len(rows), 5)]) for n in
-                    range(epochs)}  # fmt: skip
+    def epoch(number: int) -> object:
+        return rows.__getitems__([(number, index) for index in range(0, len(rows), 5)])
+
+    calls: Calls = {f"epoch {number}": partial(epoch, number) for number in range(epochs)}
     return calls | {
         "index": lambda: [rows[0], rows[len(rows) - 1], rows[3, 2]],
         "batches": lambda: list(rows.batches(8, rank=1, world=2))[:5],
@@ -571,6 +591,12 @@ def streaming_encoder(folder: Path) -> Shared:
         StreamingEncoder(bpe.Sources(path, per_line=True), tok, length=16, threads=1, fields=FIELDS),
     ]
 
+    def half(encoder: StreamingEncoder) -> object:
+        return list(encoder.batches(4, part=(0, 2)))
+
+    def first_of_copies(encoder: StreamingEncoder) -> object:
+        return [next(each.batches(2)) for each in copies_of(encoder)]
+
     def resumed(encoder: StreamingEncoder) -> object:
         batches = encoder.batches(2, part=(0, 1), epochs=2)
         next(batches)
@@ -580,10 +606,10 @@ def streaming_encoder(folder: Path) -> Shared:
 
     calls: Calls = {}
     for number, each in enumerate(made):
-        calls[f"rows {number}"] = lambda each=each: list(each)
-        calls[f"part {number}"] = lambda each=each: list(each.batches(4, part=(0, 2)))
-        calls[f"resumed {number}"] = lambda each=each: resumed(each)
-        calls[f"copies {number}"] = lambda each=each: [next(other.batches(2)) for other in copies_of(each)[:2]]
+        calls[f"rows {number}"] = partial(list, each)
+        calls[f"part {number}"] = partial(half, each)
+        calls[f"resumed {number}"] = partial(resumed, each)
+        calls[f"copies {number}"] = partial(first_of_copies, each)
     return Repeated(calls)
 
 
@@ -715,7 +741,8 @@ def transformers_tokenizer(_: Path) -> Shared:
         raise Skipped(f"needs {error.name}") from None
     learned = bpe.train(texts=texts(0, 100), vocab_size=400, special_tokens=["<s>", "<pad>"], pretokenizer="gpt2")
     backend = tokenizers.Tokenizer.from_str(huggingface.Tokenizer(learned).to_str())
-    own = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="<pad>", bos_token="<s>")
+    kind: Any = transformers.PreTrainedTokenizerFast
+    own = kind(tokenizer_object=backend, pad_token="<pad>", bos_token="<s>")
     fast = bpe.accelerate(own)
     text, long = "low <s>newest", " ".join(GIVEN[:5])
     ids = fast(long)["input_ids"]
@@ -726,10 +753,17 @@ def transformers_tokenizer(_: Path) -> Shared:
         {"add_special_tokens": False, "padding": "max_length", "truncation": True, "max_length": 11},
     ]  # fmt: skip
     calls: Calls = {}
+
+    def encoded(given: Any, chosen: dict[str, Any]) -> object:
+        return dict(fast(given, **chosen))
+
+    def encoded_by_copies(chosen: dict[str, Any]) -> object:
+        return [dict(each(text, **chosen)) for each in copies_of(fast)]
+
     for number, chosen in enumerate(options):
-        calls[f"call {number}"] = lambda chosen=chosen: dict(fast(text, **chosen))
-        calls[f"batch {number}"] = lambda chosen=chosen: dict(fast([text, long, ""], **chosen))
-        calls[f"copies {number}"] = lambda chosen=chosen: [dict(each(text, **chosen)) for each in copies_of(fast)]
+        calls[f"call {number}"] = partial(encoded, text, chosen)
+        calls[f"batch {number}"] = partial(encoded, [text, long, ""], chosen)
+        calls[f"copies {number}"] = partial(encoded_by_copies, chosen)
     return Repeated(calls | {
         "encode": lambda: fast.encode(long),
         "decode": lambda: [fast.decode(ids), fast.decode(ids, skip_special_tokens=True), fast.batch_decode([ids])],
@@ -775,7 +809,7 @@ def functions(_: Path) -> Shared:
 
     return Repeated({
         "on_merge": watched,
-        "train": lambda: bpe.train(texts=given, vocab_size=320, threads=2).fingerprint,  # type: ignore[union-attr]
+        "train": lambda: bpe.train(texts=given, vocab_size=320, threads=2).fingerprint,
         "extend": lambda: bpe.extend(tok, counts=counts, vocab_size=420).fingerprint,
         "prune": lambda: tok.prune(np.unique(used.ids))[0].fingerprint,
         "evaluate": lambda: str(bpe.evaluate(tok, texts=given, threads=2, resamples=20)),
@@ -783,6 +817,40 @@ def functions(_: Path) -> Shared:
         "diff": lambda: str(bpe.diff(tok, tok)),
         "accelerated": lambda: compat.__name__,
     })  # fmt: skip
+
+
+def first_uses(folder: Path) -> Shared:
+    """Objects that are made anew again and again, so that threads compute together what a first use computes."""
+    tok = bpe.train(texts=texts(0, 100), vocab_size=400, special_tokens=["<|end|>"], pretokenizer="gpt2")
+    shards = made_shards(folder)
+    (folder / "codes").write_text("#version: 0.2\nl o\nlo w</w>\nlo w\ne r</w>\n")
+    text = " ".join(GIVEN[:4]) + "<|end|>"
+    encode: Callable[[Any], object] = lambda made: [made.encode("low lower"), made.encode(text, allowed_special="all")]  # noqa: E731
+    uses: list[tuple[Any, Callable[[Any], object]]] = [
+        (tok, encode),
+        (tok, lambda made: [made.encode_with_offsets(text), made.vocab(), made.stochastok(made.encode(text), seed=1)]),
+        (tok, lambda made: [made.decode([260, 270, 0]), made.fingerprint, made.merges, made.token_id(b"lo")]),
+        (huggingface.Tokenizer(tok), lambda made: [made.encode(text), made.decode([260, 0]), made.id_to_token(300)]),
+        (bpe.Pretokenizer.from_regex(r"\w+|\W"), lambda made: made.split(text)),
+        (bpe.normalizers.Replace(r"(\w)\d+", "x"), lambda made: made(text)),
+        (subword_nmt.BPE(folder / "codes"), lambda made: made.segment("low lower " * 30)),
+        (shards, lambda made: [made.tokens(2900, 6100), made.document(7), made.documents_at(np.arange(99))]),
+        (Packed(shards, length=64, window=30), lambda made: [made[3], made[4, 2]]),
+        (Mixture([Blocks(shards, length=16), Packed(shards, length=16)]), lambda made: [made[3], made[2, 5]]),
+    ]
+    pickled = [pickle.dumps(made) for made, _ in uses]
+    expected = [outcome(partial(use, pickle.loads(data))) for data, (_, use) in zip(pickled, uses, strict=True)]
+    shared = [pickle.loads(data) for data in pickled]
+
+    def step(_: int, chosen: random.Random) -> object:
+        which = chosen.randrange(len(uses))
+        if chosen.random() < 0.1:
+            shared[which] = pickle.loads(pickled[which])
+        got = outcome(partial(uses[which][1], shared[which]))
+        return "" if got == expected[which] else f"use {which} gave {got[:300]}, expected {expected[which][:300]}"
+
+    assert not any(each.startswith("TypeError") for each in expected), expected
+    return Checked(step)
 
 
 #: The objects by name.
@@ -814,4 +882,5 @@ CASES: dict[str, Callable[[Path], Shared]] = {
     "transformers": transformers_tokenizer,
     "named_encodings": named_encodings,
     "functions": functions,
+    "first_uses": first_uses,
 }
