@@ -72,7 +72,7 @@ class TokenDecoder:
         array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
         if len(array) and array.max() >= self.limit:
             self.pieces_of(array)  # raises an error with the position in the given ids
-        return array[~self._special[array]]
+        return array[~self._special.take(array, mode="clip")]  # another thread may change the array now
 
     def chosen(self, ids: Ids, skip_special: bool, skip_invalid: bool) -> Ids:
         """The ids to decode: those of tokens with `skip_invalid`, and without those of special tokens."""
@@ -91,7 +91,7 @@ class TokenDecoder:
         if array.ndim != 1 or array.dtype.kind not in "iu":
             array = id_array(ids)  # an empty list, or an error
         within: NDArray[np.uint32] = array[(array >= 0) & (array < self.limit)].astype(np.uint32)
-        valid: NDArray[np.uint32] = within[self._is_token[within]]
+        valid: NDArray[np.uint32] = within[self._is_token.take(within, mode="clip")]
         return valid
 
     def batch_without_special(self, batch: TokenBatch) -> TokenBatch:
@@ -146,7 +146,7 @@ class TokenDecoder:
 
     def check(self, array: NDArray[np.uint32], before: int = 0) -> None:
         """Raise ValueError for an id without a token."""
-        if array.max(initial=0) < self.limit and (len(array) == 0 or self._is_token[array].all()):
+        if array.max(initial=0) < self.limit and (len(array) == 0 or self._is_token.take(array, mode="clip").all()):
             return
         for index, number in enumerate(array.tolist()):  # none, if another thread has corrected the array meanwhile
             if number >= self.limit or not self._is_token[number]:
