@@ -1,22 +1,31 @@
-"""Eight threads use one tokenizer, one `WordCounts` and one pretokenizer, and train, with or without the GIL.
+"""Eight threads share an object of each kind, with or without the GIL.
+
+`benchmarks/checks/check_threads.py` does so for longer, and with more calls.
 
 In free-threaded builds of Python 3.13 and later, importing the package must leave the GIL off.
 """
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import random
 import subprocess
 import sys
 import sysconfig
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import bpe
+from bpe.compat import huggingface
+from bpe.data import Blocks, StreamingEncoder, TokenShards, encode_shards, write_shards
 
 THREADS = 8
 WORDS = [
@@ -160,6 +169,92 @@ def test_eight_threads_share_a_pretokenizer() -> None:
                 assert list(shared.split(text)) == pieces
 
         run(job)
+
+
+def test_eight_threads_share_an_iterator_of_batches(trained: bpe.Tokenizer, tmp_path: Path) -> None:
+    """Each batch is yielded once, and a copy goes on by itself."""
+    write_shards([range(n % 60) for n in range(300)], tmp_path / "shards")
+    rows = Blocks(TokenShards(tmp_path / "shards"), length=8)
+    encoder = StreamingEncoder(texts(5, 60), trained, length=8, threads=1)
+    for make in (lambda: rows.batches(4), lambda: encoder.batches(4)):
+        expected = [repr(batch) for batch in make()]
+        assert len(expected) > 50
+        shared, given = make(), list[str]()
+
+        def job(_: int, shared: Any = shared, given: list[str] = given) -> None:
+            shared.state_dict()
+            given.extend(repr(batch) for batch in shared)
+
+        run(job)
+        assert sorted(given) == sorted(expected)
+    begun = rows.batches(4)
+    next(begun)
+    for again in (copy.copy(begun), copy.deepcopy(begun), pickle.loads(pickle.dumps(begun))):
+        assert repr(next(again)) == repr(list(rows.batches(4))[1])
+
+
+def test_eight_threads_share_sources(trained: bpe.Tokenizer, tmp_path: Path) -> None:
+    """A call counts the bad records that it skips itself, and the sources those of all calls."""
+    path = tmp_path / "records.jsonl"
+    path.write_text('{"text": "low"}\n{\n' * 400)
+    shared = bpe.Sources(path, on_error="skip")
+
+    def job(number: int) -> None:
+        assert encode_shards(shared, trained, tmp_path / f"{number}", threads=1).skipped == 400
+        assert bpe.count_words(files=shared, threads=1)["low"] == 400
+        assert len(list(shared.documents())) == 400
+
+    run(job)
+    assert shared.skipped == 8 * 3 * 400
+
+
+def test_eight_threads_share_what_another_one_changes(trained: bpe.Tokenizer) -> None:
+    """A list and an array of the caller change while they are read: errors are those of a wrong id."""
+    given = [text for text in texts(6, 30) if text]
+    possible = {tuple(trained.encode(text).tolist()) for text in given}
+    listed, array = list(given), np.full(3000, 300, dtype=np.uint32)
+    batch = bpe.TokenBatch(array, np.arange(3001))
+
+    def job(number: int) -> None:
+        for turn in range(40):
+            if number == 0:
+                listed[:] = given[turn % 9 :]
+                array[:] = 300 if turn % 2 else 0xFFFFFFFF
+                del listed[turn % 9 :]
+                continue
+            assert {tuple(row) for row in trained.encode_batch(listed).to_list()} <= possible
+            for call in (trained.decode, trained.decode_batch, trained.stochastok):
+                with suppress(ValueError):
+                    call(array if call != trained.decode_batch else batch)
+
+    run(job)
+
+
+def test_eight_threads_change_the_settings_of_one_tokenizer(trained: bpe.Tokenizer) -> None:
+    """A call follows the settings of one moment, no added token is lost, and copies are whole."""
+    shared = huggingface.Tokenizer(trained)
+    ids = shared.encode("low lower newest 4567").ids
+    assert len(ids) > 2
+    results = {tuple(row[:12]) for part in (ids, ids[:2]) for row in (part, part + [1] * (12 - len(part)))}
+
+    def job(number: int) -> None:
+        for turn in range(30):
+            change = (
+                shared.no_truncation,
+                lambda: shared.enable_truncation(2),
+                shared.no_padding,
+                lambda: shared.enable_padding(length=12, pad_id=1),
+            )[(number + turn) % 4]
+            change()
+            made = copy.copy(shared) if turn % 2 else pickle.loads(pickle.dumps(shared))
+            assert tuple(made.encode("low lower newest 4567").ids) in results
+            assert tuple(shared.encode_batch(["low lower newest 4567"])[0].ids) in results
+        assert shared.add_tokens([f"<{number}>"]) == 1
+        assert shared.token_to_id(f"<{number}>") is not None
+
+    run(job)
+    added = sorted(shared.token_to_id(f"<{number}>") or 0 for number in range(THREADS))
+    assert added == list(range(trained.n_vocab, trained.n_vocab + THREADS))
 
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python is built with the GIL")

@@ -272,7 +272,7 @@ def _checked(block: Block, run: Run, row: int) -> Block:
         bounds = offsets_of(list(map(len, texts)))
         return replace(block, text=memoryview(b"".join(texts)), starts=bounds[:-1], ends=bounds[1:])
     good = np.array([utf8_error(block.text[start:end]) is None for start, end in pairs], dtype=np.bool_)
-    run.bad.skipped += int(len(good) - good.sum())
+    run.bad.skip(int(len(good) - good.sum()))
     return replace(block, starts=block.starts[good], ends=block.ends[good])
 
 

@@ -6,12 +6,14 @@ Not here: what makes a record bad (`jsonl.py`, `delimited.py`, `columnar.py`, `s
 from __future__ import annotations
 
 import importlib
+import sys
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.forks import lock_of
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import to_bytes
 from bpe.corpus.blocks import Block
@@ -19,6 +21,9 @@ from bpe.corpus.reading import Buffers, EncodingErrors
 from bpe.errors import FormatError
 
 OnError = Literal["raise", "skip"]
+
+#: Held while records are counted: one lock for all, since that takes no time.
+_lock = lock_of(sys.modules[__name__])
 
 
 @dataclass(slots=True)
@@ -28,11 +33,13 @@ class BadRecords:
     Attributes:
         on_error: "raise" or "skip".
         skipped: the number of records skipped so far.
+        total: where they are counted too, with those of other calls, or None.
 
     """
 
     on_error: OnError
     skipped: int = 0
+    total: BadRecords | None = None
 
     @property
     def raises(self) -> bool:
@@ -52,7 +59,14 @@ class BadRecords:
             raise FormatError(
                 f'{message}; correct it, or pass on_error="skip" to leave out such records', path=source, where=where
             )
-        self.skipped += 1
+        self.skip(1)
+
+    def skip(self, count: int) -> None:
+        """Count records that are skipped. Other threads may add to the same total."""
+        with _lock:
+            self.skipped += count
+            if self.total is not None:
+                self.total.skip(count)
 
 
 @dataclass(slots=True)

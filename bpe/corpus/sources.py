@@ -219,7 +219,7 @@ class Sources:
 
     def skipped_before(self, count: int) -> None:
         """Add the bad records that were skipped before the position that reading goes on from."""
-        self._bad.skipped += count
+        self._bad.skip(count)
 
     def plan(self) -> dict[str, Any]:
         """Everything that determines the documents and their order, as JSON values: files, options, the part."""
@@ -288,6 +288,12 @@ class Sources:
         """The same sources, with a count of skipped records of their own, to read them once more."""
         again = self._restricted(self._part)
         again._bad = BadRecords(self.on_error)
+        return again
+
+    def for_one_call(self) -> Sources:
+        """The same sources for one call, which counts its own skipped records; they are counted here too."""
+        again = self._restricted(self._part)
+        again._bad = BadRecords(self.on_error, total=self._bad)
         return again
 
     def one_file(self, number: int) -> Sources:
@@ -681,7 +687,7 @@ def _valid_documents(blocks: Iterator[Block], bad: BadRecords) -> Generator[Bloc
             starts, ends = block.documents(empty=True)
             pairs = zip(starts.tolist(), ends.tolist(), strict=True)
             good = np.array([utf8_error(block.text[start:end]) is None for start, end in pairs], dtype=np.bool_)
-            bad.skipped += int(len(good) - good.sum())
+            bad.skip(int(len(good) - good.sum()))
             yield replace(block, starts=starts[good], ends=ends[good], separators=[], checked=True, skipped=skipped)
         else:
             yield replace(block, checked=True, skipped=skipped)

@@ -156,6 +156,8 @@ def count_into(
     time all threads wait while the words so far are saved. Counting ends with a ValueError when `excess` gives one.
     """
     splitter = Splitter(counts, lines=lines)
+    if isinstance(source, Sources):
+        source = source.for_one_call()
     total = source.size if isinstance(source, Sources) else None
     text = source.text_size if isinstance(source, Sources) else None
     slots = min((text or 0) // (BYTES_PER_SLOT * threads), MOST_SLOTS) if max_memory is None else 0

@@ -132,7 +132,7 @@ def _sources(given: Any, tokenizer: Tokenizer, part: tuple[int, int] | None) -> 
     """The sources of a call, in which separators end documents; or a part of them."""
     sources = given if isinstance(given, Sources) else Sources(given)
     checked_encoding_errors(sources.encoding_errors, chars=tokenizer.model == "char")
-    sources = sources.ending()
+    sources = sources.ending().for_one_call()
     return sources if part is None else sources.part(*part)
 
 

@@ -72,7 +72,7 @@ class TokenDecoder:
         array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
         if len(array) and array.max() >= self.limit:
             self.pieces_of(array)  # raises an error with the position in the given ids
-        return array[~self._special[array]]
+        return array[~self._special.take(array, mode="clip")]  # another thread may change the array now
 
     def chosen(self, ids: Ids, skip_special: bool, skip_invalid: bool) -> Ids:
         """The ids to decode: those of tokens with `skip_invalid`, and without those of special tokens."""
@@ -91,7 +91,7 @@ class TokenDecoder:
         if array.ndim != 1 or array.dtype.kind not in "iu":
             array = id_array(ids)  # an empty list, or an error
         within: NDArray[np.uint32] = array[(array >= 0) & (array < self.limit)].astype(np.uint32)
-        valid: NDArray[np.uint32] = within[self._is_token[within]]
+        valid: NDArray[np.uint32] = within[self._is_token.take(within, mode="clip")]
         return valid
 
     def batch_without_special(self, batch: TokenBatch) -> TokenBatch:
@@ -141,21 +141,21 @@ class TokenDecoder:
         """
         data = self._table.bytes_of(array)
         if isinstance(data, int):
-            raise self._no_token(array, data, before)
+            raise self._no_token(int(array[data]), before + data)
         return data
 
     def check(self, array: NDArray[np.uint32], before: int = 0) -> None:
         """Raise ValueError for an id without a token."""
-        if array.max(initial=0) < self.limit and (len(array) == 0 or self._is_token[array].all()):
+        if array.max(initial=0) < self.limit and (len(array) == 0 or self._is_token.take(array, mode="clip").all()):
             return
-        index = next(i for i, number in enumerate(array.tolist()) if number >= self.limit or not self._is_token[number])
-        raise self._no_token(array, index, before)
+        for index, number in enumerate(array.tolist()):  # none, if another thread has corrected the array meanwhile
+            if number >= self.limit or not self._is_token[number]:
+                raise self._no_token(number, before + index)
 
-    def _no_token(self, array: NDArray[np.uint32], index: int, before: int) -> ValueError:
-        number = int(array[index])
+    def _no_token(self, number: int, position: int) -> ValueError:
         rule = f"ids are from 0 to {self.limit - 1}" if number >= self.limit else "the vocabulary has a gap there"
         return ValueError(
-            f"token id {number} at position {before + index} is no token of this vocabulary: {rule}; to leave out such "
+            f"token id {number} at position {position} is no token of this vocabulary: {rule}; to leave out such "
             "ids, pass skip_invalid=True"
         )
 

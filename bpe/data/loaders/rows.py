@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.forks import lock_of
 from bpe.data.loaders.spans import Batch, Format
 from bpe.errors import check_int, counted, shown, typed
 
@@ -235,6 +236,8 @@ class Plan:
 class Batches(Iterator[Batch]):
     """An iterator of batches that knows its state: of a run as a whole, the same on all ranks.
 
+    Threads may share one; each batch is yielded once.
+
     >>> import tempfile
     >>> from bpe.data import Blocks, TokenShards, write_shards
     >>> folder = tempfile.TemporaryDirectory()
@@ -258,6 +261,13 @@ class Batches(Iterator[Batch]):
         #: The number of the first row of the next global batch that this iterator takes part in.
         self.next_row = start + worker * plan.size
         self._step = workers * plan.size
+        self._lock = lock_of(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=lock_of(self))
 
     def __iter__(self) -> Batches:
         return self
@@ -270,11 +280,12 @@ class Batches(Iterator[Batch]):
         return -(-count * self._plan.size // self._step)
 
     def __next__(self) -> Batch:
-        if self.at_end():
-            raise StopIteration
-        batch = self._rows.read(np.arange(*self._plan.part(self.next_row)))
-        self.next_row += self._step
-        return batch
+        with self._lock:
+            if self.at_end():
+                raise StopIteration
+            batch = self._rows.read(np.arange(*self._plan.part(self.next_row)))
+            self.next_row += self._step  # after reading: an interrupted call can be made again
+            return batch
 
     def at_end(self) -> bool:
         """Whether there is no batch left."""

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.forks import lock_of
 from bpe.base.offsets import offsets_of
 from bpe.base.threads import thread_count
 from bpe.base.utf8 import TextLike
@@ -171,7 +172,8 @@ class StreamingEncoder:
     def pieces(self, part: tuple[int, int], place: list[int] | None) -> Iterator[Piece]:
         """The ids of a part's documents from a place on."""
         if isinstance(self._sources, Sources):
-            return self._pieces_of_files(self._sources if part == (0, 1) else self._sources.part(*part), place)
+            sources = self._sources.for_one_call()
+            return self._pieces_of_files(sources if part == (0, 1) else sources.part(*part), place)
         return self._pieces_of_texts(self._sources, part, 0 if place is None else place[0])
 
     def _pieces_of_files(self, sources: Sources, place: list[int] | None) -> Iterator[Piece]:
@@ -244,6 +246,8 @@ class _Held:
 class StreamedBatches(Iterator[Batch]):
     """An iterator of batches that knows its state. Each part of the sources has a state of its own.
 
+    Threads may share one; each batch is yielded once.
+
     The state is a dict that JSON can hold: version, fingerprint, part, epoch, place (where in the sources to go on),
     remainder (ids before that place which no row has had), skip (ids after it that rows have had), documents (before
     that place), ended (whether the run is over), checksum.
@@ -258,6 +262,7 @@ class StreamedBatches(Iterator[Batch]):
         epochs: int | None,
         ended: bool,
     ) -> None:
+        self._lock = lock_of(self, "another thread read these batches while the process was forked; make them anew")
         self._encoder, self._size, self._part, self._epochs = encoder, size, part, epochs
         self._about = {"version": VERSION, "fingerprint": encoder.fingerprint, "part": list(part)}
         self._state = BEGINNING | {"ended": ended} if state is None else self._check_state(state)
@@ -276,17 +281,19 @@ class StreamedBatches(Iterator[Batch]):
         return self
 
     def __next__(self) -> Batch:
-        rows = self._read_rows()
-        if not rows:
-            raise StopIteration
-        batch = self._batch(rows)
-        self._cursor += rows * self._encoder.length
-        self._forget()
-        return batch
+        with self._lock:
+            rows = self._read_rows()
+            if not rows:
+                raise StopIteration
+            batch = self._batch(rows)
+            self._cursor += rows * self._encoder.length
+            self._forget()
+            return batch
 
     def at_end(self) -> bool:
         """Whether there is no batch left; it reads up to one."""
-        return self._read_rows() == 0
+        with self._lock:
+            return self._read_rows() == 0
 
     def _read_rows(self) -> int:
         """Read pieces for a batch; the number of its rows."""
@@ -322,7 +329,8 @@ class StreamedBatches(Iterator[Batch]):
 
     def state_dict(self) -> State:
         """The state after the batches yielded so far."""
-        return with_checksum(self._about | self._changing_state())
+        with self._lock:
+            return with_checksum(self._about | self._changing_state())
 
     def _changing_state(self) -> dict[str, Any]:
         held = next((each for each in self._held if each.end > self._cursor), None)

@@ -1,0 +1,114 @@
+"""Share each public object among threads that call it, change it, copy it, and change what it was given.
+
+    python benchmarks/checks/check_threads.py [OBJECT …] [--seconds N] [--seed S] [--threads 8]
+
+Each object is used in a process of its own, so that a crash is found and named. Its threads make random calls for N
+seconds, with the shortest switch interval. Each result must be one that some order of the calls gives: for an object
+that does not change, what one thread gets; for settings, what one thread gets under one of them; for counts, never less
+than before, and in the end the sum of all. Lists and arrays of the caller are changed by one thread while others pass
+them: a call then sees any state of each item, or raises an error that says so. `shared_objects.py` lists the objects.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import logging
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from pathlib import Path
+
+from inputs import at_least
+from shared_objects import CASES, Shared, Skipped
+
+#: The most seconds that a process may take longer than its threads.
+PATIENCE = 120.0
+
+
+def check_object(name: str, seconds: float, seed: int, threads: int) -> None:
+    """Share one object, in this process."""
+    faulthandler.enable()
+    logging.disable()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        try:
+            shared = CASES[name](Path(folder))
+        except Skipped as reason:
+            print(f"{name}: skipped, {reason}", flush=True)
+            return
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            calls, faults = use(shared, seconds, seed, threads)
+        finally:
+            sys.setswitchinterval(interval)
+        faults += shared.finish()
+        del shared
+    for fault in faults[:3]:
+        print(f"{name}: {fault}", flush=True)
+    if faults:
+        raise SystemExit(f"{name}: {len(faults)} wrong of {calls} calls")
+    print(f"{name}: {calls} calls of {threads} threads, all right", flush=True)
+
+
+def use(shared: Shared, seconds: float, seed: int, threads: int) -> tuple[int, list[str]]:
+    """Let threads use an object: the number of calls, and what was wrong."""
+    faults: list[str] = []
+    counts = [0] * threads
+    start, end = threading.Barrier(threads), time.monotonic() + seconds
+
+    def work(number: int) -> None:
+        chosen = random.Random(seed * 1000 + number)
+        start.wait(60)
+        while len(faults) < 100 and time.monotonic() < end:
+            try:
+                fault = shared.step(number, chosen)
+            except BaseException:  # noqa: BLE001 (whatever it is, it is a fault, and shown)
+                fault = traceback.format_exc()
+            counts[number] += 1
+            if fault:
+                faults.append(fault)
+
+    started = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
+    return sum(counts), faults
+
+
+def main() -> int:
+    """Run the checks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("objects", nargs="*", metavar="OBJECT", help=f"default all: {', '.join(CASES)}")
+    parser.add_argument("--seconds", type=float, default=5.0, help="for each object")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=at_least(2), default=8)
+    parser.add_argument("--in-process", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if unknown := set(options.objects) - CASES.keys():
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; the objects are {', '.join(CASES)}")
+    if options.in_process:
+        check_object(options.objects[0], options.seconds, options.seed, options.threads)
+        return 0
+    failed = []
+    for name in options.objects or CASES:
+        arguments = [f"--{each}={getattr(options, each)}" for each in ("seconds", "seed", "threads")]
+        command = [sys.executable, __file__, name, *arguments, "--in-process"]
+        try:
+            status: object = subprocess.run(command, timeout=options.seconds + PATIENCE).returncode
+        except subprocess.TimeoutExpired:
+            status = f"it hangs: no exit {PATIENCE:.0f} s after the last call"
+        if status:
+            print(f"{name}: FAILED ({status})", flush=True)
+            failed.append(name)
+    print(f"failed: {', '.join(failed)}" if failed else "all right", flush=True)
+    return min(len(failed), 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,886 @@
+"""The objects that `check_threads.py` shares, how threads use them, and what their results may be."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import itertools
+import os
+import pickle
+import random
+import string
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from inputs import VOCABULARIES
+
+import bpe
+from bpe import compat
+from bpe.compat import huggingface, subword_nmt
+from bpe.compat import tiktoken as compat_tiktoken
+from bpe.data import Blocks, Mixture, Packed, StreamingEncoder, TokenShards, encode_shards, write_shards
+
+Calls = dict[str, Callable[[], object]]
+
+#: Errors that a call may raise about a value that another thread changed meanwhile.
+CHANGED = (BufferError, LookupError, OverflowError, RuntimeError, TypeError, ValueError)
+
+
+class Skipped(Exception):  # noqa: N818
+    """A package or a file that an object needs is missing."""
+
+
+class Shared(Protocol):
+    """An object that threads share."""
+
+    def step(self, number: int, chosen: random.Random, /) -> str:
+        """Make one call in a thread; returns what is wrong with the result, or ""."""
+
+    def finish(self) -> list[str]:
+        """What is wrong after all threads have ended."""
+
+
+# Results --------------------------------------------------------------------------------------------------------------
+
+
+def plain(value: object) -> object:
+    """A value without types and identity, so that its repr says whether two are equal."""
+    if isinstance(value, np.ndarray):
+        return str(value.dtype), value.tolist()
+    if isinstance(value, bpe.TokenBatch):
+        return "batch", value.to_list()
+    if isinstance(value, huggingface.Encoding):
+        rest = value.attention_mask, value.type_ids, value.special_tokens_mask, plain(value.overflowing)
+        return value.ids, value.tokens, value.offsets, value.word_ids, rest
+    if hasattr(value, "items"):
+        return [(plain(key), plain(each)) for key, each in value.items()]
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(repr, value))
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    return value
+
+
+def outcome(call: Callable[[], object]) -> str:
+    """The result of a call, or its error."""
+    try:
+        return repr(plain(call()))
+    except (ImportError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def copies_of(made: Any) -> list[Any]:
+    """Three copies of an object."""
+    return [copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made))]
+
+
+class Repeated:
+    """Calls whose results depend on nothing but settings.
+
+    Args:
+        calls: the calls by name.
+        settings: for each setting that is independent of the others, the changes that give it each of its values.
+
+    """
+
+    def __init__(self, calls: Calls, settings: Sequence[Sequence[Callable[[], object]]] = ()) -> None:
+        self._calls, self._settings, self._names = calls, settings, list(calls)
+        self._expected: dict[str, set[str]] = {name: set() for name in calls}
+        for changes in itertools.product(*settings):
+            for change in changes:
+                change()
+            for name, call in calls.items():
+                found = outcome(call)
+                assert not found.startswith("TypeError"), f"{name}: {found}"
+                self._expected[name].add(found)
+
+    def step(self, _: int, chosen: random.Random) -> str:
+        """Make a call, or a change."""
+        if self._settings and chosen.random() < 0.3:
+            chosen.choice(chosen.choice(self._settings))()
+            return ""
+        name = chosen.choice(self._names)
+        got = outcome(self._calls[name])
+        if got in self._expected[name]:
+            return ""
+        return f"{name} gave {got[:300]}, expected one of {[each[:300] for each in sorted(self._expected[name])[:4]]}"
+
+    def finish(self) -> list[str]:
+        """Nothing is left to compare."""
+        return []
+
+
+class Checked:
+    """Calls that check their own results.
+
+    Args:
+        step: makes a call in the thread of a number.
+        finish: says what is wrong in the end.
+
+    """
+
+    def __init__(
+        self, step: Callable[[int, random.Random], object], finish: Callable[[], Iterable[str]] = lambda: ()
+    ) -> None:
+        self._step, self._finish = step, finish
+
+    def step(self, number: int, chosen: random.Random) -> str:
+        """Make a call."""
+        return str(self._step(number, chosen) or "")
+
+    def finish(self) -> list[str]:
+        """What is wrong in the end."""
+        return list(self._finish())
+
+
+# Tokenizers -----------------------------------------------------------------------------------------------------------
+
+WORDS = ["low", "lower", "newest", " widest", "\n\n", "naïve", "두 번째", "日本語", "123", " 4567", "😀", "x" * 300]
+
+
+def texts(seed: int, count: int) -> list[str]:
+    """Texts whose words partly repeat, so that caches hit, miss and overflow."""
+    chosen = random.Random(seed)
+    made = [f"{chosen.choice(WORDS)}{chosen.randrange(400)}" for _ in range(200)]
+    return [" ".join(chosen.choices(made + WORDS, k=chosen.randrange(60))) for _ in range(count)]
+
+
+GIVEN = texts(1, 40)
+
+
+def tokenizer_calls(tok: bpe.Tokenizer, folder: Path) -> Calls:
+    """The calls of a tokenizer, which never changes."""
+    whole = "<|end|>low ".join(GIVEN)
+    path = folder / "text"
+    path.write_text("\n".join(GIVEN) * 20)
+    batch = tok.encode_batch(GIVEN)
+    rows = batch.to_list()
+    calls: Calls = {
+        f"encode {number}": partial(tok.encode, text) for number, text in enumerate([*GIVEN[:12], "", "low"])
+    }
+    saved = itertools.count()
+
+    def loaded() -> str:
+        name = folder / f"saved{next(saved)}"
+        tok.save(name)
+        return bpe.Tokenizer.load(name).fingerprint
+
+    def streamed() -> str:
+        decoder = tok.decoder()
+        return "".join(map(decoder.push, rows[3])) + decoder.flush()
+
+    return calls | {
+        "encode bytes": lambda: tok.encode(whole.encode(), allowed_special="all"),
+        "encode_batch": lambda: tok.encode_batch(GIVEN),
+        "encode_batch 3": lambda: tok.encode_batch(GIVEN * 20, threads=3),
+        "encode_batch dropout": lambda: tok.encode_batch(GIVEN[:5], dropout=0.2, seed=3),
+        "encode_files": lambda: tok.encode_files(path, threads=2, per_line=True),
+        "encode_stream": lambda: [list(each) for each in tok.encode_stream(GIVEN[:6])],
+        "encode_with_offsets": lambda: tok.encode_with_offsets(GIVEN[4]),
+        "encode_spans": lambda: tok.encode_spans([(GIVEN[4], True), (GIVEN[5], False)]),
+        "truncate": lambda: tok.truncate(whole, 100),
+        "count_tokens": lambda: tok.count_tokens(GIVEN),
+        "tokens": lambda: tok.tokens(GIVEN[2]),
+        "stochastok": lambda: tok.stochastok(batch, 0.3, seed=2),
+        "explain": lambda: tok.explain("lower newest"),
+        "show": lambda: str(tok.show(GIVEN[2])),
+        "decode": lambda: tok.decode(rows[2]),
+        "decode array": lambda: tok.decode(batch[2]),
+        "decode_bytes": lambda: tok.decode_bytes(rows[1]),
+        "decode_batch": lambda: tok.decode_batch(batch),
+        "decoder": streamed,
+        "token_id": lambda: [tok.token_id(tok.token_bytes(number)) for number in range(20)],
+        "vocab": lambda: [tok.vocab(), len(tok)],
+        "merges": lambda: tok.merges,
+        "token_byte_lengths": lambda: tok.token_byte_lengths,
+        "unreachable": lambda: tok.unreachable(),
+        "truncate_vocab": lambda: tok.truncate_vocab(tok.vocab_size - 20).fingerprint,
+        "with_tokens": lambda: tok.with_tokens(added=["<new>"]).encode("low<new>"),
+        "save and load": loaded,
+        "map_function": lambda: tok.map_function("t")({"t": GIVEN[:4]}),
+        "copies": lambda: [(each == tok, each.encode(GIVEN[5])) for each in copies_of(tok)],
+        "attributes": lambda: [tok.fingerprint, tok.n_vocab, tok.special_tokens, tok.roles, repr(tok), hash(tok)],
+    }
+
+
+def tokenizer(folder: Path, cache_memory: str | None = "64K", **options: Any) -> Shared:
+    """A trained tokenizer; its word cache is so small that words leave it."""
+    options = {"vocab_size": 700, "special_tokens": ["<|end|>"], **options}
+    learned: Any = bpe.train(texts=texts(0, 200), **options)
+    shared = bpe.Tokenizer.from_spec(learned.spec, cache_memory=cache_memory)
+    return Repeated(tokenizer_calls(shared, folder))
+
+
+def pretokenizers(_: Path) -> Shared:
+    """Pretokenizers by scanner and by regular expression, and normalizers."""
+    made = [bpe.Pretokenizer(name) for name in ("gpt2", "o200k", "cl100k", "whitespace")]
+    made.append(bpe.Pretokenizer.from_regex(r"\w+|\W"))
+    kinds = "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip", "CollapseWhitespace", "UnescapeHTML", "FixText"
+    changing = [getattr(bpe.normalizers, kind)() for kind in kinds]
+    changing += [bpe.normalizers.Replace(r"(\w)\d+", r"\1"), bpe.normalizers.Sequence(*changing[:1], *changing[4:7])]
+    text = " ".join(GIVEN[:9]) + " &amp; Ünïcode  e\u0301 "
+    calls: Calls = {}
+
+    def split_by_copies(splitter: bpe.Pretokenizer) -> object:
+        return [each.split(text) for each in copies_of(splitter)]
+
+    def normalize_by_copies(normalizer: Callable[[str], str]) -> object:
+        return [each(text) for each in copies_of(normalizer)]
+
+    for number, splitter in enumerate(made):
+        calls[f"split {number}"] = partial(splitter.split, text)
+        calls[f"split_bytes {number}"] = partial(splitter.split_bytes, text)
+        calls[f"split by copies {number}"] = partial(split_by_copies, splitter)
+    for number, each in enumerate(changing):
+        calls[f"normalize {number}"] = partial(each, text)
+        calls[f"normalize by copies {number}"] = partial(normalize_by_copies, each)
+    return Repeated(calls)
+
+
+def decoders(_: Path) -> Shared:
+    """Copies of a decoder in the middle of a character; and one decoder in all threads, which must not crash."""
+    tok = bpe.train(texts=texts(0, 50), vocab_size=300)
+    begun = tok.decoder()
+    ids = tok.encode("low " + "naïve 日本語 😀 " * 3).tolist()
+    begun.push(ids[:12])
+    used = tok.decoder()
+
+    def rest(decoder: bpe.IncrementalDecoder) -> str:
+        return "".join(decoder.push(each) for each in ids[12:]) + decoder.flush()
+
+    def use() -> bool:
+        parts = [used.push(ids[:9]), used.push(ids[9]), copy.copy(used).flush(), used.flush()]
+        return all(type(each) is str for each in parts)
+
+    return Repeated({"copies": lambda: [rest(each) for each in copies_of(begun)], "one for all": use})
+
+
+# What threads change --------------------------------------------------------------------------------------------------
+
+
+def callers_values(folder: Path) -> Shared:
+    """Lists, bytearrays and arrays of the caller, which thread 0 changes while the others pass them."""
+    tok = bpe.train(texts=texts(0, 100), vocab_size=400, special_tokens=["<|end|>"], pretokenizer="gpt2")
+    ranks = {tok.token_bytes(number): number for number in range(1, tok.n_vocab)}
+    enc = compat_tiktoken.Encoding(
+        "x", pat_str=r"\w+|\W", mergeable_ranks=ranks, special_tokens={"<|end|>": 0}, explicit_n_vocab=tok.n_vocab
+    )
+    hf = huggingface.Tokenizer(tok)
+    pool = [text for text in GIVEN if text]
+    rows = [tok.encode(text).tolist() for text in pool]
+    possible, some_tiktoken = set(map(tuple, rows)), {tuple(enc.encode(text)) for text in pool}
+    listed, ids = pool[:20], rows[0] * 3
+    array, signed = np.array(ids, dtype=np.uint32), np.array(ids, dtype=np.int64)
+    offsets = np.arange(len(array) + 1, dtype=np.int64)
+    batch = bpe.TokenBatch(array, offsets)
+    buffer, words = bytearray(b"low lower " * 50), {"low": 1, "lower": 2}
+    nested = [list(row) for row in rows[:8]]
+    known = {tok.token_bytes(number) for number in range(tok.n_vocab)}
+    short = min(map(len, known))
+
+    numbers = itertools.count()
+
+    def change(chosen: random.Random) -> None:
+        for _ in range(20):
+            kind = chosen.randrange(9)
+            if kind == 0:
+                listed[:] = chosen.choices(pool, k=chosen.randrange(1, 40))
+            elif kind == 1 and listed:
+                listed.pop()
+            elif kind == 2:
+                listed.append("".join(pool[chosen.randrange(len(pool))]))  # sometimes a string that nobody else holds
+            elif kind == 3:
+                ids[:] = [chosen.choice([5, 70, 1 << 31, 1 << 40, 399]) + 0 for _ in range(chosen.randrange(200))]
+            elif kind == 4:
+                array[:] = chosen.choice([1, 300, 399, 1 << 31, 0xFFFFFFFF])
+                signed[:] = chosen.choice([1, 300, -1, 1 << 40])
+            elif kind == 5:
+                offsets[1:-1] = chosen.choice([0, 1, -(1 << 40), 1 << 62])
+            elif kind == 6:
+                buffer[:] = chosen.choice([b"low lower ", b"newer low "]) * 50
+            elif kind == 7:
+                words[chosen.choice(string.ascii_letters)] = 1 << chosen.randrange(20)
+                words.pop(chosen.choice(string.ascii_letters), None)
+            else:
+                nested[chosen.randrange(8)][:] = chosen.choice([rows[1], [], [1 << 40], [3] * 500])
+
+    def strange(got: Iterable[Any], among: set[tuple[int, ...]]) -> str:
+        return "".join(f"ids of no text: {row[:20]}" for row in got if tuple(row) not in among)
+
+    def counted() -> str:
+        made = bpe.WordCounts()
+        made.update(words)
+        return "" if len(made) <= 60 else "more words than there were"
+
+    def tokens(number: int) -> bool:
+        return isinstance(tok.decode_bytes(ids), bytes) and short >= 0 and number >= 0
+
+    calls: list[Callable[[], object]] = [
+        lambda: strange(tok.encode_batch(listed).to_list(), possible),
+        lambda: strange(tok.encode_batch(listed, threads=3).to_list(), possible),
+        lambda: strange(enc.encode_ordinary_batch(listed), some_tiktoken),
+        lambda: strange(enc.encode_batch(listed), some_tiktoken),
+        lambda: strange((each.ids for each in hf.encode_batch(listed)), possible),
+        lambda: strange((each.ids for each in hf.encode_batch(listed, add_special_tokens=False)), possible),
+        lambda: strange([], possible) if tok.count_tokens(listed) is not None else "no numbers",
+        lambda: tokens(1) and "",
+        lambda: tok.decode(ids) and "",
+        lambda: tok.decode(array) and "",
+        lambda: tok.decode(signed, skip_invalid=True) and "",
+        lambda: tok.decode(array, skip_special=True) and "",
+        lambda: tok.decode_batch(batch) and "",
+        lambda: tok.decode_batch(batch, skip_special=True) and "",
+        lambda: tok.decode_batch(nested) and "",
+        lambda: enc.decode(ids) and "",
+        lambda: enc.decode_bytes(ids) and "",
+        lambda: enc.decode_tokens_bytes(ids) and "",
+        lambda: enc.decode_batch(nested) and "",
+        lambda: hf.decode(ids) and "",
+        lambda: hf.decode_batch(nested) and "",
+        lambda: tok.decoder().push(ids) and "",
+        lambda: tok.decoder().push(array) and "",
+        lambda: bpe.TokenBatch.from_lists(nested) and "",
+        lambda: batch.padded() and "",
+        lambda: batch.to_list() and "",
+        lambda: tok.stochastok(array, 0.5, seed=1) is None or "",
+        lambda: tok.encode(buffer) is None or "",
+        lambda: tok.encode_batch([buffer, "low", buffer]) is None or "",
+        lambda: tok.encode_with_offsets(buffer) is None or "",
+        lambda: bpe.train(texts=listed, vocab_size=280) is None or "",
+        lambda: bpe.train(counts=words, vocab_size=258) is None or "",
+        lambda: bpe.count_words(texts=listed, threads=2) is None or "",
+        lambda: bpe.evaluate(tok, texts=listed, resamples=0, threads=2) is None or "",
+        lambda: write_shards(nested, folder / f"s{next(numbers)}") is None or "",
+        counted,
+    ]
+    for call in calls:
+        assert not call(), "a call finds a fault before anything is changed"
+
+    def step(number: int, chosen: random.Random) -> object:
+        if number == 0:
+            change(chosen)
+            return ""
+        call = chosen.choice(calls)
+        try:
+            return call()
+        except CHANGED:
+            return ""
+
+    return Checked(step)
+
+
+def word_counts(folder: Path) -> Shared:
+    """One `WordCounts`: each call is atomic, so "low" and "lower" always have the same count."""
+    counts, once, expected = bpe.WordCounts(), bpe.WordCounts(), bpe.WordCounts()
+    text = "low lower low lower" + "".join(f" word{number}" for number in range(30))
+    once.add(text)
+    added: list[int] = []
+    last = threading.local()
+    names = itertools.count()
+
+    def check(made: bpe.WordCounts) -> str:
+        found, total = dict(made.items()), made.total
+        if found.get(b" lower") != found.get(b" low", 0) * 2:
+            return f"half of a text was counted: {found.get(b' lower')} and {found.get(b' low')}"
+        if type(made) is not bpe.WordCounts or (made is not counts and sum(found.values()) != total):
+            return f"the copy's total is {total}, and its counts are {sum(found.values())}"
+        before, last.total = getattr(last, "total", 0), max(total, getattr(last, "total", 0))
+        return f"the total fell from {before} to {total}" if total < before else ""
+
+    def saved() -> bpe.WordCounts:
+        path = folder / f"counts{next(names)}"
+        counts.save(path)
+        made = bpe.WordCounts.load(path)
+        path.unlink()
+        return made
+
+    def step(_: int, chosen: random.Random) -> object:
+        kind = chosen.randrange(12)
+        if kind < 3:
+            counts.add(text)
+        elif kind == 3:
+            counts.merge(once)
+        elif kind == 4:
+            counts.update(dict(once.items()))
+        if kind < 5:
+            added.append(1)
+            return ""
+        if kind == 5:
+            counts.most_common(3)
+            repr(counts)
+            bpe.train(counts=counts, vocab_size=262, threads=2)
+            return "" if counts["low"] <= len(added) + 8 and len(counts) <= len(once) else "too many"
+        made = [counts] if kind == 6 else [*copies_of(counts), *([saved()] if kind == 7 else [])]
+        return next(filter(None, map(check, made)), "")
+
+    def finish() -> Iterable[str]:
+        expected.merge(once, weight=len(added))
+        if dict(expected.items()) != dict(counts.items()):
+            yield f"after {len(added)} texts: {counts.most_common(4)} instead of {expected.most_common(4)}"
+
+    counts.add(text)
+    added.append(1)
+    return Checked(step, finish)
+
+
+def token_batch(_: Path) -> Shared:
+    """A `TokenBatch`, which does not change."""
+    made = bpe.TokenBatch.from_lists([list(range(n)) for n in range(40)])
+    return Repeated({
+        "rows": lambda: [made[5], made[3:9], made[-1], len(made)],
+        "iterate": lambda: list(made),
+        "to_list": made.to_list,
+        "lengths": lambda: made.lengths,
+        "padded": lambda: made.padded(16, side="left", truncate=True),
+        "copies": lambda: [each == made and each for each in copies_of(made)],
+        "repr": lambda: [repr(made), made._repr_html_()],
+    })  # fmt: skip
+
+
+# Corpora and loaders --------------------------------------------------------------------------------------------------
+
+
+def sources(folder: Path) -> Shared:
+    """One `Sources`, read by all; the skipped records are counted together."""
+    path = folder / "records.jsonl"
+    lines = [f'{{"text": "low lower {number}"}}\n' for number in range(2000)]
+    path.write_text("".join([*lines[:1000], '{"text": null}\n', "{\n", *lines[1000:]]))
+    given = bpe.Sources(path, on_error="skip")
+    tok = bpe.train(texts=texts(0, 50), vocab_size=300)
+    numbers, read = itertools.count(), list[int]()
+
+    def shards() -> object:
+        out = folder / f"shards{next(numbers)}"
+        manifest = encode_shards(given, tok, out, shard_size=4000, threads=2)
+        return manifest.to_json() if hasattr(manifest, "to_json") else repr(manifest)
+
+    own: Calls = {"size": lambda: [given.size, given.plan(), len(given.units())]}
+    counting: Calls = {
+        "encode_shards": shards,
+        "documents": lambda: len(list(given.documents())),
+        "count_words": lambda: dict(bpe.count_words(files=given, threads=2).items()),
+        "encode_files": lambda: tok.encode_files(given, threads=2),
+        "parts": lambda: [len(list(given.part(number, 2).documents())) for number in range(2)],
+        "copy": lambda: len(list(copy.copy(given).documents())),
+    }
+
+    def counted(name: str) -> object:
+        read.append(1)
+        return counting[name]()
+
+    calls = own | {name: partial(counted, name) for name in counting}
+    repeated = Repeated(calls)
+    before, first = given.skipped, len(read)
+    if before != 2 * first:
+        raise SystemExit(f"one thread skips {before} records in {first} passes")
+
+    def finish() -> Iterable[str]:
+        if given.skipped != 2 * len(read):
+            yield f"{given.skipped} records were skipped in {len(read)} passes, of 2 each"
+
+    return Checked(repeated.step, finish)
+
+
+def made_shards(folder: Path) -> TokenShards:
+    """Shards of 600 documents in several files."""
+    chosen = random.Random(5)
+    rows = [[chosen.randrange(500) for _ in range(chosen.randrange(60))] for _ in range(600)]
+    masked = [(row, [chosen.randrange(2) for _ in row]) for row in rows]
+    write_shards(masked, folder / "tokens", shard_size=3000, masks=True)
+    return TokenShards(folder / "tokens")
+
+
+def token_shards(folder: Path) -> Shared:
+    """One `TokenShards`."""
+    shards = made_shards(folder)
+    positions = np.arange(0, shards.n_tokens, 17)
+    return Repeated({
+        "tokens": lambda: [shards.tokens(10, 90), shards.tokens(2900, 6100), shards.masks(2900, 6100)],
+        "document": lambda: [shards.document(7), shards.document_at(3456), shards.documents[3:9][2]],
+        "iterate": lambda: [each.sum() for each in shards.documents],
+        "documents_at": lambda: [shards.documents_at(positions), shards.document_starts(np.arange(600))],
+        "bounds": lambda: shards.document_bounds(0, 600),
+        "copies": lambda: [each.tokens(0, 99) for each in copies_of(shards)],
+        "out of range": lambda: shards.document(600),
+    })  # fmt: skip
+
+
+def rows_calls(rows: Any, epochs: int = 9) -> Calls:
+    """The calls of `Blocks`, `Packed` and `Mixture`."""
+
+    def resumed(index: int) -> list[object]:
+        begun = rows.batches(4, epochs=3)
+        for _ in range(index):
+            next(begun)
+        state = begun.state_dict()
+        return [state, next(begun), next(rows.batches(4, epochs=3, state=state))]
+
+    def epoch(number: int) -> object:
+        return rows.__getitems__([(number, index) for index in range(0, len(rows), 5)])
+
+    calls: Calls = {f"epoch {number}": partial(epoch, number) for number in range(epochs)}
+    return calls | {
+        "index": lambda: [rows[0], rows[len(rows) - 1], rows[3, 2]],
+        "batches": lambda: list(rows.batches(8, rank=1, world=2))[:5],
+        "resumed": lambda: resumed(3),
+        "copies": lambda: [each[1, 2] for each in copies_of(rows)],
+        "attributes": lambda: [len(rows), rows.fingerprint, rows.seed, rows.fields, repr(rows)],
+        "out of range": lambda: rows[len(rows)],
+    }
+
+
+FIELDS = ("input_ids", "labels", "position_ids", "document_ids")
+
+
+def blocks(folder: Path) -> Shared:
+    """`Blocks`."""
+    return Repeated(rows_calls(Blocks(made_shards(folder), length=16, seed=3, fields=FIELDS)))
+
+
+def packed(folder: Path) -> Shared:
+    """`Packed`, with more windows and epochs than it keeps."""
+    made = Packed(made_shards(folder), length=64, seed=3, window=30, fields=FIELDS, strategy="best-fit-crop")
+    return Repeated(rows_calls(made) | {"statistics": lambda: made.statistics})
+
+
+def mixture(folder: Path) -> Shared:
+    """`Mixture`, with more rounds than it keeps."""
+    shards = made_shards(folder)
+    made = Mixture([Blocks(shards, length=16, seed=1), Packed(shards, length=16, seed=2, window=50)], [3, 1], seed=4)
+    far = [np.arange(round_number << 14, (round_number << 14) + 8) for round_number in range(9)]
+    return Repeated(rows_calls(made, 3) | {f"round {n}": partial(made.read, each) for n, each in enumerate(far)})
+
+
+def iterators(folder: Path) -> Shared:
+    """One iterator of batches in all threads: each batch is given out once."""
+    rows = Blocks(made_shards(folder), length=16, seed=3)
+    tok = bpe.train(texts=texts(0, 50), vocab_size=300)
+    encoder = StreamingEncoder(GIVEN, tok, length=16, threads=1)
+    makers: list[Callable[[], Any]] = [lambda: rows.batches(4, epochs=None), lambda: encoder.batches(2, epochs=None)]
+    shared = [make() for make in makers]
+    given: list[list[str]] = [[], []]
+
+    def step(_: int, chosen: random.Random) -> object:
+        which = chosen.randrange(2)
+        if chosen.random() < 0.2:
+            state = shared[which].state_dict()
+            return "" if isinstance(state, dict) else "no state"
+        given[which].append(repr(plain(next(shared[which]))))
+        return ""
+
+    def finish() -> Iterable[str]:
+        for make, got in zip(makers, given, strict=True):
+            expected = [repr(plain(next(batches))) for batches in [make()] for _ in got]
+            if sorted(expected) != sorted(got):
+                yield f"batches were lost or given out twice: {len(set(expected) - set(got))} of {len(got)} are missing"
+
+    return Checked(step, finish)
+
+
+def streaming_encoder(folder: Path) -> Shared:
+    """One `StreamingEncoder` of texts and one of files, each thread with iterators of its own."""
+    tok = bpe.train(texts=texts(0, 50), vocab_size=300, special_tokens=["<|end|>"])
+    path = folder / "lines"
+    path.write_text("\n".join(GIVEN))
+    made = [
+        StreamingEncoder(GIVEN, tok, length=16, append="<|end|>", threads=2),
+        StreamingEncoder(bpe.Sources(path, per_line=True), tok, length=16, threads=1, fields=FIELDS),
+    ]
+
+    def half(encoder: StreamingEncoder) -> object:
+        return list(encoder.batches(4, part=(0, 2)))
+
+    def first_of_copies(encoder: StreamingEncoder) -> object:
+        return [next(each.batches(2)) for each in copies_of(encoder)]
+
+    def resumed(encoder: StreamingEncoder) -> object:
+        batches = encoder.batches(2, part=(0, 1), epochs=2)
+        next(batches)
+        state = batches.state_dict()
+        again = encoder.batches(2, part=(0, 1), epochs=2, state=state)
+        return [state, next(batches), next(again)]
+
+    calls: Calls = {}
+    for number, each in enumerate(made):
+        calls[f"rows {number}"] = partial(list, each)
+        calls[f"part {number}"] = partial(half, each)
+        calls[f"resumed {number}"] = partial(resumed, each)
+        calls[f"copies {number}"] = partial(first_of_copies, each)
+    return Repeated(calls)
+
+
+# compat ---------------------------------------------------------------------------------------------------------------
+
+
+def compat_encoding(_: Path) -> Shared:
+    """`compat.tiktoken.Encoding`."""
+    learned = bpe.train(texts=texts(0, 100), vocab_size=500, pretokenizer="gpt2")
+    ranks = {learned.token_bytes(number): number for number in range(500)}
+    special = {"<|end|>": 500, "<|pad|>": 501}
+    enc = compat_tiktoken.Encoding(
+        "shared", pat_str=r"'s| ?\p{L}+| ?\p{N}+|\s+|[^\s\p{L}\p{N}]+", mergeable_ranks=ranks, special_tokens=special
+    )
+    text = "<|end|>".join(GIVEN[:6])
+    ids = enc.encode(text, allowed_special="all")
+    return Repeated({
+        "encode": lambda: enc.encode(text, allowed_special="all"),
+        "encode some": lambda: enc.encode(text, allowed_special={"<|end|>"}, disallowed_special=()),
+        "refused": lambda: enc.encode(text),
+        "short": lambda: [enc.encode(each) for each in WORDS],
+        "encode_ordinary": lambda: enc.encode_ordinary(text),
+        "encode_batch": lambda: enc.encode_batch(GIVEN),
+        "encode_ordinary_batch": lambda: enc.encode_ordinary_batch(GIVEN * 9, num_threads=3),
+        "encode_to_numpy": lambda: enc.encode_to_numpy(GIVEN[3]),
+        "encode_with_unstable": lambda: enc.encode_with_unstable("low lowe"),
+        "decode": lambda: [enc.decode(ids), enc.decode_bytes(ids), enc.decode_batch([ids, ids[:5]])],
+        "decode_with_offsets": lambda: enc.decode_with_offsets(ids),
+        "single": lambda: [enc.decode_single_token_bytes(9), enc.encode_single_token(b"lo"), enc.eot_token],
+        "no token": lambda: enc.decode([600]),
+        "sets": lambda: [enc.special_tokens_set, enc.token_byte_values()[:9], enc.n_vocab, enc.is_special_token(500)],
+        "copies": lambda: [each.encode(text, allowed_special="all") for each in copies_of(enc)],
+    })  # fmt: skip
+
+
+def compat_tokenizer(_: Path) -> Shared:
+    """`compat.huggingface.Tokenizer` while its settings change."""
+    tok = bpe.train(texts=texts(0, 100), vocab_size=400, special_tokens=["<s>", "<pad>"], pretokenizer="gpt2")
+    made = huggingface.Tokenizer(tok)
+    text, other = " ".join(GIVEN[2:4]) + "<s>low", "Lower NEWEST"
+    ids = tok.encode("low<s>lower", allowed_special="all").tolist()
+    settings: list[list[Callable[[], object]]] = [
+        [made.no_truncation, lambda: made.enable_truncation(6, stride=2), lambda: made.enable_truncation(9)],
+        [made.no_padding, lambda: made.enable_padding(length=12, pad_id=1, pad_token="<pad>")],
+        [lambda: setattr(made, "encode_special_tokens", True), lambda: setattr(made, "encode_special_tokens", False)],
+    ]
+    try:
+        from tokenizers import normalizers
+    except ModuleNotFoundError:
+        pass
+    else:
+        lower = normalizers.Lowercase()
+        settings.append([lambda: setattr(made, "normalizer", lower), lambda: setattr(made, "normalizer", None)])
+    calls: Calls = {
+        "encode": lambda: made.encode(text),
+        "encode short": lambda: made.encode(other).ids,
+        "pair": lambda: made.encode(text, other),
+        "words": lambda: made.encode(["low", "lower"], is_pretokenized=True),
+        "encode_batch": lambda: made.encode_batch([text, other, ""]),
+        "pairs": lambda: made.encode_batch([(text, other), (other, text)]),
+        "decode": lambda: [made.decode(ids), made.decode(ids, skip_special_tokens=False)],
+        "decode_batch": lambda: made.decode_batch([ids, ids[:2]]),
+        "truncation": lambda: made.truncation,
+        "padding": lambda: made.padding,
+        "vocab": lambda: [len(made.get_vocab()), made.get_vocab_size(), made.token_to_id("<s>"), made.id_to_token(3)],
+        "copy": lambda: copy.copy(made).encode(other),
+        "deepcopy": lambda: copy.deepcopy(made).encode_batch([text]),
+        "pickle": lambda: pickle.loads(pickle.dumps(made)).encode(other),
+        "to_str": made.to_str,
+        "template": lambda: made.num_special_tokens_to_add(False),
+    }
+    return Repeated(calls, settings)
+
+
+def added_tokens(_: Path) -> Shared:
+    """`compat.huggingface.Tokenizer` to which all threads add tokens: none is lost, and ids have no gap."""
+    tok = bpe.train(texts=texts(0, 100), vocab_size=300, special_tokens=["<s>"], pretokenizer="gpt2")
+    made = huggingface.Tokenizer(tok)
+    base, added = made.get_vocab_size(), list[str]()
+    names = [itertools.count() for _ in range(64)]
+
+    def step(number: int, chosen: random.Random) -> str:
+        if len(added) < 400 and chosen.random() < 0.2:
+            name = f"<{number}:{next(names[number])}>"
+            add = chosen.choice([made.add_tokens, made.add_special_tokens])
+            if add([name]) != 1:
+                return f"{name} was not new"
+            added.append(name)
+            found = made.token_to_id(name)
+            if found is None or made.encode(f"low{name}low").ids.count(found) != 1 or made.id_to_token(found) != name:
+                return f"{name} was added, and has the id {found}"
+            return ""
+        mine = [name for name in added if name.startswith(f"<{number}:")][-3:]
+        other = chosen.choice([copy.copy(made), copy.deepcopy(made), made])
+        if any(other.token_to_id(name) is None for name in mine):
+            return f"{mine} are lost in a copy"
+        row = other.encode("low" + "".join(mine)).ids
+        return "" if all(row.count(other.token_to_id(name)) == 1 for name in mine) else f"{mine} gave {row}"
+
+    def finish() -> Iterable[str]:
+        ids = sorted(made.token_to_id(name) or 0 for name in added)
+        if ids != list(range(base, base + len(added))) or made.get_vocab_size() != base + len(added):
+            yield f"{len(added)} tokens were added to {base}, and the ids are {ids[:5]} to {ids[-5:]}"
+        if pickle.loads(pickle.dumps(made)).get_vocab() != made.get_vocab():
+            yield "the pickled copy has other tokens"
+
+    return Checked(step, finish)
+
+
+def subword_nmt_segmenter(folder: Path) -> Shared:
+    """`compat.subword_nmt.BPE`, with glossaries."""
+    path = folder / "codes"
+    path.write_text("#version: 0.2\nl o\nlo w</w>\nlo w\ne r</w>\nn e\nne w\n")
+    made = subword_nmt.BPE(path, glossaries=["USA", r"\d+"])
+    lines = [" ".join(f"{word}{n % 97}" for n in range(k, k + 40) for word in ("low", "newer")) for k in range(20)]
+    calls: Calls = {f"line {n}": partial(made.process_line, line + "\n") for n, line in enumerate(lines)}
+    return Repeated(calls | {
+        "tokens": lambda: made.segment_tokens(["low", "lower", "USA1", "newer"]),
+        "copies": lambda: [each.segment(lines[3]) for each in copies_of(made)],
+    })  # fmt: skip
+
+
+def transformers_tokenizer(_: Path) -> Shared:
+    """An accelerated tokenizer of transformers, called with different options."""
+    try:
+        import tokenizers
+        import transformers
+    except ModuleNotFoundError as error:
+        raise Skipped(f"needs {error.name}") from None
+    learned = bpe.train(texts=texts(0, 100), vocab_size=400, special_tokens=["<s>", "<pad>"], pretokenizer="gpt2")
+    backend = tokenizers.Tokenizer.from_str(huggingface.Tokenizer(learned).to_str())
+    kind: Any = transformers.PreTrainedTokenizerFast
+    own = kind(tokenizer_object=backend, pad_token="<pad>", bos_token="<s>")
+    fast = bpe.accelerate(own)
+    text, long = "low <s>newest", " ".join(GIVEN[:5])
+    ids = fast(long)["input_ids"]
+    options: list[dict[str, Any]] = [
+        {}, {"truncation": True, "max_length": 7},
+        {"truncation": True, "max_length": 9, "return_offsets_mapping": True},
+        {"padding": "max_length", "max_length": 20}, {"padding": True, "return_offsets_mapping": True},
+        {"add_special_tokens": False, "padding": "max_length", "truncation": True, "max_length": 11},
+    ]  # fmt: skip
+    calls: Calls = {}
+
+    def encoded(given: Any, chosen: dict[str, Any]) -> object:
+        return dict(fast(given, **chosen))
+
+    def encoded_by_copies(chosen: dict[str, Any]) -> object:
+        return [dict(each(text, **chosen)) for each in copies_of(fast)]
+
+    for number, chosen in enumerate(options):
+        calls[f"call {number}"] = partial(encoded, text, chosen)
+        calls[f"batch {number}"] = partial(encoded, [text, long, ""], chosen)
+        calls[f"copies {number}"] = partial(encoded_by_copies, chosen)
+    return Repeated(calls | {
+        "encode": lambda: fast.encode(long),
+        "decode": lambda: [fast.decode(ids), fast.decode(ids, skip_special_tokens=True), fast.batch_decode([ids])],
+        "names": lambda: [fast.vocab_size, len(fast), fast.convert_ids_to_tokens(ids[:4]), fast.all_special_tokens],
+    })  # fmt: skip
+
+
+# Functions ------------------------------------------------------------------------------------------------------------
+
+
+def named_encodings(folder: Path) -> Shared:
+    """`get_encoding` of both interfaces, and a folder for the cache that is filled and emptied meanwhile."""
+    packed_file = VOCABULARIES / "r50k_base.tiktoken.gz"
+    if not packed_file.exists():
+        raise Skipped("needs r50k_base.tiktoken.gz")
+    os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
+    (folder / "r50k_base.tiktoken").write_bytes(gzip.decompress(packed_file.read_bytes()))
+    return Repeated({
+        "get_encoding": lambda: bpe.get_encoding("r50k_base").encode("low lower"),
+        "one object": lambda: bpe.get_encoding("r50k_base") is bpe.get_encoding("r50k_base"),
+        "tiktoken": lambda: compat_tiktoken.get_encoding("r50k_base").encode("low lower"),
+        "model": lambda: compat_tiktoken.encoding_for_model("davinci").name,
+        "names": bpe.list_encoding_names,
+        "unknown": lambda: bpe.get_encoding("none"),
+    })  # fmt: skip
+
+
+def functions(_: Path) -> Shared:
+    """Functions with shared arguments: train with `on_merge`, extend, prune, evaluate, diff."""
+    given = texts(3, 60)
+    counts = bpe.count_words(texts=given)
+    tok = bpe.train(counts=counts, vocab_size=400)
+    used = tok.encode_batch(given)
+
+    def watched() -> list[object]:
+        seen: list[object] = []
+
+        def on_merge(step: int, left: int, right: int, token: bytes, count: int) -> None:
+            seen.append((step, left, right, token, count, tok.count_tokens("low lower"), counts["low"]))
+
+        made: Any = bpe.train(counts=counts, vocab_size=300, on_merge=on_merge, threads=2)
+        return [made.fingerprint, seen]
+
+    return Repeated({
+        "on_merge": watched,
+        "train": lambda: bpe.train(texts=given, vocab_size=320, threads=2).fingerprint,
+        "extend": lambda: bpe.extend(tok, counts=counts, vocab_size=420).fingerprint,
+        "prune": lambda: tok.prune(np.unique(used.ids))[0].fingerprint,
+        "evaluate": lambda: str(bpe.evaluate(tok, texts=given, threads=2, resamples=20)),
+        "count_words": lambda: dict(bpe.count_words(texts=given, threads=3).items()) == dict(counts.items()),
+        "diff": lambda: str(bpe.diff(tok, tok)),
+        "accelerated": lambda: compat.__name__,
+    })  # fmt: skip
+
+
+def first_uses(folder: Path) -> Shared:
+    """Objects that are made anew again and again, so that threads compute together what a first use computes."""
+    tok = bpe.train(texts=texts(0, 100), vocab_size=400, special_tokens=["<|end|>"], pretokenizer="gpt2")
+    shards = made_shards(folder)
+    (folder / "codes").write_text("#version: 0.2\nl o\nlo w</w>\nlo w\ne r</w>\n")
+    text = " ".join(GIVEN[:4]) + "<|end|>"
+    encode: Callable[[Any], object] = lambda made: [made.encode("low lower"), made.encode(text, allowed_special="all")]  # noqa: E731
+    uses: list[tuple[Any, Callable[[Any], object]]] = [
+        (tok, encode),
+        (tok, lambda made: [made.encode_with_offsets(text), made.vocab(), made.stochastok(made.encode(text), seed=1)]),
+        (tok, lambda made: [made.decode([260, 270, 0]), made.fingerprint, made.merges, made.token_id(b"lo")]),
+        (huggingface.Tokenizer(tok), lambda made: [made.encode(text), made.decode([260, 0]), made.id_to_token(300)]),
+        (bpe.Pretokenizer.from_regex(r"\w+|\W"), lambda made: made.split(text)),
+        (bpe.normalizers.Replace(r"(\w)\d+", "x"), lambda made: made(text)),
+        (subword_nmt.BPE(folder / "codes"), lambda made: made.segment("low lower " * 30)),
+        (shards, lambda made: [made.tokens(2900, 6100), made.document(7), made.documents_at(np.arange(99))]),
+        (Packed(shards, length=64, window=30), lambda made: [made[3], made[4, 2]]),
+        (Mixture([Blocks(shards, length=16), Packed(shards, length=16)]), lambda made: [made[3], made[2, 5]]),
+    ]
+    pickled = [pickle.dumps(made) for made, _ in uses]
+    expected = [outcome(partial(use, pickle.loads(data))) for data, (_, use) in zip(pickled, uses, strict=True)]
+    shared = [pickle.loads(data) for data in pickled]
+
+    def step(_: int, chosen: random.Random) -> object:
+        which = chosen.randrange(len(uses))
+        if chosen.random() < 0.1:
+            shared[which] = pickle.loads(pickled[which])
+        got = outcome(partial(uses[which][1], shared[which]))
+        return "" if got == expected[which] else f"use {which} gave {got[:300]}, expected {expected[which][:300]}"
+
+    assert not any(each.startswith("TypeError") for each in expected), expected
+    return Checked(step)
+
+
+#: The objects by name.
+CASES: dict[str, Callable[[Path], Shared]] = {
+    "byte": partial(tokenizer, pretokenizer="o200k"),
+    "uncached": partial(tokenizer, cache_memory=None, pretokenizer="gpt2"),
+    "char": partial(tokenizer, model="char", unk_token="<unk>"),
+    "regex": lambda folder: tokenizer(folder, pretokenizer=bpe.Pretokenizer.from_regex(r"\w+|\s|[^\w\s]+")),
+    "superwords": partial(tokenizer, superwords=bpe.SuperWords(500), pretokenizer="gpt2"),
+    "clip": partial(
+        tokenizer, vocab_size=550, end_of_word="</w>", end_of_word_glued=True, normalizer="lower", pretokenizer="clip"
+    ),
+    "pretokenizers": pretokenizers,
+    "decoders": decoders,
+    "arguments": callers_values,
+    "word_counts": word_counts,
+    "token_batch": token_batch,
+    "sources": sources,
+    "token_shards": token_shards,
+    "blocks": blocks,
+    "packed": packed,
+    "mixture": mixture,
+    "iterators": iterators,
+    "streaming_encoder": streaming_encoder,
+    "tiktoken": compat_encoding,
+    "huggingface": compat_tokenizer,
+    "added_tokens": added_tokens,
+    "subword_nmt": subword_nmt_segmenter,
+    "transformers": transformers_tokenizer,
+    "named_encodings": named_encodings,
+    "functions": functions,
+    "first_uses": first_uses,
+}
