@@ -299,7 +299,8 @@ def test_offline_the_error_names_both_files_of_gpt2(server, folder, registry, mo
     with pytest.raises(OSError, match=r"vocab\.bpe cannot be downloaded") as caught:
         bpe.get_encoding("gpt2")
     assert str(caught.value).endswith(
-        f"and put it here as {first}, or set TIKTOKEN_CACHE_DIR to a folder that has it under that name, or as vocab.bpe"
+        f"and put it here as {first}, or set TIKTOKEN_CACHE_DIR to a folder that has it under that name, or as "
+        "vocab.bpe"
     )
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
     with pytest.raises(
