@@ -175,7 +175,8 @@ def test_interrupted_while_modules_are_imported(folder: Path, start: str) -> Non
     hook = folder / "hook"
     hook.mkdir(exist_ok=True)
     (hook / "sitecustomize.py").write_text(
-        "import sys, time\n"
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # which the process that runs the tests may ignore
         "class Wait:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name == 'bpe.cli.arguments':\n"
