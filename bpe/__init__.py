@@ -6,46 +6,79 @@
 'the merrier'
 """
 
-try:
-    import bpe._starting
-    import bpe.encode._encoder
-    import bpe.training._trainer  # noqa: F401 (with the encoder, it imports most other kernels)
-except (ImportError, TypeError, ValueError) as error:  # the last two: compiled against another NumPy or bpe release
-    if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("bpe."):
-        raise  # NumPy is not installed
-    from pathlib import Path
+from importlib.machinery import PathFinder
+from typing import TYPE_CHECKING
 
-    from bpe._uncompiled import explanation
-
-    raise ImportError(explanation(error, Path(__file__).resolve().parent)) from None
-
-from bpe import data, normalizers, pretokenizers
+import bpe._starting  # noqa: F401
+from bpe._lazy import import_on_use
+from bpe._uncompiled import check_kernels
 from bpe._version import __version__
-from bpe.base.progress import Progress
-from bpe.batch import TokenBatch
-from bpe.compat import accelerate
-from bpe.converting import convert, diff
-from bpe.corpus.sources import Sources
-from bpe.count.counting import count_words
-from bpe.count.word_counts import WordCounts
-from bpe.decode.decoder import IncrementalDecoder
-from bpe.errors import FormatError
-from bpe.evaluation.evaluating import evaluate
-from bpe.evaluation.result import Evaluation
-from bpe.evaluation.sanity import sanity_check
-from bpe.named.encodings import encoding_for_model, get_encoding, list_encoding_names
-from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.tokenizer import Tokenizer
-from bpe.training.adapting import adapt, prune
-from bpe.training.extend import extend
-from bpe.training.fair import ParityAware
-from bpe.training.merge_rules import MergeRules
-from bpe.training.picky.option import PickyBPE
-from bpe.training.seeds import Seeds
-from bpe.training.superwords import SuperWords
-from bpe.training.train import train
-from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.training_record import Training
+
+if TYPE_CHECKING:
+    from bpe import data, normalizers, pretokenizers
+    from bpe.base.progress import Progress
+    from bpe.batch import TokenBatch
+    from bpe.compat import accelerate
+    from bpe.converting import convert, diff
+    from bpe.corpus.sources import Sources
+    from bpe.count.counting import count_words
+    from bpe.count.word_counts import WordCounts
+    from bpe.decode.decoder import IncrementalDecoder
+    from bpe.errors import FormatError
+    from bpe.evaluation.evaluating import evaluate
+    from bpe.evaluation.result import Evaluation
+    from bpe.evaluation.sanity import sanity_check
+    from bpe.named.encodings import encoding_for_model, get_encoding, list_encoding_names
+    from bpe.pretokenize.pretokenizer import Pretokenizer
+    from bpe.tokenizer import Tokenizer
+    from bpe.training.adapting import adapt, prune
+    from bpe.training.extend import extend
+    from bpe.training.fair import ParityAware
+    from bpe.training.merge_rules import MergeRules
+    from bpe.training.picky.option import PickyBPE
+    from bpe.training.seeds import Seeds
+    from bpe.training.superwords import SuperWords
+    from bpe.training.train import train
+    from bpe.vocab.spec import TokenizerSpec
+    from bpe.vocab.training_record import Training
+
+#: The public names, and the modules that define them, which are imported when a name is first used.
+_MODULES = {
+    "Evaluation": "evaluation.result",
+    "FormatError": "errors",
+    "IncrementalDecoder": "decode.decoder",
+    "MergeRules": "training.merge_rules",
+    "ParityAware": "training.fair",
+    "PickyBPE": "training.picky.option",
+    "Pretokenizer": "pretokenize.pretokenizer",
+    "Progress": "base.progress",
+    "Seeds": "training.seeds",
+    "Sources": "corpus.sources",
+    "SuperWords": "training.superwords",
+    "TokenBatch": "batch",
+    "Tokenizer": "tokenizer",
+    "TokenizerSpec": "vocab.spec",
+    "Training": "vocab.training_record",
+    "WordCounts": "count.word_counts",
+    "accelerate": "compat",
+    "adapt": "training.adapting",
+    "compat": "compat",
+    "convert": "converting",
+    "count_words": "count.counting",
+    "data": "data",
+    "diff": "converting",
+    "encoding_for_model": "named.encodings",
+    "errors": "errors",
+    "evaluate": "evaluation.evaluating",
+    "extend": "training.extend",
+    "get_encoding": "named.encodings",
+    "list_encoding_names": "named.encodings",
+    "normalizers": "normalizers",
+    "pretokenizers": "pretokenizers",
+    "prune": "training.adapting",
+    "sanity_check": "evaluation.sanity",
+    "train": "training.train",
+}
 
 __all__ = [
     "Evaluation",
@@ -83,6 +116,6 @@ __all__ = [
     "train",
 ]
 
-
-def __dir__() -> list[str]:
-    return __all__
+if PathFinder.find_spec("bpe.encode._encoder", [f"{__path__[0]}/encode"]) is None:
+    check_kernels()
+__getattr__, __dir__ = import_on_use(__name__, _MODULES, __all__, check_kernels)

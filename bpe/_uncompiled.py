@@ -1,13 +1,24 @@
-"""The message of the ImportError for missing kernels. `bpe/__init__.py` imports this only if their import fails."""
+"""Checks that the kernels are compiled for this Python, this NumPy and this source, and says how to mend it if not."""
 
 from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 from pathlib import Path
 
 KERNEL = "_encoder"
+
+
+def check_kernels() -> None:
+    """Import the kernels that most other modules need; ImportError with the reason and the fix if that fails."""
+    try:
+        import_module(f"bpe.encode.{KERNEL}")
+    except (ImportError, TypeError, ValueError) as error:  # the last two: compiled against another NumPy or release
+        if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("bpe."):
+            raise  # NumPy is not installed
+        raise ImportError(explanation(error, Path(__file__).resolve().parent)) from None
 
 
 def explanation(error: Exception, package: Path) -> str:

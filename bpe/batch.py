@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._id_lists import as_array
-from bpe.base.arrow import load_pyarrow
 from bpe.base.offsets import offsets_of
 from bpe.errors import check_choice, check_int, check_iterable, counted, shown, typed
 
@@ -213,6 +212,8 @@ class TokenBatch:
             ModuleNotFoundError: without pyarrow.
 
         """
+        from bpe.base.arrow import load_pyarrow
+
         offsets = np.array(self.offsets)  # Arrow keeps a reference and does not check offsets when it reads
         _check_offsets(offsets, len(self.ids))
         arrow = load_pyarrow()

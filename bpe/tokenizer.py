@@ -18,44 +18,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
-from bpe.base.memory_limits import byte_count
-from bpe.base.utf8 import TextLike, read_file, to_bytes
+from bpe.base.utf8 import TextLike, to_bytes
 from bpe.batch import TokenBatch, id_array
-from bpe.corpus.blocks import PathLike
-from bpe.corpus.reading import EncodingErrors
-from bpe.corpus.sources import Sources
 from bpe.decode.decoder import Ids, IncrementalDecoder, TokenDecoder, with_fast_decode
-from bpe.drawing import Drawing
 from bpe.encode import _fast_path
 from bpe.encode._encoder import CACHE_MEMORY
-from bpe.encode.clip_rows import ClipRows
-from bpe.encode.engine import Engine
-from bpe.encode.models.boundless import BoundlessEngine
 from bpe.encode.models.choosing import engine_of_spec
-from bpe.encode.offsets import Convention, Unit
 from bpe.encode.text_encoder import BatchOptions, TextEncoder, TextOptions
 from bpe.errors import check_int, check_iterable, check_sampling, counted, error_context, shown, typed
-from bpe.formats import clip, tiktoken, vocab_merges
-from bpe.formats.loading import load_spec
-from bpe.formats.saving import save_spec
-from bpe.merge.splitting import Splits
-from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
-from bpe.text.matching import check_timeout
-from bpe.text.normalizers import Normalizer, as_normalizer
-from bpe.vocab import pruning, reachability
-from bpe.vocab.added_tokens import with_tokens, without_tokens
-from bpe.vocab.fingerprint import fingerprint
-from bpe.vocab.spec import Model, TokenizerSpec, check_spec
-from bpe.vocab.special_names import bos_token, eos_token
-from bpe.vocab.special_tokens import Allowed
-from bpe.vocab.training_record import Training
+from bpe.vocab.spec import TokenizerSpec, check_spec
 from bpe.vocab.vocabulary import SPECIAL, Vocabulary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from bpe.corpus.blocks import PathLike
+    from bpe.corpus.reading import EncodingErrors
+    from bpe.corpus.sources import Sources
     from bpe.data.map_function import MapFunction
+    from bpe.drawing import Drawing
+    from bpe.encode.clip_rows import ClipRows
+    from bpe.encode.engine import Engine
+    from bpe.encode.offsets import Convention, Unit
+    from bpe.merge.splitting import Splits
+    from bpe.pretokenize.pretokenizer import Pretokenizer
     from bpe.show.views import MergeSteps, TokenView
+    from bpe.text.normalizers import Normalizer
+    from bpe.vocab.spec import Model
+    from bpe.vocab.special_tokens import Allowed
+    from bpe.vocab.training_record import Training
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -605,6 +596,8 @@ class Tokenizer:
 
     @cached_property
     def _splits(self) -> Splits:
+        from bpe.merge.splitting import Splits
+
         return Splits(self._spec)
 
     def explain(self, text: TextLike) -> str:
@@ -720,6 +713,8 @@ class Tokenizer:
 
     @cached_property
     def _drawing(self) -> Drawing:
+        from bpe.drawing import Drawing
+
         return Drawing(self._texts)
 
     # Decoding ---------------------------------------------------------------------------------------------------------
@@ -943,6 +938,8 @@ class Tokenizer:
         a name that models commonly use for it (`<s>`, `<bos>`, `<|begin_of_text|>`, `<｜begin▁of▁sentence｜>`, …), if
         there is exactly one.
         """
+        from bpe.vocab.special_names import bos_token
+
         return bos_token(self._spec)
 
     @property
@@ -958,6 +955,8 @@ class Tokenizer:
         >>> tok.bos_token, tok.eos_token
         (None, '<|endoftext|>')
         """
+        from bpe.vocab.special_names import eos_token
+
         return eos_token(self._spec)
 
     @property
@@ -1099,6 +1098,8 @@ class Tokenizer:
         >>> bpe.train(counts=counts, vocab_size=262).truncate_vocab(258) == bpe.train(counts=counts, vocab_size=258)
         True
         """
+        from bpe.vocab import pruning
+
         return Tokenizer(pruning.truncated(self._spec, vocab_size), cache_memory=self.cache_memory)
 
     def prune(self, ids: Iterable[int]) -> tuple[Tokenizer, NDArray[np.int32]]:
@@ -1131,6 +1132,8 @@ class Tokenizer:
         >>> remap
         array([ 0,  1,  2,  3,  4,  5,  6, -1, -1,  7,  8], dtype=int32)
         """
+        from bpe.vocab import pruning
+
         spec, remap = pruning.pruned(self._spec, ids)
         return Tokenizer(spec, cache_memory=self.cache_memory), remap
 
@@ -1158,6 +1161,8 @@ class Tokenizer:
         (array([259, 260], dtype=uint32), 261)
 
         """
+        from bpe.vocab.added_tokens import with_tokens
+
         spec = with_tokens(self._spec, special, added)
         return Tokenizer(spec, self._spec.training, cache_memory=self.cache_memory)
 
@@ -1180,6 +1185,8 @@ class Tokenizer:
         (60.0, True)
 
         """
+        from bpe.text.matching import check_timeout
+
         check_timeout(timeout)
         cutting, normalizer = self._spec.pretokenizer, self._spec.normalizer
         spec = replace(
@@ -1211,6 +1218,8 @@ class Tokenizer:
         {'<|end|>': 0, '<|bot|>': 259}
 
         """
+        from bpe.vocab.added_tokens import without_tokens
+
         spec = without_tokens(self._spec, names)
         return Tokenizer(spec, self._spec.training, cache_memory=self.cache_memory)
 
@@ -1225,6 +1234,10 @@ class Tokenizer:
         >>> tok.unreachable(), tok.token_id("<unk>")               # every byte is known
         (array([0]), 0)
         """
+        from bpe.encode.engine import Engine
+        from bpe.encode.models.boundless import BoundlessEngine
+        from bpe.vocab import reachability
+
         engine = self._texts.engine
         if isinstance(engine, BoundlessEngine):
             return engine.unreachable()
@@ -1262,6 +1275,8 @@ class Tokenizer:
 
     @cached_property
     def _clip_rows(self) -> ClipRows:
+        from bpe.encode.clip_rows import ClipRows
+
         return ClipRows(self._spec, self.cache_memory)
 
     # Files ------------------------------------------------------------------------------------------------------------
@@ -1293,6 +1308,8 @@ class Tokenizer:
         True
 
         """
+        from bpe.formats.saving import save_spec
+
         save_spec(self._spec, path, format, lossy=lossy)
 
     @classmethod
@@ -1317,6 +1334,8 @@ class Tokenizer:
             ValueError: for a format that is not known.
 
         """
+        from bpe.formats.loading import load_spec
+
         spec = load_spec(path, format)
         memory = _cache_bytes(cache_memory)
         with error_context(os.fspath(path)):  # the file's parts may not fit together
@@ -1418,6 +1437,8 @@ class Tokenizer:
         array([257, 258], dtype=uint32)
 
         """
+        from bpe.formats import tiktoken
+
         spec = tiktoken.load(path, pretokenizer, special_tokens, force=force)
         return cls(spec, cache_memory=cache_memory)
 
@@ -1463,6 +1484,11 @@ class Tokenizer:
         array([115, 257], dtype=uint32)
 
         """
+        from bpe.base.utf8 import read_file
+        from bpe.formats import tiktoken, vocab_merges
+        from bpe.pretokenize.pretokenizer import as_pretokenizer
+        from bpe.text.normalizers import as_normalizer
+
         special = None if special_tokens is None else tiktoken.checked_special(special_tokens)
         files = (
             vocab_merges.vocab_file(vocab, special or {}) if isinstance(vocab, Mapping) else read_file(vocab),
@@ -1504,6 +1530,9 @@ class Tokenizer:
             ModuleNotFoundError: for ftfy=True, when a text is encoded, where ftfy is not installed.
 
         """
+        from bpe.base.utf8 import read_file
+        from bpe.formats import clip
+
         normalizer = clip.clean_up(lowercase, clean_whitespace, unescape_html, ftfy)
         return cls(clip.read(read_file(path), normalizer, os.fspath(path), force=force), cache_memory=cache_memory)
 
@@ -1518,6 +1547,8 @@ class Tokenizer:
         >>> tok.fingerprint == bpe.train(texts=["b a"], vocab_size=256).fingerprint, len(tok.fingerprint)
         (True, 64)
         """
+        from bpe.vocab.fingerprint import fingerprint
+
         return fingerprint(self._spec)
 
     def __eq__(self, other: object) -> bool:
@@ -1597,6 +1628,8 @@ def compression_by_size(tokenizer: Tokenizer, text: TextLike) -> list[tuple[int,
 
 def _cache_bytes(cache_memory: int | str | None) -> int:
     """The argument `cache_memory` in bytes."""
+    from bpe.base.memory_limits import byte_count
+
     return CACHE_MEMORY if cache_memory is None else byte_count("cache_memory", cache_memory, 0)
 
 

@@ -18,7 +18,7 @@ from typing import IO, Any
 from bpe.base.utf8 import read_file
 from bpe.errors import FormatError, check_int, shown, typed
 from bpe.formats import subword_nmt
-from bpe.formats.subword_nmt import MARK
+from bpe.formats.signatures import END_OF_WORD
 from bpe.tokenizer import Tokenizer
 
 __all__ = ["BPE", "read_vocabulary"]
@@ -119,7 +119,7 @@ class BPE:
         ends = spec.ends_word if spec.ends_word is not None else ()
         for number, ends_word in enumerate(ends):
             text = spec.vocabulary[number].decode()
-            lengths.append(len(text) - len(MARK) * bool(ends_word))
+            lengths.append(len(text) - len(END_OF_WORD) * bool(ends_word))
         lengths[-1] = 1  # <unk>, the last id
         return lengths
 
@@ -173,11 +173,11 @@ class BPE:
         while waiting:
             unit, final, checked = waiting.pop()
             known = checked and (unit in vocab if final else unit + self.separator in vocab)
-            pair = None if known else self._parts.get(unit + MARK if final else unit)
+            pair = None if known else self._parts.get(unit + END_OF_WORD if final else unit)
             if pair is None:
                 yield unit
             else:
-                right = pair[1].removesuffix(MARK) if final else pair[1]
+                right = pair[1].removesuffix(END_OF_WORD) if final else pair[1]
                 waiting += [(right, final, True), (pair[0], False, True)]
 
     # Merging ----------------------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ class BPE:
 
     def _is_plain(self, word: str) -> bool:
         """Whether the tokenizer sees a segment as subword-nmt does: one word, and no match of a glossary."""
-        special = len(word) < 2 or MARK in word or re.search(r"[ \r\n\ud800-\udfff]", word)
+        special = len(word) < 2 or END_OF_WORD in word or re.search(r"[ \r\n\ud800-\udfff]", word)
         return not special and not (self._whole and self._whole.match(word))
 
     def _units(self, word: str, dropout: float) -> tuple[str, ...]:
@@ -217,7 +217,7 @@ class BPE:
 
     def _merged(self, word: str, dropout: float) -> list[str]:
         """The units of a word, merged in subword-nmt's order: all occurrences of the best pair at once."""
-        symbols = [*word, MARK] if self.version == (0, 1) else [*word[:-1], word[-1] + MARK]
+        symbols = [*word, END_OF_WORD] if self.version == (0, 1) else [*word[:-1], word[-1] + END_OF_WORD]
         while len(symbols) > 1:
             found = [
                 (self._ranks[pair], i)
@@ -232,9 +232,9 @@ class BPE:
                     joined += [*symbols[start:i], symbols[i] + symbols[i + 1]]
                     start = i + 2
             symbols = joined + symbols[start:]
-        if symbols[-1] == MARK:
+        if symbols[-1] == END_OF_WORD:
             return symbols[:-1]
-        return [*symbols[:-1], symbols[-1].removesuffix(MARK)]
+        return [*symbols[:-1], symbols[-1].removesuffix(END_OF_WORD)]
 
 
 def _in_order(pairs: list[tuple[str, str]]) -> bool:

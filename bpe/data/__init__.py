@@ -27,8 +27,9 @@ documentation of Hugging Face's `datasets`.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bpe._lazy import import_on_use
 
 if TYPE_CHECKING:
     from bpe.data.converting import convert_shards
@@ -82,14 +83,4 @@ __all__ = [
     "write_shards",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'bpe.data' has no attribute {name!r}")
-    value = getattr(import_module(f"bpe.data.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = import_on_use(__name__, _MODULES, __all__)

@@ -5,7 +5,6 @@ Not here: the kernel that concatenates the bytes of tokens (`bpe/decode/_decoder
 
 from __future__ import annotations
 
-import codecs
 import copy
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -18,10 +17,7 @@ from bpe.base.offsets import offsets_of
 from bpe.batch import TokenBatch, id_array
 from bpe.decode import _decoder
 from bpe.decode._decoder import TokenTable
-from bpe.decode.chain import ChainDecoder, ChainStream
-from bpe.vocab.decoding import ByteLevel
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.special_names import decoded_bytes, special_ids
 from bpe.vocab.vocabulary import NONE, end_to_end
 
 Ids = Sequence[int] | NDArray[Any]
@@ -41,6 +37,10 @@ class TokenDecoder:
     """
 
     def __init__(self, spec: TokenizerSpec) -> None:
+        from bpe.decode.chain import ChainDecoder
+        from bpe.vocab.decoding import ByteLevel
+        from bpe.vocab.special_names import decoded_bytes, special_ids
+
         self._spec = spec
         self.limit = spec.vocabulary.limit
         byte_level = spec.model == "byte" and spec.decoder == (ByteLevel(),)  # the bytes of all tokens, marks included
@@ -165,6 +165,8 @@ def _decoded(spec: TokenizerSpec, byte_level: bool) -> tuple[bytes, NDArray[np.i
 
     An end-of-word mark becomes a space; with `byte_level` it stays, as in the decoder ByteLevel.
     """
+    from bpe.vocab.special_names import decoded_bytes
+
     vocabulary, mark_size = spec.vocabulary, 0 if byte_level else len((spec.end_of_word or "").encode())
     names = decoded_bytes(spec, byte_level=byte_level)
     if not names and (not mark_size or spec.ends_word is None):
@@ -186,6 +188,8 @@ class ByteDecoder:
     """Decodes ids to bytes incrementally. The space of an end-of-word mark is held back until another id follows."""
 
     def __init__(self, tokens: TokenDecoder) -> None:
+        from bpe.decode.chain import ChainStream
+
         self._tokens = tokens
         self._stream = None if tokens.chain is None else ChainStream(tokens.chain)
         self.begin()
@@ -276,6 +280,8 @@ class IncrementalDecoder:
         return self._text_of(self._bytes.end(), True)
 
     def _text_of(self, data: bytes, final: bool) -> str:
+        import codecs
+
         data = self._held + data
         text, used = codecs.utf_8_decode(data, "replace", final)
         self._held = data[used:]

@@ -11,38 +11,37 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._aho_corasick import Finder
 from bpe.base._visitor import Visitor
+from bpe.base.forks import cached_property
 from bpe.base.offsets import offsets_of
-from bpe.base.threads import together
 from bpe.base.utf8 import Bytes, TextLike, byte_offsets, check_utf8, escape, to_bytes, unescape
 from bpe.batch import TokenBatch
-from bpe.corpus.blocks import Block, document_cut, safe_cut
-from bpe.corpus.reading import EndCut
 from bpe.encode import _encoder as core
 from bpe.encode._batch import EncodeJob, visit
-from bpe.encode._file_blocks import BlockJob
-from bpe.encode.words import WordModel
 from bpe.errors import error_context, shown
 from bpe.merge._dropout import Dropout
 from bpe.merge._merger import Merger
-from bpe.merge.superwords import Superwords, superwords_of
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
 from bpe.pretokenize.patterns import SPACE_RUNS, WHOLE
 from bpe.pretokenize.pipeline import Pretokens
-from bpe.pretokenize.pretokenizer import Steps, prepared, scanner_of
-from bpe.pretokenize.unit_rules import units_of
-from bpe.text import normalizers
-from bpe.text.tracing import traced
+from bpe.pretokenize.pretokenizer import prepared, scanner_of
 from bpe.vocab.spec import TokenizerSpec, refuse_events
 from bpe.vocab.special_tokens import SpecialTokens
 from bpe.vocab.symbols import unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, end_to_end, spelled_at
+
+if TYPE_CHECKING:
+    from bpe.corpus.blocks import Block
+    from bpe.corpus.reading import EndCut
+    from bpe.encode.words import WordModel
+    from bpe.merge.superwords import Superwords
+    from bpe.pretokenize.pretokenizer import Steps
 
 #: A str with more characters is converted to UTF-8 in steps, not as a whole.
 LONG_TEXT = 1 << 16
@@ -82,8 +81,8 @@ class Engine:
         whole_words: Sequence[tuple[bytes, int]] = (),
         cache_memory: int = core.CACHE_MEMORY,
     ) -> None:
-        if spec.normalizer == normalizers.Sequence():
-            spec = replace(spec, normalizer=None)  # an empty sequence changes nothing
+        if spec.normalizer is not None and spec.normalizer.does_nothing:
+            spec = replace(spec, normalizer=None)
         refuse_events(spec, "encoding with merges alone")
         self.spec = spec
         self.cache_memory = cache_memory
@@ -91,7 +90,6 @@ class Engine:
         self._chars = spec.model == "char"
         self.symbols = word_symbols(spec)
         self._unk = NO_TOKEN if spec.unk_token is None else unk_id(spec)
-        self.words = WordModel(spec, self.symbols, self._unk)
         self._whole_words = bool(whole_words)
         self.kernel = self._kernel()
         if spec.ignore_merges:
@@ -163,6 +161,13 @@ class Engine:
             scanner = WHOLE
         return core.Encoder(self.merger, tokens, -1 if scanner is None else scanner, self.cache_memory, superwords)
 
+    @cached_property
+    def words(self) -> WordModel:
+        """Words encoded one at a time in plain Python."""
+        from bpe.encode.words import WordModel
+
+        return WordModel(self.spec, self.symbols, self._unk)
+
     def _new_merger(self, merges: MergeList, tables: SymbolTables) -> Merger:
         """The kernel's tables of the merges."""
         return Merger(merges, tables)
@@ -176,6 +181,9 @@ class Engine:
             return None
         if not self.merger.can_split:
             return None
+        from bpe.merge.superwords import superwords_of
+        from bpe.pretokenize.unit_rules import units_of
+
         self._units = units_of(spec.pretokenizer)
         return superwords_of(merges, tables, spec.vocabulary, self._units)
 
@@ -261,6 +269,8 @@ class Engine:
 
     def items(self, text: TextLike, allowed: frozenset[str]) -> Iterator[Item]:
         """Split a text at the allowed special tokens: their ids, and between them segments to pretokenize."""
+        from bpe.pretokenize.pretokenizer import Steps
+
         data = self.checked(text)
         if isinstance(data, str):
             data = data.encode()
@@ -285,6 +295,8 @@ class Engine:
 
     def _pipeline_items(self, piece: bytes, steps: Steps, late: frozenset[str], first: bool) -> Iterator[Item]:
         """As `items`, for text between special tokens and a pretokenizer made of steps."""
+        from bpe.text.tracing import traced
+
         text, origins = escape(piece), None
         if self.spec.normalizer is not None and first and steps.pipeline.needs_origins:
             aligned = traced(self.spec.normalizer, text)
@@ -476,6 +488,8 @@ class Engine:
 
     def end_cut(self, separators: list[bytes], keep: bool, names: frozenset[str]) -> EndCut | None:
         """A function that finds where a block of a file may end, given the special tokens to find in it."""
+        from bpe.corpus.blocks import document_cut, safe_cut
+
         if not self.cuts_documents(names):
             return document_cut(separators, keep)
         return safe_cut(self.kernel.last_cut, [*separators, *(name.encode() for name in names)])
@@ -520,6 +534,9 @@ class Engine:
             FormatError: for text that is not UTF-8, and where `encode` raises ValueError; it names the file.
 
         """
+        from bpe.base.threads import together
+        from bpe.encode._file_blocks import BlockJob
+
         work = _Blocks(self, allowed, disallowed, around)
         if ahead and threads > 1:
             blocks = iter(list(_taken(blocks, min(most, AHEAD))))
@@ -545,6 +562,8 @@ class Engine:
 
     def _run(self, job: EncodeJob, threads: int) -> tuple[TokenBatch, int]:
         """The result of a job, and the first text with a symbol without an id, or -1."""
+        from bpe.base.threads import together
+
         parts = job.prepare()
         together(job.work, min(threads, parts), job.stop)
         ids, lengths, bad = job.result()

@@ -11,31 +11,29 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
-from bpe.base.threads import in_order, thread_count
+from bpe.base.threads import thread_count
 from bpe.base.utf8 import TextLike, no_text, to_bytes
 from bpe.batch import TokenBatch
-from bpe.corpus._file_reader import FileReader
-from bpe.corpus.blocks import Block, PathLike
-from bpe.corpus.documents import Documents, arrow_documents
-from bpe.corpus.reading import EncodingErrors
-from bpe.corpus.sources import Sources
-from bpe.encode.dropout import DropoutEncoder
 from bpe.encode.engine import NOTHING, Around, BlockIds, Engine, surrounded
-from bpe.encode.explain import explain_pieces, merge_steps
-from bpe.encode.models.picky import PickyEngine
-from bpe.encode.offsets import Convention, OffsetEncoder, Unit
-from bpe.encode.streams import encode_stream
-from bpe.encode.truncation import truncate
 from bpe.errors import check_choice, check_int, check_iterable, check_sampling, error_context, shown
 from bpe.vocab.spec import refuse_events
-from bpe.vocab.special_tokens import Allowed
 from bpe.vocab.vocabulary import NO_TOKEN
+
+if TYPE_CHECKING:
+    from bpe.corpus._file_reader import FileReader
+    from bpe.corpus.blocks import Block, PathLike
+    from bpe.corpus.documents import Documents
+    from bpe.corpus.reading import EncodingErrors
+    from bpe.corpus.sources import Sources
+    from bpe.encode.dropout import DropoutEncoder
+    from bpe.encode.offsets import Convention, OffsetEncoder, Unit
+    from bpe.vocab.special_tokens import Allowed
 
 #: The size assumed for files, in bytes, if it is unknown.
 _UNKNOWN_SIZE = 1 << 24
@@ -133,6 +131,8 @@ class TextEncoder:
 
     def truncate(self, text: TextLike, max_tokens: int, allowed_special: Allowed) -> TextLike:
         """As `Tokenizer.truncate`."""
+        from bpe.encode.truncation import truncate
+
         most = check_int("max_tokens", max_tokens, 0)
         allowed = self._policy([text], allowed_special, ())
         return truncate(self.engine, self.offset_encoder, text, most, allowed)
@@ -150,6 +150,8 @@ class TextEncoder:
 
     def _encode_texts(self, texts: Iterable[TextLike], around: Around, options: BatchOptions) -> TokenBatch:
         """As `encode_batch`, without the template and `out`."""
+        from bpe.corpus.documents import arrow_documents
+
         if self._spec.dropout and options.dropout == 0:
             return self._without_dropout._encode_texts(texts, around, options)
         documents = arrow_documents(texts)
@@ -172,6 +174,8 @@ class TextEncoder:
     def _encode_with_dropout(
         self, texts: Sequence[TextLike], threads: int, around: Around, options: BatchOptions
     ) -> TokenBatch:
+        from bpe.base.threads import in_order
+
         chance, first = check_sampling("dropout", options.dropout, options.seed)
         allowed = self._policy(texts, options.allowed_special, options.disallowed_special)
 
@@ -211,6 +215,8 @@ class TextEncoder:
         options: BatchOptions,
     ) -> TokenBatch:
         """As `Tokenizer.encode_files`."""
+        from bpe.corpus.sources import Sources
+
         _check_out(options.out, self._spec.vocabulary.limit)
         around = self._around(options)
         corpus = Sources.of(files, separator, per_line, encoding_errors, chars=self._spec.model == "char")
@@ -229,6 +235,8 @@ class TextEncoder:
         self, chunks: Iterable[TextLike], cut_after: str | None, allowed_special: Allowed, disallowed_special: Allowed
     ) -> Iterator[NDArray[np.uint32]]:
         """As `Tokenizer.encode_stream`."""
+        from bpe.encode.streams import encode_stream
+
         allowed, disallowed = self.engine.specials.policy(allowed_special, disallowed_special)
         return encode_stream(self.engine, chunks, allowed, disallowed, cut_after)
 
@@ -258,6 +266,9 @@ class TextEncoder:
 
     def explain(self, text: TextLike) -> str:
         """As `Tokenizer.explain`."""
+        from bpe.encode.explain import explain_pieces
+        from bpe.encode.models.picky import PickyEngine
+
         self._check_words_only("explain")
         if isinstance(self.engine, PickyEngine):
             return self.engine.explained(self.engine.pieces(text, self.engine.specials.always))
@@ -265,6 +276,8 @@ class TextEncoder:
 
     def merge_steps(self, text: TextLike) -> list[tuple[str, list[tuple[bytes, int]]]]:
         """For `Tokenizer.show_merges`: the tokens before any merge, and after each that changes the text."""
+        from bpe.encode.explain import merge_steps
+
         self._check_words_only("show_merges")
         refuse_events(self._spec, "show_merges")
         return merge_steps(self.engine, self._spec, self.engine.pieces(text, self.engine.specials.always))
@@ -296,6 +309,8 @@ class TextEncoder:
     @cached_property
     def offset_encoder(self) -> OffsetEncoder:
         """What encodes with offsets; made at the first use."""
+        from bpe.encode.offsets import OffsetEncoder
+
         return OffsetEncoder(self.engine)
 
     def _dropout(self, given: float | None) -> float | None:
@@ -319,6 +334,8 @@ class TextEncoder:
 
     @cached_property
     def _dropout_encoder(self) -> DropoutEncoder:
+        from bpe.encode.dropout import DropoutEncoder
+
         return DropoutEncoder(self.engine)
 
     def _around(self, options: BatchOptions) -> Around:

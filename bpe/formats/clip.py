@@ -14,6 +14,7 @@ import numpy as np
 
 from bpe.errors import FormatError, shown
 from bpe.formats.packed import unpacked
+from bpe.formats.signatures import CLIP
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import CollapseWhitespace, FixText, Lowercase, Normalizer, Sequence, Strip, UnescapeHTML
 from bpe.vocab.byte_letters import byte_alphabet, to_letters
@@ -23,9 +24,6 @@ from bpe.vocab.vocabulary import ORDINARY, Vocabulary
 MARK = "</w>"
 START, END = "<|startoftext|>", "<|endoftext|>"
 MERGES = 49152 - 256 - 2
-
-#: The first line of the published list.
-HEADER = '"bpe_simple_vocab_16e6.txt#version: 0.2'
 
 #: The SHA-256 of GPT-2's merges.txt, which has the same layout but other symbols.
 GPT2_MERGES = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
@@ -100,7 +98,7 @@ def write(spec: TokenizerSpec) -> bytes:
         )
     names = {number: _name(token, bool(ends[number])) for number, token in spec.vocabulary.items(ORDINARY)}
     lines = (f"{names[left]} {names[right]}\n" for left, right in spec.merges.tolist())
-    return f"{HEADER}\n{''.join(lines)}".encode()
+    return f"{CLIP}\n{''.join(lines)}".encode()
 
 
 def _merge_lines(data: bytes, path: str | None, *, force: bool) -> list[str]:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import json
 import mmap
-import os
-import stat
 import struct
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,6 +24,7 @@ from bpe.formats import huggingface
 from bpe.formats.gguf_patterns import LINE_VALUES, PRETOKENIZERS, Pre
 from bpe.formats.gguf_specials import added_tokens, effective_types
 from bpe.formats.sentencepiece import BYTE, MOST_CHARS, NORMAL, SPACE, USER_DEFINED, recovered, with_all_splits
+from bpe.formats.signatures import GGUF
 from bpe.formats.tiktoken import pattern_of
 from bpe.formats.tiktoken_folder import KIMI
 from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
@@ -33,7 +32,6 @@ from bpe.text import normalizers as n
 from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import TokenizerSpec
 
-MAGIC = b"GGUF"
 PREFIX = "tokenizer.ggml."
 #: Other keys on which a tokenizer depends.
 _OTHER_KEYS = ("general.name", "general.architecture")
@@ -54,21 +52,6 @@ ROLE_KEYS: Mapping[str, str] = {
     "seperator_token_id": "sep_token", "padding_token_id": "pad_token", "cls_token_id": "cls_token",
     "mask_token_id": "mask_token",
 }  # fmt: skip
-
-
-def mapped(path: str | os.PathLike[str]) -> mmap.mmap | None:
-    """A GGUF file mapped into memory, so that its weights are not read; None for any other file.
-
-    Raises:
-        OSError: for a file that cannot be read.
-
-    """
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        return None
-    with open(path, "rb") as file:
-        if file.read(4) != MAGIC:
-            return None
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def read(data: bytes | mmap.mmap, path: str | None = None) -> TokenizerSpec:
@@ -92,8 +75,8 @@ class _Header:
 
     def values(self) -> dict[str, Any]:
         """The values under `tokenizer.ggml.`, by the rest of their keys, and those of `_OTHER_KEYS`."""
-        if self._bytes(4) != MAGIC:
-            raise FormatError(f"it begins with {shown(self.data[:4])}; a GGUF file begins with {MAGIC!r}")
+        if self._bytes(4) != GGUF:
+            raise FormatError(f"it begins with {shown(self.data[:4])}; a GGUF file begins with {GGUF!r}")
         version = self._scalar(4)
         if version not in (2, 3):
             raise FormatError(f"version {version} is not known; known are 2 and 3 (little-endian)", where="offset 4")

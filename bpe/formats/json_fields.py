@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 #: The end of an error about a feature that a later release may support.
 LATER = "this release does not read it"
+#: How deep normalizers, pretokenizers, decoders and post-processors may be nested.
+MAX_DEPTH = 50
 
 _JSON_NAMES = {str: "a string", dict: "an object", list: "a list", bool: "true or false", int: "an int"}
 

@@ -14,35 +14,34 @@ import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from bpe.base.utf8 import read_file
 from bpe.errors import FormatError, check_choice, shown
-from bpe.formats import (
-    clip,
-    configuration,
-    gguf,
-    huggingface,
-    json_fields,
-    sentencepiece,
-    subword_nmt,
-    tekken,
-    tiktoken,
-    tiktoken_folder,
-    vocab_merges,
-)
-from bpe.formats.huggingface.adding import add_tokens, added_tokens_of
+from bpe.formats import configuration
 from bpe.formats.packed import first_bytes
-from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.formats.signatures import (
+    CLIP,
+    GGUF,
+    MERGES,
+    NATIVE,
+    RANKS,
+    SENTENCEPIECE,
+    TEKKEN,
+    VOCAB,
+    looks_like_model,
+    looks_like_old_codes,
+    looks_like_pair,
+    looks_like_ranks,
+    looks_like_tekken,
+    map_gguf,
+    rank_file_of,
+)
 from bpe.vocab.spec import TokenizerSpec
 
 Files = Mapping[str, bytes]
-
-#: The file that the commands of `tokenizers` and `transformers` write.
-NATIVE = "tokenizer.json"
-#: The name of sentencepiece's model in a folder, and of Mistral's file.
-SENTENCEPIECE, TEKKEN = "tokenizer.model", "tekken.json"
 
 log = logging.getLogger("bpe")
 
@@ -71,6 +70,9 @@ class Format:
 
 def _read_ranks(data: bytes, path: str | None) -> TokenizerSpec:
     """One of OpenAI's own rank files, whose pattern is known."""
+    from bpe.formats import tiktoken
+    from bpe.pretokenize.pretokenizer import Pretokenizer
+
     known = tiktoken.published(data)
     if known is None:
         raise FormatError(
@@ -83,46 +85,62 @@ def _read_ranks(data: bytes, path: str | None) -> TokenizerSpec:
 
 
 def _read_clip(data: bytes, path: str | None) -> TokenizerSpec:
+    from bpe.formats import clip
+
     return clip.read(data, clip.clean_up(True, True, True, None), path)
+
+
+def _by(module: str, function: str) -> Callable[..., Any]:
+    """A reader or a writer, whose module is imported when it is called."""
+
+    def call(*args: Any) -> Any:
+        return getattr(import_module(f"bpe.formats.{module}"), function)(*args)
+
+    return call
 
 
 #: The formats by name.
 FORMATS: Mapping[str, Format] = {
     each.name: each
     for each in (
-        Format("huggingface", "a tokenizer.json", huggingface.read, write=huggingface.write, names=(NATIVE,)),
+        Format(
+            "huggingface",
+            "a tokenizer.json",
+            _by("huggingface.reading", "read"),
+            write=_by("huggingface.writing", "write"),
+            names=(NATIVE,),
+        ),
         Format(
             "vocab-merges",
             "vocab.json and merges.txt in a folder",
-            read_folder=vocab_merges.read,
-            write=vocab_merges.write,
-            names=(
-                vocab_merges.VOCAB,
-                vocab_merges.MERGES,
-                configuration.CONFIG,
-                configuration.SPECIAL_MAP,
-                configuration.ADDED,
-            ),
+            read_folder=_by("vocab_merges", "read"),
+            write=_by("vocab_merges", "write"),
+            names=(VOCAB, MERGES, *configuration.FILES),
         ),
         Format(
             "tiktoken",
             "a rank file, .tiktoken",
             _read_ranks,
-            write=tiktoken.write,
-            names=(tiktoken_folder.RANKS, "*.tiktoken"),
+            write=_by("tiktoken", "write"),
+            names=(RANKS, "*.tiktoken"),
         ),
         Format(
             "tiktoken-folder",
             "tiktoken.model and tokenizer_config.json in a folder",
-            read_folder=tiktoken_folder.read,
-            write=tiktoken_folder.write,
-            names=(tiktoken_folder.RANKS, "*.tiktoken", configuration.CONFIG),
+            read_folder=_by("tiktoken_folder", "read"),
+            write=_by("tiktoken_folder", "write"),
+            names=(RANKS, "*.tiktoken", configuration.CONFIG),
         ),
-        Format("tekken", "a tekken.json", tekken.read, write=tekken.write, names=(TEKKEN,)),
-        Format("clip", "CLIP's merge list", _read_clip, write=clip.write),
-        Format("sentencepiece", "a sentencepiece .model of type BPE", sentencepiece.read, names=(SENTENCEPIECE,)),
-        Format("gguf", "a GGUF file with a tokenizer", gguf.read),
-        Format("subword-nmt", "a file of codes", subword_nmt.read, write=subword_nmt.write),
+        Format("tekken", "a tekken.json", _by("tekken", "read"), write=_by("tekken", "write"), names=(TEKKEN,)),
+        Format("clip", "CLIP's merge list", _read_clip, write=_by("clip", "write")),
+        Format(
+            "sentencepiece",
+            "a sentencepiece .model of type BPE",
+            _by("sentencepiece", "read"),
+            names=(SENTENCEPIECE,),
+        ),
+        Format("gguf", "a GGUF file with a tokenizer", _by("gguf", "read")),
+        Format("subword-nmt", "a file of codes", _by("subword_nmt", "read"), write=_by("subword_nmt", "write")),
     )
 }
 
@@ -147,7 +165,7 @@ def is_rank_file(path: str | os.PathLike[str]) -> bool:
     if not Path(path).is_file():
         return False
     with open(path, "rb") as file:
-        return tiktoken.looks_like_ranks(file.read(1 << 16))
+        return looks_like_ranks(file.read(1 << 16))
 
 
 def load_spec(path: str | os.PathLike[str], format: str | None = None) -> TokenizerSpec:  # noqa: A002
@@ -171,9 +189,11 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
     if chosen is not None and chosen.read_folder is not None:
         return _load_folder(where.parent, chosen)
     if chosen is None or chosen.name == "gguf":
-        header = gguf.mapped(path)
+        header = map_gguf(path)
         if header is not None:
             with header:
+                from bpe.formats import gguf
+
                 return gguf.read(header, os.fspath(path))
     data = read_file(path)
     if chosen is None:
@@ -188,31 +208,33 @@ def _detected(data: bytes, path: Path) -> str:
     """The name of the format of a file."""
     name = path.name.lower()
     head = first_bytes(data, 200)
-    if tiktoken.looks_like_ranks(data):
+    if looks_like_ranks(data):
         beside = path.parent / configuration.CONFIG
-        ours = name == tiktoken_folder.RANKS or name.endswith(".tiktoken")
+        from bpe.formats import tiktoken
+
+        ours = name == RANKS or name.endswith(".tiktoken")
         return "tiktoken-folder" if ours and beside.is_file() and tiktoken.published(data) is None else "tiktoken"
-    if name in (vocab_merges.VOCAB, vocab_merges.MERGES) and _is_pair(path.parent):
+    if name in (VOCAB, MERGES) and _is_pair(path.parent):
         return "vocab-merges"
-    if head.startswith(clip.HEADER.encode()):
+    if head.startswith(CLIP.encode()):
         return "clip"
     version = re.match(rb"#version: ?[\d.]+\r?\n", head) is not None
-    if version or subword_nmt.looks_like_pair(head):
-        marked = b"</w>" in data if version else subword_nmt.looks_like_old_codes(data)
-        if marked and name not in (vocab_merges.MERGES, "vocab.bpe"):
+    if version or looks_like_pair(head):
+        marked = b"</w>" in data if version else looks_like_old_codes(data)
+        if marked and name not in (MERGES, "vocab.bpe"):
             return "subword-nmt"
         raise FormatError(
             "it is a list of merges, which can be of several formats; load GPT-2's merges.txt from a folder that has "
             'its vocab.json too, CLIP\'s list with format="clip", and codes of subword-nmt with format="subword-nmt"',
             path=path,
         )
-    if sentencepiece.looks_like_model(data):
+    if looks_like_model(data):
         return "sentencepiece"
     if data.lstrip()[:1] not in (b"{", b"["):
         raise FormatError(_unknown(data, name), path=path)
     if name in configuration.FILES:
         raise FormatError("it is a part of a tokenizer, not a whole one; load its folder", path=path)
-    return "tekken" if tekken.looks_like_tekken(data) else "huggingface"
+    return "tekken" if looks_like_tekken(data) else "huggingface"
 
 
 def _unknown(data: bytes, name: str) -> str:
@@ -220,7 +242,7 @@ def _unknown(data: bytes, name: str) -> str:
     if not data:
         return "it is empty"
     if name.endswith(".gguf"):
-        return f"it begins with {shown(data[:4])}; a GGUF file begins with {gguf.MAGIC!r}"
+        return f"it begins with {shown(data[:4])}; a GGUF file begins with {GGUF!r}"
     if name.endswith(".model"):
         return "it is neither a model of sentencepiece nor a rank file"
     if data.startswith(b"\x1f\x8b"):
@@ -232,7 +254,7 @@ def _unknown(data: bytes, name: str) -> str:
 
 
 def _is_pair(folder: Path) -> bool:
-    return (folder / vocab_merges.VOCAB).is_file() and (folder / vocab_merges.MERGES).is_file()
+    return (folder / VOCAB).is_file() and (folder / MERGES).is_file()
 
 
 def folder_format(names: list[str]) -> tuple[str, list[str]] | None:
@@ -249,9 +271,9 @@ def folder_format(names: list[str]) -> tuple[str, list[str]] | None:
         return "huggingface", [NATIVE]
     if TEKKEN in names:
         return "tekken", [TEKKEN]
-    if {vocab_merges.VOCAB, vocab_merges.MERGES} <= set(names):
+    if {VOCAB, MERGES} <= set(names):
         return "vocab-merges", [name for name in FORMATS["vocab-merges"].names if name in names]
-    ranks = tiktoken_folder.rank_file_of(names)
+    ranks = rank_file_of(names)
     if ranks is not None:
         if configuration.CONFIG in names:
             return "tiktoken-folder", [ranks, configuration.CONFIG]
@@ -277,10 +299,10 @@ def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
     name, files = found
     format_ = FORMATS[name]
     contents = {each: read_file(folder / each) for each in files}
-    if name == "sentencepiece" and tiktoken.looks_like_ranks(contents[SENTENCEPIECE]):
+    if name == "sentencepiece" and looks_like_ranks(contents[SENTENCEPIECE]):
         if configuration.CONFIG not in names:
             return _read_ranks(contents[SENTENCEPIECE], os.fspath(folder / SENTENCEPIECE))
-        contents = {tiktoken_folder.RANKS: contents[SENTENCEPIECE]}
+        contents = {RANKS: contents[SENTENCEPIECE]}
         contents[configuration.CONFIG] = read_file(folder / configuration.CONFIG)
         format_ = FORMATS["tiktoken-folder"]
     if format_.read_folder is not None:
@@ -298,7 +320,10 @@ def _configured(spec: TokenizerSpec, data: bytes, files: Files, folder: str) -> 
     """The tokenizer of a tokenizer.json or a model of sentencepiece, with what the files beside it add to it."""
     if not files:
         return spec
-    native = not sentencepiece.looks_like_model(data)
+    from bpe.formats import json_fields, vocab_merges
+    from bpe.formats.huggingface.adding import add_tokens, added_tokens_of
+
+    native = not looks_like_model(data)
     kind = json_fields.get_text(configuration.json_object(files, configuration.CONFIG, folder), "", "tokenizer_class")
     known = vocab_merges.KINDS.get((kind or "").removesuffix("Fast")) if native else None
     defaults = spec.roles if known is None else known.roles

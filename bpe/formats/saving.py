@@ -15,9 +15,10 @@ from pathlib import Path
 from bpe.base.atomic_files import atomic_write
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError
-from bpe.formats import clip, huggingface, tiktoken, tiktoken_folder
+from bpe.formats import clip, huggingface, tiktoken
 from bpe.formats.huggingface.writing import check_name
-from bpe.formats.loading import NATIVE, Format, check_format, format_names
+from bpe.formats.loading import Format, check_format, format_names
+from bpe.formats.signatures import NATIVE, rank_file_of
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.differences import Difference, differences, role_differences
 from bpe.vocab.reachability import merging_suffices
@@ -130,8 +131,8 @@ def _write_folder(content: Mapping[str, bytes], folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"path is {os.fspath(folder)!r}, a file; this format needs a folder for {', '.join(content)}")
     folder.mkdir(exist_ok=True)
-    ranks = tiktoken_folder.rank_file_of(list(content))
-    if ranks is not None and ranks != tiktoken_folder.rank_file_of(list({*content, *os.listdir(folder)})):
+    ranks = rank_file_of(list(content))
+    if ranks is not None and ranks != rank_file_of(list({*content, *os.listdir(folder)})):
         raise ValueError(
             f"path is {os.fspath(folder)!r}, which has another rank file than {ranks}, and programs would load that; "
             "name another folder, or remove the file"

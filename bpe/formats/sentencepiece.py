@@ -75,11 +75,6 @@ class Model:
     roles: dict[str, str] = field(default_factory=lambda: dict(_ROLES.values()))
 
 
-def looks_like_model(data: bytes) -> bool:
-    """Whether a file begins like a model: with a piece that begins with its text."""
-    return data[:1] == b"\n" and data[2:3] == b"\n" and b"\x00" in data[:64]
-
-
 def read(data: bytes, path: str | None = None) -> TokenizerSpec:
     """Read a model of type BPE.
 

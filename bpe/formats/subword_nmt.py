@@ -14,11 +14,11 @@ import numpy as np
 
 from bpe.errors import FormatError, shown
 from bpe.formats.packed import unpacked
+from bpe.formats.signatures import END_OF_WORD
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary
 
-MARK = "</w>"
 UNK = "<unk>"
 #: Words are what spaces and line ends separate; other white space is text.
 WORDS = r"[^ \r\n]+"
@@ -26,24 +26,6 @@ WORDS = r"[^ \r\n]+"
 Version = tuple[int, int]
 #: The text of a token, without the mark, and whether it ends words.
 Token = tuple[str, bool]
-
-
-def looks_like_pair(data: bytes) -> bool:
-    """Whether a text begins with lines of two symbols, of which the last may be cut, and not like JSON."""
-    return data[:1] not in (b"{", b"[") and re.fullmatch(rb"([^ \r\n]+ [^ \r\n]+ ?\r?\n)+[^\n]*", data) is not None
-
-
-def looks_like_old_codes(data: bytes) -> bool:
-    """Whether a file has only lines of two symbols, and the mark is the second one of a line, as in version 0.1.
-
-    In other lists of merges without a header, the mark is always a part of a symbol.
-    """
-    try:
-        lines = unpacked(data, None).rstrip(b"\n").split(b"\n")
-    except FormatError:
-        return False
-    pairs = [line.strip(b"\r ").split(b" ") for line in lines]
-    return all(len(pair) == 2 and all(pair) for pair in pairs) and any(pair[1] == MARK.encode() for pair in pairs)
 
 
 def parse(data: bytes, path: str | None = None, merges: int = -1) -> tuple[Version, list[tuple[str, str]]]:
@@ -101,8 +83,10 @@ def read(data: bytes, path: str | None = None, merges: int = -1) -> TokenizerSpe
     results: set[Token] = set()
     kept: list[tuple[Token, Token]] = []
     for left, right in pairs:
-        if (left + right).endswith(MARK) and not right.endswith(MARK):
-            raise FormatError(f"the merge {shown((left, right))} makes the text {MARK}; no token may be it", path=path)
+        if (left + right).endswith(END_OF_WORD) and not right.endswith(END_OF_WORD):
+            raise FormatError(
+                f"the merge {shown((left, right))} makes the text {END_OF_WORD}; no token may be it", path=path
+            )
         pair = _key(left), _key(right)
         symbols = [_symbols(key, glued) for key in pair]
         possible = all(len(each) == 1 or key in results for key, each in zip(pair, symbols, strict=True))
@@ -120,12 +104,12 @@ def read(data: bytes, path: str | None = None, merges: int = -1) -> TokenizerSpe
         result = made.setdefault((first[0] + last[0], last[1]), len(made))
         merged.append((made[first], made[last], result))
     n = len(made)
-    tokens = [(number, (text + MARK * ends).encode()) for (text, ends), number in made.items()]
+    tokens = [(number, (text + END_OF_WORD * ends).encode()) for (text, ends), number in made.items()]
     table = np.array(merged, dtype=np.int32).reshape(-1, 3)
     try:
         vocabulary = Vocabulary(tokens, [(n, UNK.encode())])
     except ValueError as error:
-        raise FormatError(f"{error}; the text {MARK} cannot be a part of a word in codes", path=path) from None
+        raise FormatError(f"{error}; the text {END_OF_WORD} cannot be a part of a word in codes", path=path) from None
     return TokenizerSpec(
         model="char",
         vocabulary=vocabulary,
@@ -133,7 +117,7 @@ def read(data: bytes, path: str | None = None, merges: int = -1) -> TokenizerSpe
         merge_results=np.ascontiguousarray(table[:, 2]),
         pretokenizer=Pretokenizer.from_regex(WORDS),
         unk_token=UNK,
-        end_of_word=MARK,
+        end_of_word=END_OF_WORD,
         end_of_word_glued=glued,
         ends_word=np.array([*(ends for _, ends in made), False], dtype=np.bool_),
     )
@@ -148,8 +132,8 @@ def _symbols(key: Token, glued: bool) -> list[Token]:
 
 
 def _key(part: str) -> Token:
-    ends = part.endswith(MARK)
-    return part.removesuffix(MARK) if ends else part, ends
+    ends = part.endswith(END_OF_WORD)
+    return part.removesuffix(END_OF_WORD) if ends else part, ends
 
 
 def write(spec: TokenizerSpec) -> bytes:
@@ -161,10 +145,10 @@ def write(spec: TokenizerSpec) -> bytes:
         ValueError: for a tokenizer that is not a character model with the mark `</w>`.
 
     """
-    if spec.model != "char" or spec.end_of_word != MARK:
+    if spec.model != "char" or spec.end_of_word != END_OF_WORD:
         raise ValueError(
-            f"format subword-nmt cannot hold this tokenizer: it holds character models with the mark {MARK} at the end "
-            "of a word; save it as huggingface"
+            "format subword-nmt cannot hold this tokenizer: it holds character models with the mark "
+            f"{END_OF_WORD} at the end of a word; save it as huggingface"
         )
     texts = {number: token.decode() for number, token in spec.vocabulary.items(ORDINARY)}
     header = "#version: 0.2\n" if spec.end_of_word_glued else ""

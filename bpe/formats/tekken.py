@@ -37,11 +37,6 @@ FILLER = "<SPECIAL_{}>"
 MOST_SPECIAL = 1 << 20
 
 
-def looks_like_tekken(data: bytes) -> bool:
-    """Whether a JSON file is a tekken.json."""
-    return data[:1] == b"{" and b'"token_bytes"' in data and b'"merges"' not in data
-
-
 def read(data: bytes, path: str | None = None) -> TokenizerSpec:
     """Read a tekken.json.
 

@@ -59,11 +59,6 @@ def published(data: bytes) -> tuple[str, Mapping[str, int]] | None:
     return PUBLISHED.get(hashlib.sha256(content).hexdigest()) if len(content) <= LARGEST_PUBLISHED else None
 
 
-def looks_like_ranks(data: bytes) -> bool:
-    """Whether a file begins like a rank file, with a line of base64, a space and a number."""
-    return re.match(rb"[A-Za-z0-9+/]+={0,2} \d+\r?\n", first_bytes(data, 1000)) is not None
-
-
 def load(
     path: str | os.PathLike[str],
     pretokenizer: Pretokenizer | str | None,

@@ -19,13 +19,12 @@ from bpe.errors import FormatError, shown
 from bpe.formats import tiktoken
 from bpe.formats.configuration import CONFIG, read_roles
 from bpe.formats.json_fields import get, get_text, is_id, load, make_at
+from bpe.formats.signatures import QWEN_RANKS, RANKS, rank_file_of
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC
 from bpe.vocab.reachability import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary
-
-RANKS, QWEN_RANKS = "tiktoken.model", "qwen.tiktoken"
 
 _CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]"
@@ -51,12 +50,6 @@ CLASSES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "TikTokenTokenizer": (KIMI, ("tokenization_kimi", "tokenization_moonshot")),
     "QWenTokenizer": ("qwen2", ("tokenization_qwen",)),
 }
-
-
-def rank_file_of(names: list[str]) -> str | None:
-    """The name of the rank file among the names of a folder's files; None if there is none, or several."""
-    found = [name for name in names if name == RANKS or name.endswith(".tiktoken")]
-    return RANKS if RANKS in found else found[0] if len(found) == 1 else None
 
 
 def read(files: Mapping[str, bytes], path: str | None = None) -> TokenizerSpec:

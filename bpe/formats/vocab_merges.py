@@ -34,6 +34,7 @@ from bpe.formats.huggingface.adding import add_tokens
 from bpe.formats.huggingface.expressible import differs
 from bpe.formats.json_fields import get, get_text
 from bpe.formats.packed import unpacked
+from bpe.formats.signatures import MERGES, VOCAB
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC, Normalizer
 from bpe.vocab.byte_letters import to_letters
@@ -41,7 +42,6 @@ from bpe.vocab.reachability import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, SPECIAL
 
-VOCAB, MERGES = "vocab.json", "merges.txt"
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized")
 HEADER = "#version: 0.2"
 END = "<|endoftext|>"

@@ -7,7 +7,7 @@ run the steps of `bpe/pretokenize/steps.py` in the same order.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,9 @@ from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import byte_offsets, unescape
 from bpe.pretokenize.steps import ByteLevel, Metaspace, Split, Step
 from bpe.text.letters import from_letters, lengths_in_utf8, to_letters
-from bpe.text.matching import SECONDS, Deadline
+
+if TYPE_CHECKING:
+    from bpe.text.matching import Deadline
 
 #: What later steps make of pieces of up to this many characters is cached, in up to this many entries for each step.
 _SHORT, _MOST_CACHED = 32, 1 << 15
@@ -84,6 +86,8 @@ class Pipeline:
         return _joined(found, self._letters)
 
     def _deadline(self, text: str) -> Deadline:
+        from bpe.text.matching import SECONDS, Deadline
+
         limit = SECONDS + _SECONDS_PER_CHARACTER * len(text) if self._timeout is None else self._timeout
         return Deadline(limit, len(text))
 

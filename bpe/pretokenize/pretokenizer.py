@@ -8,12 +8,12 @@ a scanner in `bpe/pretokenize/_scanner`, which finds the same pretokens faster. 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import regex
 from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
@@ -22,7 +22,6 @@ from bpe.errors import check_choice, shown, typed
 from bpe.pretokenize import _scanner as scan
 from bpe.pretokenize import _word_scanner as words
 from bpe.pretokenize._piece_scanner import PieceRules, unit_spans
-from bpe.pretokenize.character_classes import character_classes
 from bpe.pretokenize.patterns import (
     ALIASES,
     METASPACE,
@@ -34,9 +33,10 @@ from bpe.pretokenize.patterns import (
 )
 from bpe.pretokenize.pipeline import Pipeline, Pretokens
 from bpe.pretokenize.steps import ByteLevel, Metaspace, Step, step_from_json
-from bpe.text.masking import masked
-from bpe.text.matching import check_timeout, compiled, matches_of, within_time
-from bpe.text.normalizers import Normalizer
+from bpe.text.matching import check_timeout
+
+if TYPE_CHECKING:
+    from bpe.text.normalizers import Normalizer
 
 #: How text between matches is treated.
 Gaps = Literal["drop", "keep", "error"]
@@ -84,7 +84,7 @@ class Pretokenizer:
     timeout: float | None
 
     def __init__(self, name: str, *, add_prefix_space: bool = False) -> None:
-        if isinstance(name, str) and not regex.fullmatch(r"[\w.-]*", name):
+        if isinstance(name, str) and not re.fullmatch(r"[\w.-]*", name):
             raise ValueError(
                 f"pretokenizer is {shown(name)}, which is not a name; pass a regular expression as "
                 "bpe.Pretokenizer.from_regex(pattern)"
@@ -235,6 +235,9 @@ class Pretokenizer:
 
     def spans_by_regex(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """As `spans`, by the `regex` package, for any pattern. The pattern sees an invalid byte as a lone surrogate."""
+        from bpe.text.masking import masked
+        from bpe.text.matching import matches_of, within_time
+
         text = escape(data)
         seen = text if self.name is not None else masked(text, self.pattern)
         compiled_pattern = self._compiled
@@ -277,6 +280,10 @@ class Pretokenizer:
     def _compiled(self) -> Any:
         # The patterns come from Rust's engines, where \s is the White_Space property. In older releases of the
         # `regex` package it also matches U+001C to U+001F.
+        import regex
+
+        from bpe.text.matching import compiled
+
         expression = regex.sub(r"(\\\\)|\\s", lambda m: m[1] or r"\p{White_Space}", self.pattern)
         expression = regex.sub(r"(\\\\)|\\S", lambda m: m[1] or r"\P{White_Space}", expression)
         return compiled(expression)
@@ -521,6 +528,8 @@ __all__ = [
 
 def _check_intersections(pattern: str) -> None:
     """Raise ValueError for `&&` in a class without `(?V1)`: in a pattern from another engine it is an intersection."""
+    import regex
+
     if regex.match(r"\(\?\w*V1", pattern):
         return
     for found in regex.finditer(r"\\.|\[\^?\]?(?:\\.|[^\\\]])*+", pattern, regex.DOTALL):
@@ -534,5 +543,7 @@ def _check_intersections(pattern: str) -> None:
 @cache
 def _unit_rules(pattern: str) -> PieceRules:
     """How the kernel finds the units of a pattern of UNIT_PATTERNS; it finds no pieces by these rules."""
+    from bpe.pretokenize.character_classes import character_classes
+
     none = np.zeros(256, dtype=np.uint8)
     return PieceRules(none, none, UNIT_PATTERNS[pattern], character_classes())

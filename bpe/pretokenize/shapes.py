@@ -5,20 +5,29 @@ Equal tokenizers so have equal pretokenizers, however a file or a user spells th
 
 from __future__ import annotations
 
+from functools import cache
+
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS, DEEPSEEK_STEPS_ESCAPED
 from bpe.pretokenize.pretokenizer import Gaps, Pretokenizer, Steps
 from bpe.pretokenize.spellings import published
 from bpe.pretokenize.steps import ByteLevel, Digits, Split, Step, Whitespace, WhitespaceSplit
-from bpe.text.oniguruma import escaped, means_the_same
 
-#: Hugging Face's `Whitespace`.
-WORDS = Pretokenizer.from_regex(r"\w+|[^\w\s]+")
-#: ByteLevel(use_regex=false, add_prefix_space=true): the whole text is one pretoken, after the space.
-PREFIXED = Pretokenizer.from_regex("(?s:.+)", add_prefix_space=True)
 #: The patterns of the three Splits that are DeepSeek's pretokenizer, as published and with CR and LF as escapes.
 DEEPSEEK_SPLITS = (list(DEEPSEEK_STEPS), list(DEEPSEEK_STEPS_ESCAPED))
 #: The step that ends the steps of a byte model, and does nothing else.
 BYTES = ByteLevel(use_regex=False)
+
+
+@cache
+def words() -> Pretokenizer:
+    """Hugging Face's `Whitespace`."""
+    return Pretokenizer.from_regex(r"\w+|[^\w\s]+")
+
+
+@cache
+def prefixed() -> Pretokenizer:
+    """ByteLevel(use_regex=false, add_prefix_space=true): the whole text is one pretoken, after the space."""
+    return Pretokenizer.from_regex("(?s:.+)", add_prefix_space=True)
 
 
 def simplified(steps: Steps, byte: bool) -> Pretokenizer | None:
@@ -49,7 +58,7 @@ def simplified(steps: Steps, byte: bool) -> Pretokenizer | None:
         if not listed and level.use_regex:
             return Pretokenizer("gpt2", add_prefix_space=level.add_prefix_space)
         if not listed:
-            return PREFIXED
+            return prefixed()
         if listed == [Digits(individual_digits=True)] and level == ByteLevel():
             return Pretokenizer("starcoder")
         return Steps(*listed, level)
@@ -69,10 +78,12 @@ def _isolated(step: Step) -> str | None:
 
 def _single(step: Step) -> Pretokenizer | None:
     """The pretokenizer of one step; None if only `Steps` does the same."""
+    from bpe.text.oniguruma import escaped, means_the_same
+
     if isinstance(step, WhitespaceSplit):
         return Pretokenizer("whitespace")
     if isinstance(step, Whitespace):
-        return WORDS
+        return words()
     if not isinstance(step, Split):
         return None
     pattern = escaped(step.pattern) if step.literal else step.pattern

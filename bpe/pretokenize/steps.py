@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -23,12 +23,11 @@ from bpe.errors import check_choice, check_int, check_unicode, shown, typed
 from bpe.pretokenize import _scanner as scan
 from bpe.pretokenize.patterns import PATTERNS
 from bpe.pretokenize.spellings import NAMED, SPELLED
-from bpe.text.character_sets import char_class, pattern, script
-from bpe.text.masking import masked
-from bpe.text.matching import Deadline, compiled, default_limit
-from bpe.text.normalizers import WHITE
-from bpe.text.oniguruma import Translation, UntranslatableError, escaped, find_spans, translate
-from bpe.text.unicode_data import WORD
+from bpe.text.character_sets import WHITE
+
+if TYPE_CHECKING:
+    from bpe.text.matching import Deadline
+    from bpe.text.oniguruma import Translation
 
 #: What happens to a match: it is dropped, a piece of its own, joined to the piece before or after it, or joined to
 #: adjacent matches.
@@ -159,6 +158,9 @@ class Split(Step):
     @cached_property
     def _found(self) -> tuple[Any, Translation] | None:
         """The compiled pattern and its translation; None for one that a scanner matches."""
+        from bpe.text.matching import compiled
+        from bpe.text.oniguruma import Translation, UntranslatableError, escaped, translate
+
         if self._scanner is not None:
             return None
         try:
@@ -169,11 +171,15 @@ class Split(Step):
 
     def spans(self, text: str) -> list[Span]:
         """The pieces of a text, as spans."""
+        from bpe.text.matching import Deadline, default_limit
+
         return self.spans_within(text, Deadline(default_limit(len(text), None), len(text)))
 
     @cached_property
     def _divider(self) -> Any:
         """The pattern as a group, with which `split` returns matches and the text between; None for other behaviors."""
+        from bpe.text.matching import compiled
+
         isolates = self.behavior == "Isolated" or (self.behavior == "Removed" and not self.invert)
         if not isolates or self._found is None or self._found[1].empty != "never" or self._found[0].groups:
             return None
@@ -182,6 +188,8 @@ class Split(Step):
         return compiled(f"{flag}({expression.removeprefix(flag)})" if self.behavior == "Isolated" else expression)
 
     def _masked(self, text: str) -> str:
+        from bpe.text.masking import masked
+
         return text if self._found is None or self.literal else masked(text, self._found[1].expression, translated=True)
 
     def pieces_within(self, text: str, deadline: Deadline) -> list[str]:
@@ -194,6 +202,8 @@ class Split(Step):
 
     def spans_within(self, text: str, deadline: Deadline) -> list[Span]:
         """The pieces of a text, as spans; raises TimeoutError if matching takes longer."""
+        from bpe.text.oniguruma import find_spans
+
         if self._found is None:
             assert self._scanner is not None
             data = unescape(text)
@@ -240,6 +250,8 @@ class Digits(_ByCharacters):
 @cache
 def _alternating(name: str, repeat: str) -> re.Pattern[str]:
     """A pattern that matches one character (or all adjacent ones) of a set, or all adjacent others."""
+    from bpe.text.character_sets import char_class
+
     inside = char_class(name)
     return re.compile(f"{inside}{repeat}|[^{inside[1:]}+")
 
@@ -259,6 +271,8 @@ class Punctuation(Step):
 
     def spans(self, text: str) -> list[Span]:
         """The pieces of a text, as spans."""
+        from bpe.text.character_sets import pattern
+
         matches = (match.span() for match in pattern("PUNCTUATION").finditer(text))
         return merged(matches, len(text), self.behavior)
 
@@ -293,6 +307,8 @@ class Whitespace(_ByCharacters):
 
 @cache
 def _words() -> re.Pattern[str]:
+    from bpe.text.unicode_data import WORD
+
     ends = [[f"\\U{int(end, 16):08x}" for end in item.split("-")] for item in WORD.split()]
     word = "".join(f"{each[0]}-{each[-1]}" for each in ends)
     return re.compile(f"[{word}]+|[^{word}{WHITE}]+")
@@ -313,6 +329,8 @@ class BertPreTokenizer(_ByCharacters):
 
 @cache
 def _bert() -> re.Pattern[str]:
+    from bpe.text.character_sets import char_class
+
     inside = char_class("PUNCTUATION")
     return re.compile(f"{inside}|[^{inside[1:-1]}{WHITE}]+")
 
@@ -352,6 +370,8 @@ class UnicodeScripts(Step):
 
     def spans(self, text: str) -> list[Span]:
         """The pieces of a text, as spans."""
+        from bpe.text.character_sets import script
+
         last, bounds = None, []
         for i, char in enumerate(text):
             found = script(char)

@@ -12,6 +12,9 @@ from functools import cache
 
 from bpe.text import character_data
 
+#: All characters with Unicode's White_Space property, which has not changed since Unicode 6.3.
+WHITE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+
 
 def ranges(name: str) -> list[tuple[int, int]]:
     """The ranges of code points in a table, as (first, last)."""

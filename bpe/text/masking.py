@@ -12,8 +12,6 @@ import re
 from bisect import bisect_left, bisect_right
 from functools import cache, lru_cache
 
-import regex
-
 from bpe.text._unicode import find_new
 from bpe.text.character_sets import codes, ranges
 
@@ -37,6 +35,8 @@ def _code(item: str) -> int:
 @cache
 def _all_later() -> tuple[str, ...]:
     """The characters that `regex` has assigned and Unicode 16 has not, in ascending order."""
+    import regex
+
     planes = (code for code in codes("UNASSIGNED") if code < 0x40000 or code >= 0xE0000)  # the others are empty
     return tuple(regex.findall(r"\P{Cn}", "".join(map(chr, planes))))
 
@@ -70,6 +70,8 @@ def as_before(pattern: str) -> str:
     >>> set(as_before("[a-z]")) <= set("ĸƍƪƺ")
     True
     """
+    import regex
+
     letters = "ĸƍƪƺ" if regex.match(r"\p{Lo}", _CHANGED) else ""
     for first, last in _named(pattern):
         is_named = first <= ord(_CHANGED) <= last

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, TypeVar
-
-import regex
 
 from bpe.errors import shown, typed
 
@@ -28,7 +27,14 @@ _SYNTAX = (
     r"(?<skip>\(\?#[^)]*\)|\s+)|(?<open>\()|(?<close>\))|(?<bar>\|)|(?<repeat>\{\s*(?<low>\d*)\s*(?:,\s*(?<high>\d*)\s*)?\})"
     r"|(?<item>\\.|(?<set>\[\^?\]?(?:\\.|%s)*+\]?)|.)"
 )
-_PIECE = regex.compile(_SYNTAX % r"[^\\\]]", regex.DOTALL)
+
+
+@cache
+def _pieces(in_sets: str) -> Any:
+    """The expression for the pieces of a pattern, with an expression for the characters in sets."""
+    import regex
+
+    return regex.compile(_SYNTAX % in_sets, regex.DOTALL)
 
 
 def compiled(pattern: str) -> Any:
@@ -42,6 +48,8 @@ def compiled(pattern: str) -> Any:
     True
 
     """
+    import regex
+
     count, depth = size_of(pattern) if len(pattern) <= MOST_ITEMS else (len(pattern), 0)
     if count > MOST_ITEMS:
         raise ValueError(
@@ -98,10 +106,12 @@ def size_of(pattern: str) -> tuple[int, int]:
     >>> size_of("(a{10}b){3}|c"), size_of(r"\\p{L}{1,3}[a{9}]")
     ((35, 1), (7, 0))
     """
+    import regex
+
     totals, last, depth, product = [0], 0, 0, 1
-    syntax = _PIECE
+    syntax = _pieces(r"[^\\\]]")
     if regex.search(r"\(\?[a-zA-Z0-9]*V1", pattern):  # a class may be within another
-        syntax = regex.compile(_SYNTAX % r"[^\\\[\]]|(?&set)", regex.DOTALL)
+        syntax = _pieces(r"[^\\\[\]]|(?&set)")
     for piece in syntax.finditer(pattern):
         kind = next(name for name in ("repeat", "open", "close", "skip", "item", "bar") if piece[name] is not None)
         if kind == "open":

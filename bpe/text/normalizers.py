@@ -19,6 +19,7 @@ from bpe.base.utf8 import escape, unescape
 from bpe.errors import FormatError, check_int, shown, type_name, typed
 from bpe.text import alignment
 from bpe.text.alignment import Aligned
+from bpe.text.character_sets import WHITE
 from bpe.text.masking import masked
 from bpe.text.matching import check_timeout, compiled, matches_of, within_time
 from bpe.text.unicode import lower, normalized
@@ -49,6 +50,11 @@ class Normalizer:
     def spelling(self, name: str) -> str:
         """How the name of an added token is spelled where it is sought in normalized text."""
         return self(name)
+
+    @property
+    def does_nothing(self) -> bool:
+        """Whether it is an empty sequence, which leaves every text as it is."""
+        return False
 
     def _normalize(self, text: str) -> str:
         raise NotImplementedError
@@ -407,6 +413,11 @@ class Sequence(Normalizer):
                 )
         object.__setattr__(self, "normalizers", tuple(steps))
 
+    @property
+    def does_nothing(self) -> bool:
+        """Whether it has no step."""
+        return not self.normalizers
+
     def spelling(self, name: str) -> str:
         """The name through the steps."""
         for one in self.normalizers:
@@ -482,8 +493,6 @@ _ONE_CHARACTER = (  # compiled at its first use
 #: Characters that ftfy may change, or that make it change others: all except ASCII (without `&` and control characters)
 #: and the most frequent kana, ideographs and Hangul.
 _SUSPECT = re.compile("[^\t\n -%'-~\u3001\u3002\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]")
-#: All characters with Unicode's White_Space property, which has not changed since Unicode 6.3.
-WHITE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 _SPACE = re.compile(f"[{WHITE}]+")
 #: White space other than a single space.
 _WIDE_SPACE = re.compile(f"[{WHITE}]{{2,}}|[{WHITE.replace(' ', '')}]")

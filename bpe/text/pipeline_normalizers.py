@@ -21,9 +21,9 @@ from bpe.base.forks import cached_property
 from bpe.errors import check_unicode, shown, typed
 from bpe.text import alignment
 from bpe.text.alignment import Aligned
-from bpe.text.character_sets import pattern
+from bpe.text.character_sets import WHITE, pattern
 from bpe.text.letters import LETTERS, lengths_in_utf8, to_letters
-from bpe.text.normalizers import NFD, REGISTRY, WHITE, Lowercase, Normalizer, Sequence
+from bpe.text.normalizers import NFD, REGISTRY, Lowercase, Normalizer, Sequence
 
 _NMT_DELETED = re.compile("[\x01-\x08\x0b\x0e-\x1f\x7f\x8f\x9f]")
 _NMT_SPACES = re.compile("[\t\n\x0c\r\u1680\u200b-\u200f\u2028\u2029\u2581\ufeff\ufffd]")

@@ -8,21 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.errors import check_choice, counted, shown, typed
 from bpe.pretokenize.pretokenizer import Pretokenizer, Steps, as_pretokenizer
-from bpe.pretokenize.shapes import simplified
-from bpe.text.normalizers import Normalizer, as_normalizer
 from bpe.vocab._spec import wrong_merge
-from bpe.vocab.decoding import DecoderStep
-from bpe.vocab.events import Events, timeline
-from bpe.vocab.post_processing import Padding, PostProcessor, Truncation
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, NONE, ORDINARY, Vocabulary
+
+if TYPE_CHECKING:
+    from bpe.text.normalizers import Normalizer
+    from bpe.vocab.decoding import DecoderStep
+    from bpe.vocab.events import Events
+    from bpe.vocab.post_processing import Padding, PostProcessor, Truncation
 
 #: Whether symbols are bytes or characters.
 Model = Literal["byte", "char"]
@@ -126,11 +127,16 @@ class TokenizerSpec:
         """Convert the names of a pretokenizer and a normalizer."""
         pretokenizer = as_pretokenizer(self.pretokenizer)
         if isinstance(pretokenizer, Steps):
+            from bpe.pretokenize.shapes import simplified
+
             timeout, pretokenizer = pretokenizer.timeout, simplified(pretokenizer, self.model == "byte")
             if timeout is not None and pretokenizer is not None:
                 pretokenizer = pretokenizer.with_timeout(timeout)
         object.__setattr__(self, "pretokenizer", pretokenizer)
-        object.__setattr__(self, "normalizer", as_normalizer(self.normalizer))
+        if self.normalizer is not None:
+            from bpe.text.normalizers import as_normalizer
+
+            object.__setattr__(self, "normalizer", as_normalizer(self.normalizer))
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields, with dicts for read-only mappings, which cannot be pickled or copied."""
@@ -294,6 +300,8 @@ def check_events(spec: TokenizerSpec) -> None:
         ValueError: for events that `timeline` refuses, and settings that they cannot be used with.
 
     """
+    from bpe.vocab.events import Events, timeline
+
     if spec.events is None:
         return
     if not isinstance(spec.events, Events):

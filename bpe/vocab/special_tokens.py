@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from bpe.base._aho_corasick import Finder
 from bpe.base.utf8 import Bytes, to_bytes
 from bpe.errors import check_iterable, check_unicode, shown, type_name, typed
-from bpe.text.normalizers import Normalizer, Sequence
-from bpe.text.unicode import is_word
 
 if TYPE_CHECKING:
     from bpe.base._buffers import Buffer
+    from bpe.text.normalizers import Normalizer
 
 Allowed = Literal["all"] | Collection[str]
 
@@ -330,6 +329,8 @@ def _spaces_end(data: Bytes, start: int) -> int:
 
 def _within_word(data: Bytes, start: int, end: int) -> bool:
     """Whether the character before `data[start:end]` or the one after it is a word character."""
+    from bpe.text.unicode import is_word
+
     before = bytes(data[max(start - 4, 0) : start]).decode("utf-8", "ignore")[-1:]
     after = bytes(data[end : end + 4]).decode("utf-8", "ignore")[:1]
     return (before != "" and is_word(before)) or (after != "" and is_word(after))
@@ -362,7 +363,7 @@ def check_special_tokens(
 
 def effective_flags(flags: Mapping[str, frozenset[str]], normalizer: Normalizer | None) -> dict[str, frozenset[str]]:
     """The flags of all added tokens without those that have no effect, so that equal tokenizers have equal flags."""
-    if normalizer in (None, Sequence()) and _order_is_irrelevant(flags):
+    if (normalizer is None or normalizer.does_nothing) and _order_is_irrelevant(flags):
         without = {own: own - {"normalized"} for own in set(flags.values())}
         flags = {name: without[own] for name, own in flags.items()}
     return {name: own for name, own in flags.items() if own}

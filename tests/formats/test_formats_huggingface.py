@@ -30,8 +30,8 @@ from bpe import normalizers as n
 from bpe.errors import FormatError
 from bpe.formats.huggingface import read, write
 from bpe.formats.huggingface.expressible import differs
-from bpe.formats.huggingface.pretokenizers import PREFIXED, WORDS
 from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
+from bpe.pretokenize.shapes import prefixed, words
 from bpe.pretokenize.spellings import SPELLED
 from bpe.text.oniguruma import escaped, means_the_same
 from bpe.vocab.byte_letters import letter_bytes, to_letters
@@ -64,8 +64,8 @@ PATTERNS_OF_OUR_OWN = [
 ]  # fmt: skip
 PRETOKENIZERS = [
     None,
-    PREFIXED,
-    WORDS,
+    prefixed(),
+    words(),
     *(Pretokenizer(name, add_prefix_space=prefix) for name in NAMES for prefix in (False, True)),
     *(Pretokenizer.from_regex(pattern, gaps=gaps) for pattern in PATTERNS_OF_USERS for gaps in ("drop", "keep")),
     *(Pretokenizer.from_regex(pattern, gaps=gaps) for pattern in PATTERNS_OF_OUR_OWN for gaps in ("drop", "keep")),
@@ -270,14 +270,14 @@ def pieces_there(theirs, model, text):
 
 SAME = [
     *(Pretokenizer(name) for name in NAMES),
-    WORDS,
+    words(),
     *(Pretokenizer.from_regex(pattern, gaps=gaps) for pattern in PATTERNS_OF_USERS for gaps in ("drop", "keep")),
 ]
 
 
 @pytest.mark.parametrize(
     ("model", "pretokenizer"),
-    [(model, one) for model in ("byte", "char") for one in SAME] + [("byte", PREFIXED), ("byte", Pretokenizer("gpt2",
+    [(model, one) for model in ("byte", "char") for one in SAME] + [("byte", prefixed()), ("byte", Pretokenizer("gpt2",
     add_prefix_space=True))], ids=str,
 )  # fmt: skip
 def test_tokenizers_finds_the_same_pretokens(model, pretokenizer):

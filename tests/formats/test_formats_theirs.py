@@ -26,8 +26,8 @@ from tokenizer_json import (
 import bpe
 from bpe import normalizers as n
 from bpe.formats.huggingface import read, write
-from bpe.formats.huggingface.pretokenizers import PREFIXED, WORDS
 from bpe.pretokenize.pretokenizer import Pretokenizer
+from bpe.pretokenize.shapes import prefixed, words
 from bpe.pretokenize.spellings import SPELLED
 from bpe.vocab.byte_letters import byte_alphabet, to_letters
 
@@ -82,7 +82,7 @@ THEIRS = {
         Pretokenizer("gpt2", add_prefix_space=True),
     ),
     "ByteLevel, whole": (lambda: bpe_file(pre=pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)), None),
-    "ByteLevel, whole, prefix": (lambda: bpe_file(pre=pre_tokenizers.ByteLevel(use_regex=False)), PREFIXED),
+    "ByteLevel, whole, prefix": (lambda: bpe_file(pre=pre_tokenizers.ByteLevel(use_regex=False)), prefixed()),
     "special": (lambda: bpe_file(pre=byte_level(), special=["<s>", "</s>"]), Pretokenizer("gpt2")),
     "cl100k": (lambda: bpe_file(pre=split_then_bytes(CL100K_PUBLISHED)), Pretokenizer("cl100k")),
     "cl100k removed": (
@@ -120,7 +120,7 @@ THEIRS = {
         lambda: bpe_file(
             {"<unk>": 0, "t": 1, "h": 2, "th": 3}, [("t", "h")], pre=pre_tokenizers.Whitespace(), unk_token="<unk>"
         ),
-        WORDS,
+        words(),
     ),
     "WhitespaceSplit": (
         lambda: bpe_file(

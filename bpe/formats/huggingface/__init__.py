@@ -27,8 +27,16 @@ the same, and `expressible.py` (what `tokenizers` can express); one module for e
 
 from __future__ import annotations
 
-from bpe.formats.huggingface.expressible import unreadable
-from bpe.formats.huggingface.reading import read, read_divided
-from bpe.formats.huggingface.writing import write
+from typing import TYPE_CHECKING
+
+from bpe._lazy import import_on_use
+
+if TYPE_CHECKING:
+    from bpe.formats.huggingface.expressible import unreadable
+    from bpe.formats.huggingface.reading import read, read_divided
+    from bpe.formats.huggingface.writing import write
 
 __all__ = ["read", "read_divided", "unreadable", "write"]
+
+_MODULES = {"read": "reading", "read_divided": "reading", "unreadable": "expressible", "write": "writing"}
+__getattr__, __dir__ = import_on_use(__name__, _MODULES, __all__)

@@ -6,17 +6,19 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bpe.errors import FormatError, shown
 from bpe.formats.huggingface.spelling import names_by_id, token_id
 from bpe.formats.json_fields import as_object, get, refuse
-from bpe.text import normalizers as n
 from bpe.vocab.spec import FLAGS, TokenizerSpec
 from bpe.vocab.special_tokens import effective_flags
 from bpe.vocab.vocabulary import ID_LIMIT
+
+if TYPE_CHECKING:
+    from bpe.text import normalizers as n
 
 _dump = json.JSONEncoder(ensure_ascii=False).encode
 _TOKEN = ("id", "content", "single_word", "lstrip", "rstrip", "normalized", "special")

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bpe.errors import FormatError, shown
-from bpe.formats.huggingface.normalizers import MAX_DEPTH
-from bpe.formats.huggingface.patterns import read_expression, read_pattern
 from bpe.formats.huggingface.spelling import mark_text, odd_ends
-from bpe.formats.json_fields import LATER, as_object, get, make_at, refuse, type_of
-from bpe.text.matching import compiled
+from bpe.formats.json_fields import LATER, MAX_DEPTH, as_object, get, make_at, refuse, type_of
 from bpe.vocab import decoding as d
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_names import decoded_bytes
@@ -119,6 +116,9 @@ def _count(value: dict[str, Any], where: str, name: str) -> int:
 
 
 def _replace(item: dict[str, Any], where: str) -> d.Replace:
+    from bpe.formats.huggingface.patterns import read_expression, read_pattern
+    from bpe.text.matching import compiled
+
     content = get(item, where, "content", str)
     pattern, literal = read_pattern(item, where)
     if not literal:

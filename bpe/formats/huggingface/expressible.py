@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpe.formats.huggingface.normalizers import write_normalizer
-from bpe.formats.huggingface.pretokenizers import write_pre_tokenizer
 from bpe.formats.huggingface.spelling import mark_text, named_specials, odd_ends, ordinary_names, spelled_all
 from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
 from bpe.pretokenize.steps import Metaspace
-from bpe.text import normalizers as n
 from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import BYTE_NAMES, unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, SPECIAL
 
-#: Normalizers that make no ASCII text of more than one character of other text.
-_COMPOSING = (n.NFC, n.NFD, type(None))
+if TYPE_CHECKING:
+    from bpe.text.normalizers import Normalizer
 
 
 def differs(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
@@ -100,6 +97,9 @@ def outside_vocab(spec: TokenizerSpec) -> set[int]:
 
 def unreadable(spec: TokenizerSpec) -> str | None:
     """The reason why `tokenizers` rejects the file of this tokenizer; None if it loads it."""
+    from bpe.formats.huggingface.normalizers import write_normalizer
+    from bpe.formats.huggingface.pretokenizers import write_pre_tokenizer
+
     reason = differs(spec)
     if reason is not None:
         return reason
@@ -128,7 +128,7 @@ def _may_be_word(spec: TokenizerSpec, name: str) -> bool:
         or not name.isascii()
         or name not in spec.special_tokens
         or "single_word" in spec.token_flags.get(name, ())
-        or not isinstance(spec.normalizer, _COMPOSING)
+        or not composes_at_most(spec.normalizer)
         or _puts_ascii(spec.pretokenizer)
     )
 
@@ -143,3 +143,12 @@ def _puts_ascii(pretokenizer: Pretokenizer | None) -> bool:
 def _text_letters() -> frozenset[str]:
     """GPT-2's letters of the bytes that UTF-8 has."""
     return frozenset(letter for letter, byte in letter_bytes().items() if byte not in (0xC0, 0xC1) and byte < 0xF5)
+
+
+def composes_at_most(normalizer: Normalizer | None) -> bool:
+    """Whether a normalizer makes no ASCII text of more than one character of other text."""
+    if normalizer is None:
+        return True
+    from bpe.text import normalizers as n
+
+    return isinstance(normalizer, (n.NFC, n.NFD))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bpe.formats.huggingface.spelling import token_id
 from bpe.formats.json_fields import as_object, get, make_at, refuse
-from bpe.vocab.post_processing import Padding, Truncation
+
+if TYPE_CHECKING:
+    from bpe.vocab.post_processing import Padding, Truncation
 
 #: The fields of the two blocks.
 TRUNCATION = ("max_length", "strategy", "stride", "direction")
@@ -17,6 +19,8 @@ def read_truncation(value: object) -> Truncation | None:
     """The truncation block; None for null."""
     if value is None:
         return None
+    from bpe.vocab.post_processing import Truncation
+
     where = "truncation"
     item = as_object(value, where, TRUNCATION)
     fields: dict[str, Any] = {name: get(item, where, name, int) for name in ("max_length", "stride")}
@@ -37,6 +41,8 @@ def read_padding(value: object) -> Padding | None:
     """The padding block; None for null."""
     if value is None:
         return None
+    from bpe.vocab.post_processing import Padding
+
     where = "padding"
     item = as_object(value, where, PADDING)
     fields: dict[str, Any] = {name: token_id(item.get(name), f"{where}.{name}") for name in ("pad_id", "pad_type_id")}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 from operator import add
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +14,18 @@ from numpy.typing import NDArray
 from bpe.base.offsets import offsets_of
 from bpe.errors import FormatError, counted, shown
 from bpe.formats.huggingface.added_tokens import AddedTokens
-from bpe.formats.huggingface.events import read_events
-from bpe.formats.huggingface.expressible import can_be_text, has_all_bytes
+from bpe.formats.huggingface.expressible import has_all_bytes
 from bpe.formats.huggingface.kernel_lists import KernelLists, Located
 from bpe.formats.huggingface.spelling import byte_by_letter, ending, from_text, known_id, token_id
 from bpe.formats.json_fields import LATER, as_object, get, get_text, make_at, refuse, type_of
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.text import normalizers as n
 from bpe.vocab.byte_letters import byte_letters, letter_bytes
 from bpe.vocab.spec import ROLES, Model, TokenizerSpec, check_events, check_word_merges
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, Vocabulary
+
+if TYPE_CHECKING:
+    from bpe.text import normalizers as n
 
 _MODEL = (
     "type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback",
@@ -99,7 +100,6 @@ def read_model(
         merge_results=merge_results,
         merge_ranks=_ranks(item, len(merges)) if item.get("merge_ranks") is not None else None,
         word_merges=get(item, "model", "word_merges", int) if across else None,
-        events=read_events(get(item, "model", "events", list), vocabulary) if picky else None,
         ends_word=ends,
         clip=_clip(item, vocabulary),
         roles=_roles(item, added.ids),
@@ -108,6 +108,9 @@ def read_model(
     if across:
         make_at("model", lambda: check_word_merges(spec))
     if picky:
+        from bpe.formats.huggingface.events import read_events
+
+        spec = replace(spec, events=read_events(get(item, "model", "events", list), vocabulary))
         make_at("model", lambda: check_events(spec))
     drops = unk is None and _drops_unknown(item, own)
     return replace(spec, drop_unknown=drops and not has_all_bytes(spec))
@@ -177,6 +180,8 @@ def _tokens_of_text(
 
     `known` has all special tokens in the vocab.
     """
+    from bpe.formats.huggingface.expressible import can_be_text
+
     if settings.model == "byte":  # the model sees only GPT-2's letters
         known = {name: number for name, number in known.items() if letter_bytes().keys() >= set(name)}
     merged: set[Any] = set()

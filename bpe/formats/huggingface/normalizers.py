@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bpe.errors import FormatError
-from bpe.formats.huggingface.patterns import read_expression, read_pattern
-from bpe.formats.json_fields import LATER, as_object, get, make_at, refuse, type_of
-from bpe.text import normalizers as n
-from bpe.text.oniguruma import escaped, means_the_same
-from bpe.text.pipeline_normalizers import ByteLevel
+from bpe.formats.json_fields import LATER, MAX_DEPTH, as_object, get, make_at, refuse, type_of
+
+if TYPE_CHECKING:
+    from bpe.text import normalizers as n
 
 
 def read_normalizer(value: object, where: str, depth: int = 0) -> n.Normalizer:
     """The normalizer that a file describes."""
+    from bpe.text import normalizers as n
+
     kind = type_of(value, where)
     assert isinstance(value, dict)
     if kind == "Sequence":
@@ -63,6 +64,8 @@ _FIELDS: dict[str, dict[str, type]] = {
 
 def _read_fields(item: dict[str, Any], kind: str, where: str) -> n.Normalizer:
     """A normalizer that is its fields."""
+    from bpe.text import normalizers as n
+
     fields = _FIELDS[kind]
     as_object(item, where, ("type", *fields))
     if kind == "BertNormalizer" and item.get("strip_accents") is None:  # null: as lowercase
@@ -75,6 +78,10 @@ def _read_fields(item: dict[str, Any], kind: str, where: str) -> n.Normalizer:
 
 
 def _read_replace(item: dict[str, Any], where: str) -> n.Normalizer:
+    from bpe.formats.huggingface.patterns import read_expression, read_pattern
+    from bpe.text import normalizers as n
+    from bpe.text.oniguruma import escaped
+
     pattern, literal = read_pattern(item, where)
     content = get(item, where, "content", str)
     if not literal and (pattern, content) == COLLAPSE:
@@ -90,6 +97,9 @@ def spells_letters(normalizer: n.Normalizer | None, where: str = "normalizer") -
         FormatError: for a normalizer that changes the letters afterwards.
 
     """
+    from bpe.text import normalizers as n
+    from bpe.text.pipeline_normalizers import ByteLevel
+
     found = isinstance(normalizer, ByteLevel)
     for one in normalizer.normalizers if isinstance(normalizer, n.Sequence) else ():
         if found:
@@ -101,12 +111,13 @@ def spells_letters(normalizer: n.Normalizer | None, where: str = "normalizer") -
 
 #: How `CollapseWhitespace` is saved; an equal `Replace` by the user is saved as `bpe.Replace`.
 COLLAPSE = (r"\p{White_Space}+", " ")
-#: How deep normalizers may be nested.
-MAX_DEPTH = 50
 
 
 def write_normalizer(one: n.Normalizer, depth: int = 0) -> dict[str, Any]:
     """The normalizer as a file has it."""
+    from bpe.text import normalizers as n
+    from bpe.text.oniguruma import means_the_same
+
     if depth > MAX_DEPTH:
         raise ValueError(f"normalizers are nested more than {MAX_DEPTH} deep; a Sequence of one level does the same")
     if isinstance(one, n.Sequence):

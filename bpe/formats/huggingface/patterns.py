@@ -6,7 +6,6 @@ from typing import Any
 
 from bpe.formats.json_fields import as_object, get, refuse
 from bpe.pretokenize.spellings import NAMED
-from bpe.text.oniguruma import UntranslatableError, means_the_same, translate
 
 
 def read_pattern(item: dict[str, Any], where: str) -> tuple[str, bool]:
@@ -24,6 +23,8 @@ def read_pattern(item: dict[str, Any], where: str) -> tuple[str, bool]:
 
 def read_expression(pattern: str, where: str) -> str:
     """A pattern of a Replace in the syntax of the `regex` package: as it is, if it means the same there."""
+    from bpe.text.oniguruma import UntranslatableError, means_the_same, translate
+
     if pattern in NAMED or means_the_same(pattern):
         return pattern
     rule, fix = "cannot be matched as Oniguruma does", "rewrite it"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bpe.errors import FormatError, shown
-from bpe.formats.huggingface.normalizers import MAX_DEPTH
 from bpe.formats.huggingface.spelling import known_id, names_by_id, token_id
-from bpe.formats.json_fields import LATER, as_object, get, refuse, type_of
+from bpe.formats.json_fields import LATER, MAX_DEPTH, as_object, get, refuse, type_of
 from bpe.vocab.byte_letters import to_letters
-from bpe.vocab.post_processing import PostProcessor
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from bpe.vocab.post_processing import PostProcessor
 
 #: The ids before and after a text.
 Template = tuple[tuple[int, ...], tuple[int, ...]]
@@ -21,6 +22,8 @@ def read_post_processor(value: Any, vocabulary: Vocabulary) -> tuple[PostProcess
     """(the post-processor, the ids that it puts before and after a single text), or None for each."""
     if value is None:
         return None, None
+    from bpe.vocab.post_processing import PostProcessor
+
     template = read_template(value, "post_processor", vocabulary)
     return PostProcessor.of(value), template if any(template) else None
 

@@ -6,15 +6,12 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from bpe.errors import FormatError
-from bpe.formats.huggingface.normalizers import MAX_DEPTH
-from bpe.formats.huggingface.patterns import read_pattern
-from bpe.formats.json_fields import LATER, as_object, get, make_at, refuse, type_of
+from bpe.formats.json_fields import LATER, MAX_DEPTH, as_object, get, make_at, refuse, type_of
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS
 from bpe.pretokenize.pretokenizer import Gaps, Pretokenizer, Steps, check_unicode_version
-from bpe.pretokenize.shapes import BYTES, PREFIXED, WORDS, simplified
+from bpe.pretokenize.shapes import BYTES, prefixed, simplified, words
 from bpe.pretokenize.spellings import SPELLED, published
 from bpe.pretokenize.steps import STEPS, ByteLevel, Step
-from bpe.text.oniguruma import means_the_same
 
 
 def read_pre_tokenizer(value: object, letters: bool = False) -> tuple[bool, Pretokenizer | None]:
@@ -85,6 +82,8 @@ _OLDER = {"Metaspace": ("add_prefix_space", "str_rep"), "Split": ("pattern",)}
 
 def _read_step(value: object, where: str) -> Step:
     """One step of a pre_tokenizer."""
+    from bpe.formats.huggingface.patterns import read_pattern
+
     kind = type_of(value, where)
     if kind not in _FIELDS:
         refuse(
@@ -127,7 +126,7 @@ def _pre_tokenizer_steps(byte: bool, one: Pretokenizer | None) -> dict[str, Any]
         if len(steps) < 2:
             return steps[0] if steps else None
         return {"type": "Sequence", "pretokenizers": steps}
-    if byte and (one is None or one.name == "gpt2" or one == PREFIXED):
+    if byte and (one is None or one.name == "gpt2" or one == prefixed()):
         prefix = one is not None and one.add_prefix_space
         return {**BYTE_LEVEL, "add_prefix_space": prefix, "use_regex": one is not None and one.name == "gpt2"}
     if one is None:
@@ -143,12 +142,14 @@ def _pre_tokenizer_steps(byte: bool, one: Pretokenizer | None) -> dict[str, Any]
 
 
 def _write_splitter(one: Pretokenizer) -> dict[str, Any]:
+    from bpe.text.oniguruma import means_the_same
+
     if one.add_prefix_space or one.name == "deepseek_v3":
         which = {"pattern": one.pattern, "gaps": one.gaps} if one.name is None else {"name": one.name}
         return {"type": "bpe.Regex", **which, "add_prefix_space": one.add_prefix_space}
     if one.name == "whitespace":
         return {"type": "WhitespaceSplit"}
-    if one == WORDS:
+    if one == words():
         return {"type": "Whitespace"}
     own = published(one.pattern, one.gaps) is not None or not means_the_same(one.pattern) or one.gaps == "error"
     if one.name is None and own:

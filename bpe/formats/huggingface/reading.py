@@ -8,13 +8,9 @@ from typing import Any
 
 from bpe.errors import FormatError
 from bpe.formats.huggingface.added_tokens import read_added_tokens
-from bpe.formats.huggingface.decoders import read_decoder
-from bpe.formats.huggingface.expressible import differs
 from bpe.formats.huggingface.kernel_lists import Located, UnusualError, divided
 from bpe.formats.huggingface.lengths import read_padding, read_truncation
 from bpe.formats.huggingface.model import OWN_MODELS, check_kind, read_model
-from bpe.formats.huggingface.normalizers import read_normalizer, spells_letters
-from bpe.formats.huggingface.post_processors import read_post_processor
 from bpe.formats.huggingface.pretokenizers import read_pre_tokenizer
 from bpe.formats.json_fields import LATER, as_object, load, refuse, type_of
 from bpe.vocab.spec import TokenizerSpec
@@ -75,12 +71,21 @@ def _read_with_kernel(
 def _read(
     value: object, more: Sequence[tuple[Any, ...]] = (), keep_ids: bool = False, located: Located | None = None
 ) -> TokenizerSpec:
+    from bpe.formats.huggingface.decoders import read_decoder
+    from bpe.formats.huggingface.expressible import differs
+    from bpe.formats.huggingface.post_processors import read_post_processor
+
     top = as_object(value, "the file", _TOP)
     if top.get("version", "1.0") != "1.0":
         refuse("version", top["version"], 'the version known is "1.0"', "save it with a current tokenizers")
     check_kind(top.get("model"))
-    normalizer = None if top.get("normalizer") is None else read_normalizer(top["normalizer"], "normalizer")
-    byte, pretokenizer = read_pre_tokenizer(top.get("pre_tokenizer"), spells_letters(normalizer))
+    normalizer, in_letters = None, False
+    if top.get("normalizer") is not None:
+        from bpe.formats.huggingface.normalizers import read_normalizer, spells_letters
+
+        normalizer = read_normalizer(top["normalizer"], "normalizer")
+        in_letters = spells_letters(normalizer)
+    byte, pretokenizer = read_pre_tokenizer(top.get("pre_tokenizer"), in_letters)
     added = read_added_tokens(top.get("added_tokens", []), more, keep_ids, normalizer)
     if "model" not in top:
         raise FormatError("it has no model; a tokenizer.json has one", where="the file")

@@ -1,0 +1,84 @@
+"""What the files of each format are called, and how they begin: all that is needed to choose a reader.
+
+The readers import this module, and `loading.py` imports a reader when a file of its format is met.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import stat
+
+from bpe.errors import FormatError
+from bpe.formats.packed import first_bytes, unpacked
+
+#: The file that the commands of `tokenizers` and `transformers` write.
+NATIVE = "tokenizer.json"
+#: The name of sentencepiece's model in a folder, and of Mistral's file.
+SENTENCEPIECE, TEKKEN = "tokenizer.model", "tekken.json"
+#: The two files of GPT-2.
+VOCAB, MERGES = "vocab.json", "merges.txt"
+#: The names of rank files in a folder; others end in `.tiktoken`.
+RANKS, QWEN_RANKS = "tiktoken.model", "qwen.tiktoken"
+#: How CLIP's list of merges begins.
+CLIP = '"bpe_simple_vocab_16e6.txt#version: 0.2'
+GGUF = b"GGUF"
+#: The mark of the end of a word in codes of subword-nmt.
+END_OF_WORD = "</w>"
+
+
+def looks_like_ranks(data: bytes) -> bool:
+    """Whether a file begins like a rank file, with a line of base64, a space and a number."""
+    return re.match(rb"[A-Za-z0-9+/]+={0,2} \d+\r?\n", first_bytes(data, 1000)) is not None
+
+
+def looks_like_pair(data: bytes) -> bool:
+    """Whether a text begins with lines of two symbols, of which the last may be cut, and not like JSON."""
+    return data[:1] not in (b"{", b"[") and re.fullmatch(rb"([^ \r\n]+ [^ \r\n]+ ?\r?\n)+[^\n]*", data) is not None
+
+
+def looks_like_old_codes(data: bytes) -> bool:
+    """Whether a file has only lines of two symbols, and the mark is the second one of a line, as in version 0.1.
+
+    In other lists of merges without a header, the mark is always a part of a symbol.
+    """
+    try:
+        lines = unpacked(data, None).rstrip(b"\n").split(b"\n")
+    except FormatError:
+        return False
+    pairs = [line.strip(b"\r ").split(b" ") for line in lines]
+    return all(len(pair) == 2 and all(pair) for pair in pairs) and any(
+        pair[1] == END_OF_WORD.encode() for pair in pairs
+    )
+
+
+def looks_like_model(data: bytes) -> bool:
+    """Whether a file begins like a model: with a piece that begins with its text."""
+    return data[:1] == b"\n" and data[2:3] == b"\n" and b"\x00" in data[:64]
+
+
+def looks_like_tekken(data: bytes) -> bool:
+    """Whether a JSON file is a tekken.json."""
+    return data[:1] == b"{" and b'"token_bytes"' in data and b'"merges"' not in data
+
+
+def rank_file_of(names: list[str]) -> str | None:
+    """The name of the rank file among the names of a folder's files; None if there is none, or several."""
+    found = [name for name in names if name == RANKS or name.endswith(".tiktoken")]
+    return RANKS if RANKS in found else found[0] if len(found) == 1 else None
+
+
+def map_gguf(path: str | os.PathLike[str]) -> mmap.mmap | None:
+    """A GGUF file mapped into memory, so that its weights are not read; None for any other file.
+
+    Raises:
+        OSError: for a file that cannot be read.
+
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        return None
+    with open(path, "rb") as file:
+        if file.read(4) != GGUF:
+            return None
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
