@@ -38,7 +38,7 @@ import pytest
 from command_server import CommandServer
 
 import bpe
-from bpe.pretokenize.pretokenizer import NAMES
+from bpe.pretokenize.patterns import NAMES
 from bpe.training.options import TIE_BREAKS
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "README.md").exists())

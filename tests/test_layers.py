@@ -26,7 +26,7 @@ ROOT = PACKAGE.parent
 #: The layers, from the lowest to the highest: rooms, and modules outside any room. Those in one row must not import
 #: each other.
 LAYERS = [
-    {"errors", "_starting", "_version", "_uncompiled"},
+    {"errors", "_lazy", "_names", "_starting", "_version", "_uncompiled"},
     {"base"},
     {"text"},
     {"normalizers"},

@@ -75,7 +75,7 @@ def charsmap(rules: str) -> bytes:
     """The character map of the package's own rules."""
     normalizer = sentencepiece.SentencePieceNormalizer(rule_name=rules)
     proto = normalizer.serialized_model_proto()
-    from bpe.formats.protobuf import fields
+    from bpe.formats.sentencepiece import fields
 
     spec = next(value for _, number, value in fields(proto) if number == 3)
     assert isinstance(spec, bytes)

@@ -10,7 +10,8 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import bpe
+from bpe._names import NORMALIZERS, SHARD_FORMATS
+from bpe._version import __version__
 from bpe.cli.completion import SHELLS
 from bpe.cli.parsing import (
     Parser,
@@ -35,23 +36,21 @@ from bpe.cli.shared_arguments import (
     add_tokenizer,
 )
 from bpe.cli.training_arguments import add_choosing, add_count_words, add_merge_counts, add_train
-from bpe.data.formats import FORMATS
 from bpe.formats.loading import format_names
-from bpe.pretokenize.pretokenizer import NAMES
-from bpe.text import normalizers
+from bpe.pretokenize.patterns import NAMES
 
 Command = Callable[[argparse.Namespace], int | None]
 
 
 def values_of_flags() -> dict[str, list[str]]:
     """The values to complete for flags that have no `choices` in argparse."""
-    return {"--pretokenizer": [*NAMES, "metaspace", "none"], "--normalizer": list(normalizers.NAMES)}
+    return {"--pretokenizer": [*NAMES, "metaspace", "none"], "--normalizer": list(NORMALIZERS)}
 
 
 def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     """The parser of the whole command line. In its result, `run` is the command's function and `parser` its parser."""
     top = Parser(prog="bpe", description="Byte-pair encoding: train a tokenizer, encode and decode text.")
-    top.add_argument("--version", action="version", version=f"bpe {bpe.__version__}")
+    top.add_argument("--version", action="version", version=f"bpe {__version__}")
     words = top.add_subparsers(metavar="COMMAND", required=True)
     for name, (summary, more, add_arguments) in _COMMANDS.items():
         command: Parser = words.add_parser(name, help=summary, description=f"{summary.capitalize()}. {more}".strip())
@@ -74,7 +73,7 @@ def _add_encode(command: Parser) -> None:
     )
     command.add_argument(
         "--format",
-        choices=("ids", "npy", *FORMATS),
+        choices=("ids", "npy", *SHARD_FORMATS),
         help="default ids, or npy where OUT ends in .npy; any other writes training shards to a folder",
     )
     add_documents(command)
@@ -126,7 +125,7 @@ def _add_verify(command: Parser) -> None:
 def _add_convert_shards(command: Parser) -> None:
     command.add_argument("folder", metavar="IN", help="a folder of shards, or one file")
     _add_folder(command)
-    command.add_argument("--format", choices=tuple(FORMATS), required=True, help="the format to write")
+    command.add_argument("--format", choices=SHARD_FORMATS, required=True, help="the format to write")
     command.add_argument(
         "--end-of-text",
         metavar="ID_OR_TOKEN",

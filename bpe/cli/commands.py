@@ -9,16 +9,17 @@ Not here: the commands (`training.py`, `encoding.py`, `shards.py`, `inspecting.p
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from bpe import _starting
-from bpe.cli import converting, encoding, evaluating, inspecting, reporting, shards, training
 from bpe.cli.arguments import parser
 from bpe.cli.files import (
     Stdout,
@@ -149,28 +150,39 @@ def _logging(quiet: bool) -> Iterator[None]:
 #: Arguments of the library that advice in a FormatError names.
 _ADVISED = ("encoding_errors", "on_error", " field", " format", "quoting")
 
+
+def _run_of(module: str, function: str) -> Callable[[argparse.Namespace], int | None]:
+    """What runs a command, whose module is imported when it is called."""
+
+    def run(args: argparse.Namespace) -> int | None:
+        status: int | None = getattr(import_module(f"bpe.cli.{module}"), function)(args)
+        return status
+
+    return run
+
+
 _COMMANDS = {
-    "train": training.train,
-    "count-words": training.count_words,
-    "merge-counts": training.merge_counts,
-    "encode": encoding.encode,
-    "verify": shards.verify,
-    "convert-shards": shards.convert_shards,
-    "merge-manifests": shards.merge_manifests,
-    "decode": encoding.decode,
-    "count": encoding.count,
-    "info": inspecting.info,
-    "convert": converting.convert,
-    "diff": converting.diff,
-    "prune": training.prune,
-    "adapt": training.adapt,
-    "edit": inspecting.edit,
-    "show": inspecting.show,
-    "evaluate": evaluating.evaluate,
-    "sanity-check": evaluating.sanity_check,
-    "report": reporting.report,
-    "play": reporting.play,
-    "demo": inspecting.demo,
-    "help": inspecting.help_,
-    "completion": inspecting.completion,
+    "train": _run_of("training", "train"),
+    "count-words": _run_of("training", "count_words"),
+    "merge-counts": _run_of("training", "merge_counts"),
+    "encode": _run_of("encoding", "encode"),
+    "verify": _run_of("shards", "verify"),
+    "convert-shards": _run_of("shards", "convert_shards"),
+    "merge-manifests": _run_of("shards", "merge_manifests"),
+    "decode": _run_of("encoding", "decode"),
+    "count": _run_of("encoding", "count"),
+    "info": _run_of("inspecting", "info"),
+    "convert": _run_of("converting", "convert"),
+    "diff": _run_of("converting", "diff"),
+    "prune": _run_of("training", "prune"),
+    "adapt": _run_of("training", "adapt"),
+    "edit": _run_of("inspecting", "edit"),
+    "show": _run_of("inspecting", "show"),
+    "evaluate": _run_of("evaluating", "evaluate"),
+    "sanity-check": _run_of("evaluating", "sanity_check"),
+    "report": _run_of("reporting", "report"),
+    "play": _run_of("reporting", "play"),
+    "demo": _run_of("inspecting", "demo"),
+    "help": _run_of("inspecting", "help_"),
+    "completion": _run_of("inspecting", "completion"),
 }

@@ -15,24 +15,23 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
-from bpe.base.atomic_files import atomic_write
-from bpe.base.progress import Advance, Stage, progress_bar
-from bpe.base.utf8 import check_device
+from bpe._names import SHARD_FORMATS
 from bpe.cli.parsing import in_flags
-from bpe.corpus.reading import checked_encoding_errors
-from bpe.corpus.sources import Sources
-from bpe.count.word_counts import MAGIC
-from bpe.data.formats import FORMATS
 from bpe.errors import FormatError, counted, printable
-from bpe.formats import id_files as idfiles
+
+if TYPE_CHECKING:
+    from bpe.base.progress import Advance, Stage
+    from bpe.corpus.sources import Sources
 
 log = logging.getLogger("bpe.cli")
 
 
 def check_inputs(args: argparse.Namespace, paths: Sequence[str]) -> None:
     """Refuse files that cannot be read, before any work. Pipes are not opened, since that could consume their data."""
+    from bpe.base.utf8 import check_device
+
     _check_stdin(args, paths)
     for path in paths:
         if path != "-" and not stat.S_ISFIFO(os.stat(path).st_mode):
@@ -43,6 +42,8 @@ def check_inputs(args: argparse.Namespace, paths: Sequence[str]) -> None:
 
 def _check_stdin(args: argparse.Namespace, paths: Sequence[str]) -> None:
     """Refuse a standard input that cannot be read, or is named twice."""
+    from bpe.base.utf8 import check_device
+
     if "-" not in paths:
         return
     if paths.count("-") > 1:
@@ -78,12 +79,16 @@ def _same_file(target: Path, name: str) -> bool:
 def outputs_of(args: argparse.Namespace) -> list[str]:
     """The files that the command writes when it succeeds."""
     path, size = getattr(args, "output", None), getattr(args, "vocab_size", None)
-    if getattr(args, "format", None) in FORMATS or not isinstance(path, str):
+    if getattr(args, "format", None) in SHARD_FORMATS or not isinstance(path, str):
         return []  # a folder; its command says what is finished
     if isinstance(size, list):
         start, extension = os.path.splitext(path)
         return [f"{start}-{each}{extension}" for each in size]
-    return [path, idfiles.offsets_path(path)] if path.endswith(".npy") else [path]
+    if not path.endswith(".npy"):
+        return [path]
+    from bpe.formats.id_files import offsets_path
+
+    return [path, offsets_path(path)]
 
 
 def identity(path: str) -> tuple[int, ...] | None:
@@ -102,6 +107,8 @@ def opened(path: str) -> Any:
 @contextmanager
 def output(path: str | None) -> Iterator[BinaryIO]:
     """Open the output: stdout, or a file that appears only when it is complete."""
+    from bpe.base.atomic_files import atomic_write
+
     if path is None:
         yield cast("BinaryIO", Stdout())
     else:
@@ -111,6 +118,9 @@ def output(path: str | None) -> Iterator[BinaryIO]:
 
 def sources_of(args: argparse.Namespace, files: Sequence[str] | None = None, *, chars: bool = False) -> Sources:
     """The input files of a command that has the flags of `_add_documents`: its FILES, or those given."""
+    from bpe.corpus.reading import checked_encoding_errors
+    from bpe.corpus.sources import Sources
+
     files = args.files if files is None else files
     _check_stdin(args, files)
     checked_encoding_errors(args.encoding_errors, chars=chars)
@@ -130,6 +140,8 @@ def sources_of(args: argparse.Namespace, files: Sequence[str] | None = None, *, 
 
 def corpus_in(args: argparse.Namespace, path: str) -> Sources:
     """One input file as a corpus; of one with records, such as JSON Lines, each record is a document."""
+    from bpe.corpus.sources import Sources
+
     values = {**vars(args), "files": [path]}
     listed = None if path == "-" else Sources([path], format=args.input_format, encoding_errors="bytes").files[0]
     if listed is not None and listed.format != "text":
@@ -155,6 +167,8 @@ def given_flags(args: argparse.Namespace, names: Iterable[str]) -> list[str]:
 
 def holds_counts(path: str) -> bool:
     """Whether a path is a file of word counts."""
+    from bpe.count.word_counts import MAGIC
+
     if not os.path.isfile(path):  # a pipe can be read only once
         return False
     with open(path, "rb") as file:
@@ -253,6 +267,8 @@ def flush_stderr() -> None:
 
 def bar(args: argparse.Namespace, stage: Stage, total: int | None) -> AbstractContextManager[Advance]:
     """A progress bar on stderr for `total` bytes, None if unknown; see `progress_bar`."""
+    from bpe.base.progress import progress_bar
+
     return progress_bar(not args.quiet, stage, total, "B", brief=True)
 
 

@@ -7,21 +7,16 @@ import logging
 import os
 import sys
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-import bpe
 from bpe.cli.arguments import values_of_flags
 from bpe.cli.completion import script
 from bpe.cli.files import check_inputs, check_output, holds_counts, say
 from bpe.cli.manual import page
-from bpe.count.word_counts import WordCounts
 from bpe.errors import FormatError, counted, printable
-from bpe.show.colours import plain, render, use_colour
-from bpe.show.curve import curve_lines
-from bpe.tokenizer import engine_of
-from bpe.vocab.spec import described_merges, described_model
+
+if TYPE_CHECKING:
+    import bpe
 
 log = logging.getLogger("bpe.cli")
 
@@ -43,6 +38,10 @@ def info(args: argparse.Namespace) -> None:
 
 def _plot(path: str) -> None:
     """Draw the curve of a tokenizer's training."""
+    import bpe
+    from bpe.show.colours import use_colour
+    from bpe.show.curve import curve_lines
+
     training = bpe.Tokenizer.load(path).training
     if training is None or not training.curve:
         raise FormatError("has no record of its training; a tokenizer.json that bpe train writes has one", path=path)
@@ -53,6 +52,9 @@ def _plot(path: str) -> None:
 
 
 def _counts_facts(path: str) -> dict[str, Any]:
+    from bpe.count.word_counts import WordCounts
+    from bpe.show.colours import plain
+
     counts = WordCounts.load(path)
     words = counts.most_common(_SHOWN)
     return {
@@ -67,6 +69,13 @@ def _counts_facts(path: str) -> dict[str, Any]:
 
 
 def _tokenizer_facts(path: str) -> dict[str, Any]:
+    import numpy as np
+
+    import bpe
+    from bpe.show.colours import plain
+    from bpe.tokenizer import engine_of
+    from bpe.vocab.spec import described_merges, described_model
+
     tokenizer = bpe.Tokenizer.load(path)
     lengths = tokenizer.token_byte_lengths
     ids = np.flatnonzero(lengths)
@@ -118,6 +127,8 @@ def _or_none(value: object) -> str:
 
 def edit(args: argparse.Namespace) -> None:
     """Save a tokenizer with more tokens."""
+    import bpe
+
     if not args.add_special and not args.add:
         args.parser.error("give the tokens to add, with --add-special or --add")
     check_inputs(args, [args.input])
@@ -131,6 +142,9 @@ def edit(args: argparse.Namespace) -> None:
 
 def show(args: argparse.Namespace) -> None:
     """Print a text with its tokens marked."""
+    import bpe
+    from bpe.show.colours import render, use_colour
+
     if args.text == "-":
         check_inputs(args, ["-"])
     text = sys.stdin.buffer.read() if args.text == "-" else os.fsencode(args.text)
@@ -144,6 +158,7 @@ def show(args: argparse.Namespace) -> None:
 def demo(args: argparse.Namespace) -> int:
     """Train, save, load, encode and decode the embedded sample; the exit status."""
     from bpe.cli import demo
+    from bpe.show.colours import use_colour
 
     check_output(args.output, [])
     same = demo.run(

@@ -6,16 +6,17 @@ Not here: the commands and their flags (`arguments.py`).
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 import sys
 from collections.abc import Callable, Iterable
-from fractions import Fraction
 from itertools import takewhile
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from bpe.base.memory_limits import check_memory
 from bpe.errors import printable
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 #: The flags of Python arguments whose name is not argparse's `dest`.
 _OTHER_NAMES = {"normalizer": "--normalizer", "pretokenizer": "--pretokenizer"} | {
@@ -70,6 +71,8 @@ class Parser(argparse.ArgumentParser):
 
 def _closest(word: str, known: Iterable[str]) -> str:
     """A question that suggests the known word closest to a wrong one; empty if none is close."""
+    import difflib
+
     found = difflib.get_close_matches(word, list(known), 1)
     return f"; did you mean {found[0]}?" if found else ""
 
@@ -190,6 +193,8 @@ def fraction(text: str) -> float:
 
 def fractions_of(text: str) -> list[Fraction]:
     """A `type` for argparse: positive numbers with commas between, such as 3,0.5,1/3."""
+    from fractions import Fraction
+
     try:
         numbers = [Fraction(each) for each in text.split(",")]
     except (ValueError, ZeroDivisionError):

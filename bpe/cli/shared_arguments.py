@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-import bpe
+from bpe._names import NORMALIZERS, SOURCE_FORMATS
 from bpe.cli.parsing import (
     Parser,
     at_least,
@@ -16,16 +17,47 @@ from bpe.cli.parsing import (
     part,
     unescaped,
 )
-from bpe.corpus.sources import FORMAT_NAMES
-from bpe.formats.tiktoken import pattern_of
-from bpe.pretokenize.pretokenizer import NAMES, as_pretokenizer
-from bpe.text import normalizers
+from bpe.pretokenize.patterns import NAMES
 from bpe.text.matching import check_timeout
+
+if TYPE_CHECKING:
+    import bpe
+    from bpe.text.normalizers import Normalizer
 
 
 def pretokenizer_named(name: str) -> bpe.Pretokenizer | None:
     """A pretokenizer by its name; None for "none"."""
+    from bpe.pretokenize.pretokenizer import as_pretokenizer
+
     return None if name == "none" else as_pretokenizer(name)
+
+
+def pretokenizer_of_pattern(pattern: str) -> bpe.Pretokenizer:
+    """A pretokenizer by a pattern of the `regex` package."""
+    from bpe.pretokenize.pretokenizer import Pretokenizer
+
+    return Pretokenizer.from_regex(pattern)
+
+
+def pretokenizer_of_ranks(pattern: str) -> bpe.Pretokenizer:
+    """A pretokenizer by a pattern as tiktoken reads it."""
+    from bpe.formats.tiktoken import pattern_of
+
+    return pattern_of(pattern)
+
+
+def normalizer_named(name: str) -> Normalizer:
+    """A normalizer by its name."""
+    from bpe.text.normalizers import by_name
+
+    return by_name(name)
+
+
+def remover_of(pattern: str) -> Normalizer:
+    """A normalizer that removes the matches of a pattern."""
+    from bpe.text.normalizers import Remove
+
+    return Remove(pattern)
 
 
 def add_words(parser: Parser, remarks: Mapping[str, str]) -> None:
@@ -43,7 +75,7 @@ def add_words(parser: Parser, remarks: Mapping[str, str]) -> None:
         "--pattern",
         metavar="RE",
         dest="pretokenizer",
-        type=checked(bpe.Pretokenizer.from_regex),
+        type=checked(pretokenizer_of_pattern),
         default=argparse.SUPPRESS,
         help="a regular expression (of Python's regex package) that finds the pretokens",
     )
@@ -67,16 +99,16 @@ def add_words(parser: Parser, remarks: Mapping[str, str]) -> None:
         metavar="NAME",
         dest="normalizers",
         action="append",
-        type=checked(normalizers.by_name),
+        type=checked(normalizer_named),
         default=[],
-        help=f"{', '.join(normalizers.NAMES)}; may be repeated, and mixed with --remove: applied in the order given",
+        help=f"{', '.join(NORMALIZERS)}; may be repeated, and mixed with --remove: applied in the order given",
     )
     parser.add_argument(
         "--remove",
         metavar="RE",
         dest="normalizers",
         action="append",
-        type=checked(normalizers.Remove),
+        type=checked(remover_of),
         help="remove what the regular expression matches",
     )
 
@@ -94,7 +126,7 @@ def add_rank_pattern(parser: Parser) -> None:
         "--pattern",
         metavar="RE",
         dest="pretokenizer",
-        type=checked(pattern_of),
+        type=checked(pretokenizer_of_ranks),
         help="the same as a regular expression, which is read as tiktoken does",
     )
 
@@ -111,7 +143,7 @@ def add_input_format(parser: Parser) -> None:
     """What the files are, and what becomes of bad records."""
     parser.add_argument(
         "--input-format",
-        choices=FORMAT_NAMES,
+        choices=SOURCE_FORMATS,
         default="auto",
         help="the format of FILES; by default by their names: .jsonl .ndjson .csv .tsv .parquet .arrow .feather .ipc, "
         "else text; text formats also as .gz .bz2 .xz .zst",

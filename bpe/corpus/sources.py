@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, overload
 
 import numpy as np
 
+from bpe._names import SOURCE_FORMATS
 from bpe.base.utf8 import utf8_error
 from bpe.corpus._file_reader import FileReader
 from bpe.corpus.blocks import Block, PathLike, Position, document_cut, overlaps, separators_of
@@ -38,8 +39,6 @@ from bpe.errors import FormatError, check_choice, check_int, counted, typed
 UNIT = 256 << 20
 #: How much text a byte of a compressed or columnar file is assumed to hold.
 EXPANSION = 4
-
-FORMAT_NAMES = ("auto", "text", "jsonl", "csv", "tsv", "parquet", "arrow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ class Sources:
         separator_ends: bool = False,
         quoting: Quoting = "auto",
     ) -> None:
-        self.format = check_choice("format", format, FORMAT_NAMES)
+        self.format = check_choice("format", format, SOURCE_FORMATS)
         if not isinstance(field, str) or not all(field.split(".")):
             raise ValueError(
                 f"field is {typed(field)}; it must be the name of a field, with dots between nested ones: 'meta.text'"

@@ -15,17 +15,13 @@ from typing import Any
 from bpe.errors import FormatError, shown
 from bpe.formats.json_fields import is_id, load
 from bpe.formats.packed import unpacked
+from bpe.formats.signatures import ADDED, CHAT_TEMPLATE, CONFIG, SPECIAL_MAP
 from bpe.vocab.spec import FLAGS, ROLES, TokenizerSpec
 
 log = logging.getLogger("bpe")
 
-CONFIG, SPECIAL_MAP, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
-#: The files that say which tokens are added, and which roles they have.
-FILES = (CONFIG, SPECIAL_MAP, ADDED)
 #: Fields with more special tokens; the second is the name in transformers 5.
 LISTS = ("additional_special_tokens", "extra_special_tokens")
-#: The file that holds the chat template since transformers 4.54, instead of a field of the configuration.
-CHAT_TEMPLATE = "chat_template.jinja"
 #: What `transformers` writes as `model_max_length` where there is no limit is more than this.
 _NO_LIMIT = 10**20
 

@@ -27,7 +27,8 @@ from bpe.formats.sentencepiece import BYTE, MOST_CHARS, NORMAL, SPACE, USER_DEFI
 from bpe.formats.signatures import GGUF
 from bpe.formats.tiktoken import pattern_of
 from bpe.formats.tiktoken_folder import KIMI
-from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
+from bpe.pretokenize.patterns import NAMES
+from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text import normalizers as n
 from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import TokenizerSpec

@@ -16,14 +16,15 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bpe.base.utf8 import read_file
 from bpe.errors import FormatError, check_choice, shown
-from bpe.formats import configuration
 from bpe.formats.packed import first_bytes
 from bpe.formats.signatures import (
+    CHAT_TEMPLATE,
     CLIP,
+    CONFIG,
+    CONFIGURATION,
     GGUF,
     MERGES,
     NATIVE,
@@ -39,7 +40,9 @@ from bpe.formats.signatures import (
     map_gguf,
     rank_file_of,
 )
-from bpe.vocab.spec import TokenizerSpec
+
+if TYPE_CHECKING:
+    from bpe.vocab.spec import TokenizerSpec
 
 Files = Mapping[str, bytes]
 
@@ -115,7 +118,7 @@ FORMATS: Mapping[str, Format] = {
             "vocab.json and merges.txt in a folder",
             read_folder=_by("vocab_merges", "read"),
             write=_by("vocab_merges", "write"),
-            names=(VOCAB, MERGES, *configuration.FILES),
+            names=(VOCAB, MERGES, *CONFIGURATION),
         ),
         Format(
             "tiktoken",
@@ -129,7 +132,7 @@ FORMATS: Mapping[str, Format] = {
             "tiktoken.model and tokenizer_config.json in a folder",
             read_folder=_by("tiktoken_folder", "read"),
             write=_by("tiktoken_folder", "write"),
-            names=(RANKS, "*.tiktoken", configuration.CONFIG),
+            names=(RANKS, "*.tiktoken", CONFIG),
         ),
         Format("tekken", "a tekken.json", _by("tekken", "read"), write=_by("tekken", "write"), names=(TEKKEN,)),
         Format("clip", "CLIP's merge list", _read_clip, write=_by("clip", "write")),
@@ -182,6 +185,8 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
         ValueError: for a format that is not known.
 
     """
+    from bpe.base.utf8 import read_file
+
     chosen = None if format is None else check_format(format)
     where = Path(path)
     if where.is_dir():
@@ -209,7 +214,7 @@ def _detected(data: bytes, path: Path) -> str:
     name = path.name.lower()
     head = first_bytes(data, 200)
     if looks_like_ranks(data):
-        beside = path.parent / configuration.CONFIG
+        beside = path.parent / CONFIG
         from bpe.formats import tiktoken
 
         ours = name == RANKS or name.endswith(".tiktoken")
@@ -232,7 +237,7 @@ def _detected(data: bytes, path: Path) -> str:
         return "sentencepiece"
     if data.lstrip()[:1] not in (b"{", b"["):
         raise FormatError(_unknown(data, name), path=path)
-    if name in configuration.FILES:
+    if name in CONFIGURATION:
         raise FormatError("it is a part of a tokenizer, not a whole one; load its folder", path=path)
     return "tekken" if looks_like_tekken(data) else "huggingface"
 
@@ -275,8 +280,8 @@ def folder_format(names: list[str]) -> tuple[str, list[str]] | None:
         return "vocab-merges", [name for name in FORMATS["vocab-merges"].names if name in names]
     ranks = rank_file_of(names)
     if ranks is not None:
-        if configuration.CONFIG in names:
-            return "tiktoken-folder", [ranks, configuration.CONFIG]
+        if CONFIG in names:
+            return "tiktoken-folder", [ranks, CONFIG]
         return "tiktoken", [ranks]
     if SENTENCEPIECE in names:
         return "sentencepiece", [SENTENCEPIECE]
@@ -285,8 +290,10 @@ def folder_format(names: list[str]) -> tuple[str, list[str]] | None:
 
 def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
     """Load the tokenizer in a folder; of several, the one whose format is chosen or comes first."""
+    from bpe.base.utf8 import read_file
+
     names = _names_in(folder)
-    settings = [name for name in configuration.FILES if name in names]
+    settings = [name for name in CONFIGURATION if name in names]
     if chosen is None and {NATIVE, TEKKEN} <= set(names):
         log.warning("%s has a %s and a %s; the first is read: format='tekken' reads the other", folder, NATIVE, TEKKEN)
     if chosen is not None:
@@ -300,10 +307,10 @@ def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
     format_ = FORMATS[name]
     contents = {each: read_file(folder / each) for each in files}
     if name == "sentencepiece" and looks_like_ranks(contents[SENTENCEPIECE]):
-        if configuration.CONFIG not in names:
+        if CONFIG not in names:
             return _read_ranks(contents[SENTENCEPIECE], os.fspath(folder / SENTENCEPIECE))
         contents = {RANKS: contents[SENTENCEPIECE]}
-        contents[configuration.CONFIG] = read_file(folder / configuration.CONFIG)
+        contents[CONFIG] = read_file(folder / CONFIG)
         format_ = FORMATS["tiktoken-folder"]
     if format_.read_folder is not None:
         return format_.read_folder(contents, os.fspath(folder))
@@ -318,13 +325,15 @@ def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
 
 def _configured(spec: TokenizerSpec, data: bytes, files: Files, folder: str) -> TokenizerSpec:
     """The tokenizer of a tokenizer.json or a model of sentencepiece, with what the files beside it add to it."""
+    from bpe.formats import configuration
+
     if not files:
         return spec
     from bpe.formats import json_fields, vocab_merges
     from bpe.formats.huggingface.adding import add_tokens, added_tokens_of
 
     native = not looks_like_model(data)
-    kind = json_fields.get_text(configuration.json_object(files, configuration.CONFIG, folder), "", "tokenizer_class")
+    kind = json_fields.get_text(configuration.json_object(files, CONFIG, folder), "", "tokenizer_class")
     known = vocab_merges.KINDS.get((kind or "").removesuffix("Fast")) if native else None
     defaults = spec.roles if known is None else known.roles
     own = added_tokens_of(data) if native else {}
@@ -332,7 +341,7 @@ def _configured(spec: TokenizerSpec, data: bytes, files: Files, folder: str) -> 
         added = configuration.added_by(files, own, defaults, folder)
         spec = add_tokens(spec, added, {name: flags for name, (_, flags) in own.items()})
     except FormatError as error:
-        raise FormatError(error.message, path=folder, where=error.where or configuration.CONFIG) from None
+        raise FormatError(error.message, path=folder, where=error.where or CONFIG) from None
     return configuration.with_roles(replace(spec, roles=defaults), files, folder)
 
 
@@ -344,10 +353,13 @@ def unread_fields(path: str | os.PathLike[str]) -> list[str]:
         OSError: for a folder that cannot be read.
 
     """
+    from bpe.base.utf8 import read_file
+    from bpe.formats import configuration
+
     folder = Path(path)
     if not folder.is_dir():
         return []
-    wanted = {configuration.CONFIG, configuration.CHAT_TEMPLATE}.intersection(_names_in(folder))
+    wanted = {CONFIG, CHAT_TEMPLATE}.intersection(_names_in(folder))
     return configuration.unread({each: read_file(folder / each) for each in wanted}, os.fspath(folder))
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -23,7 +24,6 @@ import regex
 from bpe.errors import FormatError, counted, shown
 from bpe.formats import huggingface
 from bpe.formats.json_fields import make_at
-from bpe.formats.protobuf import Value, fields, float_of
 from bpe.text import normalizers as n
 from bpe.text.pipeline_normalizers import CharacterMap, CharacterMapBeside, DummyPrefix, Prepend
 from bpe.vocab.added_tokens import ADDED
@@ -31,6 +31,8 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_tokens import effective_flags
 from bpe.vocab.vocabulary import SPECIAL, Vocabulary
 
+#: A value of a field of a protocol buffer: an int for a varint, the bytes of any other.
+Value = int | bytes
 #: The character that stands for a space.
 SPACE = "\u2581"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
@@ -373,3 +375,59 @@ def with_all_splits(
         merge_results=np.ascontiguousarray(table[:, 2]),
         merge_ranks=np.ascontiguousarray(table[:, 3]),
     )
+
+
+# The wire format of protocol buffers ----------------------------------------------------------------------------------
+
+
+def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
+    """(offset, number, value) of each field of a message.
+
+    Raises:
+        FormatError: for data that is not a message; it names the offset.
+
+    >>> list(fields(bytes([0x08, 0x96, 0x01, 0x12, 2, 104, 105])))
+    [(0, 1, 150), (3, 2, b'hi')]
+
+    """
+    at = 0
+    while at < len(data):
+        offset = at
+        key, at = _varint(data, at)
+        number, kind = key >> 3, key & 7
+        if number == 0 or number >= 1 << 29:
+            raise FormatError(f"field number {number} is not valid", where=f"offset {offset}")
+        if kind == 0:
+            value, at = _varint(data, at)
+            yield offset, number, value
+            continue
+        if kind not in (1, 2, 5):
+            raise FormatError(f"wire type {kind} of field {number} is not known", where=f"offset {offset}")
+        size = {1: 8, 5: 4}.get(kind, 0)
+        if kind == 2:
+            size, at = _varint(data, at)
+        if size > len(data) - at:
+            raise FormatError(
+                f"field {number} declares {size} bytes, and {len(data) - at} follow; the file may be truncated",
+                where=f"offset {offset}",
+            )
+        yield offset, number, data[at : at + size]
+        at += size
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """(the number at this offset, the offset after it)."""
+    value = 0
+    for i, byte in enumerate(data[at : at + 10]):
+        value |= (byte & 0x7F) << (7 * i)
+        if byte < 0x80:
+            return value & 0xFFFFFFFFFFFFFFFF, at + i + 1
+    raise FormatError("a number is not complete; the file may be truncated", where=f"offset {at}")
+
+
+def float_of(value: Value) -> float:
+    """The float of a fixed32 field."""
+    if not isinstance(value, bytes) or len(value) != 4:
+        raise FormatError("a field that must be a float is not one")
+    (number,) = struct.unpack("<f", value)
+    return float(number)

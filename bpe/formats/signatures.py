@@ -21,6 +21,11 @@ SENTENCEPIECE, TEKKEN = "tokenizer.model", "tekken.json"
 VOCAB, MERGES = "vocab.json", "merges.txt"
 #: The names of rank files in a folder; others end in `.tiktoken`.
 RANKS, QWEN_RANKS = "tiktoken.model", "qwen.tiktoken"
+CONFIG, SPECIAL_MAP, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
+#: The files that say which tokens are added, and which roles they have.
+CONFIGURATION = (CONFIG, SPECIAL_MAP, ADDED)
+#: The file that holds the chat template since transformers 4.54, instead of a field of the configuration.
+CHAT_TEMPLATE = "chat_template.jinja"
 #: How CLIP's list of merges begins.
 CLIP = '"bpe_simple_vocab_16e6.txt#version: 0.2'
 GGUF = b"GGUF"

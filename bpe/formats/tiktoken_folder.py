@@ -17,9 +17,9 @@ import numpy as np
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, shown
 from bpe.formats import tiktoken
-from bpe.formats.configuration import CONFIG, read_roles
+from bpe.formats.configuration import read_roles
 from bpe.formats.json_fields import get, get_text, is_id, load, make_at
-from bpe.formats.signatures import QWEN_RANKS, RANKS, rank_file_of
+from bpe.formats.signatures import CONFIG, QWEN_RANKS, RANKS, rank_file_of
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC
 from bpe.vocab.reachability import merging_suffices

@@ -19,22 +19,12 @@ from typing import Any
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, check_iterable, check_unicode, shown, typed
 from bpe.formats import huggingface
-from bpe.formats.configuration import (
-    ADDED,
-    CONFIG,
-    LISTS,
-    SPECIAL_MAP,
-    added_by,
-    configuration,
-    json_object,
-    read_roles,
-    token_text,
-)
+from bpe.formats.configuration import LISTS, added_by, configuration, json_object, read_roles, token_text
 from bpe.formats.huggingface.adding import add_tokens
 from bpe.formats.huggingface.expressible import differs
 from bpe.formats.json_fields import get, get_text
 from bpe.formats.packed import unpacked
-from bpe.formats.signatures import MERGES, VOCAB
+from bpe.formats.signatures import ADDED, CONFIG, MERGES, SPECIAL_MAP, VOCAB
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC, Normalizer
 from bpe.vocab.byte_letters import to_letters

@@ -17,20 +17,20 @@ from pathlib import Path
 from typing import Any
 
 from bpe.errors import shown, typed
-from bpe.formats.configuration import FILES
+from bpe.formats.signatures import CONFIGURATION
 
 #: The formats in the order in which they are looked for: the format, the files that it must have, and others.
 SETS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
-    ("huggingface", ("tokenizer.json",), FILES),
+    ("huggingface", ("tokenizer.json",), CONFIGURATION),
     ("tekken", ("tekken.json",), ()),
     ("tiktoken-folder", ("tiktoken.model", "tokenizer_config.json"), ()),
     ("tiktoken-folder", ("qwen.tiktoken", "tokenizer_config.json"), ()),
     (
         "vocab-merges",
         ("vocab.json", "merges.txt"),
-        FILES,
+        CONFIGURATION,
     ),
-    ("sentencepiece", ("tokenizer.model",), FILES),
+    ("sentencepiece", ("tokenizer.model",), CONFIGURATION),
 )
 
 

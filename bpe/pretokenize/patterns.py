@@ -88,6 +88,8 @@ PATTERNS: dict[str, Pattern] = {
         scanner=10,
     ),
 }
+#: The names of pretokenizers.
+NAMES = tuple(PATTERNS)
 
 #: Other names of the same patterns.
 ALIASES: dict[str, str] = {

@@ -25,6 +25,7 @@ from bpe.pretokenize._piece_scanner import PieceRules, unit_spans
 from bpe.pretokenize.patterns import (
     ALIASES,
     METASPACE,
+    NAMES,
     PATTERNS,
     SPELLINGS,
     UNIT_PATTERNS,
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
 Gaps = Literal["drop", "keep", "error"]
 
 log = logging.getLogger("bpe")
-
-NAMES = tuple(PATTERNS)
 
 
 class Pretokenizer:

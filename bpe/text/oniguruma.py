@@ -248,6 +248,8 @@ class _Parser:
         """A part that is repeated."""
         if part.anchors:
             self.refuse("an anchor or a look-around is repeated")
+        if part.low == 0 and part.high != 0 and low > 0 and high > 1 and (low, high) != (1, float("inf")):
+            self.refuse("a part that may be empty is repeated a number of times, and empty ones count otherwise")
         part = _merge_folds([part])[0]
         times = {(0, 1): "?", (0, float("inf")): "*", (1, float("inf")): "+"}.get((low, high))
         times = times or f"{{{low}{'' if low == high else f',{high:.0f}' if high < float('inf') else ','}}}"

@@ -26,7 +26,8 @@ import bpe
 from bpe.corpus import reading
 from bpe.count.word_counts import Splitter
 from bpe.normalizers import NFC, Lowercase, Remove
-from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
+from bpe.pretokenize.patterns import NAMES
+from bpe.pretokenize.pretokenizer import Pretokenizer
 
 ATOMS = ["a", "A", " ", "\n", "é", "e\u0301", "語", "12", "'s", "!", "<|x|>", "<|", "low", "lower", "\u3000", "x" * 20]
 texts_of_atoms = st.lists(st.lists(st.sampled_from(ATOMS), max_size=15).map("".join), max_size=6)

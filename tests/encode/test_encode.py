@@ -19,7 +19,8 @@ from strategies import examples
 
 import bpe
 from bpe.normalizers import NFC, CollapseWhitespace, Lowercase, Sequence, Strip
-from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
+from bpe.pretokenize.patterns import NAMES
+from bpe.pretokenize.pretokenizer import Pretokenizer
 
 CORPUS = [
     "the low lower lowest newer newest widest, isn't it? It'S 12345 6!\n",

@@ -37,8 +37,8 @@ from bpe.normalizers import (
     UnescapeHTML,
 )
 from bpe.pretokenize import _safe_points as cutting
-from bpe.pretokenize.patterns import METASPACE, PATTERNS, SPACE_RUNS
-from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
+from bpe.pretokenize.patterns import METASPACE, NAMES, PATTERNS, SPACE_RUNS
+from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.streaming import Normalizing
 from bpe.tokenizer import text_encoder_of
 

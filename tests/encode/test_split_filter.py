@@ -17,7 +17,8 @@ from bpe.corpus import reading
 from bpe.encode import _batch as gather
 from bpe.encode import streams
 from bpe.encode.engine import Engine
-from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
+from bpe.pretokenize.patterns import NAMES
+from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.tokenizer import engine_of
 
 TEXT = "大学的日本語は大学の日本。猫が한국어를배우는大学生 low Low's 12猫\n"

@@ -30,7 +30,8 @@ from bpe import normalizers as n
 from bpe.errors import FormatError
 from bpe.formats.huggingface import read, write
 from bpe.formats.huggingface.expressible import differs
-from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
+from bpe.pretokenize.patterns import NAMES
+from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.pretokenize.shapes import prefixed, words
 from bpe.pretokenize.spellings import SPELLED
 from bpe.text.oniguruma import escaped, means_the_same

@@ -22,8 +22,8 @@ from reference import CL100K, CLIP, GPT2, O200K
 from strategies import SOAK, examples
 
 from bpe.pretokenize import _safe_points as cutting
-from bpe.pretokenize.patterns import PATTERNS, SPELLINGS, WHOLE
-from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer, as_pretokenizer, scanner_of
+from bpe.pretokenize.patterns import NAMES, PATTERNS, SPELLINGS, WHOLE
+from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer, scanner_of
 
 # Characters of every class that a pattern distinguishes, of every length in UTF-8, and known difficult cases.
 REPRESENTATIVES = [

@@ -42,6 +42,7 @@ CASES = {
 }
 #: Refused here, though `tokenizers` takes them, with the reason.
 REFUSED = {
+    "(?:a*|b){2}c": "a part that may be empty is repeated a number of times",
     r"\X": "text segments have no equal",
     r"a\Kb": "starts of matches have no equal",
     "(?~ab)": "absent groups have no equal",

@@ -18,7 +18,8 @@ from characters import CODES, HEADER, arrays, classes, table
 
 from bpe import normalizers as n
 from bpe.pretokenize._scanner import CLIP_UNICODE_VERSION, UNICODE_VERSION
-from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
+from bpe.pretokenize.patterns import NAMES
+from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text import generate_unicode, unicode, unicode_data
 from bpe.text.generate_unicode import BITS, NEW
 

@@ -14,7 +14,8 @@ import bpe
 from bpe import Pretokenizer, WordCounts
 from bpe.errors import FormatError
 from bpe.formats import huggingface
-from bpe.pretokenize.pretokenizer import NAMES, _rebuild
+from bpe.pretokenize.patterns import NAMES
+from bpe.pretokenize.pretokenizer import _rebuild
 
 TEXT = "low lower, newest 12 widest\n"
 
