@@ -181,7 +181,9 @@ class Core:
         self._known = np.append(spec.vocabulary.kinds != 0, False)
         special = self._all - self._ordinary
         #: Whether special tokens that are left as text hide parts of others, which this package would find.
-        self._hides = bool(self._ordinary and special) and may_overlap(special, self._all)
+        self._hides = bool(self._ordinary and special) and may_overlap(
+            specials.spellings(special), specials.spellings(self._all)
+        )
 
     @property
     def native(self) -> Tokenizer | None:

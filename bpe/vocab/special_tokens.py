@@ -176,6 +176,10 @@ class SpecialTokens:
             found = plan.searches[which] = _Search(sought, tokens, self.ids, self._flags)
         return found
 
+    def spellings(self, names: Collection[str]) -> frozenset[str]:
+        """The texts that are sought for these tokens: the name of one that is "normalized" as the normalizer spells it."""
+        return frozenset(filter(None, (self._spelled.get(name, name) for name in names)))
+
     def plain(self, names: frozenset[str]) -> bool:
         """Whether one search of the original text finds all these tokens, and none has flags."""
         return self._plan(names).plain

@@ -421,6 +421,26 @@ def test_files_keep_which_special_tokens_of_characters_text_can_spell(
         assert found == [found[0]] * 4
 
 
+def test_a_special_token_as_text_hides_what_the_normalizer_spells_inside_it() -> None:
+    """The normalizer spells the special token `<é` as `<▁`, and the other added token as `▁`, which is within it."""
+    document = json.loads(shape("characters"))
+    document["pre_tokenizer"] = document["post_processor"] = None
+    document["normalizer"] = {"type": "Replace", "pattern": {"Regex": r"\w$"}, "content": "▁"}
+    document["model"] |= {"vocab": {"<": 0, "▁": 1, "a": 2, "c": 3, "<é": 4, "▁a": 5}, "merges": [["▁", "a"]]}
+    document["model"] |= {"end_of_word_suffix": None, "unk_token": None}
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": True}
+    document["added_tokens"] = [
+        {"id": 3, "content": "c", "special": False, **flags},
+        {"id": 4, "content": "<é", "special": True, **flags},
+    ]
+    found = []
+    for made in (theirs.Tokenizer, Tokenizer):
+        tok = made.from_str(json.dumps(document))
+        tok.encode_special_tokens = True
+        found.append([tok.encode(text, add_special_tokens=False).ids for text in ("▁<▁a<", "a▁<", "<▁")])
+    assert found[1] == found[0]
+
+
 def test_a_stride_without_room_for_the_template_truncates_nothing() -> None:
     """The template is longer than the limit: `tokenizers` takes the negative rest as a very large number."""
     found = []
