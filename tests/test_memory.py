@@ -90,9 +90,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 PROGRAM = """
 import sys, bpe
 from bpe.base.memory_limits import LEAST, resident
-given = sys.argv[2]
+given, train = sys.argv[2], bpe.train
 most = None if given == "none" else resident() + LEAST + (8 << 20) if given == "little" else int(given)
-tok = bpe.train(files=sys.argv[1], vocab_size=400, pretokenizer="whitespace", threads=2, max_memory=most)
+tok = train(files=sys.argv[1], vocab_size=400, pretokenizer="whitespace", threads=2, max_memory=most)
 peak = next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM'))
 print(tok.fingerprint, int(peak) << 10, most)
 """

@@ -177,7 +177,7 @@ class SpecialTokens:
         return found
 
     def spellings(self, names: Collection[str]) -> frozenset[str]:
-        """The texts that are sought for these tokens: the name of one that is "normalized" as the normalizer spells it."""
+        """The texts sought for these tokens: the names, or what the normalizer makes of those that are "normalized"."""
         return frozenset(filter(None, (self._spelled.get(name, name) for name in names)))
 
     def plain(self, names: frozenset[str]) -> bool:

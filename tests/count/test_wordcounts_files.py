@@ -290,7 +290,8 @@ class Slow:
         return getattr(self.file, name)
 
 from contextlib import contextmanager
-whole = bpe.base.atomic_files.atomic_write
+import bpe.count.word_counts
+from bpe.base.atomic_files import atomic_write as whole
 
 @contextmanager
 def slow(path):
