@@ -180,6 +180,10 @@ class ChainDecoder:
                 pass  # byte tokens that are not UTF-8
         return decode_strings(self.steps, [self._strings[number] or "" for number in ids.tolist()])
 
+    def stream(self) -> ChainStream:
+        """A decoder of ids that arrive one by one."""
+        return ChainStream(self)
+
 
 class ChainStream:
     """Decodes ids that arrive one by one, and returns text as soon as no later id can change it.

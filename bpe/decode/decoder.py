@@ -5,6 +5,7 @@ Not here: the kernel that concatenates the bytes of tokens (`bpe/decode/_decoder
 
 from __future__ import annotations
 
+import codecs
 import copy
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -188,10 +189,8 @@ class ByteDecoder:
     """Decodes ids to bytes incrementally. The space of an end-of-word mark is held back until another id follows."""
 
     def __init__(self, tokens: TokenDecoder) -> None:
-        from bpe.decode.chain import ChainStream
-
         self._tokens = tokens
-        self._stream = None if tokens.chain is None else ChainStream(tokens.chain)
+        self._stream = None if tokens.chain is None else tokens.chain.stream()
         self.begin()
 
     def begin(self) -> None:
@@ -280,8 +279,6 @@ class IncrementalDecoder:
         return self._text_of(self._bytes.end(), True)
 
     def _text_of(self, data: bytes, final: bool) -> str:
-        import codecs
-
         data = self._held + data
         text, used = codecs.utf_8_decode(data, "replace", final)
         self._held = data[used:]

@@ -20,6 +20,7 @@ from bpe.base._aho_corasick import Finder
 from bpe.base._visitor import Visitor
 from bpe.base.forks import cached_property
 from bpe.base.offsets import offsets_of
+from bpe.base.threads import together
 from bpe.base.utf8 import Bytes, TextLike, byte_offsets, check_utf8, escape, to_bytes, unescape
 from bpe.batch import TokenBatch
 from bpe.encode import _encoder as core
@@ -30,7 +31,7 @@ from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
 from bpe.pretokenize.patterns import SPACE_RUNS, WHOLE
 from bpe.pretokenize.pipeline import Pretokens
-from bpe.pretokenize.pretokenizer import prepared, scanner_of
+from bpe.pretokenize.pretokenizer import Steps, prepared, scanner_of
 from bpe.vocab.spec import TokenizerSpec, refuse_events
 from bpe.vocab.special_tokens import SpecialTokens
 from bpe.vocab.symbols import unk_id, word_symbols
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from bpe.corpus.reading import EndCut
     from bpe.encode.words import WordModel
     from bpe.merge.superwords import Superwords
-    from bpe.pretokenize.pretokenizer import Steps
 
 #: A str with more characters is converted to UTF-8 in steps, not as a whole.
 LONG_TEXT = 1 << 16
@@ -269,8 +269,6 @@ class Engine:
 
     def items(self, text: TextLike, allowed: frozenset[str]) -> Iterator[Item]:
         """Split a text at the allowed special tokens: their ids, and between them segments to pretokenize."""
-        from bpe.pretokenize.pretokenizer import Steps
-
         data = self.checked(text)
         if isinstance(data, str):
             data = data.encode()
@@ -295,10 +293,10 @@ class Engine:
 
     def _pipeline_items(self, piece: bytes, steps: Steps, late: frozenset[str], first: bool) -> Iterator[Item]:
         """As `items`, for text between special tokens and a pretokenizer made of steps."""
-        from bpe.text.tracing import traced
-
         text, origins = escape(piece), None
         if self.spec.normalizer is not None and first and steps.pipeline.needs_origins:
+            from bpe.text.tracing import traced
+
             aligned = traced(self.spec.normalizer, text)
             text, origins = aligned.text, aligned.starts
         elif self.spec.normalizer is not None:
@@ -534,7 +532,6 @@ class Engine:
             FormatError: for text that is not UTF-8, and where `encode` raises ValueError; it names the file.
 
         """
-        from bpe.base.threads import together
         from bpe.encode._file_blocks import BlockJob
 
         work = _Blocks(self, allowed, disallowed, around)
@@ -562,8 +559,6 @@ class Engine:
 
     def _run(self, job: EncodeJob, threads: int) -> tuple[TokenBatch, int]:
         """The result of a job, and the first text with a symbol without an id, or -1."""
-        from bpe.base.threads import together
-
         parts = job.prepare()
         together(job.work, min(threads, parts), job.stop)
         ids, lengths, bad = job.result()

@@ -7,7 +7,7 @@ streams, offsets, dropout and truncation have modules of their own. `bpe/tokeniz
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
-from bpe.base.threads import thread_count
+from bpe.base.threads import in_order, thread_count
 from bpe.base.utf8 import TextLike, no_text, to_bytes
 from bpe.batch import TokenBatch
 from bpe.encode.engine import NOTHING, Around, BlockIds, Engine, surrounded
@@ -131,11 +131,15 @@ class TextEncoder:
 
     def truncate(self, text: TextLike, max_tokens: int, allowed_special: Allowed) -> TextLike:
         """As `Tokenizer.truncate`."""
-        from bpe.encode.truncation import truncate
-
         most = check_int("max_tokens", max_tokens, 0)
         allowed = self._policy([text], allowed_special, ())
-        return truncate(self.engine, self.offset_encoder, text, most, allowed)
+        return self._truncate(self.engine, self.offset_encoder, text, most, allowed)
+
+    @cached_property
+    def _truncate(self) -> Callable[..., TextLike]:
+        from bpe.encode.truncation import truncate
+
+        return truncate
 
     # Many texts -------------------------------------------------------------------------------------------------------
 
@@ -150,11 +154,13 @@ class TextEncoder:
 
     def _encode_texts(self, texts: Iterable[TextLike], around: Around, options: BatchOptions) -> TokenBatch:
         """As `encode_batch`, without the template and `out`."""
-        from bpe.corpus.documents import arrow_documents
-
         if self._spec.dropout and options.dropout == 0:
             return self._without_dropout._encode_texts(texts, around, options)
-        documents = arrow_documents(texts)
+        documents = None
+        if not isinstance(texts, (list, tuple)):
+            from bpe.corpus.documents import arrow_documents
+
+            documents = arrow_documents(texts)
         threads = thread_count(options.threads)
         if chance := self._dropout(options.dropout):
             listed = listed_texts(texts) if documents is None else [text for each in documents for text in each.texts()]
@@ -174,8 +180,6 @@ class TextEncoder:
     def _encode_with_dropout(
         self, texts: Sequence[TextLike], threads: int, around: Around, options: BatchOptions
     ) -> TokenBatch:
-        from bpe.base.threads import in_order
-
         chance, first = check_sampling("dropout", options.dropout, options.seed)
         allowed = self._policy(texts, options.allowed_special, options.disallowed_special)
 
@@ -235,10 +239,14 @@ class TextEncoder:
         self, chunks: Iterable[TextLike], cut_after: str | None, allowed_special: Allowed, disallowed_special: Allowed
     ) -> Iterator[NDArray[np.uint32]]:
         """As `Tokenizer.encode_stream`."""
+        allowed, disallowed = self.engine.specials.policy(allowed_special, disallowed_special)
+        return self._encode_stream(self.engine, chunks, allowed, disallowed, cut_after)
+
+    @cached_property
+    def _encode_stream(self) -> Callable[..., Iterator[NDArray[np.uint32]]]:
         from bpe.encode.streams import encode_stream
 
-        allowed, disallowed = self.engine.specials.policy(allowed_special, disallowed_special)
-        return encode_stream(self.engine, chunks, allowed, disallowed, cut_after)
+        return encode_stream
 
     # For people -------------------------------------------------------------------------------------------------------
 
