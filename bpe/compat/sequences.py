@@ -113,12 +113,12 @@ class Core:
         self._once_special, self.keep_ids = special, keep_ids
         self._lock = lock_of(self)
         self._native: Tokenizer | None = native
-        self._base = base if base is None or base._prepared else base._base
+        self._base: Core | None = base if base is None or base._prepared else base._base
         self._refused: FormatError | None = None
         self._reference: Any = None
         self._strings: list[str | None] | None = None
         self._names: list[str | None] | None = None
-        self._prepared = False
+        self._prepared: bool = False
 
     @cached_property
     def added(self) -> tuple[Added, ...]:

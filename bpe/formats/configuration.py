@@ -178,7 +178,7 @@ def _special_names(config: Mapping[str, Any]) -> set[str]:
 
 
 def _named_tokens(
-    config: Mapping[str, Any], defaults: Mapping[str, Any], flags: Mapping[str, frozenset[str]], path: str | None
+    config: dict[str, Any], defaults: Mapping[str, Any], flags: Mapping[str, frozenset[str]], path: str | None
 ) -> list[Any]:
     """The tokens of fields, each a str or an object: those of roles, of fields of the model, and a dict of them.
 
