@@ -305,7 +305,7 @@ def _normalizer(model: Model) -> n.Normalizer | None:
             )
         )
     if model.remove_spaces:
-        steps += [n.Replace(r"\A +", ""), n.Replace(" {2,}", " ")]
+        steps += [n.Replace(r"\A +", spelled=r"\A +"), n.Replace(" {2,}", " ")]
     space = SPACE if model.escape_spaces else " "
     if model.dummy_prefix:
         deletes = model.charsmap and not model.remove_spaces  # a text of which nothing is left has a space, too
@@ -313,7 +313,7 @@ def _normalizer(model: Model) -> n.Normalizer | None:
     if model.escape_spaces:
         steps.append(n.Replace(" ", SPACE))
     if model.remove_spaces:
-        steps.append(n.Replace(rf"{space}+\Z", ""))  # U+2581 of the text itself, too
+        steps.append(n.Replace(rf"{space}+\Z", spelled=rf"{space}+\z"))  # U+2581 of the text itself, too
     return n.Sequence(*steps) if steps else None
 
 
