@@ -246,9 +246,7 @@ class Replace(Normalizer):
 
     def __post_init__(self) -> None:
         if self.spelled is not None and translate(self.spelled).expression != self.pattern:
-            raise ValueError(
-                f"spelled is {shown(self.spelled)}; it must be what the pattern was translated from, or None"
-            )
+            raise ValueError(f"spelled is {shown(self.spelled)}; it must be what the pattern was translated from")
         object.__setattr__(self, "timeout", check_timeout(self.timeout))
         for name in ("pattern", "replacement"):
             value = getattr(self, name)
