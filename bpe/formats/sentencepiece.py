@@ -332,13 +332,18 @@ def recovered(tokens: dict[str, int], scores: Sequence[float]) -> list[list[str]
         if len(token) == 1:
             continue
         parts = list(token)
-        while len(parts) > 2:
-            ranks = [tokens.get(left + right, rank) for left, right in pairwise(parts)]
+        ranks = [tokens.get(token[at : at + 2], rank) for at in range(len(token) - 1)]
+        while len(ranks) > 1:
             best = min(ranks)
             if best >= rank:
                 return None  # a split that needs a worse piece, or none
             at = ranks.index(best)
-            parts[at : at + 2] = [parts[at] + parts[at + 1]]
+            parts[at] += parts.pop(at + 1)
+            del ranks[at]
+            if at > 0:
+                ranks[at - 1] = tokens.get(parts[at - 1] + parts[at], rank)
+            if at < len(ranks):
+                ranks[at] = tokens.get(parts[at] + parts[at + 1], rank)
         merges.append(parts)
     return merges
 
