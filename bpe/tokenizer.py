@@ -93,14 +93,15 @@ class Tokenizer:
         check_spec(spec)
         if training is not None:
             spec = replace(spec, training=training)
-        memory = _cache_bytes(cache_memory)
-        self._spec = spec
+        self._set(spec, engine_of_spec(spec, _cache_bytes(cache_memory)))
+
+    def _set(self, spec: TokenizerSpec, engine: Engine) -> None:
+        self._spec, self._texts = spec, TextEncoder(engine)
         for array in (spec.merges, spec.merge_results, spec.merge_ranks, spec.ends_word, spec.unreachable):
             if array is not None:
                 array.flags.writeable = False
-        self._texts = TextEncoder(engine_of_spec(spec, memory))
         #: For the fast paths of `bpe/encode/_fast_path.pyx`: the kernel, or None where it cannot take texts unchanged.
-        self._fast_kernel = self._texts.engine.fast_kernel
+        self._fast_kernel = engine.fast_kernel
 
     # Encoding one text ------------------------------------------------------------------------------------------------
 
@@ -1163,8 +1164,7 @@ class Tokenizer:
         """
         from bpe.vocab.added_tokens import with_tokens
 
-        spec = with_tokens(self._spec, special, added)
-        return Tokenizer(spec, self._spec.training, cache_memory=self.cache_memory)
+        return with_specials(self, with_tokens(self._spec, special, added))
 
     def with_timeout(self, timeout: float | None) -> Tokenizer:
         """The same tokenizer with another time limit for the regular expressions of its pretokenizer and normalizer.
@@ -1601,6 +1601,16 @@ def text_encoder_of(tokenizer: Tokenizer) -> TextEncoder:
 def decoder_of(tokenizer: Tokenizer) -> TokenDecoder:
     """The decoder of a tokenizer, for other modules of this package."""
     return tokenizer._decoder
+
+
+def with_specials(tokenizer: Tokenizer, spec: TokenizerSpec) -> Tokenizer:
+    """The tokenizer of a spec that has more special tokens than a tokenizer, after its ids; it shares the tables."""
+    engine = engine_of(tokenizer)
+    if type(engine) is not Engine:
+        return Tokenizer(spec, cache_memory=tokenizer.cache_memory)
+    made = Tokenizer.__new__(Tokenizer)
+    made._set(spec, engine.with_specials(spec))
+    return made
 
 
 def drawing_of(tokenizer: Tokenizer) -> Drawing:

@@ -34,6 +34,8 @@ from bpe.vocab.spec import ROLES
 
 LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 LETTERS = {letter: number for number, letter in enumerate(sorted(byte_letters()))}
+#: A normalizer that shows which added tokens are matched in normalized text, and changes no name of one.
+LOWER = {"type": "Replace", "pattern": {"String": "É"}, "content": "é"}
 WORDS = ["lo", "low", "Ġl", "Ġlo", "!!"]
 MERGES = [["l", "o"], ["lo", "w"], ["Ġ", "l"], ["Ġl", "o"], ["!", "!"]]
 NAMES = ["<pad>", "<s>", "</s>", "<|endoftext|>", "<x>", "<x", "é", "low", "!!", "!", "Ġ", "lo", "<unk>", "a b", "Ġlow"]
@@ -72,6 +74,7 @@ def compare(chance: random.Random, folder: Path) -> str:
     if fault:
         return f"refused by transformers alone: {fault}"
     added = files.get("tokenizer.json", {}).get("added_tokens", [])
+    added += files["tokenizer_config.json"].get("added_tokens_decoder", {}).values()
     special = {each["content"] for each in added if each["special"]}
     for kind, own, other in results(chance, ours, theirs, special if compares_ids else None):
         if own != other:
@@ -87,8 +90,8 @@ def results(
 ) -> Iterator[tuple[str, Any, Any]]:
     """(what, the result of this package, the result of transformers).
 
-    `special` has the special tokens of the tokenizer's own file, which transformers skips in decoding whatever the
-    configuration says; None for a model of sentencepiece.
+    `special` has the tokens that are special where they are listed first, which transformers skips in decoding
+    whatever follows; None for a model of sentencepiece.
     """
     flags = ours.spec.token_flags
     found = {
@@ -112,7 +115,7 @@ def results(
     yield "added tokens", found, wanted
     roles = {role: token for role, token in theirs.special_tokens_map.items() if role in ROLES}
     yield "roles", {role: ours.roles.get(role) for role in roles}, roles
-    for text in (generated.text(chance, NAMES) for _ in range(0 if special is None else 4)):
+    for text in (generated.text(chance, [*NAMES, "É"]) for _ in range(0 if special is None else 4)):
         ids = theirs.encode(text, add_special_tokens=False)
         yield f"ids of {text!r}", ours.encode(text, allowed_special="all").tolist(), ids
         for skip in (False, True):
@@ -136,7 +139,7 @@ def generated_files(chance: random.Random) -> tuple[dict[str, Any], bool]:
         files["tokenizer.json"] = tokenizer_json(chance, vocab)
         objects = chance.random() < 0.7  # other classes do not keep the flags of such tokens, and added_tokens
         if not objects:
-            files["tokenizer.json"]["added_tokens"] = []
+            files["tokenizer.json"] |= {"added_tokens": [], "normalizer": None}
         classes = [None, "PreTrainedTokenizerFast", "LlamaTokenizerFast"] if objects else ["GPT2Tokenizer", None]
     elif kind == "pair":
         files["vocab.json"] = vocab
@@ -149,12 +152,17 @@ def generated_files(chance: random.Random) -> tuple[dict[str, Any], bool]:
         return files, False
     if chance.random() < 0.4:
         files["special_tokens_map.json"] = mapped = fields(chance, objects)
-        mapped.pop("extra_special_tokens", None)
+        if not isinstance(mapped.get("extra_special_tokens"), dict):
+            mapped["extra_special_tokens"] = [
+                {flag: each[flag] for flag in ("content", *FLAGS[:-1])} if isinstance(each, dict) else each
+                for each in mapped.pop("extra_special_tokens", [])
+            ]
         for each in (each for each in mapped.values() if isinstance(each, dict)):
-            del each["__type"]  # as save_pretrained writes them
+            each.pop("__type", None)  # as save_pretrained writes them
     if chance.random() < 0.4:
         names = dict.fromkeys(chance.choice(NAMES) for _ in range(chance.randint(0, 3)))
-        files["added_tokens.json"] = {name: len(vocab) + 20 + i for i, name in enumerate(names)}
+        first = len(vocab) + chance.choice([0, 1, 20])
+        files["added_tokens.json"] = {name: first + i for i, name in enumerate(names)}
     return files, True
 
 
@@ -166,8 +174,9 @@ def tokenizer_json(chance: random.Random, vocab: dict[str, int]) -> dict[str, An
         if each["content"] not in vocab:
             each["id"], following = following, following + 1
     model = {"type": "BPE", "vocab": vocab, "merges": MERGES}
-    empty = dict.fromkeys(("truncation", "padding", "normalizer", "post_processor"))
-    steps = {"pre_tokenizer": LEVEL, "decoder": LEVEL, "added_tokens": added, "model": model}
+    empty = dict.fromkeys(("truncation", "padding", "post_processor"))
+    normalizer = chance.choice([None, None, LOWER])
+    steps = {"normalizer": normalizer, "pre_tokenizer": LEVEL, "decoder": LEVEL, "added_tokens": added, "model": model}
     return {"version": "1.0", **empty, **steps}
 
 
@@ -194,7 +203,7 @@ def fields(chance: random.Random, objects: bool) -> dict[str, Any]:
     elif chance.random() < 0.2:
         found["extra_special_tokens"] = {f"{i}_token": token(chance, objects) for i in "xy"}
     if chance.random() < 0.1:
-        found["image_token"] = chance.choice(NAMES)
+        found["image_token"] = token(chance, objects)
     return found
 
 
@@ -205,9 +214,9 @@ def configuration(chance: random.Random, kind: str | None, first: int, objects: 
     found |= {role: None for role in ROLES if chance.random() < 0.05}
     if chance.random() < 0.4:
         listed = [each for each in (token(chance, True) for _ in range(chance.randint(0, 6))) if isinstance(each, dict)]
-        listed = [
-            {**each, "special": chance.random() < 0.5} for each in {each["content"]: each for each in listed}.values()
-        ]
+        if chance.random() < 0.8:
+            listed = list({each["content"]: each for each in listed}.values())
+        listed = [{**each, "special": chance.random() < 0.5} for each in listed]
         numbers = chance.sample(range(first + 3), len(listed))
         found["added_tokens_decoder"] = {
             str(number): {

@@ -161,6 +161,7 @@ def _add_decode(command: Parser) -> None:
     add_tokenizer(command)
     command.add_argument("-o", "--output", metavar="OUT", type=output_path, help="the file to write; default stdout")
     command.add_argument("--separator", metavar="S", type=unescaped, help="written between documents")
+    command.add_argument("--skip-invalid", action="store_true", help="leave out ids that are no token")
 
 
 def _add_count(command: Parser) -> None:

@@ -193,17 +193,17 @@ def decode(args: argparse.Namespace) -> None:
     """Write the text of ids."""
     check_inputs(args, [args.file, args.tokenizer])
     check_output(args.output, [args.file, args.tokenizer])
-    tokenizer = bpe.Tokenizer.load(args.tokenizer)
+    tokens = decoder_of(bpe.Tokenizer.load(args.tokenizer))
     between = (args.separator or "").encode()
     total = os.path.getsize(args.file) if os.path.isfile(args.file) else None
     with opened(args.file) as file, bar(args, "decode", total) as advance, output(args.output) as out:
-        decoder = ByteDecoder(decoder_of(tokenizer))
+        decoder = ByteDecoder(tokens)
         pieces = idfiles.read_ids(file, None if args.file == "-" else args.file)
         for number, (where, ids, begins, size) in enumerate(pieces):
             if begins and number:
                 out.write(decoder.end() + between)
             with error_context(args.file, where):
-                text = decoder.push(ids)
+                text = decoder.push(tokens.valid_of(ids) if args.skip_invalid else ids)
             out.write(text)
             advance(size)
         out.write(decoder.end())

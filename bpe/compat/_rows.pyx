@@ -96,8 +96,12 @@ cdef class TokenizerFields:
 
     @property
     def _handed(self):
+        cdef dict handed
         with cython.critical_section(self):
-            return self.handed
+            handed = self.handed
+        if handed is None:
+            self.refuse()
+        return handed
 
     @_handed.setter
     def _handed(self, dict handed not None):

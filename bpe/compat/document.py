@@ -40,6 +40,12 @@ class Added(NamedTuple):
         """The flags in the order of `FLAGS`."""
         return self[2:]
 
+    @property
+    def flag_names(self) -> frozenset[str]:
+        """The flags as those of a native tokenizer."""
+        own = {name for name, is_set in zip(FLAGS[:-1], self.flags, strict=False) if is_set}
+        return frozenset(own if self.special else {*own, "ordinary"})
+
 
 @dataclass(frozen=True, eq=False)
 class Model:

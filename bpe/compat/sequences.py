@@ -30,9 +30,11 @@ from bpe.compat._rows import has_name
 from bpe.compat.document import FLAGS, Added, Model, compact
 from bpe.compat.encodings import Columns, Offsets
 from bpe.decode._decoder import TokenTable
+from bpe.decode.decoder import TokenDecoder
 from bpe.errors import FormatError
 from bpe.formats import huggingface
-from bpe.tokenizer import Tokenizer, decoder_of, engine_of, text_encoder_of
+from bpe.formats.huggingface.adding import add_tokens
+from bpe.tokenizer import Tokenizer, decoder_of, engine_of, text_encoder_of, with_specials
 from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.decoding import ByteLevel
 from bpe.vocab.spec import TokenizerSpec
@@ -91,6 +93,7 @@ class Core:
         special: names that decoding skips although they are no longer special; as in `tokenizers`, adding a special
             token again without the flag does not change that.
         keep_ids: whether the ids of added tokens are right although `tokenizers` would give others when it reads them.
+        base: one with other added tokens alone, whose tables serve this one too if it only has more of them.
 
     """
 
@@ -104,16 +107,18 @@ class Core:
         native: Tokenizer | None = None,
         special: frozenset[str] = frozenset(),
         keep_ids: bool = False,
+        base: Core | None = None,
     ) -> None:
         self.model, self.rows, self.normalizer, self.pre_tokenizer = model, rows, normalizer, pre_tokenizer
         self._once_special, self.keep_ids = special, keep_ids
         self._lock = lock_of(self)
         self._native: Tokenizer | None = native
+        self._base: Core | None = base if base is None or base._prepared else base._base
         self._refused: FormatError | None = None
         self._reference: Any = None
         self._strings: list[str | None] | None = None
         self._names: list[str | None] | None = None
-        self._prepared = False
+        self._prepared: bool = False
 
     @cached_property
     def added(self) -> tuple[Added, ...]:
@@ -154,11 +159,28 @@ class Core:
                 return
             try:
                 if self._native is None:
-                    self._native = Tokenizer.from_spec(self._spec())
+                    self._native = self._native_of_base() or Tokenizer.from_spec(self._spec())
                 self._set_tables(self._native)
             except FormatError as error:
                 self._native, self._refused = None, error
-            self._prepared = True
+            self._prepared, self._base = True, None
+
+    def _native_of_base(self) -> Tokenizer | None:
+        """The native tokenizer of the base with new tokens, which takes 1 ms; None if more than that has changed."""
+        base, native = self._base, None if self._base is None else self._base._native
+        if base is None or native is None or self.added[: len(base.rows)] != base.added:
+            return None
+        spec, new, strings = native.spec, self.added[len(base.rows) :], base._strings
+        if [each.id for each in new] != list(range(spec.vocabulary.limit, spec.vocabulary.limit + len(new))):
+            return None
+        if any(not self.is_new(each.content) for each in new) or len(spec.vocabulary) < spec.vocabulary.limit:
+            return None
+        if spec.normalizer is not None and not all(map(spec.normalizer.spelling, (each.content for each in new))):
+            return None
+        if strings is not None and len(strings) == spec.vocabulary.limit:
+            self._strings = [*strings, *(each.content for each in new)]
+        flags = {each.content: each.flag_names for each in self.added}
+        return with_specials(native, add_tokens(spec, {each.content: flags[each.content] for each in new}, flags))
 
     def _spec(self) -> TokenizerSpec:
         """What the tokenizer.json describes; raises FormatError for one that the native tokenizer cannot read."""
@@ -169,7 +191,7 @@ class Core:
 
     def _set_tables(self, native: Tokenizer) -> None:
         spec, specials = native.spec, engine_of(native).specials
-        self._engine, self._decoder = engine_of(native), decoder_of(native)
+        self._engine = engine_of(native)
         names = specials.chosen("all", "")
         if len(self.added_ids) < len(names):  # the unknown token is not sought
             names &= self.added_ids.keys()
@@ -341,6 +363,12 @@ class Core:
         return added.content if normalizer is None else normalizer.spelling(added.content)
 
     # Decoding ---------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _decoder(self) -> TokenDecoder:
+        """The native tokenizer's decoder."""
+        assert self.native is not None
+        return decoder_of(self.native)
 
     @cached_property
     def _skipped(self) -> NDArray[np.bool_]:

@@ -179,7 +179,8 @@ class State(StateFields):
         core = self.core
         names = ("model", "rows", "normalizer", "pre_tokenizer", "special")
         fields = {name: getattr(core, name) for name in names} | changes
-        return replace(self, core=Core(**fields, keep_ids=True))
+        base = core if changes.keys() <= {"rows", "special"} else None
+        return replace(self, core=Core(**fields, keep_ids=True, base=base))
 
     def json(self) -> bytes:
         """The tokenizer.json."""

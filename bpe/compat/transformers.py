@@ -54,7 +54,7 @@ _SIMPLE = frozenset(("text_pair", "add_special_tokens", "truncation", "max_lengt
 _COLUMNS = frozenset(
     ("return_token_type_ids", "return_attention_mask", "return_special_tokens_mask", "return_offsets_mapping")
 )
-_DIRECT = _SIMPLE | _COLUMNS
+_DIRECT = _SIMPLE | _COLUMNS | {"return_overflowing_tokens", "stride"}
 #: The columns that a call returns without being asked, if the model has them.
 _BY_DEFAULT = ("token_type_ids", "attention_mask")
 #: The most plans that are kept for a tokenizer: one for each kind of call.
@@ -456,6 +456,9 @@ def _twin(backend: Any) -> Any:
 def _truncation_of(tokenizer: Any, options: dict[str, Any]) -> tuple[Any, ...] | None:
     """The truncation that a call asks for, as transformers understands it; None where its own code must decide."""
     most, given, padding = options.get("max_length"), options.get("truncation"), options.get("padding", False)
+    stride = options.get("stride", 0)
+    if type(stride) is not int or (stride and not options.get("return_overflowing_tokens")):
+        return None
     if most is not None and (type(most) is not int or not 0 <= most < 1 << 64):  # for others, it raises errors
         return None
     if given is None or given is False:
@@ -468,7 +471,9 @@ def _truncation_of(tokenizer: Any, options: dict[str, Any]) -> tuple[Any, ...] |
         wanted = True
     else:
         return None
-    return (most, 0, "longest_first", tokenizer.truncation_side) if wanted else ()
+    if wanted and stride and (most is None or not 0 < stride < most - tokenizer.num_special_tokens_to_add(False)):
+        return None  # it raises errors, or wants no template
+    return (most, stride, "longest_first", tokenizer.truncation_side) if wanted else ()
 
 
 def _padding_of(tokenizer: Any, state: Acceleration, single: bool, options: dict[str, Any]) -> tuple[Any, ...] | None:
@@ -502,16 +507,19 @@ def _called(tokenizer: Any, text: Any, options: dict[str, Any], originals: dict[
     columns = options.keys() & _COLUMNS if options else None
     if columns and any(options[name] not in (None, False, True) for name in columns):
         return None
+    overflows = options.get("return_overflowing_tokens", False)
+    if type(overflows) is not bool or (overflows and (kind is not None or pair is not None)):
+        return None
     state = _state_of(tokenizer, originals, text)
     truncation = _truncation_of(tokenizer, options) if options else ()
-    padding = _padding_of(tokenizer, state, single, options) if options else ()
+    padding = _padding_of(tokenizer, state, single and not overflows, options) if options else ()
     if not state.encoding or truncation is None or padding is None:
         return None
     add_special = options.get("add_special_tokens", True)
     if type(add_special) is not bool:
         return None
     encodings = None
-    if columns and single and _is_short(text, pair, options, _SHORT):
+    if (columns or overflows) and single and _is_short(text, pair, options, _SHORT_THERE if overflows else _SHORT):
         key = (add_special, bool(tokenizer.split_special_tokens), truncation if pair is None else (), padding)
         encodings = _encoded_by_twin(tokenizer, state, text if pair is None else (text, pair), key)
     if encodings is None:
@@ -524,26 +532,39 @@ def _called(tokenizer: Any, text: Any, options: dict[str, Any], originals: dict[
         else:
             texts = [text, pair] if single else list(chain.from_iterable(zip(text, pair, strict=True)))
             encodings = plan.call_pairs(texts).encodings()
-    names, longest = tokenizer.model_input_names, tokenizer.model_max_length
-    rows = [each.ids for each in encodings]
     if pair is not None and truncation and any(len(each) > truncation[0] for each in encodings):
         return None
+    return _result(tokenizer, encodings, options, single, bool(padding), batch_encoding)
+
+
+def _result(
+    tokenizer: Any, encodings: list[Any], options: dict[str, Any], single: bool, is_padded: bool, batch_encoding: Any
+) -> Any:
+    """The columns of encodings, in the order of transformers; None for rows that are no array."""
+    overflows, kind = options.get("return_overflowing_tokens", False), options.get("return_tensors")
+    samples = [i for i, each in enumerate(encodings) for _ in range(1 + len(each.overflowing))] if overflows else []
+    if len(samples) > len(encodings):
+        encodings = [part for each in encodings for part in (each, *each.overflowing)]
+    names, longest = tokenizer.model_input_names, tokenizer.model_max_length
+    rows = [each.ids for each in encodings]
     for ids in rows:
         if len(ids) > longest and options.get("max_length") is None:
             getattr(tokenizer, _WARN)(ids, None, True)
     data: dict[str, Any] = {"input_ids": rows}
-    if columns:
+    if not _COLUMNS.isdisjoint(options):
         _add_columns(data, encodings, options, names)
     else:
         if "token_type_ids" in names:
             data["token_type_ids"] = [each.type_ids for each in encodings]
         if "attention_mask" in names:
-            masks = [each.attention_mask for each in encodings] if padding else [[1] * len(ids) for ids in rows]
+            masks = [each.attention_mask for each in encodings] if is_padded else [[1] * len(ids) for ids in rows]
             data["attention_mask"] = masks
     if kind is not None:
         data = _tensors(data, kind)
         return data and batch_encoding(data, encodings)
-    if single:
+    if overflows:
+        data["overflow_to_sample_mapping"] = samples
+    elif single:
         data = {name: rows[0] for name, rows in data.items()}
     return batch_encoding(data, encodings)
 

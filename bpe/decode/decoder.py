@@ -157,7 +157,7 @@ class TokenDecoder:
         rule = f"ids are from 0 to {self.limit - 1}" if number >= self.limit else "the vocabulary has a gap there"
         return ValueError(
             f"token id {number} at position {position} is no token of this vocabulary: {rule}; to leave out such "
-            "ids, pass skip_invalid=True"
+            "ids, pass skip_invalid=True (bpe decode --skip-invalid)"
         )
 
 

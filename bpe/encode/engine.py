@@ -6,6 +6,7 @@ validation of users' arguments (`bpe/encode/text_encoder.py`).
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -111,6 +112,14 @@ class Engine:
         self.direct = (scanned or self._finds_units) and spec.normalizer is None and not spec.dropout
         #: Whether a normalizer is all that changes texts.
         self._normalized = spec.normalizer is not None and plain
+
+    def with_specials(self, spec: TokenizerSpec) -> Engine:
+        """An engine for the same tokenizer with more special tokens, after its own ids: with the tables of this one."""
+        made = copy.copy(self)
+        made.spec = replace(spec, normalizer=self.spec.normalizer)
+        made.specials = SpecialTokens(spec.special_tokens, spec.token_flags, made.spec.normalizer)
+        made.words = WordModel(made.spec, self.symbols, self._unk)
+        return made
 
     @property
     def fast_kernel(self) -> core.Encoder | None:

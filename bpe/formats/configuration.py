@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from bpe.errors import FormatError, shown
-from bpe.formats.json_fields import is_id, load
+from bpe.formats.json_fields import get, is_id, load
 from bpe.formats.packed import unpacked
 from bpe.formats.signatures import ADDED, CHAT_TEMPLATE, CONFIG, SPECIAL_MAP
 from bpe.vocab.spec import FLAGS, ROLES, TokenizerSpec
@@ -22,6 +22,8 @@ log = logging.getLogger("bpe")
 
 #: Fields with more special tokens; the second is the name in transformers 5.
 LISTS = ("additional_special_tokens", "extra_special_tokens")
+#: The field with the ids of added tokens, and that with the tokens which have names of their own.
+DECODER, NAMED = "added_tokens_decoder", "model_specific_special_tokens"
 #: What `transformers` writes as `model_max_length` where there is no limit is more than this.
 _NO_LIMIT = 10**20
 
@@ -46,31 +48,38 @@ def json_object(files: Mapping[str, bytes], name: str, path: str | None) -> dict
 
 
 def configuration(files: Mapping[str, bytes], path: str | None) -> dict[str, Any]:
-    """The fields of tokenizer_config.json and special_tokens_map.json.
+    """The fields of tokenizer_config.json and special_tokens_map.json, with one dict of tokens by name (`NAMED`).
 
-    As in transformers 5, the map holds where both have a role, and is ignored beside an `added_tokens_decoder`.
+    As in transformers 5, the map holds where both have a field, and is ignored beside an `added_tokens_decoder`.
     """
     config = json_object(files, CONFIG, path)
-    if "added_tokens_decoder" in config:
-        return _renamed(config)
-    mapped = json_object(files, SPECIAL_MAP, path)
-    both = [_tokens_of(each.get(LISTS[1]), LISTS[1], path) for each in (config, mapped)]
-    if all(isinstance(each.get(LISTS[1]), list) for each in (config, mapped)):
-        mapped[LISTS[1]] = [token for tokens in both for token in tokens]
-    others = {name: token for name, token in config.items() if _is_field_of_model(name)}
-    return {**_renamed(config), **mapped, **others}
+    if LISTS[0] in config and not config.get(LISTS[1]):
+        config[LISTS[1]] = config.pop(LISTS[0])
+    named = {name: config.pop(name) for name in list(config) if _is_named(name) and isinstance(config[name], str)}
+    if isinstance(config.get(LISTS[1]), dict):
+        named |= config.pop(LISTS[1])
+    if named:
+        config[NAMED] = named
+    mapped = {} if DECODER in config else json_object(files, SPECIAL_MAP, path)
+    for name, value in mapped.items():
+        if name == LISTS[1] and isinstance(value, list):
+            more = map(_as_special, _tokens_of(value, name, path))
+            config[name] = [*_tokens_of(config.get(name), name, path), *more]
+        else:
+            config[name] = value if name == LISTS[1] else _as_special(value)
+    if isinstance(config.get(LISTS[1]), dict):
+        config[NAMED] = {**get(config, CONFIG, NAMED, dict, {}), **config.pop(LISTS[1])}
+    return config
 
 
-def _is_field_of_model(name: str) -> bool:
+def _is_named(name: str) -> bool:
     """Whether a field has a token that only some models have, such as image_token."""
     return name.endswith("_token") and name not in ROLES
 
 
-def _renamed(config: dict[str, Any]) -> dict[str, Any]:
-    """The fields with the list of more special tokens under the name of transformers 5."""
-    if LISTS[0] in config and not config.get(LISTS[1]):
-        return {**{name: value for name, value in config.items() if name != LISTS[0]}, LISTS[1]: config[LISTS[0]]}
-    return config
+def _as_special(token: Any) -> Any:
+    """A token of special_tokens_map.json, where objects do not say that they are special."""
+    return {**token, "special": True} if isinstance(token, dict) else token
 
 
 def token_text(token: Any) -> Any:
@@ -103,64 +112,87 @@ def added_by(
 
     """
     config = configuration(files, path)
-    named = _named_tokens(config, defaults, path)
-    extra = config.get(LISTS[1], config.get(LISTS[0]))
-    listed = _tokens_of(config.get(LISTS[0]) if isinstance(extra, dict) else extra, LISTS[1], path)
-    known_special = [config.get(role, defaults.get(role)) for role in ROLES]
-    known_special += extra if isinstance(extra, list) and LISTS[1] in config else []
-    texts = {token for token in known_special if isinstance(token, str)}
+    extra = _tokens_of(config.get(LISTS[1], config.get(LISTS[0])), LISTS[1], path)
+    numbered, by_name = _numbered_tokens(files, config, own, path)
+    named = _named_tokens(config, defaults, by_name, path)
     names = {token_text(token) for token in named}
-    numbered = _numbered_tokens(files, config, texts, {number for number, _ in own.values()}, path)
-    found: dict[str, frozenset[str]] = {}
-    if "added_tokens_decoder" not in config:
-        ordinary = {name: flags for name, (_, flags) in own.items() if name in names and "ordinary" in flags}
-        found = {name: flags - {"ordinary"} for name, flags in ordinary.items()}
     special = names | {name for name, (_, flags) in own.items() if "ordinary" not in flags}  # these stay special
-    for token in numbered:
-        name = token["content"]
-        flags = _flags_of(token) - ({"ordinary"} if name in special else set())
-        if name not in own or flags != own[name][1]:
-            found[name] = flags
-    known = {*own, *found}
-    for token in (*named, *listed):  # the last one that has a name decides its flags
-        name = token_text(token)
-        if name and name not in known:
-            stays = name in names or "ordinary" not in found.get(name, {"ordinary"})
-            found[name] = _flags_of(token) - ({"ordinary"} if stays else set())
-    return {**found, **dict.fromkeys(map(token_text, (*named, *listed)), frozenset())} if plain else found
+    found = {name: flags for name, (_, flags) in own.items()}
+    for name, flags in numbered:
+        found[name] = flags - ({"ordinary"} if name in special else set())
+        special |= set() if "ordinary" in flags else {name}
+    known, added = set(found), set[Any]()
+    for token in (*named, *extra):  # the last one that has a name decides its flags
+        name, flags = token_text(token), _flags_of(token)
+        key = token if isinstance(token, str) else (name, flags)
+        if name and name not in known and key not in added:
+            added.add(key)
+            found[name] = flags - ({"ordinary"} if name in special else set())
+            special |= set() if "ordinary" in flags else {name}
+    if plain:
+        found |= {name: frozenset() for name in map(token_text, (*named, *extra)) if name}
+    return {name: flags for name, flags in found.items() if name not in own or own[name][1] != flags}
 
 
 def _numbered_tokens(
-    files: Mapping[str, bytes], config: Mapping[str, Any], special: set[str], taken: set[int], path: str | None
-) -> list[dict[str, Any]]:
-    """The tokens that the files give ids, by these; added_tokens.json none that is `taken`."""
-    found: dict[int, dict[str, Any]] = {}
-    listed = config.get("added_tokens_decoder")
+    files: Mapping[str, bytes],
+    config: Mapping[str, Any],
+    own: Mapping[str, tuple[int, frozenset[str]]],
+    path: str | None,
+) -> tuple[list[tuple[str, frozenset[str]]], dict[str, frozenset[str]]]:
+    """The (name, flags) of tokens that the files give ids, by these, and name → flags that a role of a token gets.
+
+    Without an `added_tokens_decoder`, those are the tokens of added_tokens.json and `own` ones, which go before.
+    """
+    found: dict[int, tuple[str, frozenset[str]]] = {}
+    listed = config.get(DECODER)
     if listed is not None and not isinstance(listed, dict):
-        raise FormatError(f"{shown(listed)} is not an object", path=path, where=f"{CONFIG}: added_tokens_decoder")
+        raise FormatError(f"{shown(listed)} is not an object", path=path, where=f"{CONFIG}: {DECODER}")
     for number, item in (listed or {}).items():
-        where = f"{CONFIG}: added_tokens_decoder[{shown(number)}]"
+        where = f"{CONFIG}: {DECODER}[{shown(number)}]"
         if not isinstance(item, dict) or not isinstance(item.get("content"), str) or not is_id(number):
             raise FormatError(f"{shown(item)} is not a token with an id and a content", path=path, where=where)
-        found[int(number)] = item
-    for content, number in json_object(files, ADDED, path).items() if listed is None else ():
-        if type(number) is not int:
-            raise FormatError(f"{shown(number)} is not an id", path=path, where=f"{ADDED}[{shown(content)}]")
-        if number not in taken:
-            found[number] = {"content": content, "special": content in special}
-    return [found[number] for number in sorted(found) if found[number]["content"]]
+        found[int(number)] = item["content"], _flags_of(item)
+    by_name = dict(found.values())
+    if DECODER not in config:
+        special = _special_names(config)
+        for content, number in json_object(files, ADDED, path).items():
+            if type(number) is not int:
+                raise FormatError(f"{shown(number)} is not an id", path=path, where=f"{ADDED}[{shown(content)}]")
+            by_name[content] = frozenset() if content in special else frozenset({"normalized", "ordinary"})
+            found[number] = content, by_name[content]
+        by_name |= {name: flags for name, (_, flags) in own.items()}
+        found |= {number: (name, flags) for name, (number, flags) in own.items()}
+    return [found[number] for number in sorted(found) if found[number][0]], by_name
 
 
-def _named_tokens(config: Mapping[str, Any], defaults: Mapping[str, Any], path: str | None) -> list[Any]:
-    """The tokens of fields, each a str or an object: those of roles, of fields of the model, and a dict of them."""
-    found = {role: config.get(role, defaults.get(role)) for role in ROLES}
-    for role, token in found.items():
-        if token is not None and not isinstance(token_text(token), str):
+def _special_names(config: Mapping[str, Any]) -> set[str]:
+    """The names which added_tokens.json gives as those of special tokens; not those of objects that have a type."""
+    tokens = [config.get(role) for role in ROLES] + (config.get(LISTS[1]) or [])
+    texts = (token_text(token) for token in tokens if not isinstance(token, dict) or "__type" not in token)
+    return {text for text in texts if isinstance(text, str)}
+
+
+def _named_tokens(
+    config: dict[str, Any], defaults: Mapping[str, Any], flags: Mapping[str, frozenset[str]], path: str | None
+) -> list[Any]:
+    """The tokens of fields, each a str or an object: those of roles, of fields of the model, and a dict of them.
+
+    Tokens of roles have the given `flags`, if there are any.
+    """
+    found: list[Any] = []
+    for role in ROLES:
+        token = config.get(role, defaults.get(role))
+        name = token_text(token)
+        if token is not None and not isinstance(name, str):
             raise FormatError(f"{shown(token)} is not a token", path=path, where=f"{CONFIG}: {role}")
-    others = {name: token for name, token in config.items() if _is_field_of_model(name)}
-    extra = config.get(LISTS[1], config.get(LISTS[0]))
-    others |= extra if isinstance(extra, dict) else {}
-    return [token for token in (*found.values(), *others.values()) if isinstance(token_text(token), str)]
+        if role in config and name in flags:
+            own = {flag: flag in flags[name] for flag in FLAGS[1:]}
+            token = {"content": name, **own, "special": "ordinary" not in flags[name]}
+        found.append(token)
+    others = {name: token for name, token in config.items() if _is_named(name)}
+    found += (others | get(config, CONFIG, NAMED, dict, {})).values()
+    return [token for token in found if isinstance(token_text(token), str)]
 
 
 def _tokens_of(value: Any, name: str, path: str | None) -> list[Any]:

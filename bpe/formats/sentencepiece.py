@@ -302,7 +302,7 @@ def _normalizer(model: Model) -> n.Normalizer | None:
             )
         )
     if model.remove_spaces:
-        steps += [n.Replace(r"\A +", ""), n.Replace(" {2,}", " ")]
+        steps += [n.Replace(r"\A +", spelled=r"\A +"), n.Replace(" {2,}", " ")]
     space = SPACE if model.escape_spaces else " "
     if model.dummy_prefix:
         deletes = model.charsmap and not model.remove_spaces  # a text of which nothing is left has a space, too
@@ -310,7 +310,7 @@ def _normalizer(model: Model) -> n.Normalizer | None:
     if model.escape_spaces:
         steps.append(n.Replace(" ", SPACE))
     if model.remove_spaces:
-        steps.append(n.Replace(rf"{space}+\Z", ""))  # U+2581 of the text itself, too
+        steps.append(n.Replace(rf"{space}+\Z", spelled=rf"{space}+\z"))  # U+2581 of the text itself, too
     return n.Sequence(*steps) if steps else None
 
 
@@ -329,13 +329,18 @@ def recovered(tokens: dict[str, int], scores: Sequence[float]) -> list[list[str]
         if len(token) == 1:
             continue
         parts = list(token)
-        while len(parts) > 2:
-            ranks = [tokens.get(left + right, rank) for left, right in pairwise(parts)]
+        ranks = [tokens.get(token[at : at + 2], rank) for at in range(len(token) - 1)]
+        while len(ranks) > 1:
             best = min(ranks)
             if best >= rank:
                 return None  # a split that needs a worse piece, or none
             at = ranks.index(best)
-            parts[at : at + 2] = [parts[at] + parts[at + 1]]
+            parts[at] += parts.pop(at + 1)
+            del ranks[at]
+            if at > 0:
+                ranks[at - 1] = tokens.get(parts[at - 1] + parts[at], rank)
+            if at < len(ranks):
+                ranks[at] = tokens.get(parts[at] + parts[at + 1], rank)
         merges.append(parts)
     return merges
 

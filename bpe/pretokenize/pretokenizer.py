@@ -248,7 +248,7 @@ class Pretokenizer:
         found = within_time(self.pattern, text, self.timeout, match_bounds)
         starts, ends = found[0::2], found[1::2]
         if self.gaps == "keep":
-            bounds = np.unique(np.concatenate((found, np.array([0, len(text)], dtype=np.int64))))
+            bounds = np.concatenate((np.zeros(1, dtype=np.int64), found, np.array([len(text)], dtype=np.int64)))
             starts, ends = bounds[:-1], bounds[1:]
         elif int((ends - starts).sum()) < len(text) and self.name is None:
             self._report_gap(text, starts, ends)

@@ -22,6 +22,7 @@ from bpe.text.alignment import Aligned
 from bpe.text.character_sets import WHITE
 from bpe.text.masking import masked
 from bpe.text.matching import check_timeout, compiled, matches_of, within_time
+from bpe.text.oniguruma import translate
 from bpe.text.unicode import lower, normalized
 
 
@@ -236,18 +237,22 @@ class Replace(Normalizer):
     'B00'
 
     `timeout` is the time limit in seconds for matching one text, as for `bpe.Pretokenizer.from_regex`; exceeding it
-    raises TimeoutError.
+    raises TimeoutError. `spelled` is the pattern in Oniguruma's syntax, where it was translated from that: the
+    tokenizer.json holds it, so that `tokenizers` reads the file.
 
     Raises:
-        ValueError: for a pattern that does not compile.
+        ValueError: for a pattern that does not compile, and for a `spelled` that is another pattern.
 
     """
 
     pattern: str
     replacement: str = ""
     timeout: float | None = dataclasses.field(default=None, compare=False, repr=False)
+    spelled: str | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.spelled is not None and translate(self.spelled).expression != self.pattern:
+            raise ValueError(f"spelled is {shown(self.spelled)}; it must be what the pattern was translated from")
         object.__setattr__(self, "timeout", check_timeout(self.timeout))
         for name in ("pattern", "replacement"):
             value = getattr(self, name)
@@ -301,7 +306,7 @@ class Replace(Normalizer):
         return {"type": "Replace", "pattern": self.pattern, "replacement": self.replacement}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"pattern": self.pattern, "replacement": self.replacement, "timeout": self.timeout}
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
 
 def Remove(pattern: str) -> Replace:  # noqa: N802 (used like the normalizer classes)

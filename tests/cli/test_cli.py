@@ -307,6 +307,9 @@ def test_lines_of_ids_are_decoded_incrementally(tmp_path, stdin, capsysbinary, m
         stdin(lines)
         assert main(["decode", "-", "-t", path]) == 1
         assert message in capsysbinary.readouterr().err
+    stdin(b"999 " + ids + b" 77777777777 888\n" + ids)
+    assert main(["decode", "-", "-t", path, "--separator", "|", "--skip-invalid"]) == 0
+    assert capsysbinary.readouterr().out == b"|".join([tok.decode_bytes(tok.encode("low lower"))] * 2)
 
 
 def test_special_tokens_are_text_unless_allowed(tmp_path, tokenizer_file, capsys):

@@ -21,8 +21,10 @@ import pytest
 import bpe
 from bpe.compat import _rows
 from bpe.compat.huggingface import BPE, AddedToken, DecodeStream, Encoding, Tokenizer
+from bpe.compat.sequences import Core
 from bpe.compat.state import State
 from bpe.formats import huggingface as format_huggingface
+from bpe.tokenizer import engine_of
 
 theirs = pytest.importorskip("tokenizers", reason="compares with the tokenizers package")
 sys.path.insert(0, str(Path(__file__).parent))
@@ -476,6 +478,31 @@ def test_tokens_added_after_a_gap_keep_their_ids() -> None:
     assert read.token_to_id("<x>") == reread.token_to_id("<x>")
 
 
+@pytest.mark.parametrize("name", ["gpt2", "llama3", "bert", "nfc"])
+def test_new_tokens_take_the_tables_of_the_model(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading the model again takes 40 ms and more; the ids are those of `tokenizers` at each step."""
+    other, own = (kind.from_str(shape(name)) for kind in (theirs.Tokenizer, Tokenizer))
+    text = "the<x> lowé <x>z<y>\n<z><x>"
+    assert columns(own.encode(text)) == columns(other.encode(text))
+    kernel = engine_of(own.native).kernel
+    monkeypatch.setattr(Core, "_spec", None)
+    for method, tokens in (
+        ("add_tokens", ["<x>"]),
+        ("add_special_tokens", ["<y>", "<z>"]),
+        ("add_tokens", [theirs.AddedToken("<x>z", lstrip=True, normalized=False)]),
+        ("add_tokens", ["\n<z>"]),
+    ):
+        assert getattr(own, method)(tokens) == getattr(other, method)(tokens)
+        assert columns(own.encode(text)) == columns(other.encode(text))
+        ids = [*own.encode(text).ids, *range(own.get_vocab_size() + 1)]
+        for skip in (False, True):
+            assert own.decode(ids, skip) == other.decode(ids, skip)
+        assert engine_of(own.native).kernel is kernel
+    monkeypatch.undo()
+    assert own.add_tokens(["<n>", "the"]) == other.add_tokens(["<n>", "the"])  # one of the model may be, too
+    assert columns(own.encode(text)) == columns(other.encode(text))
+
+
 def test_pairs_are_joined_only_if_each_has_two_str() -> None:
     class Text(str):
         __slots__ = ()
@@ -622,6 +649,9 @@ def test_a_tokenizer_that_was_not_initialized_says_so(make: Any) -> None:
         lambda tok: tok.encode_batch(["low"]),
         lambda tok: tok.padding,
         lambda tok: tok.get_vocab(),
+        lambda tok: tok.no_padding(),
+        lambda tok: setattr(tok, "decoder", None),
+        lambda tok: setattr(tok, "model", theirs.models.BPE()),
         pickle.dumps,
     ):
         with pytest.raises(RuntimeError, match=r"made without `Tokenizer.__init__`; call super\(\).__init__"):

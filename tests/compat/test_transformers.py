@@ -169,6 +169,8 @@ def test_short_calls_use_a_twin_of_the_backend(both: tuple[Any, Any], monkeypatc
         (200, None, {"return_offsets_mapping": True}, False),
         (20, None, overflowing, True),
         (200, None, overflowing, False),
+        (100, None, {**overflowing, "stride": 2}, True),
+        (400, None, {**overflowing, "stride": 1, "return_offsets_mapping": True}, True),
     ):
         twins.clear()
         text = ("the lowest price é " * 200)[:length]
@@ -177,6 +179,28 @@ def test_short_calls_use_a_twin_of_the_backend(both: tuple[Any, Any], monkeypatc
     twins.clear()
     fast(["low"], ["the low"], **special)
     assert not twins
+
+
+@pytest.mark.parametrize("stride", [0, 1, 4, -1])
+@pytest.mark.parametrize("more", [{}, {"padding": True}, {"padding": "max_length"}, {"truncation": "only_first"}])
+def test_parts_of_long_texts(both: tuple[Any, Any], stride: int, more: dict[str, Any]) -> None:
+    own, fast = both
+    if "padding" in more and own.pad_token is None:
+        pytest.skip("has no padding token")
+    options = {"return_overflowing_tokens": True, "truncation": True, "max_length": 8, "stride": stride, **more}
+    long = "the lowest price é " * 30
+
+    def outcome(tokenizer: Any, text: Any) -> Any:
+        try:
+            return tokenizer(text, **options)
+        except Exception:  # noqa: BLE001  # tokenizers raises Exception itself
+            return None
+
+    for text in ("", "low", "the lowest price é <s>", long, [], ["low", long, ""]):
+        expected, found = outcome(own, text), outcome(fast, text)
+        assert (expected is None) is (found is None)
+        if expected is not None:
+            assert_same(expected, found)
 
 
 PAIRS: list[tuple[dict[str, Any], bool]] = [

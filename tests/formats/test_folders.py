@@ -89,6 +89,36 @@ FOLDERS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
         },
         {"<p>": 258},
     ),
+    "one token of several roles": (
+        {
+            "tokenizer_config.json": {"extra_special_tokens": ["<x>"]},
+            "special_tokens_map.json": {"bos_token": "!", "pad_token": {**MARKED, "content": "!"}, "cls_token": "!"},
+        },
+        {"!": 0, "<x>": 258},
+    ),
+    "one content with two ids": (
+        {
+            "tokenizer_config.json": {
+                "added_tokens_decoder": {"259": token("<p>", special=False), "258": token("<p>", lstrip=True)}
+            }
+        },
+        {"<p>": 258},
+    ),
+    "an id that is taken": (
+        {
+            "tokenizer.json": native(({"id": 258, **token("<y>")},)),
+            "tokenizer_config.json": {"pad_token": {**MARKED, "content": "<p>", "__type": "AddedToken"}},
+            "added_tokens.json": {"<p>": 258},
+        },
+        {"<y>": 258, "<p>": 259},
+    ),
+    "a dict and a list": (
+        {
+            "tokenizer_config.json": {"extra_special_tokens": {"image_token": "<im>"}},
+            "special_tokens_map.json": {"extra_special_tokens": ["<a>"], "audio_token": "<au>"},
+        },
+        {"<au>": 258, "<im>": 259, "<a>": 260},
+    ),
 }
 
 

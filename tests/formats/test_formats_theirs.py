@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import pytest
 from hypothesis import given
@@ -203,6 +204,20 @@ def test_normalized_special_tokens_without_a_normalizer():
     old = json.loads(write(make_spec(special=["<s>"])))
     old["added_tokens"][0]["normalized"] = True
     assert read(json.dumps(old).encode()).special_tokens == {"<s>": 256}
+
+
+@pytest.mark.parametrize("pattern", ["[[:alpha:]]+", r"\s{2,}+", "^t", r"\h", "[a-h&&[^c]]{2}+"])
+def test_patterns_of_normalizers_are_saved_as_they_were(pattern):
+    theirs = bpe_file(pre=pre_tokenizers.ByteLevel(), normalizer=normalizers.Replace(tokenizers.Regex(pattern), "_"))
+    spec = read(saved(theirs))
+    assert read(write(spec)).normalizer == spec.normalizer
+    again, copied = hugging(spec), pickle.loads(pickle.dumps(spec.normalizer))  # the file is one that tokenizers reads
+    assert write(replaced(spec, normalizer=copied.with_timeout(9))) == write(spec)
+    for text in ("the heat  \n\tth abccba12", "the\nthe é"):
+        assert again.encode(text).ids == theirs.encode(text).ids
+        assert bpe.Tokenizer.from_spec(spec).encode(text).tolist() == theirs.encode(text).ids
+    with pytest.raises(ValueError, match="what the pattern was translated from"):
+        n.Replace("a", spelled="b")
 
 
 # From training to ids, in both directions -----------------------------------------------------------------------------

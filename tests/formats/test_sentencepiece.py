@@ -57,6 +57,16 @@ def test_ids_follow_the_rule(fallback, dummy, remove):
     assert tok.special_tokens["</s>"] == 2
 
 
+@pytest.mark.parametrize("dummy", [True, False])
+def test_other_programs_read_what_is_saved(dummy, tmp_path):
+    tok = tokenizer(usual_pieces(MERGED, CHARS, bytes_too=True), byte_fallback=True, dummy=dummy)
+    tok.save(tmp_path / "tokenizer.json")
+    assert bpe.Tokenizer.load(tmp_path / "tokenizer.json") == tok
+    theirs = pytest.importorskip("tokenizers").Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    for text in TEXTS:
+        assert tok.encode(text, allowed_special="all").tolist() == theirs.encode(text, add_special_tokens=False).ids
+
+
 def test_pieces_in_any_order():
     rng = random.Random(0)
     general = 0

@@ -16,6 +16,7 @@ from peers import Peer
 
 import bpe
 from bpe.cli import main
+from bpe.tokenizer import engine_of
 from bpe.vocab.vocabulary import ID_LIMIT
 
 tokenizers = Peer("tokenizers")
@@ -74,6 +75,7 @@ def test_new_ids_follow_the_largest(tmp_path):
     assert (more.n_vocab, more.vocab_size) == (tok.n_vocab + 3, tok.vocab_size + 3)
     assert tok.special_tokens == {"<s>": 0}
     assert more.training == tok.training
+    assert engine_of(more).kernel is engine_of(tok).kernel  # making its tables takes 10 ms and more
     assert [more.token_bytes(i) for i in range(tok.n_vocab)] == [tok.token_bytes(i) for i in range(tok.n_vocab)]
     assert more.encode("low<x>C++<s>").tolist() == [*tok.encode("low<x>"), more.token_id("C++"), *tok.encode("<s>")]
     assert more.encode("<x>", allowed_special={"<x>"}).tolist() == [tok.n_vocab]

@@ -70,7 +70,8 @@ def add_tokens(
         token_flags=effective_flags(flags, spec.normalizer),
         ends_word=None if spec.ends_word is None else np.append(spec.ends_word, np.zeros(len(new), np.bool_)),
     )
-    changed = _without_unreachable(changed, found)
+    if found:
+        changed = _without_unreachable(changed, found)
     if changed.model == "byte" and changed.decoder is None and own_steps(changed) is None:
         return replace(changed, decoder=(d.ByteLevel(),))
     return changed

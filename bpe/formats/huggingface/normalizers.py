@@ -87,7 +87,8 @@ def _read_replace(item: dict[str, Any], where: str) -> n.Normalizer:
     if not literal and (pattern, content) == COLLAPSE:
         return n.CollapseWhitespace()
     converted = escaped(pattern) if literal else read_expression(pattern, where)
-    return make_at(where, lambda: n.Replace(converted, content))
+    spelled = None if literal or converted == pattern else pattern
+    return make_at(where, lambda: n.Replace(converted, content, spelled=spelled))
 
 
 def spells_letters(normalizer: n.Normalizer | None, where: str = "normalizer") -> bool:
@@ -126,8 +127,10 @@ def write_normalizer(one: n.Normalizer, depth: int = 0) -> dict[str, Any]:
         return {"type": "Strip", "strip_left": one.left, "strip_right": one.right}
     if isinstance(one, n.CollapseWhitespace):
         return {"type": "Replace", "pattern": {"Regex": COLLAPSE[0]}, "content": COLLAPSE[1]}
-    if isinstance(one, n.Replace) and (one.pattern, one.replacement) != COLLAPSE and means_the_same(one.pattern):
-        return {"type": "Replace", "pattern": {"Regex": one.pattern}, "content": one.replacement}
+    if isinstance(one, n.Replace) and (one.pattern, one.replacement) != COLLAPSE:
+        spelled = one.pattern if one.spelled is None and means_the_same(one.pattern) else one.spelled
+        if spelled is not None:
+            return {"type": "Replace", "pattern": {"Regex": spelled}, "content": one.replacement}
     if type(one).__name__ in _FIELDS:
         return one.to_json()
     if isinstance(one, (n.NFC, n.NFD, n.NFKC, n.NFKD)) or one == n.Lowercase():
