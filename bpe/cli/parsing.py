@@ -18,7 +18,7 @@ from bpe.base.memory_limits import check_memory
 from bpe.errors import printable
 
 #: The flags of Python arguments whose name is not argparse's `dest`.
-_OTHER_NAMES = {"normalizer": "--normalizer", "pretokenizer": "--pretokenizer"} | {
+_OTHER_NAMES = {"any_documents": "--any-documents", "normalizer": "--normalizer", "pretokenizer": "--pretokenizer"} | {
     "counted_special_tokens": "--special-token"
 }
 
