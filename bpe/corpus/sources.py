@@ -31,7 +31,7 @@ from bpe.corpus.reading import (
     read_text,
 )
 from bpe.corpus.records import BadRecords, OnError, Run, Tally
-from bpe.corpus.streams import States, Stream, newlines_before, open_stream
+from bpe.corpus.streams import States, Stream, newlines_before, open_stream, text_before
 from bpe.errors import FormatError, check_choice, check_int, counted, typed
 
 #: The size of a unit in bytes, about.
@@ -428,9 +428,9 @@ class Sources:
                 block.release()
 
     def count_between(self, file: int, start: int, end: int | None) -> int | None:
-        """The documents from one position of a file to another, or to its end if that is None.
+        """The documents from one offset of a file to another, or to its end if that is None.
 
-        None for a file of a kind that is not read between positions.
+        None for a pipe or a file of another machine, and where offsets are those of changed text.
 
         Raises:
             FormatError, OSError: as for `blocks`; for an end where no document begins.
@@ -439,16 +439,14 @@ class Sources:
         source = self.files[file]
         if source.format == "text" and not self.separators:
             return int(end != 0)  # the document begins at 0
-        if source.format not in ("text", "jsonl") or not source.seekable or self.encoding_errors == "replace":
+        if source.kind != "file" or self.encoding_errors == "replace":
             return None
-        if start == (source.size if end is None else end):
+        if start == (source.size if end is None and source.seekable else end):
             return 0
-        if end is not None:
-            separator = b"\n" if source.format == "jsonl" else self.separators[0]
-            with open(source.name, "rb") as opened:
-                opened.seek(max(end - len(separator), 0))
-                if opened.read(len(separator)) != separator:
-                    raise FormatError("no document begins there", path=source.name, where=f"offset {end}")
+        if end is not None and source.offsets_are_bytes:
+            separator = self.separators[0] if source.format == "text" else b"\n"
+            if text_before(source, end, len(separator)) != separator:
+                raise FormatError("no document begins there", path=source.name, where=f"offset {end}")
         one = self._restricted((Unit(file, start, end, None),)).counting_anew()
         total = 0
         with closing(one.blocks(document_cut(self.separators, self.keep_separator), 1)) as blocks:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import json
 import logging
+import lzma
 import os
 import shutil
 from collections.abc import Iterator
@@ -40,9 +44,9 @@ class StopError(Exception):
 class Begun:
     """A run that stopped after some steps, and the result of an undisturbed one."""
 
-    def __init__(self, folder: Path, tokenizer: bpe.Tokenizer, way: str) -> None:
+    def __init__(self, folder: Path, tokenizer: bpe.Tokenizer, way: str, paths: list[Path] | None = None) -> None:
         self._folder, self._tokenizer, self._options = folder, tokenizer, WAYS[way]
-        self._paths = corpus(folder / "corpus", documents(31, 150))
+        self._paths = paths or corpus(folder / "corpus", documents(31, 150))
         self._expected = self._encode("whole")
         self.steps = 0
 
@@ -60,7 +64,9 @@ class Begun:
         self.lines = (folder / "half" / journal.NAME).read_bytes().splitlines(keepends=True)
 
     def _encode(self, name: str) -> dict[str, bytes]:
-        encode_shards(sources(self._paths), self._tokenizer, self._folder / name, threads=1, **self._options)
+        plain = ".txt" in self._paths[0].name
+        given = sources(self._paths) if plain else bpe.Sources(self._paths)
+        encode_shards(given, self._tokenizer, self._folder / name, threads=1, **self._options)
         return files_of(self._folder / name)
 
     def refuses(self, data: bytes) -> bool:
@@ -195,6 +201,49 @@ def test_a_manifest_that_cannot_be_opened_is_not_written(tmp_path: Path) -> None
     with pytest.raises(FormatError, match="it must be a list with the shard's files"):
         Manifest("native", "uint16", (entry,)).write(tmp_path)
     assert not os.listdir(tmp_path)
+
+
+def one_file(folder: Path, name: str, texts: list[str]) -> Path:
+    """A file of this name, whose endings say what it is."""
+    path = folder / name
+    kind, _, packed = name.partition(".")[2].partition(".")
+    if kind == "parquet":
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        pq.write_table(pa.table({"text": texts}), path, row_group_size=40)
+        return path
+    if kind == "csv":
+        rows = io.StringIO()
+        csv.writer(rows, lineterminator="\n").writerows([["text"], *([each.replace(" low", "\nlow")] for each in texts)])
+        data = rows.getvalue().encode()
+    elif kind == "jsonl":
+        data = b"".join(json.dumps({"text": each}).encode() + b"\n" for each in texts)
+    else:
+        data = "".join(each + END for each in texts).encode()
+    path.write_bytes({"": bytes, "gz": gzip.compress, "xz": lzma.compress}[packed](data))
+    return path
+
+
+@pytest.mark.parametrize("way", ["in order", "in buckets"])
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt", "a.jsonl.xz", "a.csv", "a.csv.gz", "a.parquet"])
+def test_forged_positions_in_files_of_all_kinds(
+    tmp_path: Path, tokenizer: bpe.Tokenizer, small_groups: None, monkeypatch: pytest.MonkeyPatch, name: str, way: str
+) -> None:
+    """A place of the journal that another hand has changed, checksum included, moves no document."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    monkeypatch.setattr(shuffled, "CHECKPOINT", 6000)
+    monkeypatch.setattr("bpe.corpus.parquet.MOST_ROWS", 15)
+    texts = [each or "low" for each in documents(37, 150)]
+    begun = Begun(tmp_path, tokenizer, way, [one_file(tmp_path, name, texts)])
+    last = max(number for number, line in enumerate(begun.lines) if json.loads(line).get("next"))
+    changes = [{0: 1}, {1: 1}, {1: -7}, {2: 1}, {3: 1}, {3: -1}, {4: 1}, {4: -1}, {3: -1, 4: 1}, {3: 1, 4: -1}]
+    changes += [{2: 1, 3: -1}, {1: 1, 2: -15}, {1: 9, 3: -1, 4: 1}]
+    assert not begun.refuses(b"".join(begun.lines[: last + 1]))
+    for change in changes:
+        record = json.loads(begun.lines[last])
+        del record["crc32"]
+        for index, step in change.items():
+            record["next"][index] += step
+        begun.refuses(b"".join([*begun.lines[:last], journal._line(record)]))
 
 
 # Going on with what has changed ---------------------------------------------------------------------------------------
