@@ -6,6 +6,7 @@ A unit is a part of a file that can be read by itself; units make the parts for 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -454,6 +455,31 @@ class Sources:
                 total += len(block.documents(empty=True)[0])
                 block.release()
         return total
+
+    def digest_of(self, file: int, count: int) -> str | None:
+        """The SHA-256 of the first documents of a file, in these sources, in hex; bad records are left out.
+
+        None if there are fewer than `count`, or reading is of a kind that cannot be repeated.
+        """
+        unit = next((unit for unit in self._parts() if unit.file == file), None)
+        if unit is None or self.files[file].kind != "file":
+            return None
+        one = self._restricted((Unit(file, unit.start, None, None),))
+        one._bad = BadRecords("skip")
+        digest = hashlib.sha256()
+        with closing(one.blocks(document_cut(self.separators, self.keep_separator), 1)) as blocks:
+            for block in blocks:
+                bounds = [bound[:count] for bound in block.documents(empty=True)]
+                if not (block.begins and block.closes):
+                    return None
+                for start, end in zip(*(bound.tolist() for bound in bounds), strict=True):
+                    digest.update((end - start).to_bytes(8, "little"))
+                    digest.update(block.text[start:end])
+                block.release()
+                count -= len(bounds[0])
+                if not count:
+                    break
+        return None if count else digest.hexdigest()
 
     def _from(self, units: list[Unit], start: Position) -> list[Unit]:
         """The units from a position on."""

@@ -51,6 +51,31 @@ def check_steps(journal: Journal, target: Target, sources: Sources, options: Opt
     checks.check_files(fix)
 
 
+def beginning_of(sources: Sources, step: dict[str, Any]) -> list[Any] | None:
+    """What tells whether the file that reading goes on in, after a step, still begins with the documents before.
+
+    Returns:
+        The index of the file, the number of the documents, and their digest; None where no document of the file is in
+        a finished shard, or it cannot be read again. The file is read up to the position.
+
+    """
+    try:
+        place = Place.from_json(step["next"])
+        assert place.position is not None
+        file, offset, skipped = place.position.file, place.position.offset, place.position.documents
+        if step["used"] != file + 1:
+            return None
+        start = next(unit.start for unit in sources.units() if unit.file == file)
+        found = sources.count_between(file, start, offset)
+        if found is not None and found + skipped != place.number:
+            return None
+        count = place.number + place.skip
+        digest = sources.digest_of(file, count)
+    except (LookupError, OSError, OverflowError, StopIteration, TypeError, ValueError):
+        return None
+    return None if digest is None else [file, count, digest]
+
+
 class _Checks:
     """Checks the steps in order, and keeps what they say of the sources."""
 

@@ -213,7 +213,8 @@ def one_file(folder: Path, name: str, texts: list[str]) -> Path:
         return path
     if kind == "csv":
         rows = io.StringIO()
-        csv.writer(rows, lineterminator="\n").writerows([["text"], *([each.replace(" low", "\nlow")] for each in texts)])
+        lines = [["text"], *([each.replace(" low", "\nlow")] for each in texts)]
+        csv.writer(rows, lineterminator="\n").writerows(lines)
         data = rows.getvalue().encode()
     elif kind == "jsonl":
         data = b"".join(json.dumps({"text": each}).encode() + b"\n" for each in texts)
@@ -293,6 +294,55 @@ def test_only_what_finished_steps_used_must_be_the_same(
     encode_shards(bpe.Sources(names, **options), tokenizer, "out", **WAYS[way])
     encode_shards(bpe.Sources(names, **options), tokenizer, "whole", **WAYS[way])
     assert files_of(Path("out")) == files_of(Path("whole"))
+
+
+@pytest.mark.parametrize("way", ["in order", "split", "in buckets"])
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.jsonl", "a.jsonl.xz", "a.csv", "a.parquet"])
+def test_a_file_that_is_mended_behind_what_shards_have(
+    tmp_path: Path, tokenizer: bpe.Tokenizer, small_groups: None, monkeypatch: pytest.MonkeyPatch, name: str, way: str
+) -> None:
+    """A single file whose bad record stopped the run: mended, it is gone on with, and the result is that of all of it.
+
+    A change in the part that shards were made of is refused.
+    """
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    monkeypatch.setattr(shuffled, "CHECKPOINT", 1500)
+    monkeypatch.setattr("bpe.corpus.parquet.MOST_ROWS", 15)
+    texts = [each or "low" for each in documents(37, 150)]
+    marked = [*texts]
+    marked[120] = "@"  # becomes a byte that no text has
+    path, given = tmp_path / name, {"separator": END} if ".txt" in name else {}
+
+    def encode(out: str) -> None:
+        encode_shards(bpe.Sources(path, **given), tokenizer, tmp_path / out, threads=1, **WAYS[way])
+
+    def put(texts: list[str], time: int) -> None:
+        replaced = one_file(tmp_path, name, texts)
+        if "@" in texts and name != "a.parquet":
+            packed = {".gz": gzip, ".xz": lzma}.get(path.suffix)
+            data = replaced.read_bytes() if packed is None else packed.decompress(replaced.read_bytes())
+            data = data.replace(b"@", b"\xff")
+            path.write_bytes(data if packed is None else packed.compress(data))
+        elif "@" in texts:
+            pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+            cells = [each.encode().replace(b"@", b"\xff") for each in texts]
+            pq.write_table(pa.table({"text": pa.array(cells, pa.binary())}), path, row_group_size=40)
+        os.utime(path, (time, time))
+
+    put(marked, 1000)
+    with pytest.raises(FormatError, match="UTF-8"):
+        encode("out")
+    assert (tmp_path / "out" / journal.NAME).read_text().count("\n") > 1
+    texts[120] = "newest widest"
+    put(texts, 2000)
+    other = ["wider", *texts[1:]]
+    shutil.copytree(tmp_path / "out", tmp_path / "other")
+    encode("out")
+    encode("whole")
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+    put(other, 3000)
+    with pytest.raises(ValueError, match=r"made from other sources: the size of|been modified since"):
+        encode("other")
 
 
 def test_another_way_to_write_a_name_is_the_same_file(
