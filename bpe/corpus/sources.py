@@ -7,6 +7,7 @@ A unit is a part of a file that can be read by itself; units make the parts for 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ import numpy as np
 from bpe.base.utf8 import utf8_error
 from bpe.corpus._file_reader import FileReader
 from bpe.corpus.blocks import Block, PathLike, Position, document_cut, overlaps, separators_of
-from bpe.corpus.contents import ANY_TEXT, Expected
+from bpe.corpus.contents import ANY_TEXT, SAMPLE, Expected, note_text
 from bpe.corpus.delimited import Quoting
 from bpe.corpus.listing import SourceFile, listed_sources
 from bpe.corpus.reading import (
@@ -585,6 +586,8 @@ class Sources:
             step,
         )
         reader.number = number
+        if strict:
+            note_text(os.pread(stream.fileno(), SAMPLE, 0), file.name, self._expected)
         while not reader.finished:
             yield reader
 
