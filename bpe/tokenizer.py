@@ -1605,6 +1605,8 @@ def decoder_of(tokenizer: Tokenizer) -> TokenDecoder:
 
 def with_specials(tokenizer: Tokenizer, spec: TokenizerSpec) -> Tokenizer:
     """The tokenizer of a spec that has more special tokens than a tokenizer, after its ids; it shares the tables."""
+    from bpe.encode.engine import Engine
+
     engine = engine_of(tokenizer)
     if type(engine) is not Engine:
         return Tokenizer(spec, cache_memory=tokenizer.cache_memory)

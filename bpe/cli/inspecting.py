@@ -64,6 +64,7 @@ def _counts_facts(path: str) -> dict[str, Any]:
         "special tokens": _few(list(counts.special_tokens)),
         "pretokenizer": _cutting(counts.pretokenizer),
         "normalizer": _or_none(counts.normalizer),
+        "words of": ", ".join(filter(None, (counts.units, counts.documents))),
         "most frequent": plain(word for word, _ in words) if words else "none",
     }
 

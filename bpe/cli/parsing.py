@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 #: The flags of Python arguments whose name is not argparse's `dest`.
-_OTHER_NAMES = {"normalizer": "--normalizer", "pretokenizer": "--pretokenizer"} | {
+_OTHER_NAMES = {"any_documents": "--any-documents", "normalizer": "--normalizer", "pretokenizer": "--pretokenizer"} | {
     "counted_special_tokens": "--special-token"
 }
 

@@ -33,7 +33,7 @@ from bpe.cli.files import (
 )
 from bpe.cli.manual import commands_of
 from bpe.corpus.sources import Sources
-from bpe.count.word_counts import WordCounts
+from bpe.count.word_counts import WordCounts, empty_like
 from bpe.errors import counted
 from bpe.formats.saving import check_target
 from bpe.training.checkpoint import saved_state
@@ -245,18 +245,18 @@ def count_words(args: argparse.Namespace) -> None:
 
 def merge_counts(args: argparse.Namespace) -> None:
     """Save the sum of several files of word counts."""
-    made_by = commands_of(args.top)["count-words"]
+    commands = commands_of(args.top)
     check_inputs(args, args.counts)
     check_output(args.output, args.counts)
     weights = args.weights or [1] * len(args.counts)
     if len(weights) != len(args.counts):
         args.parser.error(f"--weights has {counted(len(weights), 'number')}; give one for each of the files")
     first = WordCounts.load(args.counts[0])
-    merged = WordCounts(first.pretokenizer, first.normalizer, first.special_tokens)
-    merged.unicode_version = first.unicode_version
+    merged = empty_like(first)
     for number, (path, weight) in enumerate(zip(args.counts, weights, strict=True)):
-        with error_context(path, flags_of=made_by):
-            merged.merge(WordCounts.load(path) if number else first, weight)
+        with error_context(path, flags_of=commands["count-words"]):
+            counts = WordCounts.load(path) if number else first
+            merged.merge(counts, weight, any_documents=args.any_documents)
     merged.save(args.output)
     _log_counts(merged, f"from {counted(len(args.counts), 'file')}", args.output)
 

@@ -264,6 +264,11 @@ def add_merge_counts(command: Parser) -> None:
         type=fractions_of,
         help="what the counts of each file are multiplied by, such as 3,1,1/2; products are rounded, halves up",
     )
+    command.add_argument(
+        "--any-documents",
+        action="store_true",
+        help="also merge counts of files that other options (--separator, --per-line) divided into documents",
+    )
 
 
 def add_choosing(command: Parser) -> None:

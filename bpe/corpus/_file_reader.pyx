@@ -120,9 +120,7 @@ cdef class FileReader:
             self.separator = self.held
         self.begins = True
         if checked:
-            start = os.pread(file, contents.SIGNATURE, 0)
-            contents.check_text(start, source)
-            contents.note_bom(start, source)
+            contents.check_text(os.pread(file, contents.SIGNATURE, 0), source)
 
     def __dealloc__(self):
         free(self.rest)

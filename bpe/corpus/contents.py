@@ -137,8 +137,15 @@ def check_text(start: bytes, source: str, expected: Expected = ANY_TEXT) -> None
         _check_records(start[found.end() :], source, expected.field, array=found[1] is not None)
 
 
-def note_bom(start: bytes, source: str) -> None:
-    """Log a UTF-8 byte order mark at the beginning of a text."""
+def note_text(start: bytes, source: str, expected: Expected = ANY_TEXT) -> None:
+    """Log what may not be meant as text, of a text that `check_text` allows: a UTF-8 byte order mark, JSON."""
+    found = None if expected.field is None else _BEGINS_RECORD.match(start)
+    if expected.field is not None and found and (found[1] or _has_key(start, expected.field.partition(".")[0])):
+        log.warning(
+            "%s begins like JSON and is read as text, with its quotes and braces; if it has records, write each on a "
+            "line of its own (jq -c), and name their format: JSON Lines",
+            source,
+        )
     if start.startswith(UTF8_BOM):
         log.warning(
             "%s begins with a UTF-8 byte order mark, which is encoded as text; remove it if that is not intended: "
@@ -165,6 +172,12 @@ def _about_nul(start: bytes) -> str:
     )
 
 
+def _has_key(start: bytes, key: str) -> bool:
+    """Whether a key of a JSON object is in a text."""
+    spelled = json.dumps(key, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return re.search(re.escape(spelled) + rb"\s*:", start) is not None
+
+
 def _check_records(start: bytes, source: str, field: str, *, array: bool) -> None:
     """Raise FormatError for a text that begins with a JSON object, if it is one of several records.
 
@@ -178,8 +191,7 @@ def _check_records(start: bytes, source: str, field: str, *, array: bool) -> Non
     except (ValueError, RecursionError):
         if not array and len(first) < len(start):  # a whole line that is no JSON value
             return
-        spelled = json.dumps(key, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        record = {key: None} if re.search(re.escape(spelled) + rb"\s*:", start) else {}
+        record = {key: None} if _has_key(start, key) else {}
     has_field = key in record
     advice = f'pass format="jsonl", with field= the name of the text, to read the text of each record, or {_AS_TEXT}'
     if array and has_field:

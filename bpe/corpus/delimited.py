@@ -21,7 +21,7 @@ from bpe.base.forks import lock_of
 from bpe.base.utf8 import escape, unescape, utf8_error
 from bpe.corpus.blocks import Block
 from bpe.corpus.contents import UTF8_BOM
-from bpe.corpus.jsonl import others
+from bpe.corpus.jsonl import check_once, others
 from bpe.corpus.reading import READ, Buffers, Text
 from bpe.corpus.records import Run
 from bpe.errors import FormatError, counted
@@ -143,10 +143,19 @@ def _header(lines: _Lines, run: Run, dialect: Dialect) -> list[str] | None:
         return None
     if run.field not in names:
         raise FormatError(
-            f"there is no column {run.field!r}{others(names)}",
+            f"there is no column {run.field!r}{others(names)}{_other_delimiter(names)}",
             path=run.source,
         )
+    check_once(run.field, names, run.source)
     return names
+
+
+def _other_delimiter(names: list[str]) -> str:
+    """The end of an error message for a header whose one name has a character that separates columns elsewhere."""
+    found = next((mark for mark in ";\t|," if mark in names[0]), None) if len(names) == 1 else None
+    if found is None:
+        return ""
+    return f"; if {found!r} separates columns here, write the file with commas (.csv) or tabs (.tsv) first"
 
 
 def row_blocks(

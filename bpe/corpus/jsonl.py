@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -22,7 +22,7 @@ from bpe.corpus.blocks import Block
 from bpe.corpus.contents import UTF8_BOM
 from bpe.corpus.reading import Buffers, Text
 from bpe.corpus.records import Run
-from bpe.errors import shown
+from bpe.errors import FormatError, shown
 
 _SPACE = b" \t\r"
 #: The most lines that one call of the kernel reads.
@@ -150,6 +150,15 @@ def others(names: Iterable[str]) -> str:
     shown_names = ", ".join(map(repr, listed))
     shown_names = shown_names if len(shown_names) <= 200 else shown_names[:199] + "…"
     return f", only {shown_names}; pass the name of the text, such as field={listed[0]!r}"
+
+
+def check_once(name: str, names: Sequence[str], source: str, full_name: str = "") -> None:
+    """Raise FormatError for a column whose name other columns have too."""
+    if names.count(name) > 1:
+        raise FormatError(
+            f"there are {names.count(name)} columns {full_name or name!r}, and one has the text; rename the others",
+            path=source,
+        )
 
 
 def _kind(value: object) -> str:

@@ -73,6 +73,11 @@ class SourceFile:
         """Whether reading can begin at any byte of its text."""
         return self.kind == "file" and self.compression is None
 
+    @property
+    def offsets_are_bytes(self) -> bool:
+        """Whether positions count the bytes of its text, rather than groups of rows."""
+        return self.format not in ("parquet", "arrow")
+
 
 def listed_sources(
     paths: PathLike | Iterable[PathLike], format_: str, expected: Expected | None

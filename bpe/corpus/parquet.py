@@ -21,7 +21,7 @@ from bpe.corpus import blocks
 from bpe.corpus.ahead import read_ahead
 from bpe.corpus.blocks import Block, invalid_document
 from bpe.corpus.documents import Documents, arrow_documents
-from bpe.corpus.jsonl import others
+from bpe.corpus.jsonl import check_once, others
 from bpe.corpus.listing import SourceFile
 from bpe.corpus.records import Run, needed
 from bpe.corpus.streams import States, open_raw, watch
@@ -184,6 +184,7 @@ def _column_path(schema: Any, run: Run) -> list[str]:
                 f"there is no column {prefix + name!r}{others(prefix + each for each in names)}",
                 path=run.source,
             )
+        check_once(name, names, run.source, prefix + name)
         kind = schema.field(name).type if depth == 0 else kind.field(name).type
         names = [kind.field(index).name for index in range(kind.num_fields)] if pa.types.is_struct(kind) else []
         prefix += f"{name}."

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from bpe.base.utf8 import utf8_error
-from bpe.corpus.contents import ANY_TEXT, FIRST_LINE, SAMPLE, Expected, check_text, note_bom, wants_line
+from bpe.corpus.contents import ANY_TEXT, FIRST_LINE, SAMPLE, Expected, check_text, note_text, wants_line
 from bpe.errors import FormatError, check_choice, counted
 
 EncodingErrors = Literal["strict", "replace", "bytes"]
@@ -328,7 +328,7 @@ class _Filling:
             self._start += bytes(data[SAMPLE - before : FIRST_LINE])
         check_text(self._start, self._source, self._start_at.expected)
         if self._start_at.note_bom:
-            note_bom(self._start, self._source)
+            note_text(self._start, self._source, self._start_at.expected)
         self._start_at = None
 
 

@@ -6,6 +6,8 @@ A unit is a part of a file that can be read by itself; units make the parts for 
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -17,7 +19,7 @@ from bpe._names import SOURCE_FORMATS
 from bpe.base.utf8 import utf8_error
 from bpe.corpus._file_reader import FileReader
 from bpe.corpus.blocks import Block, PathLike, Position, document_cut, overlaps, separators_of
-from bpe.corpus.contents import ANY_TEXT, Expected
+from bpe.corpus.contents import ANY_TEXT, SAMPLE, Expected, note_text
 from bpe.corpus.delimited import Quoting
 from bpe.corpus.listing import SourceFile, listed_sources
 from bpe.corpus.reading import (
@@ -32,7 +34,7 @@ from bpe.corpus.reading import (
     read_text,
 )
 from bpe.corpus.records import BadRecords, OnError, Run, Tally
-from bpe.corpus.streams import States, Stream, newlines_before, open_stream
+from bpe.corpus.streams import States, Stream, newlines_before, open_stream, text_before
 from bpe.errors import FormatError, check_choice, check_int, counted, typed
 
 #: The size of a unit in bytes, about.
@@ -427,9 +429,9 @@ class Sources:
                 block.release()
 
     def count_between(self, file: int, start: int, end: int | None) -> int | None:
-        """The documents from one position of a file to another, or to its end if that is None.
+        """The documents from one offset of a file to another, or to its end if that is None.
 
-        None for a file of a kind that is not read between positions.
+        None for a pipe or a file of another machine, and where offsets are those of changed text.
 
         Raises:
             FormatError, OSError: as for `blocks`; for an end where no document begins.
@@ -438,16 +440,14 @@ class Sources:
         source = self.files[file]
         if source.format == "text" and not self.separators:
             return int(end != 0)  # the document begins at 0
-        if source.format not in ("text", "jsonl") or not source.seekable or self.encoding_errors == "replace":
+        if source.kind != "file" or self.encoding_errors == "replace":
             return None
-        if start == (source.size if end is None else end):
+        if start == (source.size if end is None and source.seekable else end):
             return 0
-        if end is not None:
-            separator = b"\n" if source.format == "jsonl" else self.separators[0]
-            with open(source.name, "rb") as opened:
-                opened.seek(max(end - len(separator), 0))
-                if opened.read(len(separator)) != separator:
-                    raise FormatError("no document begins there", path=source.name, where=f"offset {end}")
+        if end is not None and source.offsets_are_bytes:
+            separator = self.separators[0] if source.format == "text" else b"\n"
+            if text_before(source, end, len(separator)) != separator:
+                raise FormatError("no document begins there", path=source.name, where=f"offset {end}")
         one = self._restricted((Unit(file, start, end, None),)).counting_anew()
         total = 0
         with closing(one.blocks(document_cut(self.separators, self.keep_separator), 1)) as blocks:
@@ -455,6 +455,31 @@ class Sources:
                 total += len(block.documents(empty=True)[0])
                 block.release()
         return total
+
+    def digest_of(self, file: int, count: int) -> str | None:
+        """The SHA-256 of the first documents of a file, in these sources, in hex; bad records are left out.
+
+        None if there are fewer than `count`, or reading is of a kind that cannot be repeated.
+        """
+        unit = next((unit for unit in self._parts() if unit.file == file), None)
+        if unit is None or self.files[file].kind != "file":
+            return None
+        one = self._restricted((Unit(file, unit.start, None, None),))
+        one._bad = BadRecords("skip")
+        digest = hashlib.sha256()
+        with closing(one.blocks(document_cut(self.separators, self.keep_separator), 1)) as blocks:
+            for block in blocks:
+                bounds = [bound[:count] for bound in block.documents(empty=True)]
+                if not (block.begins and block.closes):
+                    return None
+                for start, end in zip(*(bound.tolist() for bound in bounds), strict=True):
+                    digest.update((end - start).to_bytes(8, "little"))
+                    digest.update(block.text[start:end])
+                block.release()
+                count -= len(bounds[0])
+                if not count:
+                    break
+        return None if count else digest.hexdigest()
 
     def _from(self, units: list[Unit], start: Position) -> list[Unit]:
         """The units from a position on."""
@@ -560,6 +585,8 @@ class Sources:
             step,
         )
         reader.number = number
+        if strict:
+            note_text(os.pread(stream.fileno(), SAMPLE, 0), file.name, self._expected)
         while not reader.finished:
             yield reader
 

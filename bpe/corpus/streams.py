@@ -58,9 +58,9 @@ class Stream:
 class _ChunkStream(Stream):
     """The text of a file that comes in chunks."""
 
-    def __init__(self, chunks: Iterator[Chunk], skip: int) -> None:
+    def __init__(self, chunks: Iterator[Chunk], skip: int, end: int | None) -> None:
         self.size, self.skip = None, skip
-        self._chunks = chunks
+        self._chunks, self._left = chunks, end
         self._rest = memoryview(b"")
         self._taken = self._counted = 0
 
@@ -72,6 +72,9 @@ class _ChunkStream(Stream):
                 return 0
             self._rest, self._taken = memoryview(found[0]), found[1]
         count = min(len(buffer), len(self._rest))
+        if self._left is not None:
+            count = min(count, self._left)
+            self._left -= count
         buffer[:count] = self._rest[:count]
         self._rest = self._rest[count:]
         return count
@@ -96,7 +99,7 @@ def open_stream(
     Args:
         file: the file.
         start: the position in the decompressed text where reading begins.
-        end: where it ends; None for the end of the file. Only for a seekable file.
+        end: where it ends; None for the end of the file. Not for a pipe.
         errors: how bytes that are not UTF-8 are handled: with "replace", positions are those in the changed text; with
             "bytes", the compression of a pipe is not looked for.
         states: what the files of one call were when they were first opened.
@@ -130,7 +133,7 @@ def open_stream(
         if file.kind in ("file", "remote"):
             chunks = read_ahead(chunks, _length, AHEAD)
         stack.enter_context(closing(chunks))
-        yield _ChunkStream(chunks, start)
+        yield _ChunkStream(chunks, start, end)
 
 
 def open_raw(file: SourceFile, stack: ExitStack, states: States | None = None) -> tuple[Any, int | None]:
@@ -192,6 +195,17 @@ def newlines_before(file: SourceFile, offset: int) -> int | None:
             found += buffer.count(b"\n", 0, count)
             done += count
     return found
+
+
+def text_before(file: SourceFile, offset: int, size: int) -> bytes:
+    """The last `size` of the first `offset` bytes of a file's text; no bytes if the text is shorter."""
+    found, start = b"", max(offset - size, 0)
+    buffer = memoryview(bytearray(1 << 20))
+    with open_stream(file, start, offset) as stream:
+        left = stream.skip + offset - start
+        while count := stream.readinto(buffer[:left]):
+            found, left = (found + bytes(buffer[:count]))[-size:], left - count
+    return b"" if left else found
 
 
 def _length(chunk: Chunk) -> int:

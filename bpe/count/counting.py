@@ -100,14 +100,12 @@ def count_corpus(
     encoding_errors: EncodingErrors,
     threads: int | None,
     progress: ProgressLike,
-    *,
-    lines: bool = False,
 ) -> None:
-    """Fill empty counts as `count_words` does; with `lines`, each line of a document is split into words by itself."""
+    """Fill empty counts as `count_words` does."""
     if (files is None) == (texts is None):
         raise ValueError("give exactly one of files= and texts=")
     source = corpus_source(files, texts, separator, per_line, encoding_errors)
-    count_into(counts, source, thread_count(threads), progress, lines=lines)
+    count_into(counts, source, thread_count(threads), progress)
 
 
 def corpus_source(
@@ -140,14 +138,11 @@ def count_into(
     progress: ProgressLike,
     *,
     utf8: bool = False,
-    lines: bool = False,
     max_memory: int | None = None,
     saving: Saving | None = None,
     excess: Excess | None = None,
 ) -> None:
     """Add the words of a corpus to counts that are still empty; with `utf8`, texts that are not UTF-8 are an error.
-
-    With `lines`, each line of a document, its newline included, is split into words by itself.
 
     Each thread fills a table of its own with whole blocks of the corpus; a plain text file needs no Python code for a
     block. A word keeps the position of its first occurrence in the corpus, so the merged counts and their order do not
@@ -155,7 +150,7 @@ def count_into(
     bytes. Where there is `saving`, the source is regular files: counting goes on from what it holds, and from time to
     time all threads wait while the words so far are saved. Counting ends with a ValueError when `excess` gives one.
     """
-    splitter = Splitter(counts, lines=lines)
+    splitter = Splitter(counts)
     if isinstance(source, Sources):
         source = source.for_one_call()
     total = source.size if isinstance(source, Sources) else None
@@ -206,6 +201,16 @@ def count_into(
     finally:
         tables.close()
     fill(counts, joined)
+    counts.documents = _documents_of(source)
+
+
+def _documents_of(source: Sources | Iterable[TextLike] | None) -> str | None:
+    """How text files are made documents, as `WordCounts.documents` has it."""
+    if not isinstance(source, Sources) or all(file.format != "text" for file in source.files):
+        return None
+    if source.keep_separator:
+        return "per_line=True"
+    return f"separator={source.separators[0].decode() if source.separators else None!r}"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import partial
 from itertools import accumulate, pairwise
@@ -56,6 +56,8 @@ VERSION = 1
 _DTYPES = ("|u1", "<u2", "<u4", "<u8")
 #: The Unicode version of the named pretokenizers in files that do not record it.
 _DEFAULT_UNICODE_VERSION = "18.0"
+#: What is split into words: texts, each line of one, or texts into runs of words.
+UNITS = ("documents", "lines", "runs")
 #: The most frequent words that a notebook's card shows.
 _SHOWN_WORDS = 10
 
@@ -74,7 +76,7 @@ class WordCounts:
         special_tokens: strings that separate text and are part of no word.
 
     Counts are 64-bit; a sum beyond 2**63 - 1 is refused. Only counts with the same three settings and the same
-    `unicode_version` can be merged.
+    `unicode_version`, `units` and `documents` can be merged.
 
     Any number of threads may use one object. Each call is atomic, and calls that read all words (`items`,
     `most_common`, `save`, `train`, …) read a snapshot. Several threads do not fill one object faster; `count_words`
@@ -86,6 +88,10 @@ class WordCounts:
         special_tokens: the special tokens, as a tuple of str.
         unicode_version: the Unicode version that words were split by: the pretokenizer's, or the one in the file that
             the counts were loaded from.
+        units: what was split into words: "documents"; "lines" for the counts of `SuperWords.count_words`, which cut
+            documents into lines; "runs" for those of its kind "boundless", whose words are runs of words.
+        documents: how text files were made documents, as `count_words` was called: "separator=None",
+            "separator='<|end|>'", "per_line=True"; None if there were none, or where it is not recorded.
 
     >>> counts = WordCounts("whitespace")
     >>> counts.add("low lower low")
@@ -105,6 +111,8 @@ class WordCounts:
         self.special_tokens = check_special_tokens(special_tokens)
         # the pretokenizer's own, unless the counts come from a file of another release
         self.unicode_version = None if self.pretokenizer is None else self.pretokenizer.unicode_version
+        self.units = UNITS[0]
+        self.documents: str | None = None
         self._words: WordTable | Arrays = WordTable()
         self._position = 0  # in the corpus, of the next text
         self._warned = False  # whether `update` has warned of spaces in words
@@ -177,7 +185,7 @@ class WordCounts:
             )
             self._position += n
 
-    def merge(self, other: WordCounts, weight: float | Fraction = 1) -> None:
+    def merge(self, other: WordCounts, weight: float | Fraction = 1, *, any_documents: bool = False) -> None:
         """Add another's counts, as if its corpus came after this one; the same as `|=`.
 
         Args:
@@ -185,11 +193,13 @@ class WordCounts:
             weight: what each count of the other is multiplied by: an int, a `fractions.Fraction`, or a float, which
                 stands for the decimal number that it is printed as. Each product is rounded to the nearest integer,
                 halves up, before it is added; words with a product of 0 are left out.
+            any_documents: also merge counts of corpora whose files were made documents in different ways.
 
         Raises:
             TypeError: if the other is not a WordCounts, or the weight no number.
             ValueError: if the two were made with different pretokenizers, normalizers, special tokens or Unicode
-                versions; for a weight that is not above 0; for a total beyond 2**63 - 1.
+                versions, of other units or other documents; for a weight that is not above 0; for a total beyond
+                2**63 - 1.
 
         >>> one, other = WordCounts("whitespace"), WordCounts("whitespace")
         >>> one.add("low lower")
@@ -205,13 +215,18 @@ class WordCounts:
         factor = _as_fraction(weight)
         if not isinstance(other, WordCounts):
             raise TypeError(f"{shown(other)} is {type_name(other)}; only WordCounts merge (update takes a mapping)")
-        for name in ("pretokenizer", "normalizer", "special_tokens"):
+        for name in ("pretokenizer", "normalizer", "special_tokens", "units"):
             ours, theirs = getattr(self, name), getattr(other, name)
             if ours != theirs:
                 raise ValueError(
                     f"the counts were made with {name}={theirs!r}, these with {ours!r}; only counts made with the "
                     "same settings can be merged: count one of the corpora again"
                 )
+        if not any_documents and None not in (self.documents, other.documents) and self.documents != other.documents:
+            raise ValueError(
+                f"the counts were made with {other.documents}, these with {self.documents}, so the same text gives "
+                "them other words; count one of the corpora again, or pass any_documents=True if their files differ so"
+            )
         if self.unicode_version != other.unicode_version:
             raise ValueError(
                 f"the counts were made with Unicode {other.unicode_version}, these with {self.unicode_version}, and "
@@ -225,6 +240,7 @@ class WordCounts:
         with self._lock:
             _check_total(self.total + total)
             self._add_arrays(blob, offsets, counts)
+            self.documents = self.documents or other.documents
 
     def __ior__(self, other: WordCounts) -> Self:
         self.merge(other)
@@ -235,6 +251,12 @@ class WordCounts:
         with self._lock:
             self._words = WordTable()
             self._position = 0
+
+    def _empty(self) -> WordCounts:
+        """Counts with these settings, without words."""
+        made = WordCounts(self.pretokenizer, self.normalizer, self.special_tokens)
+        made.unicode_version, made.units, made.documents = self.unicode_version, self.units, self.documents
+        return made
 
     @property
     def _table(self) -> WordTable:
@@ -337,10 +359,10 @@ class WordCounts:
 
     def __reduce__(self) -> tuple[Any, ...]:
         settings = self.pretokenizer, self.normalizer, self.special_tokens
-        return _rebuild, (*settings, *self._snapshot(), self.unicode_version)
+        return _rebuild, (*settings, *self._snapshot(), self.unicode_version, self.units, self.documents)
 
-    def _settings(self) -> tuple[Pretokenizer | None, Normalizer | None, tuple[str, ...], str | None]:
-        return self.pretokenizer, self.normalizer, self.special_tokens, self.unicode_version
+    def _settings(self) -> tuple[Pretokenizer | None, Normalizer | None, tuple[str, ...], str | None, str]:
+        return self.pretokenizer, self.normalizer, self.special_tokens, self.unicode_version, self.units
 
     # Files ------------------------------------------------------------------------------------------------------------
 
@@ -448,11 +470,16 @@ class WordCounts:
 class Splitter:
     """Splits texts into words by the settings of some counts: remove special tokens, normalize, pretokenize.
 
-    With `lines`, each line of a text, its newline included, is split by itself.
+    If their units are lines, each line of a text, its newline included, is split by itself.
     """
 
-    def __init__(self, counts: WordCounts, *, lines: bool = False) -> None:
-        self.lines = lines
+    def __init__(self, counts: WordCounts) -> None:
+        if counts.units == "runs":
+            raise ValueError(
+                "the counts are of runs of words, which depend on a tokenizer, so no text can be added to them: count "
+                "it with superwords.count_words(2, words=...), and merge"
+            )
+        self.lines = counts.units == "lines"
         self.specials = [name.encode() for name in counts.special_tokens]
         self.normalizer = counts.normalizer
         self.pretokenizer = counts.pretokenizer
@@ -655,19 +682,59 @@ def _unicode_version_in(header: Mapping[str, Any], pretokenizer: Pretokenizer | 
     return version
 
 
+def empty_like(counts: WordCounts) -> WordCounts:
+    """Counts with the same settings, without words."""
+    return counts._empty()
+
+
 def arrays_of(counts: WordCounts) -> Arrays:
     """A snapshot of the words: (their bytes in one buffer, offsets, counts), read-only."""
     return counts._snapshot()
 
 
-def check_separated(counts: WordCounts, special_tokens: Iterable[str]) -> None:
-    """Raise ValueError for a special token that did not separate the text of the counts: words have parts of it."""
+def check_made_for(
+    counts: WordCounts, special_tokens: Iterable[str], units: str = UNITS[0], known: Container[str] | None = None
+) -> None:
+    """Check that counts were made of the text that a tokenizer with these special tokens is to learn from.
+
+    Args:
+        counts: the counts.
+        special_tokens: the tokenizer's special tokens.
+        units: what it learns from.
+        known: the strings that may separate text without a warning, instead of the special tokens.
+
+    Raises:
+        ValueError: for a special token that did not separate their text, since words have parts of it, and for counts
+            of other units.
+
+    """
+    special_tokens = tuple(special_tokens)
     for name in special_tokens:
         if name not in counts.special_tokens:
             raise ValueError(
                 f"the counts were made without the special token {name!r}, so tokens would be learned from its text; "
                 f"count again with special_tokens=[{name!r}] (a mapping of your own counts is taken as it is)"
             )
+    if counts.units != units:
+        by = "bpe.count_words" if units == UNITS[0] else "superwords.count_words"
+        raise ValueError(
+            f"the counts have the words of {counts.units}, and this needs those of {units}: count again with {by} (a "
+            "mapping of your own counts is taken as it is)"
+        )
+    left_out = [name for name in counts.special_tokens if name not in (special_tokens if known is None else known)]
+    if left_out:
+        log.warning(
+            "%s separated the text of the counts and is no token; name it as a special token to make it one",
+            ", ".join(left_out),
+        )
+    own = None if counts.pretokenizer is None else counts.pretokenizer.unicode_version
+    if counts.unicode_version != own:
+        log.warning(
+            "the counts were made with Unicode %s, and the tokenizer splits text by Unicode %s, so some newly assigned "
+            "characters are in other words; count again to make them agree",
+            counts.unicode_version,
+            own,
+        )
 
 
 def read_counts(path: PathLike) -> tuple[WordCounts, Any]:
@@ -691,6 +758,10 @@ def read_counts(path: PathLike) -> tuple[WordCounts, Any]:
             header["special_tokens"],
         )
         loaded.unicode_version = _unicode_version_in(header, loaded.pretokenizer)
+        loaded.units = check_choice("units", header.get("units", UNITS[0]), UNITS)
+        loaded.documents = header.get("documents")
+        if not isinstance(loaded.documents, str | None):
+            raise TypeError(f"documents is {shown(loaded.documents)}; it must be a str or null")
         arrays = _arrays_in(data[end:-32], header)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"the header is not valid: {error}", path=path) from None
@@ -718,6 +789,8 @@ def write_counts(counts: WordCounts, path: PathLike, unfinished: Any = None) -> 
             "normalizer": None if counts.normalizer is None else counts.normalizer.to_json(),
             "special_tokens": list(counts.special_tokens),
             "unicode_version": counts.unicode_version,
+            "units": counts.units,
+            "documents": counts.documents,
             **({} if unfinished is None else {"unfinished": unfinished}),
         }
     ).encode()
@@ -757,8 +830,11 @@ def _rebuild(
     offsets: NDArray[np.int64],
     counts: NDArray[np.int64],
     unicode_version: str | None = None,
+    units: str = UNITS[0],
+    documents: str | None = None,
 ) -> WordCounts:
     counted_words = WordCounts(pretokenizer, normalizer, special_tokens)
+    counted_words.units, counted_words.documents = units, documents
     if unicode_version is not None:
         counted_words.unicode_version = unicode_version
     counted_words._add_arrays(blob, offsets, counts)

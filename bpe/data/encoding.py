@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from bpe.data.manifest import NAME as MANIFEST
 from bpe.data.manifest import Manifest, parse_shard
 from bpe.data.options import Options, allowed_tokens, around_of, chosen_format, largest_id, shard_count
 from bpe.data.ordered import OrderedShards
-from bpe.data.records import check_steps
+from bpe.data.records import beginning_of, check_steps
 from bpe.data.shuffled import ShuffledShards, tokens_in_buckets
 from bpe.data.shuffling import FOLDER as BUCKETS
 from bpe.data.splitting import check_sides
@@ -168,8 +169,12 @@ class _Encoding:
         with locked_folder(self.out):
             if (self.out / MANIFEST).exists():
                 return self._finished()
+            times = modified(self.sources)
             journal = Journal(
-                self.out, {**self.header, "modified": modified(self.sources)}, disposable=(TOKENIZER, BUCKETS)
+                self.out,
+                {**self.header, "modified": times},
+                disposable=(TOKENIZER, BUCKETS),
+                beginning_of=partial(beginning_of, self.sources),
             )
             try:
                 self._check_steps(journal)
@@ -184,6 +189,10 @@ class _Encoding:
                 reached("manifest written")
                 journal.remove()
                 return manifest
+            except ValueError:
+                if modified(self.sources) == times:  # else a file was changed while it was read
+                    journal.note_beginning()
+                raise
             except KeyboardInterrupt:
                 done = sum(len(step.get("shards", ())) for step in journal.steps)
                 raise KeyboardInterrupt(

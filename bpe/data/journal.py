@@ -123,6 +123,8 @@ class Journal:
             steps have used.
         disposable: names of files that an attempt without a finished step may leave.
         shared: whether a new output may go to a folder with other files.
+        beginning_of: gives, of a step, what tells whether the file that reading goes on in begins as before. It is
+            asked where that file has changed, and where `note_beginning` recorded what it gave then.
 
     Attributes:
         steps: the records of finished steps. "used" is how many of the sources' files they depend on, the first ones.
@@ -134,9 +136,16 @@ class Journal:
     """
 
     def __init__(
-        self, out: Path, header: Mapping[str, Any], disposable: Collection[str] = (), *, shared: bool = False
+        self,
+        out: Path,
+        header: Mapping[str, Any],
+        disposable: Collection[str] = (),
+        *,
+        shared: bool = False,
+        beginning_of: Callable[[dict[str, Any]], list[Any] | None] | None = None,
     ) -> None:
         self.path = out / NAME
+        self._beginning_of = beginning_of
         self.steps: list[dict[str, Any]] = []
         self._header = json.loads(json.dumps(header))  # as it is when it is read
         remove_temporary_files(out)
@@ -173,6 +182,14 @@ class Journal:
             raise OSError(error.errno, error.strerror, str(self.path)) from None
         self.steps.append(step)
 
+    def note_beginning(self) -> None:
+        """Record how the file begins that reading goes on in: after a bad record, it may be mended."""
+        found = self._beginning_of(self.steps[-1]) if self.steps and self._beginning_of is not None else None
+        if found is not None:
+            self._header["beginning"] = found
+            with suppress(OSError):  # the error of the file is the one to raise
+                self._write()
+
     def close(self) -> None:
         """Close the file, which stays."""
         if self._descriptor >= 0:
@@ -190,7 +207,8 @@ class Journal:
         before, steps = records[0], records[1:]
         used = steps[-1].get("used") if steps else None
         try:
-            refuse_difference(out, before, self._header, used if isinstance(used, int) else None)
+            known = self._with_mended(before, steps)
+            refuse_difference(out, known, self._header, used if isinstance(used, int) else None)
         except ValueError:
             if steps or not {*os.listdir(out)} <= {NAME, _LOCK, *disposable}:
                 raise
@@ -201,6 +219,24 @@ class Journal:
         elif size < self.path.stat().st_size:
             os.truncate(self.path, size)
         return True
+
+    def _with_mended(self, before: dict[str, Any], steps: list[dict[str, Any]]) -> dict[str, Any]:
+        """The header before, with the size and time that the file that reading goes on in has now, if it begins alike.
+
+        So a file that was mended after its bad record stopped a run is no other source.
+        """
+        noted = before.get("beginning")
+        if not (steps and isinstance(noted, list) and noted and type(noted[0]) is int and self._beginning_of):
+            return before
+        index, known = noted[0], json.loads(json.dumps(before))
+        try:
+            old, new = ((each["sources"]["files"][index], each["modified"]) for each in (known, self._header))
+            if (old[0], old[1][index]) == (new[0], new[1][index]) or self._beginning_of(steps[-1]) != noted:
+                return before
+            old[0][1], old[1][index] = new[0][1], new[1][index]
+        except (LookupError, TypeError):
+            return before
+        return known
 
     def _read(self, out: Path) -> tuple[list[dict[str, Any]], int]:
         """The header and the steps, and the bytes that they take: an incomplete line after them is left out."""

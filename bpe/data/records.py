@@ -51,6 +51,31 @@ def check_steps(journal: Journal, target: Target, sources: Sources, options: Opt
     checks.check_files(fix)
 
 
+def beginning_of(sources: Sources, step: dict[str, Any]) -> list[Any] | None:
+    """What tells whether the file that reading goes on in, after a step, still begins with the documents before.
+
+    Returns:
+        The index of the file, the number of the documents, and their digest; None where no document of the file is in
+        a finished shard, or it cannot be read again. The file is read up to the position.
+
+    """
+    try:
+        place = Place.from_json(step["next"])
+        assert place.position is not None
+        file, offset, skipped = place.position.file, place.position.offset, place.position.documents
+        if step["used"] != file + 1:
+            return None
+        start = next(unit.start for unit in sources.units() if unit.file == file)
+        found = sources.count_between(file, start, offset)
+        if found is not None and found + skipped != place.number:
+            return None
+        count = place.number + place.skip
+        digest = sources.digest_of(file, count)
+    except (LookupError, OSError, OverflowError, StopIteration, TypeError, ValueError):
+        return None
+    return None if digest is None else [file, count, digest]
+
+
 class _Checks:
     """Checks the steps in order, and keeps what they say of the sources."""
 
@@ -218,9 +243,11 @@ class _Checks:
         return found
 
     def check_sources(self) -> None:
-        """Count the documents again between the last positions, in files that can be read between positions."""
+        """Count the documents again between the last two positions, and between earlier ones up to `READ_AGAIN`."""
         left, first = READ_AGAIN, min(self._starts, default=0)
         for before, place in reversed([*zip(self._places, self._places[1:], strict=False)]):
+            if left < 0:
+                return
             start, end = before.position or Position(first, self._starts[first]), place.position
             assert end is not None
             between = [file for file in sorted(self._starts) if start.file < file < end.file]
@@ -229,17 +256,27 @@ class _Checks:
                 parts = [(start.file, start.offset, end.offset)]
             else:
                 parts = [(start.file, start.offset, None), *parts, (end.file, self._starts[end.file], end.offset)]
-            for file, low, high in parts:
-                left -= ((self._sources.files[file].size or READ_AGAIN) if high is None else high) - low
-            if left < 0:
-                return
+            left -= sum(self._bytes_of(*part) for part in parts)
             counts = [self._sources.count_between(*part) for part in parts]
             known = self._before.get(start.file, (0, 0))[0]
             expected = self._before[end.file][0] + place.number - known - before.number
             in_file = place.number - (before.number if start.file == end.file else 0)
             found = [count for count in counts if count is not None]
-            if len(found) == len(parts) and (end.documents or found[-1] != in_file or sum(found) != expected):
-                raise FormatError(f"the sources have {counts} documents in {parts}, not {expected}", where="next")
+            if len(found) < len(parts):
+                continue
+            if end.documents and self._sources.files[end.file].offsets_are_bytes:
+                refuse_value(end.documents, "0, since documents begin at offsets", "next")
+            found[0] -= start.documents
+            found[-1] += end.documents
+            if found[-1] != in_file or sum(found) != expected:
+                raise FormatError(f"the sources have {found} documents in {parts}, not {expected}", where="next")
+
+    def _bytes_of(self, file: int, low: int, high: int | None) -> int:
+        """The bytes to read for the documents between two offsets of a file, about."""
+        source = self._sources.files[file]
+        if high is None or not source.offsets_are_bytes:
+            return source.size or READ_AGAIN
+        return high - (low if source.seekable else 0)
 
     # Files ------------------------------------------------------------------------------------------------------------
 

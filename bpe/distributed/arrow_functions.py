@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bpe.base.arrow import load_pyarrow
 from bpe.corpus.documents import arrow_documents
-from bpe.count.word_counts import WordCounts, add_documents, fill
+from bpe.count.word_counts import WordCounts, add_documents, empty_like, fill
 from bpe.data.map_function import MapFunction
 from bpe.errors import typed
 
@@ -68,8 +68,7 @@ def count_batches(
 
     """
     arrow = load_pyarrow("count_batches")
-    counts = WordCounts(settings.pretokenizer, settings.normalizer, settings.special_tokens)
-    counts.unicode_version = settings.unicode_version  # of the driver: another version here is an error, not a mixture
+    counts = empty_like(settings)  # of the driver: another version here is an error, not a mixture
 
     def words() -> pa.RecordBatch:
         nonlocal position
@@ -126,7 +125,7 @@ def gathered(batches: Iterable[Any], settings: WordCounts) -> WordCounts:
 
     """
     arrow = load_pyarrow("gathered")
-    counts = WordCounts(settings.pretokenizer, settings.normalizer, settings.special_tokens)
+    counts = empty_like(settings)
     # An array of `binary` holds at most 2 GB.
     tables = [
         arrow.table({name: each.column(name) for name in each.schema.names}).cast(_large(each.schema))

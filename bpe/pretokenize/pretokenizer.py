@@ -83,12 +83,13 @@ class Pretokenizer:
     timeout: float | None
 
     def __init__(self, name: str, *, add_prefix_space: bool = False) -> None:
-        if isinstance(name, str) and not re.fullmatch(r"[\w.-]*", name):
+        name = ALIASES.get(name, name) if isinstance(name, str) else name
+        if name not in NAMES and isinstance(name, str) and not re.fullmatch(r"[\w.-]*", name):
             raise ValueError(
                 f"pretokenizer is {shown(name)}, which is not a name; pass a regular expression as "
                 "bpe.Pretokenizer.from_regex(pattern)"
             )
-        name = check_choice("pretokenizer", ALIASES.get(name, name) if isinstance(name, str) else name, NAMES)
+        name = check_choice("pretokenizer", name, NAMES)
         self._set(name, PATTERNS[name].expression, "drop", add_prefix_space)
 
     @classmethod

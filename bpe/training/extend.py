@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bpe.base.memory_limits import resident
 from bpe.base.offsets import offsets_of
 from bpe.base.progress import ProgressLike, check_progress, progress_note
-from bpe.count.word_counts import WordCounts, check_separated
+from bpe.count.word_counts import UNITS, WordCounts, check_made_for
 from bpe.errors import counted, typed
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
@@ -101,7 +101,7 @@ def extend(
     _check_size(tok, vocab_size)
     if superwords is not None:
         spec, options = _with_units(spec, options, superwords)
-    words = as_counts(counts, spec)
+    words = as_counts(counts, spec, UNITS[0] if superwords is None else superwords.units(2))
     if superwords is not None:
         spec = stage_two(spec, words, superwords)
     return Tokenizer(*learn_more(words, spec, options, Execution(on_merge, progress)))
@@ -180,8 +180,10 @@ def _check_size(tok: Tokenizer, vocab_size: int) -> None:
         raise ValueError(f"vocab_size is {vocab_size}; it must be at most {most}, since ids are below {ID_LIMIT}")
 
 
-def as_counts(counts: WordCounts | Mapping[str, int] | Mapping[bytes, int], spec: TokenizerSpec) -> WordCounts:
-    """The counts as `WordCounts`, which must be made with the tokenizer's pretokenizer, normalizer, special tokens."""
+def as_counts(
+    counts: WordCounts | Mapping[str, int] | Mapping[bytes, int], spec: TokenizerSpec, units: str = UNITS[0]
+) -> WordCounts:
+    """The counts as `WordCounts`, made of these units with the tokenizer's pretokenizer, normalizer, special tokens."""
     if not isinstance(counts, WordCounts):
         converted = WordCounts(spec.pretokenizer, spec.normalizer)
         converted.update(counts)
@@ -193,7 +195,7 @@ def as_counts(counts: WordCounts | Mapping[str, int] | Mapping[bytes, int], spec
                 f"the counts were made with {name}={theirs!r}, but the tokenizer has {ours!r}; count with "
                 f"bpe.count_words(..., {name}=tok.{name})"
             )
-    check_separated(counts, spec.special_tokens)
+    check_made_for(counts, spec.special_tokens, units)
     return counts
 
 

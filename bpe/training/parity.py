@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from bpe.base._team import Team
 from bpe.base.memory_limits import in_megabytes, resident
 from bpe.base.progress import progress_note
-from bpe.count.word_counts import WordCounts, arrays_of
+from bpe.count.word_counts import WordCounts, arrays_of, empty_like
 from bpe.training._trainer import Trainer
 from bpe.training.extend import extended, start_trainer
 from bpe.training.fair import ParityAware
@@ -213,10 +213,9 @@ def learn_fairly(
 def _together(counts: Mapping[str, WordCounts]) -> WordCounts:
     """The counts of all languages."""
     first = next(iter(counts.values()))
-    merged = WordCounts(first.pretokenizer, first.normalizer, first.special_tokens)
-    merged.unicode_version = first.unicode_version
+    merged = empty_like(first)
     for each in counts.values():
-        merged.merge(each)
+        merged.merge(each, any_documents=True)
     return merged
 
 

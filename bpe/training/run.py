@@ -5,7 +5,6 @@ Not here: what the arguments mean (`train.py`), the merges (`trainer.py`, `exten
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import was_changed
 from bpe.corpus.sources import Sources
 from bpe.count.counting import count_into
-from bpe.count.word_counts import WordCounts, check_separated
+from bpe.count.word_counts import UNITS, WordCounts, check_made_for
 from bpe.errors import shown
 from bpe.pretokenize.pretokenizer import PretokenizerLike, as_pretokenizer
 from bpe.text.normalizers import Normalizer
@@ -40,8 +39,6 @@ from bpe.training.words import Words, words_of
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT
-
-log = logging.getLogger("bpe")
 
 #: The argument `counts` of `train`; two counts for the two stages of superwords, a mapping of counts by language.
 CountsLike = (
@@ -97,14 +94,14 @@ class Run:
         recorded, options = {"superwords": superwords.to_json()}, settings.options
         first, second = counts or (None, None)
         before = _state(source)
-        words = replace(settings, pretokenizer=superwords.of_stage(1)).counts(first)
-        words, saved = self.counted(Corpus(source, words, first), options, recorded, self.checkpoint, superwords.lines)
+        words = settings.of_stage(superwords, 1).counts(first)
+        words, saved = self.counted(Corpus(source, words, first), options, recorded, self.checkpoint)
         small = replace(options, vocab_size=superwords.transition, sizes=())
         spec, one, _ = self._learn(words, first, small, saved)
 
         path = None if self.checkpoint is None else f"{os.fspath(self.checkpoint)}.stage2"
-        words = replace(settings, pretokenizer=superwords.of_stage(2)).counts(second)
-        words, saved = self.counted(Corpus(source, words, second), options, recorded, path, superwords.lines)
+        words = settings.of_stage(superwords, 2).counts(second)
+        words, saved = self.counted(Corpus(source, words, second), options, recorded, path)
         _check_state(source, before)
         spec, larger = stage_two(spec, words, superwords), superwords.vetoed(options)
         spec, two = learn_more(words, spec, larger, self.execution(words, second, saved))
@@ -124,7 +121,7 @@ class Run:
         recorded, options = {"superwords": superwords.to_json()}, settings.options
         first, second = counts if isinstance(counts, tuple) else (counts, None)
         before = _state(source)
-        words = replace(settings, pretokenizer=superwords.of_stage(1)).counts(first)
+        words = settings.of_stage(superwords, 1).counts(first)
         words, saved = self.counted(Corpus(source, words, first), options, recorded, self.checkpoint)
         phase = WordPhase(*self._learn(words, first, word_options(superwords, options), saved))
         if first is not None and second is None:  # the tokenizer that `count_words` needs for the second phase
@@ -133,7 +130,7 @@ class Run:
 
         def runs(spec: TokenizerSpec) -> Words:
             if second is not None:
-                return from_counts(replace(settings, pretokenizer=spec.pretokenizer).counts(second), spec, eligible)
+                return from_counts(settings.of_stage(superwords, 2, spec.pretokenizer).counts(second), spec, eligible)
             specials = options.special_tokens
             found = count_runs(spec, eligible, source, specials, self.threads, self.progress, self.max_memory)
             _check_state(source, before)
@@ -205,7 +202,6 @@ class Run:
         options: TrainOptions,
         settings: dict[str, Any],
         path: PathLike | None,
-        lines: bool = False,
     ) -> tuple[WordCounts, Checkpoint | None]:
         """The words of the corpus, unless they are given, and the checkpoint at `path`, which has them too."""
         saved, files, words, source = None, None, corpus.words, corpus.source
@@ -224,7 +220,6 @@ class Run:
                 self.threads,
                 self.progress,
                 utf8=options.chars,
-                lines=lines,
                 max_memory=self.max_memory,
                 saving=saving,
                 excess=None if self.max_memory is None else excess_of(options, self.max_memory),
@@ -290,6 +285,14 @@ class CountSettings:
     options: TrainOptions
     pretokenizer: PretokenizerLike | None
     normalizer: Normalizer | None
+    units: str = UNITS[0]
+
+    def of_stage(
+        self, superwords: SuperWords, stage: int, pretokenizer: PretokenizerLike | None = None
+    ) -> CountSettings:
+        """The settings of a stage of a training with superwords, or with this pretokenizer."""
+        chosen = superwords.of_stage(stage) if pretokenizer is None else pretokenizer
+        return replace(self, pretokenizer=chosen, units=superwords.units(stage))
 
     def counts(self, counts: CountsLike | None) -> WordCounts:
         """The counts given by the caller, or empty ones with these settings."""
@@ -305,15 +308,10 @@ class CountSettings:
                         f"the counts were made with {name}={current!r}, but {name}={requested!r} is requested; leave "
                         "the argument out, or count again"
                     )
-            check_separated(counts, self.options.special_tokens)
-            left_out = [name for name in counts.special_tokens if name not in self.options.reserved]
-            if left_out:
-                log.warning(
-                    "%s separated the text of the counts and is no token; name it as a special token to make it one",
-                    ", ".join(left_out),
-                )
+            check_made_for(counts, self.options.special_tokens, self.units, self.options.reserved)
             return counts
         words = WordCounts(cutting, self.normalizer, self.options.special_tokens)
+        words.units = self.units
         if counts is not None:
             words.update(counts)  # type: ignore[arg-type]  # a tuple raises TypeError there
         return words

@@ -173,13 +173,14 @@ class SuperWords:
             source = corpus_source(files, texts, separator, False, encoding_errors)
             runs = count_runs(spec, self.eligible, source, spec.special_tokens, thread_count(threads), progress)
             counts = WordCounts(spec.pretokenizer, spec.normalizer, tuple(spec.special_tokens))
+            counts.units = self.units(stage)
             as_counts(runs, spec, counts)
             return counts
         if words is not None:
             raise ValueError('words is given; it is for stage 2 of the kind "boundless": leave it out')
         counts = WordCounts(self.of_stage(stage), normalizer, special_tokens)
-        lines = self.lines and self.kind != "boundless"
-        count_corpus(counts, files, texts, separator, False, encoding_errors, threads, progress, lines=lines)
+        counts.units = self.units(stage)
+        count_corpus(counts, files, texts, separator, False, encoding_errors, threads, progress)
         return counts
 
     def _words_of(self, words: object, normalizer: object, special_tokens: Iterable[str]) -> TokenizerSpec:
@@ -210,6 +211,12 @@ class SuperWords:
     def of_stage(self, stage: int) -> Pretokenizer | None:
         """The pretokenizer of stage 1 or 2."""
         return as_pretokenizer(self.first_pretokenizer if stage == 1 else self.pretokenizer)
+
+    def units(self, stage: int) -> str:
+        """What stage 1 or 2 splits into words, as `WordCounts.units` has it."""
+        if self.kind == "boundless":
+            return "documents" if stage == 1 else "runs"
+        return "lines" if self.lines else "documents"
 
     def vetoed(self, options: TrainOptions) -> TrainOptions:
         """The options of stage 2: the same, with the veto on new tokens."""

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import zip_longest
 from typing import Any, Protocol
 
@@ -360,7 +360,7 @@ def next_merge(options: TrainOptions, every: bool) -> NextMerge:
         rules.max_words or 0,
         tuple(string.encode() for string in rules.forbidden),
         rules.whole_characters or splits_bytes_of_digits(options),
-        _script_numbers(options),
+        _script_numbers(rules.one_script, splits_bytes_of_digits(options)),
         len((options.end_of_word or "").encode()),
         asked,
         every,
@@ -368,10 +368,11 @@ def next_merge(options: TrainOptions, every: bool) -> NextMerge:
     )
 
 
-def _script_numbers(options: TrainOptions) -> bytes:
+@cache
+def _script_numbers(one_script: bool, digits_apart: bool) -> bytes:
     """`NextMerge.scripts`: with `split_digits` in a byte model, the digits of all scripts are apart."""
-    numbers = script_bytes() if options.rules.one_script else b""
-    if not splits_bytes_of_digits(options):
+    numbers = script_bytes() if one_script else b""
+    if not digits_apart:
         return numbers
     digits = list(codes("NUMERIC"))
     table = bytearray(numbers).ljust(max(digits) + 1, b"\0")

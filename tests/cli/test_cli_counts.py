@@ -185,6 +185,7 @@ def test_info_describes_counts(tmp_path: Path, capsys: Any) -> None:
         "special tokens": "<s>",
         "pretokenizer": "gpt2, pretokens found by a scanner",
         "normalizer": "NFC()",
+        "words of": "documents",
         "most frequent": "·low|low|·er",
     }
     bpe.WordCounts(None).save(tmp_path / "none.counts")

@@ -187,3 +187,26 @@ def test_records_of_datasets_are_no_documents(tmp_path: Path, monkeypatch: pytes
         "saved/train/dataset_info.json",
         "saved/train/state.json",
     ]
+
+
+def test_json_that_is_read_as_text_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One object with the field, or an array of others, may be a document of its own: it is read, and logged."""
+    path = tmp_path / "a.json"
+    for data, logged in (
+        (b'{\n "text": "a",\n "id": 1\n}', True),
+        (b'{"data": [{"text": "a"}]}', True),
+        (b'[\n  {"content": "a"},\n  {"content": "b"}\n]', True),
+        (b'{\n "name": "a"\n}', False),
+        (b"[1, 2]", False),
+    ):
+        path.write_bytes(data)
+        for call in (
+            lambda: list(bpe.Sources(path).documents()) == [path.read_bytes()],
+            lambda: bpe.count_words(files=path).total > 0,
+        ):
+            caplog.clear()
+            assert call()
+            assert caplog.text.count("begins like JSON and is read as text") == logged, data
+        caplog.clear()
+        assert list(bpe.Sources(path, format="text").documents()) == [data]
+        assert not caplog.text

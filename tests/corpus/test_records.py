@@ -22,6 +22,7 @@ import bpe
 from bpe.corpus import jsonl as jsonl_module
 from bpe.corpus import reading
 from bpe.corpus.blocks import Position
+from bpe.errors import FormatError
 
 
 @pytest.fixture
@@ -383,3 +384,32 @@ def test_column_files_that_are_not(tmp_path: Path) -> None:
     (tmp_path / "v1.feather").write_bytes(b"FEA1" + bytes(100))
     with pytest.raises(bpe.FormatError, match=r"v1\.feather: this is Feather version 1"):
         read(bpe.Sources(tmp_path / "v1.feather"))
+
+
+def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    """Which of two columns has the text is not guessed."""
+    (tmp_path / "a.csv").write_text("text,id,text\na,1,b\n")
+    (tmp_path / "a.tsv").write_text("text\ttext\na\tb\n")
+    paths = [tmp_path / "a.csv", tmp_path / "a.tsv"]
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        pass
+    else:
+        table = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"])
+        pq.write_table(table, tmp_path / "a.parquet")
+        with pa.ipc.new_file(tmp_path / "a.arrow", table.schema) as file:
+            file.write_table(table)
+        paths += [tmp_path / "a.parquet", tmp_path / "a.arrow"]
+    for path in paths:
+        with pytest.raises(FormatError, match="there are 2 columns 'text', and one has the text; rename the others"):
+            list(bpe.Sources(path).documents())
+    (tmp_path / "a.csv").write_text("text,id,id\na,1,b\n")
+    assert list(bpe.Sources(tmp_path / "a.csv").documents()) == [b"a"]
+
+
+def test_another_delimiter_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text;id\na;1\n")
+    with pytest.raises(FormatError, match="if ';' separates columns here, write the file with commas"):
+        list(bpe.Sources(tmp_path / "a.csv").documents())

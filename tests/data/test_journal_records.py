@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import json
 import logging
+import lzma
 import os
 import shutil
 from collections.abc import Iterator
@@ -40,9 +44,9 @@ class StopError(Exception):
 class Begun:
     """A run that stopped after some steps, and the result of an undisturbed one."""
 
-    def __init__(self, folder: Path, tokenizer: bpe.Tokenizer, way: str) -> None:
+    def __init__(self, folder: Path, tokenizer: bpe.Tokenizer, way: str, paths: list[Path] | None = None) -> None:
         self._folder, self._tokenizer, self._options = folder, tokenizer, WAYS[way]
-        self._paths = corpus(folder / "corpus", documents(31, 150))
+        self._paths = paths or corpus(folder / "corpus", documents(31, 150))
         self._expected = self._encode("whole")
         self.steps = 0
 
@@ -60,7 +64,9 @@ class Begun:
         self.lines = (folder / "half" / journal.NAME).read_bytes().splitlines(keepends=True)
 
     def _encode(self, name: str) -> dict[str, bytes]:
-        encode_shards(sources(self._paths), self._tokenizer, self._folder / name, threads=1, **self._options)
+        plain = ".txt" in self._paths[0].name
+        given = sources(self._paths) if plain else bpe.Sources(self._paths)
+        encode_shards(given, self._tokenizer, self._folder / name, threads=1, **self._options)
         return files_of(self._folder / name)
 
     def refuses(self, data: bytes) -> bool:
@@ -197,6 +203,50 @@ def test_a_manifest_that_cannot_be_opened_is_not_written(tmp_path: Path) -> None
     assert not os.listdir(tmp_path)
 
 
+def one_file(folder: Path, name: str, texts: list[str]) -> Path:
+    """A file of this name, whose endings say what it is."""
+    path = folder / name
+    kind, _, packed = name.partition(".")[2].partition(".")
+    if kind == "parquet":
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        pq.write_table(pa.table({"text": texts}), path, row_group_size=40)
+        return path
+    if kind == "csv":
+        rows = io.StringIO()
+        lines = [["text"], *([each.replace(" low", "\nlow")] for each in texts)]
+        csv.writer(rows, lineterminator="\n").writerows(lines)
+        data = rows.getvalue().encode()
+    elif kind == "jsonl":
+        data = b"".join(json.dumps({"text": each}).encode() + b"\n" for each in texts)
+    else:
+        data = "".join(each + END for each in texts).encode()
+    path.write_bytes({"": bytes, "gz": gzip.compress, "xz": lzma.compress}[packed](data))
+    return path
+
+
+@pytest.mark.parametrize("way", ["in order", "in buckets"])
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt", "a.jsonl.xz", "a.csv", "a.csv.gz", "a.parquet"])
+def test_forged_positions_in_files_of_all_kinds(
+    tmp_path: Path, tokenizer: bpe.Tokenizer, small_groups: None, monkeypatch: pytest.MonkeyPatch, name: str, way: str
+) -> None:
+    """A place of the journal that another hand has changed, checksum included, moves no document."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    monkeypatch.setattr(shuffled, "CHECKPOINT", 6000)
+    monkeypatch.setattr("bpe.corpus.parquet.MOST_ROWS", 15)
+    texts = [each or "low" for each in documents(37, 150)]
+    begun = Begun(tmp_path, tokenizer, way, [one_file(tmp_path, name, texts)])
+    last = max(number for number, line in enumerate(begun.lines) if json.loads(line).get("next"))
+    changes = [{0: 1}, {1: 1}, {1: -7}, {2: 1}, {3: 1}, {3: -1}, {4: 1}, {4: -1}, {3: -1, 4: 1}, {3: 1, 4: -1}]
+    changes += [{2: 1, 3: -1}, {1: 1, 2: -15}, {1: 9, 3: -1, 4: 1}]
+    assert not begun.refuses(b"".join(begun.lines[: last + 1]))
+    for change in changes:
+        record = json.loads(begun.lines[last])
+        del record["crc32"]
+        for index, step in change.items():
+            record["next"][index] += step
+        begun.refuses(b"".join([*begun.lines[:last], journal._line(record)]))
+
+
 # Going on with what has changed ---------------------------------------------------------------------------------------
 
 
@@ -244,6 +294,55 @@ def test_only_what_finished_steps_used_must_be_the_same(
     encode_shards(bpe.Sources(names, **options), tokenizer, "out", **WAYS[way])
     encode_shards(bpe.Sources(names, **options), tokenizer, "whole", **WAYS[way])
     assert files_of(Path("out")) == files_of(Path("whole"))
+
+
+@pytest.mark.parametrize("way", ["in order", "split", "in buckets"])
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.jsonl", "a.jsonl.xz", "a.csv", "a.parquet"])
+def test_a_file_that_is_mended_behind_what_shards_have(
+    tmp_path: Path, tokenizer: bpe.Tokenizer, small_groups: None, monkeypatch: pytest.MonkeyPatch, name: str, way: str
+) -> None:
+    """A single file whose bad record stopped the run: mended, it is gone on with, and the result is that of all of it.
+
+    A change in the part that shards were made of is refused.
+    """
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    monkeypatch.setattr(shuffled, "CHECKPOINT", 1500)
+    monkeypatch.setattr("bpe.corpus.parquet.MOST_ROWS", 15)
+    texts = [each or "low" for each in documents(37, 150)]
+    marked = [*texts]
+    marked[120] = "@"  # becomes a byte that no text has
+    path, given = tmp_path / name, {"separator": END} if ".txt" in name else {}
+
+    def encode(out: str) -> None:
+        encode_shards(bpe.Sources(path, **given), tokenizer, tmp_path / out, threads=1, **WAYS[way])
+
+    def put(texts: list[str], time: int) -> None:
+        replaced = one_file(tmp_path, name, texts)
+        if "@" in texts and name != "a.parquet":
+            packed = {".gz": gzip, ".xz": lzma}.get(path.suffix)
+            data = replaced.read_bytes() if packed is None else packed.decompress(replaced.read_bytes())
+            data = data.replace(b"@", b"\xff")
+            path.write_bytes(data if packed is None else packed.compress(data))
+        elif "@" in texts:
+            pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+            cells = [each.encode().replace(b"@", b"\xff") for each in texts]
+            pq.write_table(pa.table({"text": pa.array(cells, pa.binary())}), path, row_group_size=40)
+        os.utime(path, (time, time))
+
+    put(marked, 1000)
+    with pytest.raises(FormatError, match="UTF-8"):
+        encode("out")
+    assert (tmp_path / "out" / journal.NAME).read_text().count("\n") > 1
+    texts[120] = "newest widest"
+    put(texts, 2000)
+    other = ["wider", *texts[1:]]
+    shutil.copytree(tmp_path / "out", tmp_path / "other")
+    encode("out")
+    encode("whole")
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+    put(other, 3000)
+    with pytest.raises(ValueError, match=r"made from other sources: the size of|been modified since"):
+        encode("other")
 
 
 def test_another_way_to_write_a_name_is_the_same_file(

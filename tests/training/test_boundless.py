@@ -199,7 +199,7 @@ def test_runs_are_counted_apart_for_their_words_only() -> None:
         kind.count_words(1, words=words, texts=texts)
     for size, counts, message in (
         (258, (first, runs), "not one eligible token each after the word phase"),
-        (268, (first, first), "are not those of runs of words"),
+        (268, (first, first), "words of documents, and this needs those of runs"),
         ([258, 268], (first, runs), "has runs of words of one size"),
         (268, first, "must be a tuple of two"),
     ):

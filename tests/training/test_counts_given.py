@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -48,3 +49,76 @@ def test_separators_that_become_no_token_are_named(caplog: pytest.LogCaptureFixt
     assert [each.getMessage().partition(";")[0] for each in caplog.records] == [
         "<|end|> separated the text of the counts and is no token"
     ]
+
+
+def test_counts_of_lines_and_of_documents_are_kept_apart(tmp_path: Path) -> None:
+    """Lines are cut before words: the words of one are not those of the other, whoever takes them."""
+    superwords, texts = bpe.SuperWords(transition=258, pretokenizer="gpt2"), ["low  \n\nlower\n"] * 3
+    lines, whole = superwords.count_words(2, texts=texts), bpe.count_words(texts=texts)
+    assert (lines.units, whole.units, lines == whole) == ("lines", "documents", False)
+    runs = bpe.SuperWords(kind="boundless").count_words(1, texts=texts)
+    assert runs == whole, "its first counts are of words"
+    tok = bpe.train(counts=whole, vocab_size=258)
+    for call in (
+        lambda: bpe.train(counts=lines, vocab_size=258),
+        lambda: bpe.extend(tok, lines, 260),
+        lambda: bpe.prune(tok, 257, counts=lines),
+        lambda: bpe.train(counts=(lines, whole), vocab_size=260, superwords=superwords),
+        lambda: bpe.train(counts=(whole, lines), vocab_size=260, superwords=superwords),
+        lambda: bpe.extend(tok, whole, 260, superwords=superwords),
+        lambda: lines.merge(whole),
+    ):
+        with pytest.raises(ValueError, match=r"words of (lines|documents), and this needs|made with units="):
+            call()
+    lines.save(tmp_path / "lines")
+    for again in (bpe.WordCounts.load(tmp_path / "lines"), pickle.loads(pickle.dumps(lines))):
+        assert again == lines
+        again.add("low  \n\nlower\n")
+        assert dict(again.items()) == {word: 4 * count // 3 for word, count in lines.items()}
+    assert bpe.train(counts=(lines, lines), vocab_size=260, superwords=superwords).vocab_size == 260
+
+
+def test_no_text_is_added_to_runs_of_words() -> None:
+    texts, kind = ["by the sea, by the way"] * 3, bpe.SuperWords(258, kind="boundless")
+    words = bpe.train(counts=kind.count_words(1, texts=texts), vocab_size=258, superwords=kind)
+    runs = kind.count_words(2, words=words, texts=texts)
+    with pytest.raises(ValueError, match="no text can be added"):
+        runs.add("by the sea")
+    with pytest.raises(ValueError, match="the words of runs, and this needs those of documents"):
+        bpe.train(counts=runs, vocab_size=258)
+
+
+def test_counts_of_other_documents_are_not_merged(tmp_path: Path, capsys: Any) -> None:
+    """A text file counted with a separator, and one without: the second has words of the separator."""
+    (tmp_path / "a.txt").write_text("low<|end|>lower\n")
+    (tmp_path / "b.jsonl").write_text('{"text": "low"}\n')
+    calls: dict[str, dict[str, Any]] = {"whole": {}, "apart": {"separator": "<|end|>"}, "lines": {"per_line": True}}
+    counts = {name: bpe.count_words(files=tmp_path / "a.txt", **options) for name, options in calls.items()}
+    assert [each.documents for each in counts.values()] == ["separator=None", "separator='<|end|>'", "per_line=True"]
+    for name, each in counts.items():
+        each.save(tmp_path / name)
+        for other in set(counts) - {name}:
+            with pytest.raises(ValueError, match="so the same text gives them other words; count one"):
+                each.merge(counts[other])
+        each.merge(bpe.count_words(files=tmp_path / "b.jsonl"))
+        each.merge(bpe.count_words(texts=["low"]))
+        mixed = bpe.WordCounts()
+        mixed |= each
+        assert mixed.documents == each.documents == bpe.WordCounts.load(tmp_path / name).documents
+    total = counts["whole"].total + counts["lines"].total
+    counts["whole"].merge(counts["lines"], any_documents=True)
+    assert counts["whole"].total == total
+    argv = ["merge-counts", str(tmp_path / "whole"), str(tmp_path / "apart"), "-o", str(tmp_path / "sum"), "--quiet"]
+    assert main(argv) == 1
+    error = capsys.readouterr().err
+    assert "made with --separator '<|end|>', these with no --separator" in error
+    assert "or pass --any-documents if their files differ so" in error
+    assert main([*argv, "--any-documents"]) == 0
+
+
+def test_counts_of_other_unicode_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    counts = bpe.count_words(texts=["low lower"])
+    counts.unicode_version = "15.0"
+    with caplog.at_level(logging.WARNING, logger="bpe"):
+        bpe.train(counts=counts, vocab_size=258)
+    assert "made with Unicode 15.0" in caplog.text

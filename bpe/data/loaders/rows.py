@@ -281,7 +281,7 @@ class Batches(Iterator[Batch]):
 
     def __next__(self) -> Batch:
         with self._lock:
-            if self.at_end():
+            if self._plan.batches_from(self.next_row) == 0:
                 raise StopIteration
             batch = self._rows.read(np.arange(*self._plan.part(self.next_row)))
             self.next_row += self._step  # after reading: an interrupted call can be made again
