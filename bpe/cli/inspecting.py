@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import bpe
+from bpe.base.utf8 import read_all
 from bpe.cli.arguments import values_of_flags
 from bpe.cli.completion import script
 from bpe.cli.files import check_inputs, check_output, holds_counts, say
@@ -133,7 +134,7 @@ def show(args: argparse.Namespace) -> None:
     """Print a text with its tokens marked."""
     if args.text == "-":
         check_inputs(args, ["-"])
-    text = sys.stdin.buffer.read() if args.text == "-" else os.fsencode(args.text)
+    text = read_all(sys.stdin.buffer, "stdin") if args.text == "-" else os.fsencode(args.text)
     tokenizer = bpe.Tokenizer.load(args.tokenizer)
     if args.explain:
         say(tokenizer.explain(text))
