@@ -5,11 +5,15 @@ it also reads no memory out of bounds.
 
 from __future__ import annotations
 
+import copy
 import pickle
 import random
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +33,7 @@ from bpe.data.formats.reading import mapped
 from bpe.decode import _decoder as decoder
 from bpe.encode import _offsets as tokenspans
 from bpe.encode._batch import EncodeJob
+from bpe.encode._encoder import Encoder
 from bpe.merge._dropout import Dropout
 from bpe.pretokenize import _safe_points as safe_points
 from bpe.tokenizer import engine_of
@@ -613,6 +618,61 @@ def test_impossible_counts_and_words_are_refused() -> None:
     rebuild, made = bpe.WordCounts().__reduce__()  # type: ignore[misc]
     with pytest.raises(ValueError, match="offset 1 is 99 after 0"):
         rebuild(*made[:3], blob, int64s(0, 99), int64s(1))  # type: ignore[operator]
+
+
+UNMADE = """
+import importlib, sys
+from pathlib import Path
+import numpy as np
+import bpe
+root, made = Path(bpe.__file__).parent, 0
+spans, ids = np.array([0, 2], dtype=np.int64), np.array([1, 300], dtype=np.uint32)
+for path in sorted(root.rglob("*.pyx")):
+    module = importlib.import_module(".".join(("bpe", *path.relative_to(root).with_suffix("").parts)))
+    for name, kind in vars(module).items():
+        if not isinstance(kind, type) or kind.__module__ != module.__name__ or issubclass(kind, BaseException):
+            continue
+        try:
+            thing = kind.__new__(kind)
+        except TypeError:
+            continue
+        made += 1
+        for method in [each for each in dir(thing) if not each.startswith("__")] + ["__reduce__", "__len__"]:
+            for given in ((), (0,), (b"ab",), ("ab",), (ids,), (b"ab", 0), (ids, spans), (b"ab", spans, spans)):
+                if name == "Team" and method == "help":
+                    continue  # waits for its jobs
+                print(name, method, given, file=sys.stderr, flush=True)
+                try:
+                    found = getattr(thing, method)
+                    if callable(found):
+                        found(*given)
+                except Exception:
+                    pass
+print(made)
+"""
+
+
+def test_an_object_of_a_kernel_that_was_not_made_by_its_constructor() -> None:
+    """Most cannot be made without it; the methods of the others return, or raise an error."""
+    if not [*Path(bpe.__file__).parent.rglob("*.pyx")]:
+        pytest.skip("needs the kernels' sources, to know them")
+    done = subprocess.run([sys.executable, "-c", UNMADE], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-300:]
+    assert 0 < int(done.stdout) < 20
+
+
+def test_a_kernels_object_is_not_made_anew(tok: bpe.Tokenizer) -> None:
+    """A second `__init__` would free the tables that a call on another thread reads, and a pickle could hold any."""
+    engine = engine_of(tok)
+    for made in (engine.kernel, engine.merger, decoder.TokenTable(b"ab", int64s(0, 1, 2))):
+        with suppress(TypeError):
+            made.__init__()  # type: ignore[misc]
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="no default __reduce__"):
+                copied(made)
+    assert tok.decode(tok.encode(TEXT)) == TEXT
+    with pytest.raises(TypeError, match="got NoneType"):
+        Encoder(None, None, -1)  # type: ignore[arg-type]
 
 
 def test_every_lock_of_a_kernel_is_checked() -> None:

@@ -143,7 +143,7 @@ cdef class Finder:
         strings: a list of distinct, non-empty bytes; an occurrence names a string by its index in this list.
     """
 
-    def __init__(self, list strings):
+    def __cinit__(self, list strings):
         cdef bytes blob = b"".join(strings)
         cdef const byte_t* data = blob
         cdef Py_ssize_t n = len(strings), room = len(blob) + 2

@@ -38,8 +38,8 @@ cdef class Crew:
     cdef readonly int size
     cdef readonly list threads             # threading.Thread
     cdef readonly bint closed              # no thread enters any more, and those inside should leave
-    cdef int inside                        # threads that are in `work`
+    cdef set inside                        # identifiers of the threads that are in `work`
+    cdef dict own                          # the threads that have been in it, by identifier
     cdef int process                       # the process that has the threads
 
-    cdef bint has_thread(self, ident) except -1
     cdef int leave(self) except -1

@@ -119,7 +119,7 @@ cdef class Crew:
         self.work, self.stop, self.size, self.name, self.daemon = work, stop, size, name, daemon
         self.lock, self.empty, self.threads = Lock(), Lock(), []
         self.empty.acquire()
-        self.closed, self.inside, self.process = False, 0, getpid()
+        self.closed, self.inside, self.own, self.process = False, set(), {}, getpid()
 
     def __enter__(self):
         cdef int number
@@ -142,25 +142,20 @@ cdef class Crew:
         with self.lock:
             if self.closed:
                 return
-            self.inside += 1
+            self.inside.add(get_ident())
+            self.own[get_ident()] = self.threads[number - 1]
         try:
             self.work(number)
         finally:
             with self.lock:
-                self.inside -= 1
-                if self.closed and self.inside == 0:
+                self.inside.discard(get_ident())
+                if self.closed and not self.inside:
                     self.empty.release()
 
     def join(self):
         """Wait until every thread has returned from its work."""
         for thread in self.threads:
             thread.join()
-
-    cdef bint has_thread(self, ident) except -1:
-        for thread in self.threads:
-            if thread.ident == ident:
-                return True
-        return False
 
     cdef int leave(self) except -1:
         """Close the crew, and wait until no thread is in it; then raise the last exception of a handler.
@@ -173,16 +168,17 @@ cdef class Crew:
         if getpid() != self.process:
             return 0
         acquire(self.lock, errors)
-        waiting = self.inside > 0 and not self.closed
+        waiting = bool(self.inside) and not self.closed
         self.closed = True
         self.lock.release()
         if self.stop is not None:
             insist(self.stop, errors)
-        if not self.has_thread(get_ident()):               # else the garbage collector closes a generator in it
+        if get_ident() not in self.inside:                 # else the garbage collector closes a generator in it
             if waiting:
                 acquire(self.empty, errors)
+            own = self.own.get(get_ident())
             for thread in self.threads:
-                if thread.ident is not None:                # else it has not started, or returns when it does
+                if thread is not own and insist(thread.is_alive, errors):      # others return when they start
                     insist(thread.join, errors)
             self.work = self.stop = None                   # they may refer to the crew
         if errors:
@@ -207,12 +203,14 @@ cdef int acquire(lock, list errors) except -1:
             errors.append(error)
 
 
-cdef int insist(call, list errors) except -1:
-    """Call again where a handler's exception ends the call, which must raise nothing itself."""
+cdef object insist(call, list errors):
+    """Call again where a handler's exception ends the call, which must raise nothing itself; returns its result.
+
+    A method of `threading.Thread`, or a property, has bytecodes, between which a handler may run.
+    """
     for _ in range(1000):
         try:
-            call()
-            break
+            return call()
         except BaseException as error:
             errors.append(error)
-    return 0
+    return None

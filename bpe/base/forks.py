@@ -28,7 +28,8 @@ PATIENCE = 2.0
 
 #: The owner of each lock, and what the child raises if the owner may be half changed; by the owner's `id`.
 _owners: dict[int, tuple[weakref.ref[Any], str]] = {}
-_held: list[Any] = []
+#: The locks that each forking thread has acquired, by the thread's identifier: several may fork at once.
+_held: dict[int, list[Any]] = {}
 
 if TYPE_CHECKING:
     from functools import cached_property
@@ -56,7 +57,8 @@ def lock_of(owner: Any, lost: str = "") -> Any:
 
     """
     key = id(owner)
-    _owners[key] = weakref.ref(owner, lambda _: _owners.pop(key, None)), lost
+    # No Python code, in which a signal handler's exception would be lost: `pop` gets the reference as its default.
+    _owners[key] = weakref.ref(owner, functools.partial(_owners.pop, key)), lost
     return threading.RLock()
 
 
@@ -83,12 +85,12 @@ def _before() -> None:
     for owner, _ in reversed(list(_owners.values())):
         lock = getattr(owner(), "_lock", None)
         if lock is not None and lock.acquire(timeout=max(end - time.monotonic(), 0)):
-            _held.append(lock)
+            _held.setdefault(threading.get_ident(), []).append(lock)
 
 
 def _after_in_parent() -> None:
-    while _held:
-        _held.pop().release()
+    for lock in reversed(_held.pop(threading.get_ident(), [])):
+        lock.release()
 
 
 def _after_in_child() -> None:
@@ -102,6 +104,7 @@ def _after_in_child() -> None:
         else:
             owner._lock = _Lost(lost) if lost else threading.RLock()
     _after_in_parent()
+    _held.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from bpe.errors import typed
 
 TextLike = str | bytes | bytearray | memoryview
 
+#: The largest file that is read into memory at once, unless its reader knows larger ones.
+MOST_BYTES = 1 << 30
 #: UTF-8 inside the package: bytes, or a view of a buffer.
 Bytes = bytes | memoryview
 
@@ -127,12 +129,37 @@ def check_device(path: str | os.PathLike[str], file: int | None = None) -> None:
     raise OSError(errno.EINVAL, "it is a device; read regular files, pipes or terminals", os.fspath(path))
 
 
-def read_file(path: str | os.PathLike[str]) -> bytes:
+def read_file(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
     """The bytes of a file, which must not be a device.
 
     Raises:
-        OSError: for a file that cannot be read.
+        OSError: for a file that cannot be read, or with more than `most` bytes.
 
     """
     check_device(path)
-    return Path(path).read_bytes()
+    with open(path, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            return read_all(file, os.fspath(path), most)
+        if status.st_size > most:
+            raise _too_large(os.fspath(path), most)
+        return file.read()
+
+
+def read_all(file: BinaryIO, name: str, most: int = MOST_BYTES) -> bytes:
+    """The rest of a stream, which may have no end.
+
+    Raises:
+        OSError: for one that cannot be read, or with more than `most` bytes.
+
+    """
+    data = bytearray()
+    while piece := file.read(1 << 20):
+        data += piece
+        if len(data) > most:
+            raise _too_large(name, most)
+    return bytes(data)
+
+
+def _too_large(name: str, most: int) -> OSError:
+    return OSError(errno.EFBIG, f"it has more than {most} bytes, the most that are read of such a file", name)

@@ -144,11 +144,12 @@ def edit(args: argparse.Namespace) -> None:
 def show(args: argparse.Namespace) -> None:
     """Print a text with its tokens marked."""
     import bpe
+    from bpe.base.utf8 import read_all
     from bpe.show.colours import render, use_colour
 
     if args.text == "-":
         check_inputs(args, ["-"])
-    text = sys.stdin.buffer.read() if args.text == "-" else os.fsencode(args.text)
+    text = read_all(sys.stdin.buffer, "stdin") if args.text == "-" else os.fsencode(args.text)
     tokenizer = bpe.Tokenizer.load(args.tokenizer)
     if args.explain:
         say(tokenizer.explain(text))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import cast
 
 import bpe
+from bpe.base.utf8 import MOST_BYTES
 from bpe.cli.files import check_output, corpus_in, log_skipped, say
 from bpe.corpus.sources import Sources
 from bpe.errors import FormatError, printable
@@ -108,6 +109,8 @@ def _may_hold_tokenizer(path: str) -> bool:
         head = file.read(1 << 16)
     if head[:2] == b"\x1f\x8b":
         return os.path.getsize(path) < _LARGEST_PACKED
+    if os.path.getsize(path) > MOST_BYTES and not head.startswith(b"GGUF"):  # these are not read whole
+        return False
     if re.match(rb"[A-Za-z0-9+/=]+ \d+\r?\n", head):  # ranks
         return True
     starts = (b"{", b"GGUF", b"#version", b"\x0a", b'"bpe_simple_vocab')  # JSON, merges, sentencepiece, CLIP

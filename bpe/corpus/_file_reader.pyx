@@ -78,6 +78,8 @@ cdef class FileBlock:
     def block(self):
         """The same as a `Block`, whose text must not be used after the next block was read."""
         cdef FileReader reader = self.reader
+        if reader is None:
+            raise ValueError("the block was not read by a FileReader")
         self.split(reader)
         text, starts, ends = self.documents()
         return Block(
@@ -104,7 +106,7 @@ cdef class FileReader:
 
     """
 
-    def __init__(
+    def __cinit__(
         self, int file, source, Py_ssize_t size, list separators, bint keep, list strings, bint checked,
         bint ending=False, Py_ssize_t step=reading.KERNEL_READ,
     ):

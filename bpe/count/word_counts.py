@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import re
+import sys
 from collections.abc import Container, Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import partial
@@ -739,7 +740,7 @@ def check_made_for(
 
 def read_counts(path: PathLike) -> tuple[WordCounts, Any]:
     """The counts in a file, and what `write_counts` wrote there of a count that was unfinished, or None."""
-    data = memoryview(read_file(path))  # a view, so that no slice below is a copy
+    data = memoryview(read_file(path, sys.maxsize))  # a view, so that no slice below is a copy
     if data[:8] != MAGIC:
         begin = bytes(data[:8])
         raise FormatError(f"begins with {shown(begin)}, not {MAGIC!r}: this is not a file of word counts", path=path)

@@ -217,6 +217,8 @@ def _one_file(path: Path, split: str | None) -> Found:
         return Found("megatron", [FoundShard(path.with_name(path.name + ".bin"), named=named)])
     if not path.exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    if not path.is_file():
+        raise FormatError("it is no regular file, as a shard is", path=path)
     form = _format_of(path)
     if form is None:
         rule = "its name must end in .npy, .bin, .idx, .ds, .parquet or .arrow"

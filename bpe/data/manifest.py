@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -149,8 +150,9 @@ class Manifest:
 
         """
         path = Path(folder) / NAME
-        if path.stat().st_size > _MAX_SIZE:
-            raise FormatError(f"it has more than {_MAX_SIZE} bytes; it must be a manifest", path=path)
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_SIZE:
+            raise FormatError(f"it is no file of at most {_MAX_SIZE} bytes; it must be a manifest", path=path)
         try:
             return _manifest(load(path.read_bytes()))
         except FormatError as error:

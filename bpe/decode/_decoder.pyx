@@ -47,7 +47,7 @@ cdef enum:
 
 cdef class TokenTable:
 
-    def __init__(self, const byte_t[::1] blob, const int64_t[::1] offsets):
+    def __cinit__(self, const byte_t[::1] blob, const int64_t[::1] offsets):
         cdef Py_ssize_t n = offsets.shape[0] - 1, i
         cdef int64_t size
         check_offsets(offsets, n, blob.shape[0])

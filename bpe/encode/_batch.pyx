@@ -68,7 +68,7 @@ cdef class Worker:
 cdef class EncodeJob:
     """Texts to encode: fill it with `add_…`, call `prepare`, `work` in each thread, then `result`."""
 
-    def __cinit__(self, Encoder encoder, Py_ssize_t threads, *_):
+    def __cinit__(self, Encoder encoder not None, Py_ssize_t threads, *_):
         """`threads` is how many will work: with several, long texts are split. A subclass may take more arguments."""
         check_lock(&self.lock)
         self.encoder, self.threads = encoder, threads
@@ -376,7 +376,11 @@ cdef class EncodeJob:
 
 
 def visit(
-    Encoder encoder, Visitor visitor, const byte_t[::1] buffer, const int64_t[::1] starts, const int64_t[::1] ends
+    Encoder encoder not None,
+    Visitor visitor not None,
+    const byte_t[::1] buffer,
+    const int64_t[::1] starts,
+    const int64_t[::1] ends,
 ):
     """Give a visitor the ids of texts in one buffer; the first text with a symbol that has no id, or -1.
 

@@ -33,7 +33,7 @@ cdef enum:
 
 cdef class Seeds:
 
-    def __init__(self, Origins origins, merges, tokens):
+    def __cinit__(self, Origins origins not None, merges, tokens):
         """Choose the seeds of a vocabulary: a MergeList and a TokenBytes (bpe/merge/tables.py)."""
         self.blob, self.offsets = tokens.blob, tokens.offsets
         self.ends, self.mark_size, self.marked = tokens.ends_word, tokens.mark_size, tokens.ends_word is not None

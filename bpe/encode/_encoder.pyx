@@ -70,9 +70,9 @@ cdef enum:
 
 cdef class Encoder:
 
-    def __init__(
+    def __cinit__(
         self,
-        Merger merger,
+        Merger merger not None,
         tokens,                            # a TokenBytes (bpe/merge/tables.py)
         int scanner,                       # of bpe/pretokenize/_scanner; -1 if the caller finds the pretokens
         size_t memory=CACHE_MEMORY,        # of the word table, in bytes

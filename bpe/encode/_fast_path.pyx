@@ -112,7 +112,7 @@ cdef class ListEncoder:
     cdef Encoder encoder
     cdef str prefix
 
-    def __init__(self, Encoder encoder, str prefix):
+    def __cinit__(self, Encoder encoder, str prefix):
         self.encoder, self.prefix = encoder, prefix
 
     cdef list short_list(self, str text):

@@ -126,7 +126,7 @@ cdef class BlockJob(EncodeJob):
     cdef list workers
     cdef dict errors                       # by number
 
-    def __init__(self, encoder, threads, blocks, prepared, done, special, Py_ssize_t n_bytes, Py_ssize_t most):
+    def __cinit__(self, encoder, threads, blocks, prepared, done, special, Py_ssize_t n_bytes, Py_ssize_t most):
         check_lock(&self.reading)
         self.blocks, self.prepared, self.done_with, self.special = blocks, prepared, done, special
         self.n_bytes, self.most = n_bytes, most

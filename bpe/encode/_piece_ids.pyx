@@ -38,7 +38,7 @@ from libc.string cimport memset
 
 cdef class Values:
 
-    def __init__(self, Merger merger, bint marked):
+    def __cinit__(self, Merger merger not None, bint marked):
         self.merger, self.marked = merger, marked
 
     cdef int look_up(self, Workspace space) except -1 nogil:

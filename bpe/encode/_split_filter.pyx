@@ -42,7 +42,7 @@ cdef enum:
 
 cdef class SplitFilter:
 
-    def __init__(self, bint can_split=True):
+    def __cinit__(self, bint can_split=True):
         """A filter without pairs; unless `can_split`, it never allows a split."""
         if not can_split:
             return

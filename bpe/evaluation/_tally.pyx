@@ -339,7 +339,7 @@ cdef class TokenTally(Visitor):
 
     """
 
-    def __init__(self, lengths, int mode, uint64_t most=MOST):
+    def __cinit__(self, lengths, int mode, uint64_t most=MOST):
         if not 0 < most <= MOST:
             raise ValueError(f"most is {most}; it must be from 1 to {MOST}")
         self.table = np.minimum(lengths, LONGEST).astype(np.uint32) << np.uint32(COUNT_BITS)

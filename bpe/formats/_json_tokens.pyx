@@ -93,6 +93,9 @@ cdef class VocabTokens:
     cdef const int16_t[::1] letters   # None for a character model
     cdef const int16_t* byte_of       # (CODE_LIMIT,): the byte that each code point stands for, or -1; NULL: none
 
+    def __cinit__(self):
+        self.index = StringIndex(b"", np.zeros(1, dtype=np.int64), 0)
+
     def __len__(self):
         return len(self.numbers) + len(self.others)
 

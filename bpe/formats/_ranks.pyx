@@ -437,10 +437,9 @@ cdef class RankTable:
         cdef Py_ssize_t i, n = self.n
         found = np.zeros((n, 4), dtype=np.uint32)
         cdef uint32_t[:, ::1] parts = found
-        cdef MergeTable table = MergeTable.__new__(MergeTable)
+        cdef MergeTable table = MergeTable(None, None, None, n)
         if n == 0:
             return np.empty((0, 2), dtype=np.int32)
-        table.allocate(n, n, True)
         merges.pairs, merges.parts = &table.merges, <TokenParts*>&parts[0, 0]
         with nogil:
             for i in range(n + 2):

@@ -25,7 +25,7 @@ cdef class Dropout:
 
     cdef Merger merger
 
-    def __init__(self, Merger merger not None):
+    def __cinit__(self, Merger merger not None):
         self.merger = merger
 
     def encode(

@@ -101,7 +101,7 @@ cdef uint64_t[::1] entries_of(const int[:, ::1] pairs, const int[::1] results, P
 
 cdef class HighMerges:
 
-    def __init__(self, low, high):
+    def __cinit__(self, low, high):
         """The merges of both stages, as two `MergeList`s; ValueError if the second does not only add to the first."""
         check_merges(high)
         is_low = np.ones(high.limit, dtype=np.bool_)

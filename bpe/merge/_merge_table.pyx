@@ -24,14 +24,17 @@ cdef enum:
 
 cdef class MergeTable:
 
-    def __init__(self, const int[:, ::1] pairs, const int[::1] results, const int[::1] ranks, size_t limit):
+    def __cinit__(self, const int[:, ::1] pairs, const int[::1] results, const int[::1] ranks, size_t limit):
         """Enter merge i, of the tokens `pairs[i]`, with the result `results[i]` and the rank `ranks[i]`.
 
         If a pair is given twice, the better rank counts. All tokens that are ever looked up are below `limit`.
-        ValueError unless there are as many of each.
+        ValueError unless there are as many of each. Without pairs, there is room for `limit` merges.
         """
-        cdef Py_ssize_t n = pairs.shape[0], i, ahead
+        cdef Py_ssize_t n = 0 if pairs is None else pairs.shape[0], i, ahead
         cdef bint regular = True
+        if pairs is None:
+            self.allocate(limit, limit, True)
+            return
         if n and pairs.shape[1] != 2 or results.shape[0] != n or ranks.shape[0] != n:
             raise ValueError(
                 f"there are {n} rows of {pairs.shape[1]} tokens, {results.shape[0]} results and {ranks.shape[0]} "

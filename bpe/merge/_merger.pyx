@@ -49,7 +49,7 @@ cdef inline bint are_plain(const Alphabet* alphabet, const byte_t* piece, Py_ssi
 
 cdef class Merger:
 
-    def __init__(self, merges, symbols):
+    def __cinit__(self, merges, symbols, *_):
         cdef const uint32_t[::1] inner = symbols.inner, last = symbols.last, of_bytes
         cdef const uint32_t[::1] first = symbols.inner if symbols.first is None else symbols.first
         cdef const uint32_t[::1] only = symbols.last if symbols.only is None else symbols.only

@@ -18,7 +18,7 @@ cdef enum:
 
 cdef class Origins:
 
-    def __cinit__(self, MergeTable table, const uint32_t[::1] symbols, merges):
+    def __cinit__(self, MergeTable table not None, const uint32_t[::1] symbols, merges):
         """Find the parts of each token, and which tokens are reachable.
 
         Args:

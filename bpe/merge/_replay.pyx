@@ -47,12 +47,11 @@ cdef class EventMerger(Merger):
     cdef const int64_t* offsets       # of the parts of each split
     cdef const int32_t* parts
 
-    def __init__(self, merges, symbols, events):
+    def __cinit__(self, merges, symbols, events):
         """Make the tables of a `MergeList`, whose ranks are the indices of events, a `SymbolTables` and an `EventList`.
         """
         cdef const int32_t[::1] parts = events.parts
         cdef const int64_t[::1] offsets = events.offsets
-        Merger.__init__(self, merges, symbols)
         self.origins.ordered = False                       # nothing is known of what a token's own bytes become
         check_offsets(offsets, len(events.tokens), parts.shape[0])
         check_events(merges, symbols, events)

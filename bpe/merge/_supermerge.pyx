@@ -31,7 +31,7 @@ cdef class SuperMerger:
     cdef token_t first        # ids from here on stand for whole pretokens
     cdef const uint32_t[::1] plain
 
-    def __init__(self, pairs, results, token_t first, const uint32_t[::1] plain):
+    def __cinit__(self, pairs, results, token_t first, const uint32_t[::1] plain):
         """Take merges by rank.
 
         Args:

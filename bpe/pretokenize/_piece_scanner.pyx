@@ -45,7 +45,7 @@ follow_vector_level(bpe_use_level_cuts)
 
 cdef class PieceRules:
 
-    def __init__(
+    def __cinit__(
         self, const byte_t[::1] group, const byte_t[::1] after, int unit=UNDIVIDED, classes=None,
         bint digits_apart=False,
     ):

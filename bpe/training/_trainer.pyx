@@ -41,7 +41,7 @@ cdef class Trainer(Learner):
     cdef size_t least                 # cells in a part
     cdef readonly size_t epochs       # recounts so far
 
-    def __init__(self, words, start, rule, uint64_t merges, *, size_t memory=0, bint strict=False, tuning):
+    def __cinit__(self, words, start, rule, uint64_t merges, *, size_t memory=0, bint strict=False, tuning):
         """Write the symbols; the pairs are counted by the first `run`.
 
         Args:

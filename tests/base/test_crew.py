@@ -122,6 +122,52 @@ def test_an_exception_in_the_callers_thread_and_one_more_while_it_waits(
     assert not running
 
 
+def test_a_thread_with_an_identifier_that_has_not_started_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Thread.start` was interrupted just there; `join` is an error then, which hid the interrupt."""
+
+    def interrupted(thread: threading.Thread) -> None:
+        thread._ident = 1  # type: ignore[attr-defined]
+        raise Interrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(Interrupt), Crew(lambda _: None, 2):
+        pass
+
+
+def test_a_handlers_exception_in_a_property_of_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of `threading.Thread` are Python code, in which a handler may run while the crew ends."""
+    inside, left = threading.Event(), threading.Event()
+    ident, is_alive = threading.Thread.ident.fget, threading.Thread.is_alive  # type: ignore[attr-defined]
+    raised: list[str] = []
+
+    def once(name: str, read: Callable[[threading.Thread], object]) -> Callable[[threading.Thread], object]:
+        def method(thread: threading.Thread) -> object:
+            if threading.current_thread() is threading.main_thread() and inside.is_set() and name not in raised:
+                raised.append(name)
+                raise Interrupt
+            return read(thread)
+
+        return method
+
+    def work(_: int) -> None:
+        inside.set()
+        stopped.wait()
+        time.sleep(0.05)
+        left.set()
+
+    stopped = threading.Event()
+
+    def call() -> None:
+        with Crew(work, 1, stopped.set):
+            inside.wait()
+            monkeypatch.setattr(threading.Thread, "ident", property(once("ident", ident)))
+            monkeypatch.setattr(threading.Thread, "is_alive", once("is_alive", is_alive))
+
+    with pytest.raises(Interrupt):
+        call()
+    assert left.is_set()
+
+
 def work_in_main(work: Callable[[int], int]) -> int:
     raise Interrupt
 

@@ -69,6 +69,27 @@ def test_a_fork_waits_for_locks() -> None:
     assert usable(owner)
 
 
+def test_threads_that_fork_at_once_release_their_own_locks() -> None:
+    """One that ended its fork released what another had acquired for its own, and then nobody released the rest."""
+    owner, ready, go = Owner(), threading.Event(), threading.Event()
+
+    def fork() -> None:
+        forks._before()
+        ready.set()
+        go.wait()
+        forks._after_in_parent()
+
+    thread = threading.Thread(target=fork)
+    thread.start()
+    ready.wait()
+    forks._after_in_parent()
+    assert not owner._lock.acquire(blocking=False)
+    go.set()
+    thread.join()
+    assert usable(owner)
+    assert forks._held == {}
+
+
 def test_a_lock_that_stays_held_is_new_in_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forks, "PATIENCE", 0.1)
     owner, other = Owner(), Owner("it is half changed")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bpe.base._utf8 import joined_utf8
-from bpe.base.utf8 import to_bytes
+from bpe.base.utf8 import MOST_BYTES, read_all, read_file, to_bytes
 
 WIDTHS = ["", "low", "x" * 200, "é", "naïve " * 30, "낮은 low", "한" * 100, "😀", "a😀한é" * 40, "\ud83d\ude0a"]
 
@@ -25,3 +28,19 @@ def test_joined_texts_are_the_bytes_of_each(texts: list[str | bytes]) -> None:
 def test_only_str_and_bytes_are_joined() -> None:
     with pytest.raises(TypeError, match="Expected bytes, got int"):
         joined_utf8(["low", 5])  # type: ignore[list-item]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs sparse files and /dev/zero")
+def test_no_file_is_read_without_an_end(tmp_path: Path) -> None:
+    (tmp_path / "whole").write_bytes(b"low")
+    with open(tmp_path / "sparse", "wb") as file:
+        file.truncate(1 << 42)
+    assert read_file(tmp_path / "whole") == read_file(tmp_path / "whole", 3) == b"low"
+    assert read_all(io.BytesIO(b"low"), "stdin", 3) == b"low"
+    for name, most in (("sparse", MOST_BYTES), ("whole", 2)):
+        with pytest.raises(OSError, match=rf"it has more than {most} bytes.*{name}"):
+            read_file(tmp_path / name, most)
+    with pytest.raises(OSError, match=r"it has more than 2097152 bytes.*stdin"), open("/dev/zero", "rb") as endless:
+        read_all(endless, "stdin", 1 << 21)
+    with pytest.raises(OSError, match="it is a device"):
+        read_file("/dev/zero")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
 import shutil
 import struct
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -281,3 +283,17 @@ def test_columns_of_other_writers(form: str, tmp_path: Path) -> None:
     ]:
         with pytest.raises(FormatError, match=message):
             list(FORMATS[form].open(columns_file(tmp_path, form, table)).batches())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("name", ["manifest.json", "tokens.npy", "tokens.bin", "tokens.offsets.npy"])
+def test_a_shard_or_manifest_that_is_no_regular_file(name: str, tmp_path: Path) -> None:
+    """A pipe was waited for, and a device read until the memory was full."""
+    for number, make in enumerate((os.mkfifo, partial(os.symlink, "/dev/zero"))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        make(folder / name)
+        for path in (folder, folder / name):
+            if path != folder / "manifest.json":
+                with pytest.raises(FormatError, match=r"it is no (regular )?file|has neither a manifest"):
+                    TokenShards(path)

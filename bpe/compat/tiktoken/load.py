@@ -11,9 +11,9 @@ import base64
 import binascii
 import hashlib
 import os
-from pathlib import Path
 
 from bpe.base.atomic_files import atomic_write
+from bpe.base.utf8 import read_file as local
 from bpe.errors import FormatError, shown
 from bpe.formats import gpt2
 from bpe.formats.openai_encodings import PublishedFile
@@ -38,7 +38,7 @@ def read_file(blobpath: str) -> bytes:
 
     """
     if "://" not in blobpath:
-        return Path(blobpath).read_bytes()
+        return local(blobpath)
     if blobpath.startswith(("http://", "https://")):
         return cache.download(blobpath)
     try:

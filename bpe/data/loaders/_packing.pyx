@@ -18,7 +18,7 @@ cdef class Queues:
     cdef int64_t[::1] heads, tails     # of each size: the oldest and the newest item
     cdef int64_t[::1] next             # of each item
 
-    def __init__(self, int64_t largest, Py_ssize_t n):
+    def __cinit__(self, int64_t largest, Py_ssize_t n):
         self.leaves = 1 << int(largest).bit_length()
         self.tree = np.zeros(2 * self.leaves, dtype=np.int8)
         self.heads, self.tails, self.next = (np.zeros(size, dtype=np.int64) for size in (largest + 1, largest + 1, n))

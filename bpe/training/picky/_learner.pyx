@@ -91,7 +91,7 @@ cdef class PickyLearner(Learner):
         free(self.found)
         free(self.parts)
 
-    def __init__(self, words, start, rule, double threshold):
+    def __cinit__(self, words, start, rule, double threshold):
         """Write the symbols, and count all pairs.
 
         Args:
