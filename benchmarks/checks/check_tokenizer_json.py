@@ -138,6 +138,8 @@ def decoded(
     known = [number for number, _ in ours.spec.vocabulary.items()]
     rows = [*rows, *([chance.choice(known) for _ in range(chance.randint(0, 8))] for _ in range(3))]
     has_decoder = theirs.decoder is not None
+    # One wrong byte makes a whole run of byte tokens U+FFFD, but a stream gives the characters before it at once.
+    has_byte_runs = "ByteFallback" in str(theirs.decoder)
     for ids in rows:
         for skip in (False, True):
             wanted, fault = caught(partial(theirs.decode, ids, skip_special_tokens=skip))
@@ -148,8 +150,9 @@ def decoded(
                 yield f"decode, {skip=}", ours.decode(ids, skip_special=skip), wanted
                 yield f"decode_batch, {skip=}", ours.decode_batch([ids], skip_special=skip), [wanted]
         whole = ours.decode(ids)
-        decoder = ours.decoder()
-        yield "decoder()", "".join([*map(decoder.push, ids), decoder.flush()]), whole
+        if "\ufffd" not in whole or not has_byte_runs:
+            decoder = ours.decoder()
+            yield "decoder()", "".join([*map(decoder.push, ids), decoder.flush()]), whole
         streams = DecodeStream(skip_special_tokens=False), tokenizers.decoders.DecodeStream(skip_special_tokens=False)
         ran = [
             caught(partial(streamed, stream, tok, ids)) for stream, tok in zip(streams, (compat, theirs), strict=True)
