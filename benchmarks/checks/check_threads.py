@@ -24,7 +24,8 @@ import traceback
 from pathlib import Path
 
 from inputs import at_least
-from shared_objects import CASES, Shared, Skipped
+from shared_objects import CASES
+from sharing import Shared, Skipped
 
 #: The most seconds that a process may take longer than its threads.
 PATIENCE = 120.0
@@ -71,7 +72,7 @@ def use(shared: Shared, seconds: float, seed: int, threads: int) -> tuple[int, l
                 fault = traceback.format_exc()
             counts[number] += 1
             if fault:
-                faults.append(fault)
+                faults.append(str(fault))
 
     started = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
     for thread in started:
