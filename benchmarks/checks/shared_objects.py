@@ -363,7 +363,8 @@ def rows_calls(rows: Any, epochs: int = 9) -> Calls:
         for _ in range(index):
             next(begun)
         state = begun.state_dict()
-        return [state, next(begun), next(rows.batches(4, epochs=3, state=state))]
+        copies = [next(each) for each in copies_of(begun)]
+        return [state, copies, next(begun), next(rows.batches(4, epochs=3, state=state))]
 
     def epoch(number: int) -> object:
         return rows.__getitems__([(number, index) for index in range(0, len(rows), 5)])
@@ -594,7 +595,7 @@ def transformers_tokenizer(_: Path) -> Shared:
 
 def named_encodings(folder: Path) -> Shared:
     """`get_encoding` of both interfaces, and a folder for the cache that is filled and emptied meanwhile."""
-    from inputs import VOCABULARIES  # here, because tests import this module without the benchmarks
+    from inputs import VOCABULARIES  # here, since tests have another module `peers`, which it imports
 
     packed_file = VOCABULARIES / "r50k_base.tiktoken.gz"
     if not packed_file.exists():
