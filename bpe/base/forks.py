@@ -56,7 +56,8 @@ def lock_of(owner: Any, lost: str = "") -> Any:
 
     """
     key = id(owner)
-    _owners[key] = weakref.ref(owner, lambda _: _owners.pop(key, None)), lost
+    # The callback has no bytecode, in which Ctrl-C would be lost: an exception in it is only printed.
+    _owners[key] = weakref.ref(owner, functools.partial(_owners.pop, key)), lost
     return threading.RLock()
 
 
