@@ -17,25 +17,9 @@ LETTERS = ["a", "b", "c", " ", "!", "1", "A", "é", "中", "▁", "\n", "e\u0301
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 #: Names of added tokens, besides those of tokens of the model.
 NAMES = [
-    "<s>",
-    "</s>",
-    "<n>",
-    "<unk>",
-    "é",
-    "Ġa",
-    "a b",
-    "AB",
-    "!!",
-    "12",
-    "Ġ",
-    "<a",
-    "中",
-    " ",
-    "</w>",
-    "Ċ",
-    "<0x41>",
+    "<s>", "</s>", "<n>", "<unk>", "é", "Ġa", "a b", "AB", "!!", "12", "Ġ", "<a", "中", " ", "</w>", "Ċ", "<0x41>",
     "##a",
-]
+]  # fmt: skip
 
 
 def text(chance: random.Random, names: list[str], most: int = 12) -> str:
@@ -124,16 +108,8 @@ def added_tokens(chance: random.Random, vocab: dict[str, int], merges: list[list
 def decoder(chance: random.Random, suffix: str | None, depth: int = 0) -> dict[str, Any] | None:
     """A decoder of a tokenizer.json."""
     kinds = [
-        "ByteLevel",
-        "ByteLevel",
-        "BPEDecoder",
-        "ByteFallback",
-        "Fuse",
-        "Metaspace",
-        "Replace",
-        "Strip",
-        "WordPiece",
-    ]
+        "ByteLevel", "ByteLevel", "BPEDecoder", "ByteFallback", "Fuse", "Metaspace", "Replace", "Strip", "WordPiece",
+    ]  # fmt: skip
     kind = chance.choice([*kinds, "Sequence", "Sequence", None] if not depth else kinds)
     if kind is None:
         return None
