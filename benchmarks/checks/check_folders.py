@@ -27,11 +27,8 @@ from comparing import call_peer, count_results, files_parser, generators, reason
 from transformers import AutoTokenizer
 
 import bpe
-from bpe.text.letters import byte_letters
 from bpe.vocab.spec import ROLES
 
-LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-LETTERS = {letter: number for number, letter in enumerate(sorted(byte_letters()))}
 WORDS = ["lo", "low", "Ġl", "Ġlo", "!!"]
 MERGES = [["l", "o"], ["lo", "w"], ["Ġ", "l"], ["Ġl", "o"], ["!", "!"]]
 NAMES = ["<pad>", "<s>", "</s>", "<|endoftext|>", "<x>", "<x", "é", "low", "!!", "!", "Ġ", "lo", "<unk>", "a b", "Ġlow"]
@@ -119,7 +116,7 @@ def _flags_of(flags: frozenset[str]) -> frozenset[str]:
 def generated_files(chance: random.Random) -> tuple[dict[str, Any], bool]:
     """(name → content of the files of a folder, whether both libraries give the same ids of all texts)."""
     kind = chance.choice(["json", "json", "pair", "model"])
-    vocab = {token: number for number, token in enumerate([*LETTERS, *WORDS])}
+    vocab = {token: number for number, token in enumerate([*generated.BYTE_LETTERS, *WORDS])}
     files: dict[str, Any] = {}
     classes: list[str | None] = ["LlamaTokenizer", "LlamaTokenizerFast"]
     objects = False
@@ -156,10 +153,8 @@ def tokenizer_json(chance: random.Random, vocab: dict[str, int]) -> dict[str, An
     for each in sorted(added, key=lambda each: each["id"]):
         if each["content"] not in vocab:
             each["id"], following = following, following + 1
-    model = {"type": "BPE", "vocab": vocab, "merges": MERGES}
-    empty = dict.fromkeys(("truncation", "padding", "normalizer", "post_processor"))
-    steps = {"pre_tokenizer": LEVEL, "decoder": LEVEL, "added_tokens": added, "model": model}
-    return {"version": "1.0", **empty, **steps}
+    tokenizer: dict[str, Any] = generated.file_of(vocab, MERGES, added)
+    return tokenizer
 
 
 def token(chance: random.Random, objects: bool) -> Any:
