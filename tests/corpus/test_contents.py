@@ -183,7 +183,5 @@ def test_records_of_datasets_are_no_documents(tmp_path: Path, monkeypatch: pytes
         assert read(bpe.Sources(path)) == ["test", "train"]
     assert read(bpe.Sources("saved/train")) == ["train"]
     os.remove("saved/train/data-00000-of-00001.arrow")
-    assert [file.name for file in listed_sources("saved/train", "auto", None)] == [
-        "saved/train/dataset_info.json",
-        "saved/train/state.json",
-    ]
+    left = [file.name for file in listed_sources("saved/train", "auto", None)]
+    assert left == ["saved/train/dataset_info.json", "saved/train/state.json"]
