@@ -135,7 +135,7 @@ def _checked(paths: PathLike | Iterable[PathLike]) -> list[str]:
 def _expanded(path: str) -> list[str]:
     """The files that a local path names, sorted by name."""
     if glob.has_magic(path) and not os.path.lexists(path):
-        names = sorted(set(_globbed(path)))
+        names = sorted(set(_expand_glob(path)))
         if not names:
             raise FileNotFoundError(
                 2, "the pattern matches no file; * and ? stand for parts of a name, ** for folders", path
@@ -149,7 +149,7 @@ def _expanded(path: str) -> list[str]:
     return [path]
 
 
-def _globbed(pattern: str) -> Iterator[str]:
+def _expand_glob(pattern: str) -> Iterator[str]:
     """The files that a glob names; where it has several **, some of them more than once."""
     deep = _DEEP.search(pattern)
     if deep is None:
@@ -160,7 +160,7 @@ def _globbed(pattern: str) -> Iterator[str]:
         if os.path.isdir(top or os.curdir):
             for folder, names in _folders(top, lambda name: name.startswith(".")):
                 if after:
-                    yield from _globbed(os.path.join(glob.escape(folder), after))
+                    yield from _expand_glob(os.path.join(glob.escape(folder), after))
                 else:
                     yield from (os.path.join(folder, name) for name in names)
 

@@ -251,4 +251,4 @@ class _Conversion:
             for batch in shard.batches(_BATCH):
                 mask = batch.mask if self.masks else None
                 kept = DocumentBatch(batch.ids, batch.lengths, batch.begins, batch.ends, mask)
-                yield kept if self.placing is None else self.placing.placed(kept)
+                yield kept if self.placing is None else self.placing.place(kept)

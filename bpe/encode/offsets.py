@@ -119,7 +119,7 @@ class OffsetEncoder:
         matched: dict[int, str] = {}
         beyond: dict[int, tuple[int, int]] = {}
         n_ids = n_words = 0
-        for at, piece, special in self._engine.specials.located_pieces(data, allowed):
+        for at, piece, special in self._engine.specials.locate_pieces(data, allowed):
             if special is not None:
                 parts = [_Part.of_special(special, 0, len(piece), escape(bytes(piece)))]
             else:
@@ -257,7 +257,7 @@ class OffsetEncoder:
         """Like `encode`, by finding the pretoken that each token is a part of."""
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
-        for at, piece, special in self._engine.specials.located_pieces(data, allowed):
+        for at, piece, special in self._engine.specials.locate_pieces(data, allowed):
             if special is not None:
                 ids.append(np.array([special], dtype=np.uint32))
                 spans.append(np.array([[at, at + len(piece)]], dtype=np.int64))

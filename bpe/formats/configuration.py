@@ -56,13 +56,13 @@ def configuration(files: Mapping[str, bytes], path: str | None) -> dict[str, Any
     """
     config = json_object(files, CONFIG, path)
     if "added_tokens_decoder" in config:
-        return _renamed(config)
+        return _rename_list(config)
     mapped = json_object(files, SPECIAL_MAP, path)
     both = [_tokens_of(each.get(LISTS[1]), LISTS[1], path) for each in (config, mapped)]
     if all(isinstance(each.get(LISTS[1]), list) for each in (config, mapped)):
         mapped[LISTS[1]] = [token for tokens in both for token in tokens]
     others = {name: token for name, token in config.items() if _is_field_of_model(name)}
-    return {**_renamed(config), **mapped, **others}
+    return {**_rename_list(config), **mapped, **others}
 
 
 def _is_field_of_model(name: str) -> bool:
@@ -70,7 +70,7 @@ def _is_field_of_model(name: str) -> bool:
     return name.endswith("_token") and name not in ROLES
 
 
-def _renamed(config: dict[str, Any]) -> dict[str, Any]:
+def _rename_list(config: dict[str, Any]) -> dict[str, Any]:
     """The fields with the list of more special tokens under the name of transformers 5."""
     if LISTS[0] in config and not config.get(LISTS[1]):
         return {**{name: value for name, value in config.items() if name != LISTS[0]}, LISTS[1]: config[LISTS[0]]}
@@ -82,7 +82,7 @@ def token_text(token: Any) -> Any:
     return token.get("content") if isinstance(token, dict) else token
 
 
-def added_by(
+def find_added_tokens(
     files: Mapping[str, bytes],
     own: Mapping[str, tuple[int, frozenset[str]]],
     defaults: Mapping[str, Any],

@@ -142,7 +142,7 @@ def _later(special: Mapping[str, int], tokens: Mapping[str, int], changed: str |
     first, later = set[str](), set[str]()
     overlaps = _Overlaps(ordered, {name for name, kind in special.items() if kind == USER_DEFINED})
     for name in ordered:
-        other = overlaps.with_one_of(name, later or first)
+        other = overlaps.find_longer(name, later or first)
         if other is not None and (later or changed is None):
             raise FormatError(
                 f"special tokens {shown(other)} and {shown(name)} overlap, and llama.cpp seeks the longest first; this "
@@ -164,7 +164,7 @@ class _Overlaps:
         self._sorted, self._always, self._steps = sorted(names), always, 0
         self._begins = {name[0] for name in names}
 
-    def with_one_of(self, name: str, longer: set[str]) -> str | None:
+    def find_longer(self, name: str, longer: set[str]) -> str | None:
         """One of these tokens that begins within `name` in some text in which no longer token begins where it does."""
         for at in range(1, len(name)):
             if name[at] in self._begins:

@@ -24,8 +24,8 @@ from bpe.formats.configuration import (
     CONFIG,
     LISTS,
     SPECIAL_MAP,
-    added_by,
     configuration,
+    find_added_tokens,
     json_object,
     read_roles,
     token_text,
@@ -108,7 +108,7 @@ def read(files: Mapping[str, bytes], path: str | None = None) -> TokenizerSpec:
             where=f"{CONFIG}: tokenizer_class",
         )
     spec = _spec(_vocab(files, path), files[MERGES], [], kind.normalizer, path)
-    added = added_by(files, {}, kind.roles, path, plain=kind.plain)
+    added = find_added_tokens(files, {}, kind.roles, path, plain=kind.plain)
     if CONFIG not in files:  # then the class is not known, and neither is a token that is missing
         added = {token: flags for token, flags in added.items() if token != END or END.encode() in spec.vocabulary.ids}
     try:

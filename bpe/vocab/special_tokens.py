@@ -225,10 +225,10 @@ class SpecialTokens:
 
         Tokens that are sought in normalized text are left to `late_pieces`; with `raw` they are sought in this text.
         """
-        for _, piece, special in self.located_pieces(data, names, raw):
+        for _, piece, special in self.locate_pieces(data, names, raw):
             yield piece, special
 
-    def located_pieces(
+    def locate_pieces(
         self, data: Bytes, names: frozenset[str], raw: bool = False
     ) -> Iterator[tuple[int, Bytes, int | None]]:
         """Yield the start of each piece, too.

@@ -195,7 +195,7 @@ class BatchStream:
             if value is not None:
                 self._shared[index] = value
 
-    def _placed(self) -> tuple[int, Any]:
+    def _place(self) -> tuple[int, Any]:
         """The row with which the next iteration begins, and the plan with its end."""
         start, end, ended = self._shared.tolist()
         plan = copy(self._plan)
@@ -216,7 +216,7 @@ class BatchStream:
             size, epochs = self._options["size"] // self._options["world"], self._options["epochs"]
             ended = state is None and bool(self._shared[2])
             return self._source.batches(size, part=part, state=state, epochs=epochs, ended=ended)
-        start, plan = self._placed()
+        start, plan = self._place()
         if state is not None:  # where this worker was
             start = self._source.number_of(state) - worker * plan.size
         return Batches(self._source, plan, start, worker, workers)
@@ -225,7 +225,7 @@ class BatchStream:
         """The number of batches of the next iteration. Streams and runs without end raise TypeError."""
         count: int | None = None
         if isinstance(self._source, Rows):
-            start, plan = self._placed()
+            start, plan = self._place()
             count = plan.batches_from(start)
         if count is None:
             raise TypeError("the number of batches is unknown, or without end")
@@ -242,7 +242,7 @@ class BatchStream:
             return
         size = len(self._source)
         epoch = check_int("epoch", epoch, 0, MOST // size - 2)
-        start, _ = self._placed()
+        start, _ = self._place()
         self.put(start if start // size == epoch else epoch * size, (epoch + 1) * size)
 
     def state_dict(self, consumed: int = 0) -> State:
@@ -258,7 +258,7 @@ class BatchStream:
             if consumed:
                 raise ValueError(f"consumed is {shown(consumed)}; {STREAMED}")
             return {}  # StatefulDataLoader asks for it, and saves the state of each worker beside it
-        start, plan = self._placed()
+        start, plan = self._place()
         left = plan.batches_from(start)
         if check_int("consumed", consumed, 0) > (consumed if left is None else left):
             raise ValueError(
