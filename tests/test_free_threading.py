@@ -8,7 +8,6 @@ In free-threaded builds of Python 3.13 and later, importing the package must lea
 from __future__ import annotations
 
 import gc
-import importlib
 import random
 import subprocess
 import sys
@@ -18,18 +17,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from checks import load_check
 
 import bpe
 
-CHECKS = Path(__file__).parents[1] / "benchmarks" / "checks"
 #: Of the objects in `shared_objects.py`, those that are made soon.
 OBJECTS = (
-    "arguments", "added_tokens", "blocks", "decoders", "huggingface", "iterators", "pretokenizers", "sources",
-    "token_batch", "word_counts",
+    "arguments", "added_tokens", "blocks", "byte", "decoders", "huggingface", "iterators", "pretokenizers", "sources",
+    "token_batch", "uncached", "word_counts",
 )  # fmt: skip
 THREADS = 8
-WORDS = ["low", "lower", "newest", " widest", "\n\n", "naïve", "두 번째", "줄", "日本語", "123", " 4567", "😀"]
-WORDS.append("x" * 300)
 
 
 def run(job: Callable[[int], None]) -> None:
@@ -54,10 +51,8 @@ def run(job: Callable[[int], None]) -> None:
 
 
 def texts(seed: int, count: int) -> list[str]:
-    """Texts whose words partly repeat, so that caches hit, miss and overflow."""
-    choose = random.Random(seed)
-    made = [f"{choose.choice(WORDS)}{choose.randrange(400)}" for _ in range(200)]
-    return ["".join(choose.choices(made + WORDS, k=choose.randrange(60))) for _ in range(count)]
+    made: list[str] = load_check("shared_objects").texts(seed, count)
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -79,35 +74,6 @@ def test_the_garbage_collector_frees_what_an_error_holds(trained: bpe.Tokenizer,
     assert trained.encode_batch(["low"]).to_list() == [trained.encode("low").tolist()]
 
 
-@pytest.mark.parametrize("cache_memory", [None, "64K"])
-def test_eight_threads_share_a_tokenizer(trained: bpe.Tokenizer, cache_memory: str | None) -> None:
-    """Every method gives the same results as in one thread, also while words enter and leave the cache."""
-    given = texts(1, 150)
-    expected = [trained.encode(text).tolist() for text in given]
-    shared = bpe.Tokenizer.from_spec(trained.spec, cache_memory=cache_memory)
-
-    def job(number: int) -> None:
-        order = list(range(len(given)))
-        random.Random(number).shuffle(order)
-        for index in order:
-            assert shared.encode(given[index]).tolist() == expected[index]
-        chosen = [given[index] for index in order]
-        batch = shared.encode_batch(chosen, threads=1 + number % 3)
-        assert batch.to_list() == [expected[index] for index in order]
-        assert shared.decode_batch(batch) == chosen
-        for index in order[:40]:
-            text = given[index]
-            assert shared.count_tokens(text) == len(expected[index])
-            ids, offsets = shared.encode_with_offsets(text)
-            assert ids.tolist() == expected[index]
-            assert len(offsets) == len(ids)
-            decoder = shared.decoder()
-            assert "".join(decoder.push(i) for i in expected[index]) + decoder.flush() == text
-        assert shared.encode("low<|end|>", allowed_special="all").tolist()[-1] == shared.token_id("<|end|>")
-
-    run(job)
-
-
 def test_eight_trainings_at_once() -> None:
     """Eight concurrent trainings, with one and two threads each, give the same tokenizer."""
     given = texts(3, 120)
@@ -122,10 +88,9 @@ def test_eight_trainings_at_once() -> None:
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-def test_eight_threads_share_an_object(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eight_threads_share_an_object(name: str, tmp_path: Path) -> None:
     """Each result is one that some order of the calls gives, and in the end nothing is lost."""
-    monkeypatch.setattr(sys, "path", [str(CHECKS), *sys.path])
-    shared = importlib.import_module("shared_objects").CASES[name](tmp_path)
+    shared = load_check("shared_objects").CASES[name](tmp_path)
 
     def job(number: int) -> None:
         chosen = random.Random(number)

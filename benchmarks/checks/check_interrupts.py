@@ -53,25 +53,17 @@ def make_inputs(folder: Path) -> dict[str, Callable[[], Any]]:
     learning.tuning = Tuning(least=100)  # else helpers start only for corpora of a million symbols
     numbers = itertools.count()
 
-    def shards(**options: Any) -> list[int]:
+    def make_shards(make: Callable[[Path], object]) -> list[int]:
         """The documents and tokens of new shards, whose folder is then removed."""
         out = folder / f"out{next(numbers)}"
         try:
-            encode_shards(sources, tok, out, shard_size=20_000, threads=3, **options)
+            make(out)
             found = TokenShards(out)
             return [found.n_documents, found.n_tokens]
         finally:
             shutil.rmtree(out, ignore_errors=True)
 
-    def converted() -> list[int]:
-        out = folder / f"out{next(numbers)}"
-        try:
-            convert_shards(folder / "shards", out, "megatron")
-            found = TokenShards(out)
-            return [found.n_documents, found.n_tokens]
-        finally:
-            shutil.rmtree(out, ignore_errors=True)
-
+    encode = partial(encode_shards, sources, tok, shard_size=20_000, threads=3)
     return {
         "train": lambda: bpe.train(counts=words, vocab_size=290, threads=8).fingerprint,
         "train_texts": lambda: bpe.train(files=[text], vocab_size=290, threads=4).fingerprint,
@@ -82,9 +74,9 @@ def make_inputs(folder: Path) -> dict[str, Callable[[], Any]]:
         "encode_dropout": lambda: tok.encode_batch(lines[:300], threads=3, dropout=0.1, seed=1).ids.sum(),
         "encode_files": lambda: tok.encode_files([text], threads=4, per_line=True).ids.sum(),
         "encode_records": lambda: tok.encode_files(sources, threads=4).ids.sum(),
-        "encode_shards": shards,
-        "shuffled_shards": lambda: shards(shuffle=7),
-        "convert_shards": converted,
+        "encode_shards": lambda: make_shards(encode),
+        "shuffled_shards": lambda: make_shards(partial(encode, shuffle=7)),
+        "convert_shards": lambda: make_shards(partial(convert_shards, folder / "shards", format="megatron")),
         "evaluate": lambda: str(evaluate(tok, files=[text], threads=3)),
     }
 

@@ -21,32 +21,23 @@ _ENDS = (
     "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>", "<｜end▁of▁sentence｜>", "[e~[", "<|ifm|im_end|>",
 )  # fmt: skip
 #: The keys that name the token of a role → the names that have it if no key does.
-_ROLES: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
-    (
-        ("fim_pre_token_id", "prefix_token_id"),
-        (
-            "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>",
-            "<|prefix|>", "<|plamo:fim_prefix|>",
-        ),
+_ROLES: Mapping[tuple[str, ...], tuple[str, ...]] = {
+    ("fim_pre_token_id", "prefix_token_id"): (
+        "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>",
+        "<|prefix|>", "<|plamo:fim_prefix|>",
     ),
-    (
-        ("fim_suf_token_id", "suffix_token_id"),
-        (
-            "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>", "<|code_suffix|>",
-            "<|suffix|>", "<|plamo:fim_suffix|>",
-        ),
+    ("fim_suf_token_id", "suffix_token_id"): (
+        "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>", "<|code_suffix|>",
+        "<|suffix|>", "<|plamo:fim_suffix|>",
     ),
-    (
-        ("fim_mid_token_id", "middle_token_id"),
-        (
-            "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>", "<|code_middle|>",
-            "<|middle|>", "<|plamo:fim_middle|>",
-        ),
+    ("fim_mid_token_id", "middle_token_id"): (
+        "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>", "<|code_middle|>",
+        "<|middle|>", "<|plamo:fim_middle|>",
     ),
-    (("fim_pad_token_id",), ("<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]")),
-    (("fim_rep_token_id",), ("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>")),
-    (("fim_sep_token_id",), ("<|file_sep|>", "<|plamo:file_separator|>")),
-)  # fmt: skip
+    ("fim_pad_token_id",): ("<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"),
+    ("fim_rep_token_id",): ("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"),
+    ("fim_sep_token_id",): ("<|file_sep|>", "<|plamo:file_separator|>"),
+}  # fmt: skip
 #: Names that are user-defined tokens.
 _ALWAYS_FOUND = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
 #: The most steps to compare special tokens; published models need none, or some thousands.
@@ -67,7 +58,7 @@ def effective_types(tokens: Mapping[str, int], types: list[int], values: Mapping
             if name in tokens:
                 types[tokens[name]] = kind
 
-    for keys, names in _ROLES:
+    for keys, names in _ROLES.items():
         if any(isinstance(number := values.get(key), int) and 0 <= number < len(tokens) for key in keys):
             continue
         known = tuple(name for name in names if name in tokens)
