@@ -750,7 +750,7 @@ class Tokenizer:
         'a'
 
         """
-        return self._decoder.text_of(self._decoder.chosen(ids, skip_special, skip_invalid), errors)
+        return self._decoder.text_of(self._decoder.select_ids(ids, skip_special, skip_invalid), errors)
 
     @with_fast_decode
     def decode_bytes(self, ids: Ids, *, skip_special: bool = False, skip_invalid: bool = False) -> bytes:
@@ -770,7 +770,7 @@ class Tokenizer:
         >>> bpe.train(texts=["a b"], vocab_size=256).decode_bytes([64, 65])
         b'ab'
         """
-        return self._decoder.bytes_of(self._decoder.chosen(ids, skip_special, skip_invalid))
+        return self._decoder.bytes_of(self._decoder.select_ids(ids, skip_special, skip_invalid))
 
     def decode_batch(
         self,

@@ -87,21 +87,11 @@ def merge_of(MergeTable table, token_t left, token_t right):
     return None if merge == NO_MERGE else (merge >> 32, merge & 0xFFFFFFFF)
 
 
-def merging_work(Merger merger, bytes piece):
-    """The work that merging a piece takes, in the ids that a kernel writes in the same time."""
-    cdef Scratch scratch
-    cdef Ids out = Ids(data=NULL, n=0, room=0, lent=False)
-    cdef bint unknown = False
-    memset(&scratch, 0, sizeof(scratch))
-    scratch.watch.next = LARGE
-    merger.merge(piece, len(piece), False, &scratch, &out, &unknown)
-    free_scratch(&scratch)
-    free(out.data)
-    return LARGE - scratch.watch.next
+def merging(Merger merger, bytes piece):
+    """(The ids of a piece, the work that merging it takes, the bytes of scratch memory that this takes).
 
-
-def merging_memory(Merger merger, bytes piece):
-    """(The ids of a piece, the bytes of scratch memory that merging it took)."""
+    Work is measured in the ids that a kernel writes in the same time.
+    """
     cdef Scratch scratch
     cdef Ids out = Ids(data=NULL, n=0, room=0, lent=False)
     cdef bint unknown = False
@@ -113,7 +103,7 @@ def merging_memory(Merger merger, bytes piece):
     size += scratch.queue.room * sizeof(uint64_t) + scratch.window_room * sizeof(token_t)
     free_scratch(&scratch)
     free(out.data)
-    return ids, size
+    return ids, LARGE - scratch.watch.next, size
 
 
 def hashes_of_word(bytes word):

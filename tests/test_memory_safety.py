@@ -679,9 +679,8 @@ def test_every_lock_of_a_kernel_is_checked() -> None:
     """Cython does not check that a lock could be allocated, and acquiring none is a segmentation fault."""
     package, found = Path(bpe.__file__).parent, 0
     for path in (*package.rglob("*.pxd"), *package.rglob("*.pyx")):
-        for name in re.findall(
-            r"^ +cdef cython\.pythread_type_lock (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE
-        ):
+        declared = r"^ +cdef cython\.pythread_type_lock (\w+)"
+        for name in re.findall(declared, path.read_text(encoding="utf-8"), re.MULTILINE):
             code = path.with_suffix(".pyx").read_text(encoding="utf-8")
             assert f"check_lock(&self.{name})" in code, path.name
             found += 1

@@ -251,9 +251,8 @@ def test_parts_of_tokenizers_that_the_page_has_are_read(tmp_path: Path) -> None:
             if name in ("DecodeStream", "Precompiled", "Normalizer", "PreTokenizer", "Decoder"):
                 continue
             given = arguments.get(name, ()) if kind != "normalizer" or name != "Strip" else ()
-            plain = tokenizers.Tokenizer(
-                tokenizers.models.BPE({letter: i for i, letter in enumerate("abcAB ,1_-")}, [])
-            )
+            vocab = {letter: i for i, letter in enumerate("abcAB ,1_-")}
+            plain = tokenizers.Tokenizer(tokenizers.models.BPE(vocab, []))
             setattr(plain, kind, parts[name]([]) if name == "Sequence" else parts[name](*given))
             plain.save(str(tmp_path / "tokenizer.json"))
             if name in missing:

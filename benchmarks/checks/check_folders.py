@@ -1,6 +1,6 @@
 """Generated folders beside AutoTokenizer of transformers: the same added tokens, roles and ids, or a refusal.
 
-    python benchmarks/checks/check_folders.py [--files N] [--seed S] [--show N]
+    python benchmarks/checks/check_folders.py [--files N] [--seed S] [--first I] [--show N]
 
 Each folder has a tokenizer.json, a vocab.json with merges.txt, or a model of sentencepiece, and beside it a random
 tokenizer_config.json, special_tokens_map.json and added_tokens.json: added tokens with flags, of which some are tokens
@@ -12,12 +12,9 @@ different. Exit status 1 if anything differs. Needs transformers and sentencepie
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
-import logging
 import random
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -25,15 +22,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from check_tokenizer_json import caught, generated, reason_of
+from check_tokenizer_json import generated
+from comparing import call_peer, count_results, files_parser, generators, reason_of, run_check
 from transformers import AutoTokenizer
 
 import bpe
-from bpe.text.letters import byte_letters
 from bpe.vocab.spec import ROLES
 
-LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-LETTERS = {letter: number for number, letter in enumerate(sorted(byte_letters()))}
 #: A normalizer that shows which added tokens are matched in normalized text, and changes no name of one.
 LOWER = {"type": "Replace", "pattern": {"String": "É"}, "content": "é"}
 WORDS = ["lo", "low", "Ġl", "Ġlo", "!!"]
@@ -42,31 +37,24 @@ NAMES = ["<pad>", "<s>", "</s>", "<|endoftext|>", "<x>", "<x", "é", "low", "!!"
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
-def main() -> int:
-    """Compare all folders; the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--files", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--show", type=int, default=5, help="differences to print")
-    options = parser.parse_args()
-    counts: Counter[str] = Counter()
-    for index in range(options.files):
-        with TemporaryDirectory() as folder:
-            result = compare(random.Random(f"{options.seed} {index}"), Path(folder))
-        counts[result.split("\n")[0]] += 1
-        if result.startswith("different") and sum(n for name, n in counts.items() if name < "e") <= options.show:
-            print(f"folder {index} of seed {options.seed}: {result}", flush=True)
-    for name, count in sorted(counts.items(), key=lambda item: -item[1]):
-        print(f"{count:>7} {name}")
-    return int(any(name.startswith("different") for name in counts))
+def check() -> Counter[str]:
+    """Compare all folders."""
+    options = files_parser(__doc__).parse_args()
+    return count_results(options, map(compare, generators(options)))
 
 
-def compare(chance: random.Random, folder: Path) -> str:
-    """The result for one folder: "same", "refused: " with a reason, or "different: " with details on more lines."""
+def compare(chance: random.Random) -> str:
+    """The result for one folder."""
+    with TemporaryDirectory() as folder:
+        return compare_in(Path(folder), chance)
+
+
+def compare_in(folder: Path, chance: random.Random) -> str:
+    """The result for one folder, whose files are written."""
     files, compares_ids = generated_files(chance)
     for name, content in files.items():
         (folder / name).write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
-    theirs, fault = caught(lambda: AutoTokenizer.from_pretrained(folder))
+    theirs, fault = call_peer(lambda: AutoTokenizer.from_pretrained(folder))
     try:
         ours = bpe.Tokenizer.load(folder)
     except ValueError as error:
@@ -131,7 +119,7 @@ def _flags_of(flags: frozenset[str]) -> frozenset[str]:
 def generated_files(chance: random.Random) -> tuple[dict[str, Any], bool]:
     """(name → content of the files of a folder, whether both libraries give the same ids of all texts)."""
     kind = chance.choice(["json", "json", "pair", "model"])
-    vocab = {token: number for number, token in enumerate([*LETTERS, *WORDS])}
+    vocab = {token: number for number, token in enumerate([*generated.BYTE_LETTERS, *WORDS])}
     files: dict[str, Any] = {}
     classes: list[str | None] = ["LlamaTokenizer", "LlamaTokenizerFast"]
     objects = False
@@ -173,11 +161,9 @@ def tokenizer_json(chance: random.Random, vocab: dict[str, int]) -> dict[str, An
     for each in sorted(added, key=lambda each: each["id"]):
         if each["content"] not in vocab:
             each["id"], following = following, following + 1
-    model = {"type": "BPE", "vocab": vocab, "merges": MERGES}
-    empty = dict.fromkeys(("truncation", "padding", "post_processor"))
     normalizer = chance.choice([None, None, LOWER])
-    steps = {"normalizer": normalizer, "pre_tokenizer": LEVEL, "decoder": LEVEL, "added_tokens": added, "model": model}
-    return {"version": "1.0", **empty, **steps}
+    tokenizer: dict[str, Any] = generated.file_of(vocab, MERGES, added, normalizer=normalizer)
+    return tokenizer
 
 
 def token(chance: random.Random, objects: bool) -> Any:
@@ -243,5 +229,4 @@ def sentencepiece_model() -> bytes:
 
 
 if __name__ == "__main__":
-    logging.disable(logging.CRITICAL)
-    sys.exit(main())
+    run_check(check)

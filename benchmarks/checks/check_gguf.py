@@ -1,6 +1,6 @@
 """Generated GGUF files beside llama.cpp: the same ids and the same text, or a refusal that names the reason.
 
-    python benchmarks/checks/check_gguf.py [--files N] [--seed S] [--first I] [--model NAME]
+    python benchmarks/checks/check_gguf.py [--files N] [--seed S] [--first I] [--show N] [--model NAME]
 
 Writes `--files` files (default 10,000) with random vocabularies, types of tokens, scores, flags and values of `pre`,
 and encodes random texts with and without special tokens, and decodes random ids. Needs the package `xllamacpp`, whose
@@ -13,18 +13,17 @@ Where docs/formats.md says that the published pattern counts instead of llama.cp
 
 from __future__ import annotations
 
-import argparse
-import collections
 import json
 import random
-import re
-import sys
-import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import tokenizers
+from comparing import count_results, files_parser, generators, reason_of, run_check
 from generated_models import (
     BYTE,
     CONTROL,
@@ -44,11 +43,10 @@ from llama_cpp import CrashedError, LlamaCpp
 import bpe
 from bpe.formats.gguf_patterns import LINE_VALUES, PRETOKENIZERS
 from bpe.formats.gguf_specials import effective_types
-from bpe.vocab.byte_letters import byte_letters, letter_bytes, to_letters
+from bpe.vocab.byte_letters import byte_letters, bytes_or_utf8, to_letters
 
 LETTERS = sorted(byte_letters())
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
-MODELS = ("gpt2", "llama", "gemma4")
 #: The values of `pre` whose published pattern llama.cpp approximates.
 APPROXIMATED = (
     "gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2", "granite-embed-multi-97m", "tekken", "kimi-k2", "tiny_aya",
@@ -190,21 +188,13 @@ def given_pieces(values: Values, pieces: list[bytes]) -> list[bytes]:
     types = effective_types(by_name, types, inner)
     found = []
     byte = inner["model"] == "gpt2" and inner.get("pre") not in LINE_VALUES
-    letters = letter_bytes()
     for piece, token, kind in zip(pieces, tokens, types, strict=False):
         if not byte and kind != BYTE:
             piece = token.replace(SPACE, " ").encode()
         elif kind not in (NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE) or b"[UNK_BYTE" in piece:
-            spelled = set(token) <= letters.keys()
-            piece = bytes(map(letters.__getitem__, token)) if spelled else token.encode()
+            piece = bytes_or_utf8(token)
         found.append(piece)
     return found
-
-
-def reason_of(error: Exception) -> str:
-    """The message of a refusal, without what differs from file to file."""
-    text = re.sub(r"^\S+\.gguf[,:]? ?", "", str(error)).partition(" of the text")[0]
-    return re.sub(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\[.*?\]|\d+", "…", text)[:150]
 
 
 class Peer:
@@ -227,112 +217,75 @@ class Peer:
         return found
 
 
-class Check:
-    """The results of the files so far."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path, self.llama = folder / "model.gguf", LlamaCpp()
-        self.counts: collections.Counter[str] = collections.Counter()
-        self.refused: collections.Counter[str] = collections.Counter()
-
-    def file(self, values: Values, rng: random.Random) -> str | None:
-        """Compare one file; returns what differs."""
-        self.path.write_bytes(gguf_file(values) + bytes(64))
-        texts = random_texts(rng, TEXTS, [*values["tokenizer.ggml.tokens"], random_text(rng)])
-        try:
-            theirs = self.llama.ask(str(self.path), texts)
-        except CrashedError:
-            theirs = None
-        try:
-            tok = bpe.Tokenizer.load(self.path)
-        except bpe.FormatError as error:
-            self.refused[reason_of(error)] += 1
-            return self.count("refused")
-        if theirs is None:
-            return self.count("llama.cpp ended its process")
-        if "error" in theirs:
-            return self.count("refused by llama.cpp only")
-        return self.compare(tok, values, texts, theirs, rng)
-
-    def count(self, kind: str) -> str | None:
-        """Count a result that is no difference."""
-        self.counts[kind] += 1
-        return None
-
-    def compare(
-        self, tok: bpe.Tokenizer, values: Values, texts: list[str], theirs: dict[str, Any], rng: random.Random
-    ) -> str | None:
-        """Compare the ids of texts and the text of ids."""
-        pre, known = values.get("tokenizer.ggml.pre"), "same"
-        for text, plain, special in zip(texts, theirs["plain"], theirs["special"], strict=True):
-            for expected, allowed in ((plain, ()), (special, "all")):
-                try:
-                    ids = tok.encode(text, allowed_special=allowed).tolist()
-                except ValueError as error:
-                    self.refused[reason_of(error)] += 1
-                    return self.count("refused")
-                if ids == expected:
-                    continue
-                if pre in APPROXIMATED or "ſ" in text:
-                    known = "same as the published pattern"
-                    expected = Peer(tok, self.path.parent).ids(text, bool(allowed))
-                if ids != expected:
-                    names = values["tokenizer.ggml.tokens"]
-                    at = next((i for i, (a, b) in enumerate(zip(ids, expected, strict=False)) if a != b), 0)
-                    given, wanted = (
-                        [names[number] for number in each[max(at - 2, 0) : at + 9]] for each in (ids, expected)
-                    )
-                    return f"{text!r} {allowed}: … {given}, not … {wanted}"
-        pieces = given_pieces(values, [piece.encode("latin-1") for piece in theirs["pieces"]])
-        strips = values["tokenizer.ggml.model"] == "llama" and values.get("tokenizer.ggml.add_space_prefix", True)
-        for _ in range(TEXTS):
-            ids = rng.choices(range(len(pieces)), k=rng.randrange(1, 8))
-            expected_text = b"".join(pieces[number] for number in ids)
-            if strips:
-                expected_text = expected_text.removeprefix(b" ")
-            if (found := tok.decode_bytes(ids)) != expected_text:
-                return f"ids {ids} are {found!r}, not {expected_text!r}"
-        return self.count(known)
+#: The kinds of models, and what makes a file of each.
+MODELS = {"gpt2": byte_level_file, "llama": scored_file, "gemma4": lines_file}
 
 
-def check(files: int, seed: int, model: str | None = None, first: int = 0) -> Check:
-    """Compare generated files, and print each difference."""
-    makers = dict(zip(MODELS, (byte_level_file, scored_file, lines_file), strict=True))
-    with TemporaryDirectory() as name:
-        found = Check(Path(name))
-        for number in range(first, first + files):
-            rng = random.Random(f"{seed} {number}")
-            kind = model or rng.choices(MODELS, (6, 3, 1))[0]
-            values = makers[kind](rng)
-            problem = found.file(values, rng)
-            if problem is not None:
-                found.count("different")
-                pre = values.get("tokenizer.ggml.pre")
-                print(f"DIFFERENT: file {number}, {kind}, pre={pre!r}: {problem}", flush=True)
-        found.llama.close()
-    return found
+def compare(rng: random.Random, llama: LlamaCpp, path: Path, model: str | None) -> str:
+    """The result for one file, which is written to the path."""
+    kind = model or rng.choices(list(MODELS), (6, 3, 1))[0]
+    values = MODELS[kind](rng)
+    path.write_bytes(gguf_file(values) + bytes(64))
+    texts = random_texts(rng, TEXTS, [*values["tokenizer.ggml.tokens"], random_text(rng)])
+    try:
+        theirs = llama.ask(str(path), texts)
+    except CrashedError:
+        theirs = None
+    try:
+        tok = bpe.Tokenizer.load(path)
+    except bpe.FormatError as error:
+        return f"refused: {reason_of(error)}"
+    if theirs is None:
+        return "llama.cpp ended its process"
+    if "error" in theirs:
+        return "refused by llama.cpp only"
+    result = compare_ids(tok, values, texts, theirs, path.parent)
+    if result.startswith("same"):
+        result = compare_text(tok, values, theirs, rng) or result
+    return f"{result}\n  {kind}, pre={values.get('tokenizer.ggml.pre')!r}"
 
 
-def main() -> int:
-    """Check all files; the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--files", metavar="N", type=int, default=10_000)
-    parser.add_argument("--seed", metavar="S", type=int, default=0)
-    parser.add_argument("--first", metavar="I", type=int, default=0, help="number of the first file (default 0)")
+def compare_ids(tok: bpe.Tokenizer, values: Values, texts: list[str], theirs: dict[str, Any], folder: Path) -> str:
+    """Compare the ids of texts, without and with special tokens."""
+    pre, result = values.get("tokenizer.ggml.pre"), "same"
+    for i, text in enumerate(texts):
+        for expected, allowed in ((theirs["plain"][i], ()), (theirs["special"][i], "all")):
+            try:
+                ids = tok.encode(text, allowed_special=allowed).tolist()
+            except ValueError as error:
+                return f"refused: {reason_of(error)}"
+            if ids != expected and (pre in APPROXIMATED or "ſ" in text):
+                result = "same as the published pattern"
+                expected = Peer(tok, folder).ids(text, bool(allowed))
+            if ids != expected:
+                names = values["tokenizer.ggml.tokens"]
+                at = next((i for i, (a, b) in enumerate(zip(ids, expected, strict=False)) if a != b), 0)
+                own, other = ([names[number] for number in row[max(at - 2, 0) : at + 9]] for row in (ids, expected))
+                return f"different: ids\n  {text!r} {allowed}: … {own}, not … {other}"
+    return result
+
+
+def compare_text(tok: bpe.Tokenizer, values: Values, theirs: dict[str, Any], rng: random.Random) -> str:
+    """Compare the text of random ids; "" if it is the same."""
+    pieces = given_pieces(values, [piece.encode("latin-1") for piece in theirs["pieces"]])
+    strips = values["tokenizer.ggml.model"] == "llama" and values.get("tokenizer.ggml.add_space_prefix", True)
+    for _ in range(TEXTS):
+        ids = rng.choices(range(len(pieces)), k=rng.randrange(1, 8))
+        expected = b"".join(pieces[number] for number in ids).removeprefix(b" " * strips)
+        if (data := tok.decode_bytes(ids)) != expected:
+            return f"different: text\n  ids {ids} are {data!r}, not {expected!r}"
+    return ""
+
+
+def check(arguments: Sequence[str] | None = None) -> Counter[str]:
+    """Compare all files."""
+    parser = files_parser(__doc__)
     parser.add_argument("--model", choices=MODELS)
-    options = parser.parse_args()
-    began = time.monotonic()
-    found = check(options.files, options.seed, options.model, options.first)
-    print(f"{options.files} files in {time.monotonic() - began:.0f} s: {found.counts['different']} different")
-    for kind, count in found.counts.most_common():
-        print(f"{count:>7} {kind}")
-    for reason, count in found.refused.most_common():
-        print(f"{count:>7} refused: {reason}")
-    return int(found.counts["different"] > 0)
+    options = parser.parse_args(arguments)
+    with TemporaryDirectory() as folder, closing(LlamaCpp()) as llama:
+        path = Path(folder) / "model.gguf"
+        return count_results(options, (compare(rng, llama, path, options.model) for rng in generators(options)))
 
 
 if __name__ == "__main__":
-    import logging
-
-    logging.getLogger("bpe").setLevel(logging.ERROR)
-    sys.exit(main())
+    run_check(check)

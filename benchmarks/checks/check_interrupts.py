@@ -16,7 +16,6 @@ import json
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -27,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from comparing import parser_of, run_each
 from inputs import at_least
 
 import bpe
@@ -35,8 +35,8 @@ from bpe.evaluation.evaluating import evaluate
 from bpe.training import trainer as learning
 from bpe.training.kernel_input import Tuning
 
-#: The most seconds that a thread may live on after its call, and a process after its last call.
-PATIENCE = 60.0
+#: The most seconds that a thread may live on after its call, and that an interrupted call may take.
+PATIENCE, SECONDS = 60.0, 5.0
 
 
 def make_inputs(folder: Path) -> dict[str, Callable[[], Any]]:
@@ -53,25 +53,17 @@ def make_inputs(folder: Path) -> dict[str, Callable[[], Any]]:
     learning.tuning = Tuning(least=100)  # else helpers start only for corpora of a million symbols
     numbers = itertools.count()
 
-    def shards(**options: Any) -> list[int]:
+    def make_shards(make: Callable[[Path], object]) -> list[int]:
         """The documents and tokens of new shards, whose folder is then removed."""
         out = folder / f"out{next(numbers)}"
         try:
-            encode_shards(sources, tok, out, shard_size=20_000, threads=3, **options)
+            make(out)
             found = TokenShards(out)
             return [found.n_documents, found.n_tokens]
         finally:
             shutil.rmtree(out, ignore_errors=True)
 
-    def converted() -> list[int]:
-        out = folder / f"out{next(numbers)}"
-        try:
-            convert_shards(folder / "shards", out, "megatron")
-            found = TokenShards(out)
-            return [found.n_documents, found.n_tokens]
-        finally:
-            shutil.rmtree(out, ignore_errors=True)
-
+    encode = partial(encode_shards, sources, tok, shard_size=20_000, threads=3)
     return {
         "train": lambda: bpe.train(counts=words, vocab_size=290, threads=8).fingerprint,
         "train_texts": lambda: bpe.train(files=[text], vocab_size=290, threads=4).fingerprint,
@@ -82,9 +74,9 @@ def make_inputs(folder: Path) -> dict[str, Callable[[], Any]]:
         "encode_dropout": lambda: tok.encode_batch(lines[:300], threads=3, dropout=0.1, seed=1).ids.sum(),
         "encode_files": lambda: tok.encode_files([text], threads=4, per_line=True).ids.sum(),
         "encode_records": lambda: tok.encode_files(sources, threads=4).ids.sum(),
-        "encode_shards": shards,
-        "shuffled_shards": lambda: shards(shuffle=7),
-        "convert_shards": converted,
+        "encode_shards": lambda: make_shards(encode),
+        "shuffled_shards": lambda: make_shards(partial(encode, shuffle=7)),
+        "convert_shards": lambda: make_shards(partial(convert_shards, folder / "shards", format="megatron")),
         "evaluate": lambda: str(evaluate(tok, files=[text], threads=3)),
     }
 
@@ -161,7 +153,7 @@ def wait_for_threads(name: str, number: int) -> None:
 
 def main() -> int:
     """Run the checks."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("calls", nargs="*", help="the calls; default all")
     parser.add_argument("--interrupts", type=at_least(1), default=1000)
     parser.add_argument("--seed", type=int, default=1)
@@ -172,23 +164,8 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory() as folder:
         names = options.calls or list(make_inputs(Path(folder)))
-    failed = 0
-    for name in names:
-        arguments = [name, "--interrupts", str(options.interrupts), "--seed", str(options.seed), "--in-process"]
-        run = subprocess.Popen([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, text=True)
-        assert run.stdout is not None
-        last = ""
-        for last in run.stdout:
-            print(last, end="", flush=True)
-        try:
-            status = str(run.wait(PATIENCE) or "")
-        except subprocess.TimeoutExpired:
-            run.kill()
-            status = f"no exit {PATIENCE:.0f} s after its last call"
-        if status or "nothing left over" not in last:
-            print(f"{name}: FAILED ({status})", flush=True)
-            failed += 1
-    return min(failed, 1)
+    arguments = ["--interrupts", str(options.interrupts), "--seed", str(options.seed)]
+    return run_each(__file__, names, arguments, PATIENCE + SECONDS * options.interrupts)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,11 @@ behavior, plain and inverted, and a Replace must give what `tokenizers` gives, o
 
 from __future__ import annotations
 
-import argparse
 import sys
 from importlib import import_module
 from pathlib import Path
+
+from comparing import parser_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 
@@ -25,7 +26,7 @@ TEXTS, PUBLISHED_TEXTS = 4, 100
 
 def main() -> int:
     """Compare all patterns; the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--patterns", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()

@@ -1,6 +1,6 @@
 """Generated sentencepiece models beside the package: the same ids and text, or a refusal that names the reason.
 
-    python benchmarks/checks/check_sentencepiece.py [--files N] [--seed S] [--first I]
+    python benchmarks/checks/check_sentencepiece.py [--files N] [--seed S] [--first I] [--show N]
 
 Writes `--files` models of type BPE (default 10,000) with random pieces, scores, types and settings; encodes random
 texts, and decodes their ids and random ones, at once and one by one. Prints how many models give the same, how many are
@@ -9,15 +9,14 @@ refused for which reason, and each difference. Exit status 1 if there is one.
 
 from __future__ import annotations
 
-import argparse
-import collections
 import random
-import re
-import sys
-import time
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import sentencepiece
+from comparing import count_results, files_parser, generators, reason_of, run_check
 from generated_models import (
     BYTE,
     CONTROL,
@@ -33,7 +32,7 @@ from generated_models import (
 )
 
 import bpe
-from bpe.formats.sentencepiece import read
+from bpe.formats.sentencepiece import fields, read
 
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 TEXTS = 10
@@ -71,12 +70,11 @@ def pieces_of(rng: random.Random, fallback: bool, escape: bool) -> list[Piece]:
     return pieces
 
 
+@cache
 def charsmap(rules: str) -> bytes:
     """The character map of the package's own rules."""
     normalizer = sentencepiece.SentencePieceNormalizer(rule_name=rules)
     proto = normalizer.serialized_model_proto()
-    from bpe.formats.sentencepiece import fields
-
     spec = next(value for _, number, value in fields(proto) if number == 3)
     assert isinstance(spec, bytes)
     found = next((value for _, number, value in fields(spec) if number == 2), b"")
@@ -84,104 +82,63 @@ def charsmap(rules: str) -> bytes:
     return found
 
 
-def reason_of(error: Exception) -> str:
-    """The message of a refusal, without what differs from model to model."""
-    return re.sub(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\d+", "…", str(error))[:150]
+def compare(rng: random.Random) -> str:
+    """The result for one model."""
+    fallback, dummy, remove = (rng.random() < 0.5 for _ in range(3))
+    escape = rng.random() < 0.9
+    pieces = pieces_of(rng, fallback, escape)
+    settings: dict[str, Any] = {"byte_fallback": fallback, "dummy": dummy, "remove": remove, "escape": escape}
+    rules = rng.choice([None, None, None, "nmt_nfkc", "nfkc_cf"])
+    data = model_proto(pieces, charsmap=b"" if rules is None else charsmap(rules), **settings)
+    peer: Any = sentencepiece.SentencePieceProcessor()
+    try:
+        peer.LoadFromSerializedProto(data)
+    except RuntimeError:
+        peer = None
+    try:
+        tok = bpe.Tokenizer.from_spec(read(data))
+    except bpe.FormatError as error:
+        return f"refused: {reason_of(error)}"
+    if peer is None:
+        return "refused by sentencepiece only"
+    problem = find_difference(tok, peer, pieces, rng)
+    return "same" if problem is None else f"different: {problem}\n  {settings}"
 
 
-class Check:
-    """The results of the models so far."""
-
-    def __init__(self) -> None:
-        self.counts: collections.Counter[str] = collections.Counter()
-        self.refused: collections.Counter[str] = collections.Counter()
-        self.maps = [b"", b"", b"", charsmap("nmt_nfkc"), charsmap("nfkc_cf")]
-
-    def model(self, rng: random.Random) -> str | None:
-        """Compare one model; returns what differs."""
-        fallback, dummy, remove = (rng.random() < 0.5 for _ in range(3))
-        escape = rng.random() < 0.9
-        pieces = pieces_of(rng, fallback, escape)
-        settings: dict[str, Any] = {"byte_fallback": fallback, "dummy": dummy, "remove": remove, "escape": escape}
-        data = model_proto(pieces, charsmap=rng.choice(self.maps), **settings)
-        peer: Any = sentencepiece.SentencePieceProcessor()
-        try:
-            peer.LoadFromSerializedProto(data)
-        except RuntimeError:
-            peer = None
-        try:
-            tok = bpe.Tokenizer.from_spec(read(data))
-        except bpe.FormatError as error:
-            self.refused[reason_of(error)] += 1
-            return self.count("refused")
-        if peer is None:
-            return self.count("refused by sentencepiece only")
-        problem = self.compare(tok, peer, pieces, rng)
-        return None if problem is None else f"{settings}: {problem}"
-
-    def count(self, kind: str) -> str | None:
-        """Count a result that is no difference."""
-        self.counts[kind] += 1
-        return None
-
-    def compare(self, tok: bpe.Tokenizer, peer: Any, pieces: list[Piece], rng: random.Random) -> str | None:
-        """Compare the ids of texts and the text of ids."""
-        named = [number for number, (_, _, kind) in enumerate(pieces) if kind != CONTROL]  # these it decodes to nothing
-        for text in random_texts(rng, TEXTS, [piece for piece, _, _ in pieces]):
-            expected = peer.encode(text)
-            ids = tok.encode(text).tolist()
-            if ids != expected:
-                return f"{text!r}: {[pieces[i][0] for i in ids]}, not {[pieces[i][0] for i in expected]}"
-            for sample in (ids, rng.choices(named, k=rng.randrange(1, 9)), self.bytes_and_spaces(pieces, rng)):
-                wanted = peer.decode(sample) if sample else ""
-                decoder = tok.decoder()
-                streamed = "".join(decoder.push(number) for number in sample) + decoder.flush()
-                if not tok.decode(sample) == streamed == wanted:
-                    names = [pieces[i][0] for i in sample]
-                    return f"{names}: {tok.decode(sample)!r}, streamed {streamed!r}, not {wanted!r}"
-        return self.count("same")
-
-    def bytes_and_spaces(self, pieces: list[Piece], rng: random.Random) -> list[int]:
-        """Ids of byte pieces, often of UTF-8, and of pieces that begin with a space."""
-        by_name = {piece: number for number, (piece, _, kind) in enumerate(pieces) if kind != CONTROL}
-        spaces = [number for piece, number in by_name.items() if piece.startswith(SPACE)]
-        found = rng.choices(spaces, k=rng.randrange(3)) if spaces else []
-        for _ in range(rng.randrange(4)):
-            data = rng.choice(("é", "한", "😊", "\n", "a")).encode()[: rng.randrange(1, 5)]
-            found += [by_name[name] for byte in data if (name := f"<0x{byte:02X}>") in by_name]
-        return found + (rng.choices(spaces, k=rng.randrange(2)) if spaces else [])
+def find_difference(tok: bpe.Tokenizer, peer: Any, pieces: list[Piece], rng: random.Random) -> str | None:
+    """Compare the ids of texts and the text of ids; None if they are the same."""
+    named = [number for number, (_, _, kind) in enumerate(pieces) if kind != CONTROL]  # these it decodes to nothing
+    for text in random_texts(rng, TEXTS, [piece for piece, _, _ in pieces]):
+        expected = peer.encode(text)
+        ids = tok.encode(text).tolist()
+        if ids != expected:
+            return f"ids\n  {text!r}: {[pieces[i][0] for i in ids]}, not {[pieces[i][0] for i in expected]}"
+        for sample in (ids, rng.choices(named, k=rng.randrange(1, 9)), bytes_and_spaces(pieces, rng)):
+            wanted = peer.decode(sample) if sample else ""
+            decoder = tok.decoder()
+            streamed = "".join(decoder.push(number) for number in sample) + decoder.flush()
+            if not tok.decode(sample) == streamed == wanted:
+                names = [pieces[i][0] for i in sample]
+                return f"text\n  {names}: {tok.decode(sample)!r}, streamed {streamed!r}, not {wanted!r}"
+    return None
 
 
-def check(files: int, seed: int, first: int = 0) -> Check:
-    """Compare generated models, and print each difference."""
-    found = Check()
-    for number in range(first, first + files):
-        problem = found.model(random.Random(f"{seed} {number}"))
-        if problem is not None:
-            found.count("different")
-            print(f"DIFFERENT: model {number}, {problem}", flush=True)
-    return found
+def bytes_and_spaces(pieces: list[Piece], rng: random.Random) -> list[int]:
+    """Ids of byte pieces, often of UTF-8, and of pieces that begin with a space."""
+    by_name = {piece: number for number, (piece, _, kind) in enumerate(pieces) if kind != CONTROL}
+    spaces = [number for piece, number in by_name.items() if piece.startswith(SPACE)]
+    found = rng.choices(spaces, k=rng.randrange(3)) if spaces else []
+    for _ in range(rng.randrange(4)):
+        data = rng.choice(("é", "한", "😊", "\n", "a")).encode()[: rng.randrange(1, 5)]
+        found += [by_name[name] for byte in data if (name := f"<0x{byte:02X}>") in by_name]
+    return found + (rng.choices(spaces, k=rng.randrange(2)) if spaces else [])
 
 
-def main() -> int:
-    """Check all models; the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--files", metavar="N", type=int, default=10_000)
-    parser.add_argument("--seed", metavar="S", type=int, default=0)
-    parser.add_argument("--first", metavar="I", type=int, default=0, help="number of the first model (default 0)")
-    options = parser.parse_args()
-    began = time.monotonic()
-    found = check(options.files, options.seed, options.first)
-    print(f"{options.files} models in {time.monotonic() - began:.0f} s: {found.counts['different']} different")
-    for kind, count in found.counts.most_common():
-        print(f"{count:>7} {kind}")
-    for reason, count in found.refused.most_common():
-        print(f"{count:>7} refused: {reason}")
-    return int(found.counts["different"] > 0)
+def check(arguments: Sequence[str] | None = None) -> Counter[str]:
+    """Compare all models."""
+    options = files_parser(__doc__).parse_args(arguments)
+    return count_results(options, map(compare, generators(options)))
 
 
 if __name__ == "__main__":
-    import logging
-
-    logging.getLogger("bpe").setLevel(logging.ERROR)
-    sys.exit(main())
+    run_check(check)

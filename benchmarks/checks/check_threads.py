@@ -15,7 +15,6 @@ import argparse
 import faulthandler
 import logging
 import random
-import subprocess
 import sys
 import tempfile
 import threading
@@ -23,8 +22,10 @@ import time
 import traceback
 from pathlib import Path
 
+from comparing import parser_of, run_each
 from inputs import at_least
-from shared_objects import CASES, Shared, Skipped
+from shared_objects import CASES
+from sharing import Shared, Skipped
 
 #: The most seconds that a process may take longer than its threads.
 PATIENCE = 120.0
@@ -71,7 +72,7 @@ def use(shared: Shared, seconds: float, seed: int, threads: int) -> tuple[int, l
                 fault = traceback.format_exc()
             counts[number] += 1
             if fault:
-                faults.append(fault)
+                faults.append(str(fault))
 
     started = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
     for thread in started:
@@ -83,7 +84,7 @@ def use(shared: Shared, seconds: float, seed: int, threads: int) -> tuple[int, l
 
 def main() -> int:
     """Run the checks."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("objects", nargs="*", metavar="OBJECT", help=f"default all: {', '.join(CASES)}")
     parser.add_argument("--seconds", type=float, default=5.0, help="for each object")
     parser.add_argument("--seed", type=int, default=1)
@@ -95,19 +96,8 @@ def main() -> int:
     if options.in_process:
         check_object(options.objects[0], options.seconds, options.seed, options.threads)
         return 0
-    failed = []
-    for name in options.objects or CASES:
-        arguments = [f"--{each}={getattr(options, each)}" for each in ("seconds", "seed", "threads")]
-        command = [sys.executable, __file__, name, *arguments, "--in-process"]
-        try:
-            status: object = subprocess.run(command, timeout=options.seconds + PATIENCE).returncode
-        except subprocess.TimeoutExpired:
-            status = f"it hangs: no exit {PATIENCE:.0f} s after the last call"
-        if status:
-            print(f"{name}: FAILED ({status})", flush=True)
-            failed.append(name)
-    print(f"failed: {', '.join(failed)}" if failed else "all right", flush=True)
-    return min(len(failed), 1)
+    arguments = [f"--{each}={getattr(options, each)}" for each in ("seconds", "seed", "threads")]
+    return run_each(__file__, options.objects or list(CASES), arguments, options.seconds + PATIENCE)
 
 
 if __name__ == "__main__":

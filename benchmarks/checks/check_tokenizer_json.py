@@ -1,6 +1,6 @@
 """Generated files of tokenizer.json beside `tokenizers`: the same ids, spans and texts, or a refusal with a reason.
 
-    python benchmarks/checks/check_tokenizer_json.py [--files N] [--seed S] [--texts N] [--show N]
+    python benchmarks/checks/check_tokenizer_json.py [--files N] [--seed S] [--first I] [--show N] [--texts N]
 
 Each file has a random model (options, vocabulary and merges), added tokens with random flags, of which many are tokens
 of the model or of its merges, and a random normalizer, pre_tokenizer, post_processor and decoder. Both libraries read
@@ -11,13 +11,11 @@ same, refused by which reason, and different. Exit status 1 if anything differs.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
-import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -27,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
+from comparing import call_peer, count_results, files_parser, generators, reason_of, run_check
 
 import bpe
 from bpe.compat.huggingface import DecodeStream, Tokenizer
@@ -34,39 +33,26 @@ from bpe.errors import FormatError
 from bpe.formats import huggingface
 from bpe.tokenizer import text_encoder_of
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests" / "support")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 generated = import_module("generated")
 
 
-def main() -> int:
-    """Compare all files; the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--files", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--texts", type=int, default=6, help="texts for each file")
-    parser.add_argument("--show", type=int, default=5, help="differences to print")
+def check() -> Counter[str]:
+    """Compare all files."""
+    parser = files_parser(__doc__)
+    parser.add_argument("--texts", metavar="N", type=int, default=6, help="texts for each file (default 6)")
     options = parser.parse_args()
-    counts: Counter[str] = Counter()
-    for index, result in enumerate(each_result(options.files, options.seed, options.texts)):
-        counts[result.split("\n")[0]] += 1
-        if result.startswith("different") and sum(n for name, n in counts.items() if name < "e") <= options.show:
-            print(f"file {index} of seed {options.seed}: {result}", flush=True)
-    for name, count in sorted(counts.items(), key=lambda item: -item[1]):
-        print(f"{count:>7} {name}")
-    return int(any(name.startswith("different") for name in counts))
+    return count_results(options, results_of(list(generators(options)), options.texts))
 
 
-def each_result(files: int, seed: int, n_texts: int) -> Iterator[str]:
+def results_of(chances: list[random.Random], n_texts: int) -> Iterator[str]:
     """The result for each file, from another process, because some decoders make `tokenizers` end the process."""
-    done = 0
-    while done < files:
+    chances.reverse()
+    while chances:
         with ProcessPoolExecutor(1) as pool, suppress(BrokenProcessPool):
-            while done < files:
-                yield pool.submit(compare, random.Random(f"{seed} {done}"), n_texts).result()
-                done += 1
+            while chances:
+                yield pool.submit(compare, chances.pop(), n_texts).result()
             return
-        done += 1
         yield "tokenizers ends the process"
 
 
@@ -74,7 +60,7 @@ def compare(chance: random.Random, n_texts: int) -> str:
     """The result for one file: "same", "refused: " with a reason, or "different: " with details on more lines."""
     file = generated.tokenizer(chance)
     data = json.dumps(file, ensure_ascii=False)
-    theirs, fault = caught(lambda: tokenizers.Tokenizer.from_str(data))
+    theirs, fault = call_peer(lambda: tokenizers.Tokenizer.from_str(data))
     try:
         ours = bpe.Tokenizer.from_spec(huggingface.read(data.encode()))
     except FormatError as error:
@@ -101,7 +87,7 @@ def results(
     """(what, the result of this package, the result of `tokenizers`)."""
     rows = []
     for text in texts:
-        each, fault = caught(partial(theirs.encode, text, add_special_tokens=False))
+        each, fault = call_peer(partial(theirs.encode, text, add_special_tokens=False))
         if fault:
             continue
         rows.append((text, each.ids))
@@ -127,11 +113,11 @@ def results(
         yield "special tokens as text", (own.ids, own.tokens), (as_text.ids, as_text.tokens)
     batch = ours.encode_batch([text for text, _ in rows], allowed_special="all")
     yield "batch", batch.to_list(), [ids for _, ids in rows]
-    yield from decoded(chance, theirs, ours, compat, [ids for _, ids in rows])
-    yield from written(ours, rows)
+    yield from decoding_results(chance, theirs, ours, compat, [ids for _, ids in rows])
+    yield from writing_results(ours, rows)
 
 
-def decoded(
+def decoding_results(
     chance: random.Random, theirs: Any, ours: bpe.Tokenizer, compat: Tokenizer, rows: list[list[int]]
 ) -> Iterator[tuple[str, Any, Any]]:
     """Decoded ids, those of texts and random ones."""
@@ -142,7 +128,7 @@ def decoded(
     has_byte_runs = "ByteFallback" in str(theirs.decoder)
     for ids in rows:
         for skip in (False, True):
-            wanted, fault = caught(partial(theirs.decode, ids, skip_special_tokens=skip))
+            wanted, fault = call_peer(partial(theirs.decode, ids, skip_special_tokens=skip))
             if fault:
                 continue
             yield f"compat decode, {skip=}", compat.decode(ids, skip_special_tokens=skip), wanted
@@ -154,19 +140,18 @@ def decoded(
             decoder = ours.decoder()
             yield "decoder()", "".join([*map(decoder.push, ids), decoder.flush()]), whole
         streams = DecodeStream(skip_special_tokens=False), tokenizers.decoders.DecodeStream(skip_special_tokens=False)
-        ran = [
-            caught(partial(streamed, stream, tok, ids)) for stream, tok in zip(streams, (compat, theirs), strict=True)
-        ]
+        pairs = zip(streams, (compat, theirs), strict=True)
+        ran = [call_peer(partial(stream_texts, stream, tok, ids)) for stream, tok in pairs]
         if not ran[1][1]:
             yield "DecodeStream", ran[0], ran[1]
 
 
-def streamed(stream: Any, tok: Any, ids: list[int]) -> list[str | None]:
+def stream_texts(stream: Any, tok: Any, ids: list[int]) -> list[str | None]:
     """The texts that a stream gives for ids one by one."""
     return [stream.step(tok, number) for number in ids]
 
 
-def written(ours: bpe.Tokenizer, rows: list[tuple[str, list[int]]]) -> Iterator[tuple[str, Any, Any]]:
+def writing_results(ours: bpe.Tokenizer, rows: list[tuple[str, list[int]]]) -> Iterator[tuple[str, Any, Any]]:
     """The file that this package writes, read by both libraries."""
     saved = huggingface.write(ours.spec)
     yield "written and read", bpe.Tokenizer.from_spec(huggingface.read(saved)) == ours, True
@@ -176,26 +161,5 @@ def written(ours: bpe.Tokenizer, rows: list[tuple[str, list[int]]]) -> Iterator[
             yield "ids of tokenizers for the file written", again.encode(text, add_special_tokens=False).ids, ids
 
 
-def caught(call: Callable[[], Any]) -> tuple[Any, str]:
-    """(the result, "") or (None, the name of the error); `tokenizers` raises a BaseException where its Rust panics."""
-    try:
-        return call(), ""
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # noqa: BLE001
-        return None, type(error).__name__
-
-
-def reason_of(error: Exception) -> str:
-    """The part of a file and the rule of a refusal, without the values."""
-    where = re.sub(r"\[.*?\]|'.*'", "", getattr(error, "where", None) or "").split(".")[0].split(" ")[0]
-    message = error.message if isinstance(error, FormatError) else str(error)
-    words = re.sub(r"'(?:[^'\\]|\\.)*'|\"[^\"]*\"|\[.*?\]|\{.*?\}|\d+", "…", message)
-    return f"{where}: {words[:110]}"
-
-
 if __name__ == "__main__":
-    import logging
-
-    logging.getLogger("bpe").setLevel(logging.CRITICAL)
-    sys.exit(main())
+    run_check(check)

@@ -57,7 +57,7 @@ def _run(argv: Sequence[str] | None, came: Sequence[int]) -> int:
             Stdout().flush()
             return status
     except SystemExit as exit_:  # argparse: --help, --version, bad use
-        return _flushed(exit_.code if isinstance(exit_.code, int) else 1)
+        return _flush_stdout(exit_.code if isinstance(exit_.code, int) else 1)
     except KeyboardInterrupt as interrupt:
         saved = [path for path, before in outputs.items() if identity(path) != before]
         left = [f"{' and '.join(saved)} saved"] if saved else list(map(str, interrupt.args))
@@ -82,7 +82,7 @@ def _run(argv: Sequence[str] | None, came: Sequence[int]) -> int:
         return _fail(f"error: {in_flags(str(error), args.parser)}")
 
 
-def _flushed(status: int) -> int:
+def _flush_stdout(status: int) -> int:
     """The exit status after a text of argparse's, which ignores errors of stdout itself."""
     try:
         Stdout().flush()

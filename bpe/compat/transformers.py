@@ -246,7 +246,7 @@ def _reduced(self: Any, protocol: Any) -> Any:
     function, arguments, *rest = found
     if function is copyreg.__newobj__:  # type: ignore[attr-defined]
         return _new, (plain, *arguments[1:]), *rest
-    return _accelerated, (function, arguments), *rest
+    return _make_accelerated, (function, arguments), *rest
 
 
 def _new(plain: Any, *arguments: Any) -> Any:
@@ -254,7 +254,7 @@ def _new(plain: Any, *arguments: Any) -> Any:
     return kind.__new__(kind, *arguments)
 
 
-def _accelerated(function: Any, arguments: Any) -> Any:
+def _make_accelerated(function: Any, arguments: Any) -> Any:
     return accelerate(function(*arguments))
 
 
@@ -400,7 +400,7 @@ def _take_twin(tokenizer: Any, state: Acceleration) -> tuple[Any, Any]:
         return _twin(tokenizer.__dict__["_tokenizer"]), None
 
 
-def _encoded_by_twin(tokenizer: Any, state: Acceleration, given: Any, key: tuple[Any, ...]) -> Any:
+def _encode_by_twin(tokenizer: Any, state: Acceleration, given: Any, key: tuple[Any, ...]) -> Any:
     """The encodings of a text or a pair by a twin; None if the backend has none.
 
     `key` has the arguments of `Acceleration.plan`.
@@ -521,7 +521,7 @@ def _called(tokenizer: Any, text: Any, options: dict[str, Any], originals: dict[
     encodings = None
     if (columns or overflows) and single and _is_short(text, pair, options, _SHORT_THERE if overflows else _SHORT):
         key = (add_special, bool(tokenizer.split_special_tokens), truncation if pair is None else (), padding)
-        encodings = _encoded_by_twin(tokenizer, state, text if pair is None else (text, pair), key)
+        encodings = _encode_by_twin(tokenizer, state, text if pair is None else (text, pair), key)
     if encodings is None:
         cut = () if pair is not None else truncation  # a pair that must be truncated is left to transformers' own code
         plan = state.plan(add_special, bool(tokenizer.split_special_tokens), cut, padding)

@@ -76,10 +76,9 @@ _SIGNATURES = (  # UTF-32's before UTF-16's, which they begin with
     (rb"\xff\xfe", _OTHER.format("UTF-16 (little-endian)", "UTF-16")),
     (rb"\xfe\xff", _OTHER.format("UTF-16 (big-endian)", "UTF-16")),
 )  # fmt: skip
-_COMPRESSED_NAMED = {name: re.compile(signature, re.DOTALL) for name, (signature, _) in _COMPRESSIONS.items()}
-_NAMED = [(re.compile(signature, re.DOTALL), message) for signature, message in _SIGNATURES]
-_COMPRESSED_ANY = re.compile(b"|".join(signature for signature, _ in _COMPRESSIONS.values()), re.DOTALL)
-_ANY = re.compile(b"|".join(signature for signature, _ in _SIGNATURES), re.DOTALL)
+#: All signatures, each a group, whose number says which one has matched.
+_ANY_COMPRESSION = re.compile(b"|".join(b"(%b)" % signature for signature, _ in _COMPRESSIONS.values()), re.DOTALL)
+_ANY_SIGNATURE = re.compile(b"|".join(b"(%b)" % signature for signature, _ in _SIGNATURES), re.DOTALL)
 
 _AS_TEXT = 'format="text" to read the file as it is'
 _NAMES_RECORDS = re.compile(r"\.(?:jsonl|ndjson|json\.(?:gz|bz2|xz|zst|zstd)$)", re.IGNORECASE)
@@ -110,9 +109,8 @@ def compression_of(start: bytes) -> Compression | None:
     >>> compression_of(gzip.compress(b"low")), compression_of(b"low")
     ('gzip', None)
     """
-    if _COMPRESSED_ANY.match(start):
-        return next(name for name, signature in _COMPRESSED_NAMED.items() if signature.match(start))
-    return None
+    found = _ANY_COMPRESSION.match(start)
+    return None if found is None else list(_COMPRESSIONS)[(found.lastindex or 0) - 1]
 
 
 def check_text(start: bytes, source: str, expected: Expected = ANY_TEXT) -> None:
@@ -127,14 +125,12 @@ def check_text(start: bytes, source: str, expected: Expected = ANY_TEXT) -> None
     compression = compression_of(start)
     if compression is not None:
         raise FormatError(_COMPRESSED.format(compression, _COMPRESSIONS[compression][1]), path=source)
-    if _ANY.match(start):
-        for signature, message in _NAMED:
-            if signature.match(start):
-                raise FormatError(message, path=source)
+    if (found := _ANY_SIGNATURE.match(start)) is not None:
+        raise FormatError(_SIGNATURES[(found.lastindex or 0) - 1][1], path=source)
     if not expected.nul and b"\0" in start:
         raise FormatError(_about_nul(start), path=source)
-    if expected.field is not None and (found := _BEGINS_RECORD.match(start)) is not None:
-        _check_records(start[found.end() :], source, expected.field, array=found[1] is not None)
+    if expected.field is not None and (begun := _BEGINS_RECORD.match(start)) is not None:
+        _check_records(start[begun.end() :], source, expected.field, array=begun[1] is not None)
 
 
 def note_text(start: bytes, source: str, expected: Expected = ANY_TEXT) -> None:

@@ -117,11 +117,6 @@ class Dialect:
         return all(end.count(self.delimiter) == columns - 1 for end in ends)
 
 
-def dialect_of(format_: str, quoting: Quoting) -> Dialect:
-    """The dialect of the format csv or tsv."""
-    return Dialect(DELIMITERS[format_], quoting)
-
-
 def header_of(texts: Iterable[Text], run: Run, buffers: Buffers, dialect: Dialect) -> list[str] | None:
     """The names of the columns; None for an empty file.
 

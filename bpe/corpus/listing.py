@@ -140,7 +140,7 @@ def _checked(paths: PathLike | Iterable[PathLike]) -> list[str]:
 def _expanded(path: str) -> list[str]:
     """The files that a local path names, sorted by name."""
     if glob.has_magic(path) and not os.path.lexists(path):
-        names = sorted(set(_globbed(path)))
+        names = sorted(set(_expand_glob(path)))
         if not names:
             raise FileNotFoundError(
                 2, "the pattern matches no file; * and ? stand for parts of a name, ** for folders", path
@@ -154,29 +154,20 @@ def _expanded(path: str) -> list[str]:
     return [path]
 
 
-def _globbed(pattern: str) -> Iterator[str]:
+def _expand_glob(pattern: str) -> Iterator[str]:
     """The files that a glob names; where it has several **, some of them more than once."""
-    before, deep, after = _divided(pattern)
-    if not deep:
+    deep = _DEEP.search(pattern)
+    if deep is None:
         yield from (name for name in glob.iglob(pattern) if not os.path.isdir(name))
         return
+    before, after = pattern[: deep.start()], pattern[deep.end() :]
     for top in glob.iglob(before) if before else [""]:
         if os.path.isdir(top or os.curdir):
-            for folder, names in _folders(top, _starts_with_dot):
+            for folder, names in _folders(top, lambda name: name.startswith(".")):
                 if after:
-                    yield from _globbed(os.path.join(glob.escape(folder), after))
+                    yield from _expand_glob(os.path.join(glob.escape(folder), after))
                 else:
                     yield from (os.path.join(folder, name) for name in names)
-
-
-def _divided(pattern: str) -> tuple[str, bool, str]:
-    """What is before the first ** of a glob, whether there is one, and what is after it."""
-    found = _DEEP.search(pattern)
-    return (pattern, False, "") if found is None else (pattern[: found.start()], True, pattern[found.end() :])
-
-
-def _starts_with_dot(name: str) -> bool:
-    return name.startswith(".")
 
 
 def _folders(top: str, left_out: Callable[[str], bool]) -> Iterator[tuple[str, list[str]]]:

@@ -130,7 +130,7 @@ def got_shorter(source: str, size: int, done: int) -> OSError:
     )
 
 
-def was_changed(source: str) -> OSError:
+def changed_error(source: str) -> OSError:
     """The error for a file that another program has written to since reading it began."""
     return OSError(
         f"{source} was changed while it was read, so that parts of it may be old and others new; read it again when no "
@@ -245,7 +245,7 @@ def read_text(
         start = grown or len(rest)
         wanted = max(schedule.size(), start // GROWTH)  # growing by a share keeps the search for a cut linear
         if grown:
-            buffer = _lengthened(buffer, start + wanted)
+            buffer = _lengthen(buffer, start + wanted)
         else:
             buffer = buffers.take(start + wanted)
             buffer[:start] = rest
@@ -267,7 +267,7 @@ def read_text(
         begins, came = ends, 0
 
 
-def _lengthened(buffer: bytearray, size: int) -> bytearray:
+def _lengthen(buffer: bytearray, size: int) -> bytearray:
     """The buffer with at least `size` bytes, in place if it can be, so that a long record is in memory once."""
     more = bytes(max(size - len(buffer), 0))
     try:

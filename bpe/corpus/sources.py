@@ -286,15 +286,15 @@ class Sources:
         return ending
 
     def counting_anew(self) -> Sources:
-        """The same sources, with a count of skipped records of their own, to read them once more."""
+        """These sources, to be read once more, with a count of skipped records of their own."""
         again = self._restricted(self._part)
         again._bad = BadRecords(self.on_error)
         return again
 
     def for_one_call(self) -> Sources:
-        """The same sources for one call, which counts its own skipped records; they are counted here too."""
-        again = self._restricted(self._part)
-        again._bad = BadRecords(self.on_error, total=self._bad)
+        """These sources for one call, which counts its own skipped records; they are counted here too."""
+        again = self.counting_anew()
+        again._bad.total = self._bad
         return again
 
     def one_file(self, number: int) -> Sources:
@@ -605,9 +605,9 @@ class Sources:
     def _delimited_blocks(
         self, file: SourceFile, unit: Unit, reading: _Reading, run: Run
     ) -> Generator[Block, None, None]:
-        from bpe.corpus.delimited import dialect_of, header_of, row_blocks
+        from bpe.corpus.delimited import DELIMITERS, Dialect, header_of, row_blocks
 
-        dialect, names = dialect_of(file.format, self.quoting), None
+        dialect, names = Dialect(DELIMITERS[file.format], self.quoting), None
         if unit.start:
             if file.kind not in ("file", "remote"):
                 raise ValueError(f"{file.name} can be read only once, so that reading cannot begin in its middle")

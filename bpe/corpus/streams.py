@@ -16,7 +16,7 @@ from bpe.corpus.ahead import read_ahead
 from bpe.corpus.compression import OUT, decompressed
 from bpe.corpus.contents import SIGNATURE, compression_of
 from bpe.corpus.listing import SourceFile
-from bpe.corpus.reading import EncodingErrors, Readable, was_changed
+from bpe.corpus.reading import EncodingErrors, Readable, changed_error
 from bpe.corpus.remote import open_remote
 
 #: The number of bytes that are read ahead.
@@ -171,11 +171,11 @@ def watch(file: SourceFile, stack: ExitStack, opened: int | str, states: States 
     status = os.stat(opened)
     before = status.st_size, status.st_mtime_ns
     if states is not None and states.setdefault(file.name, before) != before:
-        raise was_changed(file.name)
+        raise changed_error(file.name)
 
     def compare(error: type[BaseException] | None, *_: object) -> None:
         if error is None and ((now := os.stat(opened)).st_size, now.st_mtime_ns) != before:
-            raise was_changed(file.name)
+            raise changed_error(file.name)
 
     stack.push(compare)
     return before[0]

@@ -241,15 +241,12 @@ class Saving(Protocol):
 
     def held(self) -> Counted | None:
         """What was saved before, or None; called once."""
-        ...
 
     def due(self) -> bool:
         """Whether it is time to save."""
-        ...
 
     def save_counts(self, settings: WordCounts, counted: Counted) -> None:
         """Save the words so far, which are counted as the settings say."""
-        ...
 
 
 class _Rounds:

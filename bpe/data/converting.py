@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from bpe.data.formats.reading import DocumentBatch, Shard
 from bpe.data.manifest import Manifest, ShardEntry, is_inner_path
 from bpe.data.writing import refuse_finished, remove_shards, unfinished_folder, write_batches
 from bpe.errors import FormatError, check_choice, check_int
-
-if TYPE_CHECKING:
-    pass
 
 #: Shards are copied in batches of at most this many ids.
 _BATCH = 1 << 20
@@ -254,4 +251,4 @@ class _Conversion:
             for batch in shard.batches(_BATCH):
                 mask = batch.mask if self.masks else None
                 kept = DocumentBatch(batch.ids, batch.lengths, batch.begins, batch.ends, mask)
-                yield kept if self.placing is None else self.placing.placed(kept)
+                yield kept if self.placing is None else self.placing.place(kept)

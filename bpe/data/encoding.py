@@ -316,7 +316,7 @@ class _Encoding:
         for step in journal.steps:
             first = step.get("first")
             start = None if first is None else (first[0], offsets.get(first[0], 0), first[1])
-            shards = json.loads(json.dumps(step.get("shards", [])))  # as they are when they are read
+            shards = _as_json(step.get("shards", []))
             entries += [replace(parse_shard(shard, "shards"), start=start) for shard in shards]
         entries.sort(key=lambda entry: entry.stem)
         if not any(entry.documents for entry in entries):

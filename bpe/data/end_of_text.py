@@ -32,7 +32,7 @@ class EndOfText:
 
     >>> from bpe.data.formats import FORMATS
     >>> batch = DocumentBatch(np.array([5, 6, 9, 7]), np.array([3, 1]), True, True, None)
-    >>> EndOfText(FORMATS["nanogpt"], 9, "").placed(batch).ids, EndOfText(FORMATS["llmc"], 9, "").placed(batch).ids
+    >>> EndOfText(FORMATS["nanogpt"], 9, "").place(batch).ids, EndOfText(FORMATS["llmc"], 9, "").place(batch).ids
     (array([5, 6, 9, 7, 9]), array([9, 5, 6, 9, 7]))
 
     """
@@ -43,7 +43,7 @@ class EndOfText:
     changes: bool = False
     _documents: int = 0  # before the batch
 
-    def placed(self, batch: DocumentBatch) -> DocumentBatch:
+    def place(self, batch: DocumentBatch) -> DocumentBatch:
         """The batch with the id before or after each document."""
         before, n_rows = self.form.around[0], len(batch.lengths)
         lengths, offsets = np.array(batch.lengths), offsets_of(batch.lengths)
@@ -71,12 +71,12 @@ class EndOfText:
         ids = np.asarray(batch.ids)
         if self.number > np.iinfo(ids.dtype).max:
             ids = ids.astype(np.int64)
-        ids = self._edited(ids, removed, positions, self.number)
-        mask = None if batch.mask is None else self._edited(batch.mask, removed, positions, 1)
+        ids = self._edit(ids, removed, positions, self.number)
+        mask = None if batch.mask is None else self._edit(batch.mask, removed, positions, 1)
         return DocumentBatch(ids, lengths, batch.begins, batch.ends, mask)
 
     @staticmethod
-    def _edited(values: NDArray[Any], removed: NDArray[np.int64], positions: NDArray[np.int64], new: int) -> Any:
+    def _edit(values: NDArray[Any], removed: NDArray[np.int64], positions: NDArray[np.int64], new: int) -> Any:
         """The values without some, and with a new one before each of these positions."""
         if len(removed):
             positions = positions - np.searchsorted(removed, positions)

@@ -14,6 +14,7 @@ import re
 import stat
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -163,23 +164,15 @@ def _is_number(value: object, least: int = 0, most: int = COUNT_LIMIT) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def _is_id(value: object) -> bool:
-    return value is None or _is_number(value, 0, 0xFFFFFFFF)
-
-
-def _is_size(value: object) -> bool:
-    return value is None or _is_number(value, 1)
-
-
 def _is_part(value: object) -> bool:
-    """Whether a value is None, or (number, count)."""
-    if value is None or not isinstance(value, list) or len(value) != 2:
-        return value is None
+    """Whether a value is (number, count)."""
+    if not isinstance(value, list) or len(value) != 2:
+        return False
     return _is_number(value[1], 1) and _is_number(value[0], 0, value[1] - 1)
 
 
 def _is_fraction(value: object) -> bool:
-    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def _are_files(value: object) -> bool:
@@ -200,32 +193,34 @@ def _are_parts(value: object) -> bool:
     )
 
 
-def _is_flag(value: object) -> bool:
-    return isinstance(value, bool)
+def _or_null(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or fits(value)
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-#: The options and the facts about sources that are used again: whether a value fits, and the rule.
-_OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "part": (_is_part, "null or a number and a count"),
-    "shuffle": (lambda value: value is None or _is_number(value), "null or a whole number"),
-    "shards": (_is_size, "null or a whole number from 1"),
-    "shard_size": (_is_size, "null or a whole number from 1"),
-    "prepend": (_is_id, "null or an id"),
-    "append": (_is_id, "null or an id"),
-    "validation": (_is_fraction, "null or a number from 0 to 1"),
+#: Whether a value fits, and the rule.
+_Rule = tuple[Callable[[Any], bool], str]
+_TEXT: _Rule = (lambda value: isinstance(value, str), "a string")
+_FLAG: _Rule = (lambda value: isinstance(value, bool), "true or false")
+_SIZE: _Rule = (_or_null(partial(_is_number, least=1)), "null or a whole number from 1")
+_ID: _Rule = (_or_null(partial(_is_number, most=0xFFFFFFFF)), "null or an id")
+#: The options and the facts about sources that are used again.
+_OPTIONS: dict[str, _Rule] = {
+    "part": (_or_null(_is_part), "null or a number and a count"),
+    "shuffle": (_or_null(_is_number), "null or a whole number"),
+    "shards": _SIZE,
+    "shard_size": _SIZE,
+    "prepend": _ID,
+    "append": _ID,
+    "validation": (_or_null(_is_fraction), "null or a number from 0 to 1"),
 }
-_SOURCES: dict[str, tuple[Callable[[Any], bool], str]] = {
+_SOURCES: dict[str, _Rule] = {
     "files": (_are_files, "a list of files: name, size, format and compression"),
-    "field": (_is_text, "a string"),
-    "separator": (lambda value: value is None or _is_text(value), "null or a string"),
-    "per_line": (_is_flag, "true or false"),
-    "encoding_errors": (_is_text, "a string"),
-    "on_error": (_is_text, "a string"),
-    "separator_ends": (_is_flag, "true or false"),
+    "field": _TEXT,
+    "separator": (_or_null(_TEXT[0]), "null or a string"),
+    "per_line": _FLAG,
+    "encoding_errors": _TEXT,
+    "on_error": _TEXT,
+    "separator_ends": _FLAG,
 }
 
 

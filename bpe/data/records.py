@@ -116,7 +116,7 @@ class _Checks:
         """Shards in source order, with the position after them."""
         if self._ended:
             raise FormatError("it follows the last step")
-        entries = self._checked_shards(step)
+        entries = self._check_shards(step)
         if step.get("first") is not None or entries:
             file, number = self._numbers(step, "first", 2)
             self._learn(file, self._documents, number, number + 1)
@@ -154,14 +154,14 @@ class _Checks:
             raise FormatError(f"it is not one of {shards} shards after the record of the last documents")
         per_shard = len(self._sizes) // shards
         sizes = self._sizes[self._shards * per_shard :][:per_shard]
-        entries = self._checked_shards(step)
+        entries = self._check_shards(step)
         found = [sum(entry.tokens for entry in entries), sum(entry.documents for entry in entries)]
         widths = self._target.dtype.itemsize, DOCUMENT.itemsize
         expected = [sum(column) // width for column, width in zip(zip(*sizes, strict=True), widths, strict=True)]
         if found != expected:
             raise FormatError(f"its shards have {found} tokens and documents; their buckets had {expected}")
 
-    def _checked_shards(self, step: dict[str, Any]) -> list[ShardEntry]:
+    def _check_shards(self, step: dict[str, Any]) -> list[ShardEntry]:
         """The shards of a step, with the names that its number gives them."""
         target, number = self._target, self._shards
         items = get_list(step, "shards", "")

@@ -90,7 +90,7 @@ def write_shards(
     if end_of_text is not None and any(form.around):
         end_of_text = check_int("end_of_text", end_of_text, 0)
         largest_id = max(largest_id, end_of_text)
-        batches = map(EndOfText(form, end_of_text, _FIX).placed, batches)
+        batches = map(EndOfText(form, end_of_text, _FIX).place, batches)
     dtype, folder = form.dtype(largest_id), Path(out)
     options = {"writer": "write_shards", "format": form.name, "dtype": dtype.name, "masks": masks}
     header = {"options": {**options, "shard_size": shard_size, "end_of_text": end_of_text}}

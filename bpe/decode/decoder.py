@@ -75,13 +75,13 @@ class TokenDecoder:
             self.pieces_of(array)  # raises an error with the position in the given ids
         return array[~self._special.take(array, mode="clip")]  # another thread may change the array now
 
-    def chosen(self, ids: Ids, skip_special: bool, skip_invalid: bool) -> Ids:
+    def select_ids(self, ids: Ids, skip_special: bool, skip_invalid: bool) -> Ids:
         """The ids to decode: those of tokens with `skip_invalid`, and without those of special tokens."""
         if skip_invalid:
-            ids = self.valid_of(ids)
+            ids = self.select_valid(ids)
         return self.without_special(ids) if skip_special else ids
 
-    def valid_of(self, ids: Ids) -> NDArray[np.uint32]:
+    def select_valid(self, ids: Ids) -> NDArray[np.uint32]:
         """The ids that have a token; also negative ids and large ones, as in labels, are left out.
 
         Raises:
@@ -252,7 +252,7 @@ class IncrementalDecoder:
 
     def __init__(self, tokens: TokenDecoder, *, skip_invalid: bool = False) -> None:
         self._bytes = ByteDecoder(tokens)
-        self._valid_of = tokens.valid_of if skip_invalid else None
+        self._valid_of = tokens.select_valid if skip_invalid else None
         self._held = b""  # of an incomplete character
 
     def __copy__(self) -> IncrementalDecoder:

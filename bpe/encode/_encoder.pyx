@@ -301,7 +301,7 @@ cdef class Encoder:
         return self.taken(space), known
 
     def encode_spans(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
-        """The same for a text whose pretokens, none of them empty, are at the given byte offsets, which ascend."""
+        """The ids of a text whose pretokens, none of them empty, are at the given byte offsets, which ascend."""
         cdef Workspace space
         cdef Fragment fragment
         check_spans(starts, ends, text.shape[0], False, True)

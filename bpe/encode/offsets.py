@@ -26,7 +26,6 @@ from bpe.pretokenize.pretokenizer import Pretokenizer, Steps, prepared
 from bpe.text.alignment import unchanged
 from bpe.text.letters import lengths_in_utf8, to_letters
 from bpe.text.tracing import traced
-from bpe.vocab.byte_letters import letter_sizes
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
 from bpe.vocab.symbols import unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL
@@ -120,7 +119,7 @@ class OffsetEncoder:
         matched: dict[int, str] = {}
         beyond: dict[int, tuple[int, int]] = {}
         n_ids = n_words = 0
-        for at, piece, special in self._engine.specials.located_pieces(data, allowed):
+        for at, piece, special in self._engine.specials.locate_pieces(data, allowed):
             if special is not None:
                 parts = [_Part.of_special(special, 0, len(piece), escape(bytes(piece)))]
             else:
@@ -258,7 +257,7 @@ class OffsetEncoder:
         """Like `encode`, by finding the pretoken that each token is a part of."""
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
-        for at, piece, special in self._engine.specials.located_pieces(data, allowed):
+        for at, piece, special in self._engine.specials.locate_pieces(data, allowed):
             if special is not None:
                 ids.append(np.array([special], dtype=np.uint32))
                 spans.append(np.array([[at, at + len(piece)]], dtype=np.int64))
@@ -322,7 +321,7 @@ class OffsetEncoder:
             lengths = [self._lengths_of(data[start:end]) for start, end in bounds]
         letters = None
         if self._engine.words.counts_letters:
-            letters = offsets_of(letter_sizes()[np.frombuffer(data, dtype=np.uint8)])
+            letters = offsets_of(lengths_in_utf8(to_letters(escape(data))))
             bounds = list(zip(letters[starts].tolist(), letters[ends].tolist(), strict=True))
         listed = [span for own, (start, end) in zip(lengths, bounds, strict=True) for span in _spans(own, start, end)]
         spans = np.array(listed, dtype=np.int64).reshape(-1, 2)

@@ -87,7 +87,7 @@ def token_text(token: Any) -> Any:
     return token.get("content") if isinstance(token, dict) else token
 
 
-def added_by(
+def find_added_tokens(
     files: Mapping[str, bytes],
     own: Mapping[str, tuple[int, frozenset[str]]],
     defaults: Mapping[str, Any],

@@ -177,11 +177,11 @@ def _spec(values: dict[str, Any]) -> TokenizerSpec:
     types = _list(values, "token_type", int, len(tokens)) if "token_type" in values else [NORMAL] * len(tokens)
     types = effective_types(tokens, types, values)
     if kind == "llama":
-        spec = _scored(values, tokens, types)
+        spec = _scored_spec(values, tokens, types)
     elif pre in LINE_VALUES:
-        spec = _of_lines(values, tokens, types, pre)
+        spec = _lines_spec(values, tokens, types, pre)
     else:
-        spec = _byte_level(values, tokens, types, PRETOKENIZERS[pre])
+        spec = _byte_level_spec(values, tokens, types, PRETOKENIZERS[pre])
     names = {number: name for name, number in spec.special_tokens.items()}
     ids = {role: values.get(key) for key, role in ROLE_KEYS.items()}
     known = {role: names[number] for role, number in ids.items() if isinstance(number, int) and number in names}
@@ -215,7 +215,7 @@ def _read_json(value: dict[str, Any]) -> TokenizerSpec:
     return huggingface.read(json.dumps(value, ensure_ascii=False).encode())
 
 
-def _byte_level(values: dict[str, Any], tokens: dict[str, int], types: list[int], pre: Pre) -> TokenizerSpec:
+def _byte_level_spec(values: dict[str, Any], tokens: dict[str, int], types: list[int], pre: Pre) -> TokenizerSpec:
     """The spec of a byte-level model."""
     if BYTE in types:
         name = next(token for token, number in tokens.items() if types[number] == BYTE)
@@ -265,7 +265,7 @@ def _split(pattern: str) -> dict[str, Any]:
 # Models of characters -------------------------------------------------------------------------------------------------
 
 
-def _of_characters(
+def _characters_json(
     tokens: dict[str, int],
     types: list[int],
     added: list[dict[str, Any]],
@@ -301,7 +301,7 @@ def _of_characters(
     }
 
 
-def _of_lines(values: dict[str, Any], tokens: dict[str, int], types: list[int], pre: str) -> TokenizerSpec:
+def _lines_spec(values: dict[str, Any], tokens: dict[str, int], types: list[int], pre: str) -> TokenizerSpec:
     """The spec of a model of characters with listed merges, such as Gemma 4's."""
     merges = _merges(values)
     if pre != "sarvam-moe":
@@ -309,7 +309,7 @@ def _of_lines(values: dict[str, Any], tokens: dict[str, int], types: list[int], 
     prefix = pre == "mmbert"
     added = added_tokens(tokens, types, values, None if prefix else " " + SPACE)
     pattern = PRETOKENIZERS[pre].patterns[0]
-    value = _of_characters(tokens, types, added, merges, prefix=False)
+    value = _characters_json(tokens, types, added, merges, prefix=False)
     spec = _read_json({**value, "pre_tokenizer": _split(pattern)})
     if prefix:
         line_starts = n.Replace(translate(_LINE_START).expression, SPACE, spelled=_LINE_START)
@@ -335,7 +335,7 @@ def _check_runs(tokens: dict[str, int], merges: list[str] | list[list[str]]) -> 
             )
 
 
-def _scored(values: dict[str, Any], tokens: dict[str, int], types: list[int]) -> TokenizerSpec:
+def _scored_spec(values: dict[str, Any], tokens: dict[str, int], types: list[int]) -> TokenizerSpec:
     """The spec of sentencepiece's model as llama.cpp reads it: tokens of all types are merged, by their scores.
 
     It puts the space of `add_space_prefix` before each text between special tokens, removes no spaces, and has no other
@@ -349,18 +349,18 @@ def _scored(values: dict[str, Any], tokens: dict[str, int], types: list[int]) ->
     if any(score != score for score in scores):
         raise FormatError("a score is not a number; all must be", where=f"{PREFIX}scores")
     prefix = bool(values.get("add_space_prefix", True))
-    made = _made_by_merging(
+    made = _find_mergeable(
         tokens, {token for token, number in tokens.items() if types[number] == USER_DEFINED and SPACE not in token}
     )
     order = sorted((tokens[token] for token in made), key=lambda number: -scores[number])
     names = list(tokens)
     merges = recovered({names[number]: rank for rank, number in enumerate(order)}, [scores[number] for number in order])
     added = added_tokens(tokens, types, values, None if prefix else " " + SPACE)
-    spec = _read_json(_of_characters(tokens, types, added, merges or [], prefix))
+    spec = _read_json(_characters_json(tokens, types, added, merges or [], prefix))
     return spec if merges is not None else with_all_splits(spec, names, scores, order)
 
 
-def _made_by_merging(tokens: dict[str, int], absent: set[str]) -> set[str]:
+def _find_mergeable(tokens: dict[str, int], absent: set[str]) -> set[str]:
     """The tokens that merging two adjacent symbols again and again can make, single characters included.
 
     The texts that are merged have no spaces, and none of the strings in `absent`, which are found before.

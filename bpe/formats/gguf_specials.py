@@ -21,32 +21,23 @@ _ENDS = (
     "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>", "<｜end▁of▁sentence｜>", "[e~[", "<|ifm|im_end|>",
 )  # fmt: skip
 #: The keys that name the token of a role → the names that have it if no key does.
-_ROLES: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
-    (
-        ("fim_pre_token_id", "prefix_token_id"),
-        (
-            "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>",
-            "<|prefix|>", "<|plamo:fim_prefix|>",
-        ),
+_ROLES: Mapping[tuple[str, ...], tuple[str, ...]] = {
+    ("fim_pre_token_id", "prefix_token_id"): (
+        "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>",
+        "<|prefix|>", "<|plamo:fim_prefix|>",
     ),
-    (
-        ("fim_suf_token_id", "suffix_token_id"),
-        (
-            "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>", "<|code_suffix|>",
-            "<|suffix|>", "<|plamo:fim_suffix|>",
-        ),
+    ("fim_suf_token_id", "suffix_token_id"): (
+        "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>", "<|code_suffix|>",
+        "<|suffix|>", "<|plamo:fim_suffix|>",
     ),
-    (
-        ("fim_mid_token_id", "middle_token_id"),
-        (
-            "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>", "<|code_middle|>",
-            "<|middle|>", "<|plamo:fim_middle|>",
-        ),
+    ("fim_mid_token_id", "middle_token_id"): (
+        "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>", "<|code_middle|>",
+        "<|middle|>", "<|plamo:fim_middle|>",
     ),
-    (("fim_pad_token_id",), ("<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]")),
-    (("fim_rep_token_id",), ("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>")),
-    (("fim_sep_token_id",), ("<|file_sep|>", "<|plamo:file_separator|>")),
-)  # fmt: skip
+    ("fim_pad_token_id",): ("<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"),
+    ("fim_rep_token_id",): ("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"),
+    ("fim_sep_token_id",): ("<|file_sep|>", "<|plamo:file_separator|>"),
+}  # fmt: skip
 #: Names that are user-defined tokens.
 _ALWAYS_FOUND = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
 #: The most steps to compare special tokens; published models need none, or some thousands.
@@ -67,7 +58,7 @@ def effective_types(tokens: Mapping[str, int], types: list[int], values: Mapping
             if name in tokens:
                 types[tokens[name]] = kind
 
-    for keys, names in _ROLES:
+    for keys, names in _ROLES.items():
         if any(isinstance(number := values.get(key), int) and 0 <= number < len(tokens) for key in keys):
             continue
         known = tuple(name for name in names if name in tokens)
@@ -142,7 +133,7 @@ def _later(special: Mapping[str, int], tokens: Mapping[str, int], changed: str |
     first, later = set[str](), set[str]()
     overlaps = _Overlaps(ordered, {name for name, kind in special.items() if kind == USER_DEFINED})
     for name in ordered:
-        other = overlaps.with_one_of(name, later or first)
+        other = overlaps.find_longer(name, later or first)
         if other is not None and (later or changed is None):
             raise FormatError(
                 f"special tokens {shown(other)} and {shown(name)} overlap, and llama.cpp seeks the longest first; this "
@@ -164,7 +155,7 @@ class _Overlaps:
         self._sorted, self._always, self._steps = sorted(names), always, 0
         self._begins = {name[0] for name in names}
 
-    def with_one_of(self, name: str, longer: set[str]) -> str | None:
+    def find_longer(self, name: str, longer: set[str]) -> str | None:
         """One of these tokens that begins within `name` in some text in which no longer token begins where it does."""
         for at in range(1, len(name)):
             if name[at] in self._begins:

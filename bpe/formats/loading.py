@@ -318,12 +318,12 @@ def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
     spec = format_.read(contents[files[0]], os.fspath(folder / files[0]))
     if name == "tekken":
         return spec
-    return _configured(
+    return _configure(
         spec, contents[files[0]], {each: read_file(folder / each) for each in settings}, os.fspath(folder)
     )
 
 
-def _configured(spec: TokenizerSpec, data: bytes, files: Files, folder: str) -> TokenizerSpec:
+def _configure(spec: TokenizerSpec, data: bytes, files: Files, folder: str) -> TokenizerSpec:
     """The tokenizer of a tokenizer.json or a model of sentencepiece, with what the files beside it add to it."""
     from bpe.formats import configuration
 
@@ -338,7 +338,7 @@ def _configured(spec: TokenizerSpec, data: bytes, files: Files, folder: str) -> 
     defaults = spec.roles if known is None else known.roles
     own = added_tokens_of(data) if native else {}
     try:
-        added = configuration.added_by(files, own, defaults, folder)
+        added = configuration.find_added_tokens(files, own, defaults, folder)
         spec = add_tokens(spec, added, {name: flags for name, (_, flags) in own.items()})
     except FormatError as error:
         raise FormatError(error.message, path=folder, where=error.where or CONFIG) from None

@@ -19,7 +19,7 @@ from typing import Any
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, check_iterable, check_unicode, shown, typed
 from bpe.formats import huggingface
-from bpe.formats.configuration import LISTS, added_by, configuration, json_object, read_roles, token_text
+from bpe.formats.configuration import LISTS, configuration, find_added_tokens, json_object, read_roles, token_text
 from bpe.formats.huggingface.adding import add_tokens
 from bpe.formats.huggingface.expressible import differs
 from bpe.formats.json_fields import get, get_text
@@ -98,7 +98,7 @@ def read(files: Mapping[str, bytes], path: str | None = None) -> TokenizerSpec:
             where=f"{CONFIG}: tokenizer_class",
         )
     spec = _spec(_vocab(files, path), files[MERGES], [], kind.normalizer, path)
-    added = added_by(files, {}, kind.roles, path, plain=kind.plain)
+    added = find_added_tokens(files, {}, kind.roles, path, plain=kind.plain)
     if CONFIG not in files:  # then the class is not known, and neither is a token that is missing
         added = {token: flags for token, flags in added.items() if token != END or END.encode() in spec.vocabulary.ids}
     try:

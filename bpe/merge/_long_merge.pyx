@@ -85,7 +85,7 @@ cdef bint merge_in_windows(
     const Merges* merges, Origins origins, const byte_t* text, const token_t* ids, Py_ssize_t n,
     Scratch* scratch, Ids* out, const Windows* windows,
 ) except -1 nogil:
-    """The same in windows of certain sizes."""
+    """Append the ids of a piece that is merged in windows of these sizes; False, and no ids, if they fail too often."""
     cdef token_t* tokens = windows.tokens
     cdef Py_ssize_t at = 0, furthest = 0, failed = 0, patience = windows.patience
     cdef Py_ssize_t size, n_tokens, kept

@@ -60,7 +60,7 @@ def _shared_folder() -> Path:
     return Path(tempfile.gettempdir()) / "data-gym-cache"
 
 
-def _named_by_variable() -> bool:
+def _is_folder_chosen() -> bool:
     """Whether the user has chosen the folder."""
     return any(variable in os.environ for variable in VARIABLES)
 
@@ -131,7 +131,7 @@ def _cached(path: Path, sha256: str, *, remove: bool = True) -> bytes | None:
 
     With `remove`, a file with another content is removed, if it is in no folder of other users.
     """
-    owners = None if _named_by_variable() else {0, os.getuid()} if hasattr(os, "getuid") else None
+    owners = None if _is_folder_chosen() else {0, os.getuid()} if hasattr(os, "getuid") else None
     try:
         data = _read_regular(path, owners)
     except OSError as error:
@@ -140,7 +140,7 @@ def _cached(path: Path, sha256: str, *, remove: bool = True) -> bytes | None:
         return None
     if not sha256 or hashlib.sha256(data).hexdigest() == sha256:
         return data
-    if not remove or (path.parent == _shared_folder() and not _named_by_variable()):
+    if not remove or (path.parent == _shared_folder() and not _is_folder_chosen()):
         log.warning("%s does not have the SHA-256 %s; it is not used", path, sha256)
         return None
     log.warning("%s does not have the SHA-256 %s; it is removed and downloaded again", path, sha256)
@@ -236,7 +236,7 @@ def _advice(files: list[PublishedFile], searched: list[Path], error: Exception) 
 
 def _keep(path: Path, data: bytes) -> None:
     """Write a file to the cache."""
-    chosen = _named_by_variable()
+    chosen = _is_folder_chosen()
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o777 if chosen else 0o700)
         if not chosen:

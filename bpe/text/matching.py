@@ -81,10 +81,10 @@ def matches_of(expression: Any, text: str, timeout: float | None) -> Iterator[An
 
     """
     found: Iterator[Any] = expression.finditer(text, timeout=timeout)
-    return _ordered(found, expression.pattern) if r"\K" in expression.pattern else found
+    return _check_order(found, expression.pattern) if r"\K" in expression.pattern else found
 
 
-def _ordered(matches: Iterator[Any], pattern: str) -> Iterator[Any]:
+def _check_order(matches: Iterator[Any], pattern: str) -> Iterator[Any]:
     r"""Check the matches of a pattern with `\K`, of which there may be endlessly many at one position."""
     done = 0
     for match in matches:

@@ -28,7 +28,7 @@ from bpe.text.oniguruma_sets import (
     CharSet,
     equals,
     find_property,
-    ignoring_case,
+    ignore_case,
     is_shared_property,
     long_folds,
     spell,
@@ -122,7 +122,7 @@ class _Options:
     extended: bool = False
     behind: str = ""  # the sign of the look-behind around it
 
-    def changed(self, on: str, off: str) -> _Options:
+    def change(self, on: str, off: str) -> _Options:
         """The options after some of `imx` have been switched on, and others off."""
         ignore_case, dot_all, extended = (
             (name in on or before) and name not in off
@@ -174,7 +174,7 @@ class _Parser:
 
     def parse(self) -> Translation:
         """Parse the whole pattern."""
-        part = self.joined(self.branches(_Options()))
+        part = self.join(self.branches(_Options()))
         if self.position < len(self.pattern):
             self.refuse("a parenthesis is not opened")
         empty: Empty = "sometimes"
@@ -199,7 +199,7 @@ class _Parser:
             part = self.atom(options)
             self.skip(options)
             while (times := self.interval()) is not None:
-                part = self.repeated(part, *times)
+                part = self.repeat(part, *times)
                 self.skip(options)
             parts += [part] if part.inner is None else part.inner
         return parts
@@ -210,7 +210,7 @@ class _Parser:
         expression = rf"(?:{comment}|[{_IGNORED}]|#[^\n]*)*" if options.extended else rf"(?:{comment})*"
         self.match(re.compile(expression, re.DOTALL))
 
-    def joined(self, branches: list[list[_Part]]) -> _Part:
+    def join(self, branches: list[list[_Part]]) -> _Part:
         """The alternatives as one part, without a group around them."""
         sequences = [_merge_folds(parts) for parts in branches]
         return _Part(
@@ -244,7 +244,7 @@ class _Parser:
             return int(high), low, "+"
         return low, high, "?" if (found[2] or found[4]) and self.take("?") else ""  # {n}? is a repeated repeat
 
-    def repeated(self, part: _Part, low: int, high: float, kind: str) -> _Part:
+    def repeat(self, part: _Part, low: int, high: float, kind: str) -> _Part:
         """A part that is repeated."""
         if part.anchors:
             self.refuse("an anchor or a look-around is repeated")
@@ -381,7 +381,7 @@ class _Parser:
         if self.take(">"):
             if options.behind:
                 self.refuse("a look-behind has an atomic group")
-            return self.closed("(?>", self.branches(options))
+            return self.close("(?>", self.branches(options))
         if (named := self.match(re.compile(r"<([^\W\d]\w*)>|'([^\W\d]\w*)'"))) is not None:
             return self.capture(named[1] or named[2], options)
         found = self.match(_OPTIONS)
@@ -389,28 +389,28 @@ class _Parser:
             self.position = start
             kind = _REFUSED_GROUPS.get(self.pattern[start + 2 : start + 3], "groups of this kind")
             self.refuse(f"{kind} have no equal in `regex`")
-        inner = options.changed(found[1], found[2] or "")
+        inner = options.change(found[1], found[2] or "")
         branches = self.branches(inner)
         if found[3] == ")":  # the options hold for the rest of the group around them
-            part = self.joined(branches)
+            part = self.join(branches)
             return replace(part, text=_grouped(part.text))
-        part = self.closed("(?:", branches)
+        part = self.close("(?:", branches)
         if found[0] == ":" and len(branches) == 1:
             part.inner = branches[0]
         return part
 
-    def closed(self, start: str, branches: list[list[_Part]]) -> _Part:
+    def close(self, start: str, branches: list[list[_Part]]) -> _Part:
         """A group, after its closing parenthesis has been read."""
         if not self.take(")"):
             self.refuse("a parenthesis is not closed")
-        part = self.joined(branches)
+        part = self.join(branches)
         return _Part(f"{start}{part.text})", part.low, part.high, anchors=part.anchors)
 
     def capture(self, name: str | None, options: _Options) -> _Part:
         """A group that captures, unless none is referred to."""
         if self.first is not None and name is None and any(self.first.names):
             branches = self.branches(options)
-            part = self.closed("(?:", branches)
+            part = self.close("(?:", branches)
             part.inner = branches[0] if len(branches) == 1 else None
             return part
         self.names.append(name)
@@ -419,7 +419,7 @@ class _Parser:
         refers = self.first is not None and self.first.refers
         if options.behind and refers:
             self.refuse("a look-behind has a group that captures")
-        part = self.closed(f"(?P<g{number}>" if refers else "(?:", self.branches(options))
+        part = self.close(f"(?P<g{number}>" if refers else "(?:", self.branches(options))
         self.open.remove(number)
         return part
 
@@ -432,7 +432,7 @@ class _Parser:
             self.refuse("a look-behind has a negative one")
         n_groups = len(self.names)
         inner = replace(options, behind=sign if behind else "")
-        part = self.closed(f"(?{sign}", self.branches(inner))
+        part = self.close(f"(?{sign}", self.branches(inner))
         if sign == "<!" and len(self.names) > n_groups:
             self.refuse("a negative look-behind has a group that captures")
         return _Part(part.text, 0, 0, anchors=True)
@@ -444,7 +444,7 @@ class _Parser:
         chars = self.class_set()
         texts: list[str] = []
         if options.ignore_case:
-            chars, texts = ignoring_case(chars)
+            chars, texts = ignore_case(chars)
         self.is_nested |= chars.is_nested
         if not texts:
             return _Part(chars.as_pattern)
@@ -469,7 +469,7 @@ class _Parser:
             else:
                 members += self.member(depth)
         for other in reversed(sets):
-            members = other.intersected(CharSet(members)).members
+            members = other.intersect(CharSet(members)).members
         chars = CharSet(members, negated)
         if depth and not chars.members:
             self.refuse("a class within another is empty")  # Oniguruma then forgets all but ASCII

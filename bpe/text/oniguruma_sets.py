@@ -77,7 +77,7 @@ class CharSet:
             return self.as_member
         return f"[{'^' * self.negated}{self.members}]"
 
-    def intersected(self, other: CharSet) -> CharSet:
+    def intersect(self, other: CharSet) -> CharSet:
         """The characters of both."""
         sets = [each.as_member for each in (self, other)]
         return CharSet(f"[[{sets[0]}]&&[{sets[1]}]]" if all(sets) else "")
@@ -127,7 +127,7 @@ def _properties() -> frozenset[str]:
 
 def is_shared_property(name: str) -> bool:
     """Whether both engines know a property, with the same characters."""
-    return _normalized(name) in _properties()
+    return _normalize_name(name) in _properties()
 
 
 def find_property(name: str) -> str | None:
@@ -136,11 +136,11 @@ def find_property(name: str) -> str | None:
     >>> find_property("Script=Latin"), find_property("white space"), find_property("LATIN")
     (None, '\\p{whitespace}', '\\p{latin}')
     """
-    name = _normalized(name)
+    name = _normalize_name(name)
     return rf"\p{{{name}}}" if name in _properties() else POSIX[name] if name in _ALSO_PROPERTIES else None
 
 
-def _normalized(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return re.sub("[ _-]", "", name).lower()
 
 
@@ -188,7 +188,7 @@ def long_folds() -> dict[str, str]:
     return found
 
 
-def ignoring_case(chars: CharSet) -> tuple[CharSet, list[str]]:
+def ignore_case(chars: CharSet) -> tuple[CharSet, list[str]]:
     """The set of a class that ignores case, and the texts of several characters that equal one of its members.
 
     A negated class has no such texts.

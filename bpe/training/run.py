@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bpe.base.progress import ProgressLike, progress_note
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
-from bpe.corpus.reading import was_changed
+from bpe.corpus.reading import changed_error
 from bpe.corpus.sources import Sources
 from bpe.count.counting import count_into
 from bpe.count.word_counts import UNITS, WordCounts, check_made_for
@@ -261,7 +261,7 @@ def _check_state(source: object, before: list[list[Any]] | None) -> None:
     """Raise OSError for files that were changed since `before`: both stages of a training read the same text."""
     for was, is_ in zip(before or (), _state(source) or (), strict=True):
         if was != is_:
-            raise was_changed(was[0])
+            raise changed_error(was[0])
 
 
 def _cutting(source: object) -> dict[str, Any]:

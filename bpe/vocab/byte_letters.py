@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bpe.text.letters import byte_letters
 
 
@@ -20,12 +17,6 @@ def letter_bytes() -> dict[str, int]:
 def _latin() -> dict[int, str]:
     """For `str.translate`: the character of Latin-1 with the byte of each letter, and one outside it for no letter."""
     return dict.fromkeys(range(256), "\uffff") | {ord(letter): chr(byte) for letter, byte in letter_bytes().items()}
-
-
-@cache
-def letter_sizes() -> NDArray[np.int64]:
-    """By byte, the number of bytes of its letter in UTF-8."""
-    return np.array([len(letter.encode()) for letter in byte_letters()], dtype=np.int64)
 
 
 @cache
@@ -60,4 +51,4 @@ def bytes_or_utf8(token: str) -> bytes:
         return token.encode()
 
 
-__all__ = ["byte_alphabet", "byte_letters", "bytes_or_utf8", "letter_bytes", "letter_sizes", "to_letters"]
+__all__ = ["byte_alphabet", "byte_letters", "bytes_or_utf8", "letter_bytes", "to_letters"]

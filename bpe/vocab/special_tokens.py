@@ -228,13 +228,13 @@ class SpecialTokens:
 
         Tokens that are sought in normalized text are left to `late_pieces`; with `raw` they are sought in this text.
         """
-        for _, piece, special in self.located_pieces(data, names, raw):
+        for _, piece, special in self.locate_pieces(data, names, raw):
             yield piece, special
 
-    def located_pieces(
+    def locate_pieces(
         self, data: Bytes, names: frozenset[str], raw: bool = False
     ) -> Iterator[tuple[int, Bytes, int | None]]:
-        """As `pieces`, with the start of each.
+        """Yield the start of each piece, too.
 
         A match may begin before the last one ends, if that one's white space has a token too, as in `tokenizers`.
         """
@@ -256,7 +256,7 @@ class SpecialTokens:
         return self._plan(names).late if self._normalizer is not None else _NONE
 
     def late_pieces(self, data: Bytes, late: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
-        """As `located_pieces`, for the normalized text between the tokens that were found in the original text."""
+        """Cut the normalized text between the tokens that were found in the original text."""
         yield from self._cut(data, self._search(late, "spelled"))
 
     def _cut(self, data: Bytes, search: _Search | None) -> Iterator[tuple[int, Bytes, int | None]]:

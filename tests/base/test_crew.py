@@ -116,8 +116,16 @@ def test_an_exception_in_the_callers_thread_and_one_more_while_it_waits(
         return part
 
     monkeypatch.setattr(threading.Thread, "join", interrupted)
+
+    def work_or_fail(
+        part: int,
+    ) -> int:  # the caller's thread does no part of `map_in_order`: the first part fails there
+        if part == 0:
+            raise Interrupt
+        return work(part)
+
     with pytest.raises(Interrupt):
-        call(work if call is not map_in_order else lambda part: work(part) if part else work_in_main(work))
+        call(work_or_fail if call is map_in_order else work)
     running.discard(min(running, default=0))  # what the caller's own thread was doing
     assert not running
 
@@ -166,10 +174,6 @@ def test_a_handlers_exception_in_a_property_of_a_thread(monkeypatch: pytest.Monk
     with pytest.raises(Interrupt):
         call()
     assert left.is_set()
-
-
-def work_in_main(work: Callable[[int], int]) -> int:
-    raise Interrupt
 
 
 def test_a_thread_that_starts_late_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

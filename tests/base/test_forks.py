@@ -173,12 +173,7 @@ def test_other_locks_belong_to_one_call(request: pytest.FixtureRequest) -> None:
     folder = request.config.rootpath / "bpe"
     wanted = re.compile(r"\b(?:R?Lock|Condition|Semaphore|Event|Queue)\(\)")
     found = {str(path.relative_to(folder)) for path in folder.rglob("*.py") if wanted.search(path.read_text("utf-8"))}
-    of_calls = {
-        "base/threads.py",
-        "count/counting.py",
-        "count/spilling.py",
-        "evaluation/tallying.py",
-    }
+    of_calls = {"base/threads.py", "count/counting.py", "count/spilling.py", "evaluation/tallying.py"}
     assert found == of_calls | {"base/forks.py"}
 
 

@@ -57,12 +57,8 @@ def test_control_characters_are_spelled(
     folder: Path, line: str, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     monkeypatch.chdir(folder)
-    files = {
-        "TOK": "t\x1b]0;title\x07\udcff.json",
-        "BAD": "bad\x9b.json",
-        "TEXT": "t\x1b[2J\u202e.txt",
-        "PLAIN": "plain.json",
-    }
+    files = {"TOK": "t\x1b]0;title\x07\udcff.json", "BAD": "bad\x9b.json", "TEXT": "t\x1b[2J\u202e.txt"}
+    files["PLAIN"] = "plain.json"
     main([files.get(word, word) for word in line.split(" ")])
     said = b"".join(capfdbinary.readouterr()).decode("utf-8", "surrogateescape")
     assert said or line.startswith("encode")
@@ -114,15 +110,9 @@ def in_shell(line: str, folder: Path) -> tuple[int, str]:
     """The status of a command in a shell, and what it says on the streams that are open."""
     line = line.replace("bpe ", f"{sys.executable} -m bpe ", 1)
     paths = os.pathsep.join([str(Path(bpe.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        ["/bin/sh", "-c", line],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": paths},
-        check=False,
-    )
+    environment = {**os.environ, "PYTHONPATH": paths}
+    command = ["/bin/sh", "-c", line]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, env=environment, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -185,13 +175,9 @@ def test_interrupted_while_modules_are_imported(folder: Path, start: str) -> Non
         "sys.meta_path.insert(0, Wait())\n"
     )
     paths = os.pathsep.join([str(hook), str(Path(bpe.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    with subprocess.Popen(
-        ["/bin/sh", "-c", f"exec {sys.executable} {start} info plain.json"],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": paths},
-    ) as process:
+    command, pipe = ["/bin/sh", "-c", f"exec {sys.executable} {start} info plain.json"], subprocess.PIPE
+    environment = {**os.environ, "PYTHONPATH": paths}
+    with subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, env=environment) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"waits\n"
         time.sleep(0.1)

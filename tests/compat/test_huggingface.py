@@ -682,28 +682,6 @@ def test_a_state_that_is_replaced_lives_until_the_call_ends(monkeypatch: pytest.
     assert events == ["encoded", "freed"]
 
 
-def test_the_configuration_changes_while_texts_are_encoded() -> None:
-    tok = Tokenizer(bpe.train(texts=["low lower lowest"] * 3, vocab_size=260))
-    expected, done = tok.encode("low lower").ids, threading.Event()
-
-    def change() -> None:
-        while not done.is_set():
-            tok.no_padding()
-            tok.no_truncation()
-
-    thread, before = threading.Thread(target=change), sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    thread.start()
-    try:
-        for _ in range(2_000):
-            assert tok.encode("low lower").ids == expected
-            assert tok.decode(expected) == "low lower"
-    finally:
-        done.set()
-        thread.join()
-        sys.setswitchinterval(before)
-
-
 def test_the_call_of_an_encoding_cannot_be_pickled(tok: Tokenizer) -> None:
     """An encoding is pickled by itself; a call without offsets was read out of bounds."""
     call = tok.encode("low").call

@@ -118,9 +118,7 @@ def test_documents_stay_the_same_between_all_formats(
 def test_the_end_of_text_inside_a_document_is_refused(form: str, tmp_path: Path) -> None:
     docs = [[1], [2, END, 3], [END, END, END]]
     for document in docs[1:]:
-        message = (
-            rf"document 1 has the end-of-text id 7 inside, where {form} shards would end it; leave end_of_text out"
-        )
+        message = f"document 1 has the end-of-text id 7 inside, where {form} shards would end it; leave end_of_text out"
         with pytest.raises(ValueError, match=message):
             write_shards([[1], document], tmp_path / "a", format=form, end_of_text=END)
         assert os.listdir(tmp_path / "a") == []

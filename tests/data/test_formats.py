@@ -163,10 +163,8 @@ def test_other_dtypes_of_megatron(tmp_path: Path) -> None:
         assert [document.tolist() for document in shards.documents] == [[1, 2], [255]]
         assert Blocks(shards, 2)[0]["input_ids"].tolist() == [1, 2]
         new = convert_shards(tmp_path / dtype, tmp_path / f"native {dtype}")
-        assert (new.dtype, [each.tolist() for each in TokenShards(tmp_path / f"native {dtype}").documents]) == (
-            "uint16",
-            [[1, 2], [255]],
-        )
+        documents = [each.tolist() for each in TokenShards(tmp_path / f"native {dtype}").documents]
+        assert (new.dtype, documents) == ("uint16", [[1, 2], [255]])
     large = megatron_file(tmp_path / "large", 5, np.array([1, 2, 2**32]))
     with pytest.raises(ValueError, match="the largest id is 4294967296; native shards hold ids up to 4294967295"):
         convert_shards(large, tmp_path / "out")

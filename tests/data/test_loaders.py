@@ -257,10 +257,8 @@ def test_torchdata_resumes_at_the_end_of_a_run_with_nothing(
     def made() -> tuple[Any, Any]:
         options: dict[str, Any] = {"num_workers": workers, "persistent_workers": persistent}
         if kind == "sampler":
-            sampler = RowSampler(rows, 6, epochs=2)
-            return stateful.StatefulDataLoader(
-                rows, batch_sampler=sampler, collate_fn=torch_collate, **options
-            ), sampler
+            options |= {"batch_sampler": RowSampler(rows, 6, epochs=2), "collate_fn": torch_collate}
+            return stateful.StatefulDataLoader(rows, **options), options["batch_sampler"]
         stream = torch_batches(rows, 6, epochs=2)
         return stateful.StatefulDataLoader(stream, batch_size=None, **options), stream
 

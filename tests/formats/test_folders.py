@@ -13,31 +13,23 @@ import re
 from pathlib import Path
 from typing import Any
 
+import generated
 import pytest
+from generated import token
 
 import bpe
 from bpe.formats import packed
 from bpe.formats.tiktoken_folder import KIMI
-from bpe.text.letters import byte_letters
 from bpe.vocab.spec import ROLES
 
-LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-VOCAB = {letter: number for number, letter in enumerate(sorted(byte_letters()))} | {"lo": 256, "low": 257}
+VOCAB = generated.BYTE_LETTERS | {"lo": 256, "low": 257}
 MERGES = [["l", "o"], ["lo", "w"]]
-FLAGS = ("single_word", "lstrip", "rstrip", "normalized")
 RANKS = b"".join(b"%s %d\n" % (base64.b64encode(bytes([byte])), byte) for byte in range(256))
 MARKED = {"content": "<m>", "lstrip": True, "rstrip": False, "single_word": False, "normalized": False}
 
 
-def token(content: str, **flags: bool) -> dict[str, Any]:
-    return {"content": content, **dict.fromkeys(FLAGS, False), "special": True, **flags}
-
-
-def native(added: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
-    model = {"type": "BPE", "vocab": VOCAB, "merges": MERGES}
-    rest = dict.fromkeys(("truncation", "padding", "normalizer", "post_processor"))
-    steps = {"pre_tokenizer": LEVEL, "decoder": LEVEL}
-    return {"version": "1.0", **rest, **steps, "added_tokens": list(added), "model": model}
+def native(*added: dict[str, Any]) -> dict[str, Any]:
+    return generated.file_of(VOCAB, MERGES, added)
 
 
 def write(folder: Path, files: dict[str, Any]) -> Path:
@@ -142,7 +134,7 @@ def test_added_tokens_of_the_configuration(name: str, tmp_path: Path) -> None:
 
 def test_flags_that_mattered_to_no_id_before(tmp_path: Path) -> None:
     files = {
-        "tokenizer.json": native(({"id": 86, **token("w", normalized=True)},)),
+        "tokenizer.json": native(token("w", id=86, normalized=True)),
         "tokenizer_config.json": {"added_tokens_decoder": {"257": token("low", single_word=True)}},
     }
     tok = bpe.Tokenizer.load(write(tmp_path / "one", files))

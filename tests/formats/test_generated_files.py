@@ -11,30 +11,21 @@ from typing import Any
 
 import generated
 import pytest
+from checks import load_check
+from generated import BYTE_LETTERS as LETTERS
+from generated import LEVEL, token
 from peers import Peer
 
 import bpe
 from bpe.compat.huggingface import Tokenizer
 from bpe.errors import FormatError
 from bpe.formats.huggingface import read, unreadable, write
-from bpe.text.letters import byte_letters
 
 tokenizers = Peer("tokenizers")
 
-LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-LETTERS = {letter: number for number, letter in enumerate(sorted(byte_letters()))}
-NO_STRIP = {"single_word": False, "lstrip": False, "rstrip": False}
-
 
 def file_of(vocab: dict[str, int], merges: list[list[str]], added: list[dict[str, Any]], **fields: Any) -> str:
-    model = {"type": "BPE", "vocab": vocab, "merges": merges, **fields.pop("model", {})}
-    empty = dict.fromkeys(("truncation", "padding", "normalizer", "post_processor"))
-    rest = {"version": "1.0", **empty, "pre_tokenizer": LEVEL, "decoder": LEVEL, "added_tokens": added, **fields}
-    return json.dumps({**rest, "model": model})
-
-
-def token(number: int, content: str, special: bool = True, **flags: bool) -> dict[str, Any]:
-    return {"id": number, "content": content, **NO_STRIP, "normalized": False, "special": special, **flags}
+    return json.dumps(generated.file_of(vocab, merges, added, **fields))
 
 
 def compare(data: str, texts: list[str]) -> bpe.Tokenizer:
@@ -44,20 +35,10 @@ def compare(data: str, texts: list[str]) -> bpe.Tokenizer:
     again = tokenizers.Tokenizer.from_str(write(ours.spec).decode()) if unreadable(ours.spec) is None else theirs
     assert bpe.Tokenizer(read(write(ours.spec))) == ours
     for text in texts:
-        expected = theirs.encode(text, add_special_tokens=False)
-        assert ours.encode(text, allowed_special="all").tolist() == expected.ids == again.encode(text).ids, text
-        assert ours.encode_batch([text], allowed_special="all").to_list() == [expected.ids]
-        assert compat.encode(text, add_special_tokens=False).offsets == expected.offsets, text
-        for skip in (False, True):
-            decoded = theirs.decode(expected.ids, skip_special_tokens=skip)
-            assert ours.decode(expected.ids, skip_special=skip) == decoded, text
-            assert ours.decode_batch([expected.ids], skip_special=skip) == [decoded]
-            assert compat.decode(expected.ids, skip_special_tokens=skip) == decoded
-        decoder = ours.decoder()
-        assert "".join(map(decoder.push, expected.ids)) + decoder.flush() == ours.decode(expected.ids)
-        theirs.encode_special_tokens = True
-        assert ours.encode(text).tolist() == theirs.encode(text, add_special_tokens=False).ids, text
-        theirs.encode_special_tokens = False
+        assert again.encode(text).ids == theirs.encode(text).ids, text
+    results = load_check("check_tokenizer_json").results(random.Random(0), theirs, ours, compat, texts)
+    for kind, own, wanted in results:
+        assert own == wanted, kind
     return ours
 
 
@@ -91,7 +72,9 @@ def test_a_token_of_a_merge_may_be_added() -> None:
     texts = ["a!! b", "!!!", "x a Ġa ab Ġab 12", " !é12 1 2", "", "Ġ Ċ\n"]
     for names in (["!!"], ["Ġa"], ["!", "1", "2"], ["Ġab", "Ġ"], ["!!", "Ġa", "Ġab", "12", "Ċ"]):
         for special in (True, False):
-            tok = compare(file_of(vocab, merges, [token(vocab[name], name, special) for name in names]), texts)
+            tok = compare(
+                file_of(vocab, merges, [token(name, id=vocab[name], special=special) for name in names]), texts
+            )
             assert tok.special_tokens == {name: vocab[name] for name in names}
             assert tok.encode("!! a", dropout=0.0).tolist() == tok.encode("!! a").tolist()
             assert tok.count_tokens("a!! b") == len(tok.encode("a!! b"))
@@ -102,7 +85,7 @@ def test_a_token_of_a_merge_may_be_added() -> None:
 
 def test_formats_that_cannot_hold_such_a_token_refuse_it(tmp_path: Any) -> None:
     vocab = {**LETTERS, "!!": 256}
-    tok = bpe.Tokenizer(read(file_of(vocab, [["!", "!"]], [token(256, "!!")]).encode()))
+    tok = bpe.Tokenizer(read(file_of(vocab, [["!", "!"]], [token("!!", id=256)]).encode()))
     for name in ("tiktoken", "tiktoken-folder", "tekken"):
         with pytest.raises(ValueError, match=name):
             tok.save(tmp_path / f"{name}.out", format=name)
@@ -114,7 +97,7 @@ def test_formats_that_cannot_hold_such_a_token_refuse_it(tmp_path: Any) -> None:
 
 def test_words_that_are_added_tokens_with_ignore_merges() -> None:
     vocab = {**LETTERS, "<x>": 256, "ab": 257, "Ġab": 258}
-    added = [token(256, "<x>", single_word=True), token(257, "ab", normalized=True), token(258, "Ġab")]
+    added = [token("<x>", id=256, single_word=True), token("ab", id=257, normalized=True), token("Ġab", id=258)]
     fields = {"pre_tokenizer": {**LEVEL, "use_regex": False}, "normalizer": {"type": "Lowercase"}}
     compare(
         file_of(vocab, [], added, model={"ignore_merges": True}, **fields), ["<x>", "a<x>", "AB", " ab", "<X>", "ab"]
@@ -131,8 +114,8 @@ def test_the_decoder_byte_level_keeps_the_mark_as_for_clip() -> None:
     decoders = [level, mark, *pairs]
     for each in decoders:
         decoder = {"type": "Sequence", "decoders": each} if isinstance(each, list) else each
-        data = file_of(vocab, [["b", "c</w>"]], [token(165, "é"), token(513, "Ġé"), token(514, "<s>")], decoder=decoder,
-                       model={"end_of_word_suffix": "</w>"})  # fmt: skip
+        added = [token(name, id=number) for name, number in (("é", 165), ("Ġé", 513), ("<s>", 514))]
+        data = file_of(vocab, [["b", "c</w>"]], added, decoder=decoder, model={"end_of_word_suffix": "</w>"})
         compare(data, ["a bc", "é b é<s>a", "bc</w> 中", ""])
 
 
@@ -146,4 +129,6 @@ def test_this_packages_decoder_of_marks_is_kept(tmp_path: Any) -> None:
 
 
 def test_a_name_that_normalization_makes_of_other_text_is_found() -> None:
-    compare(file_of(LETTERS, [], [token(165, "é", normalized=True)], normalizer={"type": "NFC"}), ["e\u0301", "é", "e"])
+    compare(
+        file_of(LETTERS, [], [token("é", id=165, normalized=True)], normalizer={"type": "NFC"}), ["e\u0301", "é", "e"]
+    )

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
-
 import pytest
+from checks import load_check
 from sentencepiece_files import BYTE, CONTROL, NORMAL, SPACE, UNKNOWN, UNUSED, USER_DEFINED, gguf_file
 
 import bpe
@@ -14,7 +11,6 @@ from bpe.formats import gguf
 from bpe.formats.gguf_patterns import LINE_VALUES, PRETOKENIZERS
 from bpe.vocab.byte_letters import byte_letters
 
-CHECKS = Path(__file__).parents[2] / "benchmarks" / "checks"
 LETTERS = sorted(byte_letters())
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 
@@ -297,10 +293,9 @@ def test_models_of_lines(pre, space):
 @pytest.mark.parametrize(
     ("name", "peers"), [("check_gguf", ["xllamacpp", "tokenizers"]), ("check_sentencepiece", ["sentencepiece"])]
 )
-def test_generated_files_give_what_the_peer_gives(name, peers, monkeypatch, capsys):
+def test_generated_files_give_what_the_peer_gives(name, peers, capsys):
     for peer in peers:
         pytest.importorskip(peer, reason=f"{peer} is not installed")
-    monkeypatch.setattr(sys, "path", [str(CHECKS), *sys.path])
-    found = importlib.import_module(name).check(25, 1)
-    assert not found.counts["different"], capsys.readouterr().out
-    assert found.counts["same"] > 12
+    counts = load_check(name).check(["--files", "25", "--seed", "1"])
+    assert not [kind for kind in counts if kind.startswith("different")], capsys.readouterr().out
+    assert counts["same"] > 12

@@ -214,18 +214,8 @@ def test_user_defined_pieces_are_those_of_the_wheel(rules, dummy, remove, user, 
     assert bpe.Tokenizer.load(tmp_path / "t.json") == tok
     for text in [
         *TEXTS,
-        *(
-            "\x01",
-            "\x01<b>\x01",
-            "<b>",
-            " <b> low",
-            "a b",
-            "a  b a b",
-            "<b><b>  <b>",
-            "ﬁ<b>ﬁ Ⅷ",
-            "<b>\u0338 e\u0301",
-            "e\u0301<b\u0338>",
-        ),
+        *("\x01", "\x01<b>\x01", "<b>", " <b> low", "a b", "a  b a b", "<b><b>  <b>", "ﬁ<b>ﬁ Ⅷ"),
+        *("<b>\u0338 e\u0301", "e\u0301<b\u0338>"),
         "naïve a b 한국어 <b>カフェ\n12",
     ]:
         ids = peer.encode(text)

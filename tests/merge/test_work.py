@@ -116,7 +116,7 @@ def test_hard_texts_are_gone_over_a_few_times(hooks: Any, way: str, kind: str) -
     for name, text_of in HARD.items():
         texts = [text_of(size) for size in SIZES]
         symbols = [len(text) if kind == "characters" else len(text.encode()) for text in texts]
-        times = [hooks.merging_work(merger, text.encode()) / n for text, n in zip(texts, symbols, strict=True)]
+        times = [hooks.merging(merger, text.encode())[1] / n for text, n in zip(texts, symbols, strict=True)]
         assert 1 <= times[0] <= MOST, name
         assert times[1] <= times[0] + 1, name
 
@@ -140,9 +140,9 @@ def test_huge_windows_give_the_ids_of_the_whole_piece(
     merger = Engine(spec).merger
     for name, text in texts.items():
         huge_windows(1 << 40)
-        expected, _ = hooks.merging_memory(merger, text.encode())
+        expected = hooks.merging(merger, text.encode())[0]
         huge_windows(size)
-        assert hooks.merging_memory(merger, text.encode())[0].tolist() == expected.tolist(), name
+        assert hooks.merging(merger, text.encode())[0].tolist() == expected.tolist(), name
 
 
 LONG_TOKEN = "A" + random_text(LETTERS, 2999)
@@ -176,7 +176,7 @@ def test_a_piece_whose_windows_fail_takes_memory_for_a_huge_window_only(
     merger, text = Engine(long_tokens()).merger, LONG_TOKEN.encode()
     sizes = []
     for n in (100, 200):
-        ids, size = hooks.merging_memory(merger, text * n)
+        ids, _, size = hooks.merging(merger, text * n)
         assert ids.tolist() == [len(text) + 254] * n
         sizes.append(size)
     assert sizes[0] == sizes[1] < 20_000 * 60

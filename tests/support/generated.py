@@ -6,6 +6,7 @@ Not here: the pipelines (`pipelines.py`).
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pipelines
@@ -17,25 +18,30 @@ LETTERS = ["a", "b", "c", " ", "!", "1", "A", "é", "中", "▁", "\n", "e\u0301
 FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 #: Names of added tokens, besides those of tokens of the model.
 NAMES = [
-    "<s>",
-    "</s>",
-    "<n>",
-    "<unk>",
-    "é",
-    "Ġa",
-    "a b",
-    "AB",
-    "!!",
-    "12",
-    "Ġ",
-    "<a",
-    "中",
-    " ",
-    "</w>",
-    "Ċ",
-    "<0x41>",
+    "<s>", "</s>", "<n>", "<unk>", "é", "Ġa", "a b", "AB", "!!", "12", "Ġ", "<a", "中", " ", "</w>", "Ċ", "<0x41>",
     "##a",
-]
+]  # fmt: skip
+#: The pre_tokenizer and the decoder of GPT-2, and the ids of its letters.
+LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+BYTE_LETTERS = {letter: number for number, letter in enumerate(sorted(byte_letters()))}
+
+
+def token(content: str, **fields: Any) -> dict[str, Any]:
+    """An added token, special and without other flags unless `fields` say so."""
+    return {"content": content, **dict.fromkeys(FLAGS[:4], False), "special": True, **fields}
+
+
+def file_of(
+    vocab: dict[str, int],
+    merges: list[list[str]],
+    added: Sequence[dict[str, Any]] = (),
+    model: dict[str, Any] | None = None,
+    **fields: Any,
+) -> dict[str, Any]:
+    """A tokenizer.json with these fields of the model and of the whole; a byte-level one unless these say otherwise."""
+    empty = dict.fromkeys(("truncation", "padding", "normalizer", "post_processor"))
+    rest = {"version": "1.0", **empty, "pre_tokenizer": LEVEL, "decoder": LEVEL, "added_tokens": [*added], **fields}
+    return {**rest, "model": {"type": "BPE", "vocab": vocab, "merges": merges, **(model or {})}}
 
 
 def text(chance: random.Random, names: list[str], most: int = 12) -> str:
@@ -47,7 +53,7 @@ def text(chance: random.Random, names: list[str], most: int = 12) -> str:
 def _symbols(chance: random.Random, byte: bool) -> list[str]:
     """The symbols of a model: GPT-2's letters, of which some files lack a few, or some characters."""
     if byte:
-        letters = sorted(byte_letters())
+        letters = list(BYTE_LETTERS)
         return sorted(chance.sample(letters, len(letters) - chance.choice([0, 0, 0, 1, 15, 100])))
     found = [char for piece in LETTERS for char in piece if chance.random() < 0.85]
     return list(dict.fromkeys(found))
@@ -124,16 +130,8 @@ def added_tokens(chance: random.Random, vocab: dict[str, int], merges: list[list
 def decoder(chance: random.Random, suffix: str | None, depth: int = 0) -> dict[str, Any] | None:
     """A decoder of a tokenizer.json."""
     kinds = [
-        "ByteLevel",
-        "ByteLevel",
-        "BPEDecoder",
-        "ByteFallback",
-        "Fuse",
-        "Metaspace",
-        "Replace",
-        "Strip",
-        "WordPiece",
-    ]
+        "ByteLevel", "ByteLevel", "BPEDecoder", "ByteFallback", "Fuse", "Metaspace", "Replace", "Strip", "WordPiece",
+    ]  # fmt: skip
     kind = chance.choice([*kinds, "Sequence", "Sequence", None] if not depth else kinds)
     if kind is None:
         return None
@@ -167,15 +165,11 @@ def tokenizer(chance: random.Random) -> dict[str, Any]:
         for name in ("<s>", "</s>"):
             own["vocab"].setdefault(name, len(own["vocab"]))
     return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": added_tokens(chance, own["vocab"], own["merges"]),
+        **file_of(own["vocab"], own["merges"], added_tokens(chance, own["vocab"], own["merges"]), own),
         "normalizer": normalizer,
         "pre_tokenizer": pre_tokenizer,
         "post_processor": processor,
         "decoder": decoder(chance, own["end_of_word_suffix"]),
-        "model": own,
     }
 
 

@@ -59,30 +59,9 @@ PIECES = [
         "# + * ? é É é ß ẞ ss SS st ﬆ ffi ﬃ ſ K k i I ı İ σ ς Σ 漢字 ひらがな カ ー 가 ʕ ĸ ² ½ Ⅷ ١ ९ ש ا я Я ა ख ǅ ᾳ "
         "ͅ 😀 𐐀 𐐨 ♥ € … 。 "
     ).split(),
-    *(
-        " ",
-        "  ",
-        "\n",
-        "\n\n",
-        "\r\n",
-        "\t",
-        "\x0b",
-        "\x0c",
-        "\x85",
-        "\u2028",
-        "\xa0",
-        "\u3000",
-        "\x00",
-        "\x1c",
-        "\x7f",
-        "👨\u200d👩",
-        "\u200b",
-        "\ufeff",
-        "\u0558",
-        "\U000e0001",
-        "\ue000",
-    ),
-]
+    " ", "  ", "\n", "\n\n", "\r\n", "\t", "\x0b", "\x0c", "\x85", "\u2028", "\xa0", "\u3000", "\x00", "\x1c", "\x7f",
+    "👨\u200d👩", "\u200b", "\ufeff", "\u0558", "\U000e0001", "\ue000",
+]  # fmt: skip
 #: Characters with a meaning in patterns, or that are often in them.
 _LITERALS = [*"abcABstSTxkKiI019 _-,:=#~&!'\"<>@%/;`}", *"éßſKςσʕ漢あ가я²½…", *"aaabbb", "ss", "st", "ffi", "\u0558"]
 _ESCAPED = [*r"\.[](){}*+?^$|-/&~# _", "é"]
@@ -97,6 +76,7 @@ _RARE = (  # noqa: SIM905
     r"\G \K \X \y \Y (?~ab) (?(1)a|b) \g<1> \M-a \xe9 \p{Foo} \p{Word} * ) ( [ [] [b-a] (?W:\w) (?P<n>a) "
     r"a{3,1} \p{In_Armenian} (?<!(a)) (?<=a(?=b)) \8 "
 ).split()
+_GROUPS = "( ( (?: (?: (?: (?= (?! (?<= (?<! (?> (?i: (?i: (?m: (?x: (?-i: (?#".split()  # noqa: SIM905
 _REPEATS = ["*", "+", "?", "{2}", "{1,2}", "{2,}", "{,2}", "{0,1}", "{1,3}", "{3}"]
 
 
@@ -162,26 +142,7 @@ class Maker:
 
     def group(self, depth: int) -> str:
         """A group."""
-        start = self.chance.choice(
-            [
-                "(",
-                "(",
-                "(?:",
-                "(?:",
-                "(?:",
-                "(?=",
-                "(?!",
-                "(?<=",
-                "(?<!",
-                "(?>",
-                "(?i:",
-                "(?i:",
-                "(?m:",
-                "(?x:",
-                "(?-i:",
-                "(?#",
-            ]
-        )
+        start = self.chance.choice(_GROUPS)
         if start == "(?#":
             return "(?#a)"
         inner = self.branches(depth)

@@ -136,27 +136,11 @@ def test_what_cannot_be_translated_is_refused_with_the_reason() -> None:
 
 def test_patterns_that_mean_the_same() -> None:
     """Those of `regex` itself are written into a tokenizer.json as they are."""
-    for pattern in (
-        r"(?i:'s|'t|'re)|\p{Lu}+",
-        r"(?<=a|bc)\d{1,3}",
-        "[a|b&]+",
-        r"\p{Script}x|é",
-        r"\p{Greek}|[\p{Arab}!]",
-    ):
-        assert means_the_same(pattern) == (r"\p{Script}" not in pattern), pattern
-    for pattern in (
-        "(?i:'i)",
-        "(?i:é)",
-        "(?i:st)",
-        r"\w",
-        "[a[b]]",
-        "a{3,1}",
-        r"[^\s\S]",
-        r"\A",
-        "a*",
-        r"\p{Alpha_}+|^",
-        r"\h",
-    ):
+    same = r"(?i:'s|'t|'re)|\p{Lu}+  (?<=a|bc)\d{1,3}  [a|b&]+  \p{Greek}|[\p{Arab}!]"
+    other = r"\p{Script}x|é  (?i:'i)  (?i:é)  (?i:st)  \w  [a[b]]  a{3,1}  [^\s\S]  \A  a*  \p{Alpha_}+|^  \h"
+    for pattern in same.split("  "):
+        assert means_the_same(pattern), pattern
+    for pattern in other.split("  "):
         assert not means_the_same(pattern), pattern
 
 

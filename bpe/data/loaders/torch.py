@@ -19,7 +19,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -177,10 +176,15 @@ class BatchStream:
         import torch
 
         self._source, self._options = source, options
-        self._plan = Plan(source, **options) if isinstance(source, Rows) else _stream_plan(**options)
+        self._plan: Any = None  # a StreamingEncoder has no numbered rows
+        if isinstance(source, Rows):
+            self._plan = Plan(source, **options)
+        else:
+            _check_stream(**options)
         if shared is None:
             # the row to begin with, the row after the last one (-1: without end), whether the run has ended
-            shared = torch.tensor([0, -1 if self._plan.end is None else self._plan.end, 0])
+            end = None if self._plan is None else self._plan.end
+            shared = torch.tensor([0, -1 if end is None else end, 0])
         self._shared = shared
         with suppress(RuntimeError):  # no shared memory: then there are no workers either
             self._shared.share_memory_()
@@ -191,7 +195,7 @@ class BatchStream:
             if value is not None:
                 self._shared[index] = value
 
-    def _placed(self) -> tuple[int, Any]:
+    def _place(self) -> tuple[int, Any]:
         """The row with which the next iteration begins, and the plan with its end."""
         start, end, ended = self._shared.tolist()
         plan = copy(self._plan)
@@ -212,15 +216,17 @@ class BatchStream:
             size, epochs = self._options["size"] // self._options["world"], self._options["epochs"]
             ended = state is None and bool(self._shared[2])
             return self._source.batches(size, part=part, state=state, epochs=epochs, ended=ended)
-        start, plan = self._placed()
+        start, plan = self._place()
         if state is not None:  # where this worker was
             start = self._source.number_of(state) - worker * plan.size
         return Batches(self._source, plan, start, worker, workers)
 
     def __len__(self) -> int:
         """The number of batches of the next iteration. Streams and runs without end raise TypeError."""
-        start, plan = self._placed()
-        count: int | None = plan.batches_from(start) if isinstance(self._source, Rows) else None
+        count: int | None = None
+        if isinstance(self._source, Rows):
+            start, plan = self._place()
+            count = plan.batches_from(start)
         if count is None:
             raise TypeError("the number of batches is unknown, or without end")
         return count
@@ -236,7 +242,7 @@ class BatchStream:
             return
         size = len(self._source)
         epoch = check_int("epoch", epoch, 0, MOST // size - 2)
-        start, _ = self._placed()
+        start, _ = self._place()
         self.put(start if start // size == epoch else epoch * size, (epoch + 1) * size)
 
     def state_dict(self, consumed: int = 0) -> State:
@@ -252,7 +258,7 @@ class BatchStream:
             if consumed:
                 raise ValueError(f"consumed is {shown(consumed)}; {STREAMED}")
             return {}  # StatefulDataLoader asks for it, and saves the state of each worker beside it
-        start, plan = self._placed()
+        start, plan = self._place()
         left = plan.batches_from(start)
         if check_int("consumed", consumed, 0) > (consumed if left is None else left):
             raise ValueError(
@@ -269,14 +275,7 @@ class BatchStream:
             raise ValueError(f"state is {shown(state)}; {STREAMED}")
 
 
-@dataclass
-class _StreamPlan:
-    """What `BatchStream` asks of a plan; a `StreamingEncoder` has no numbered rows."""
-
-    end: int | None = None
-
-
-def _stream_plan(*, size: int, rank: int, world: int, epochs: int | None, drop_last: bool) -> _StreamPlan:
+def _check_stream(*, size: int, rank: int, world: int, epochs: int | None, drop_last: bool) -> None:
     """Check the arguments for a `StreamingEncoder`."""
     check_division(size, rank, world)
     if epochs is not None:
@@ -289,7 +288,6 @@ def _stream_plan(*, size: int, rank: int, world: int, epochs: int | None, drop_l
             "another number of batches, so that the others would wait for it without end: pass epochs=None, with which "
             "each rank begins its part again, and stop after a number of steps; or write shards (bpe encode)"
         )
-    return _StreamPlan()
 
 
 def torch_batches(

@@ -186,7 +186,7 @@ def _tokens_of_text(
         known = {name: number for name, number in known.items() if letter_bytes().keys() >= set(name)}
     merged: set[Any] = set()
     if known:
-        merged = _merged_texts(item) if listed is None else listed.merged(known.values())
+        merged = _texts_of_merges(item) if listed is None else listed.merged(known.values())
     return [
         name
         for name, number in known.items()
@@ -194,7 +194,7 @@ def _tokens_of_text(
     ]
 
 
-def _merged_texts(item: dict[str, Any]) -> set[Any]:
+def _texts_of_merges(item: dict[str, Any]) -> set[Any]:
     """The parts and the products of all merges; nothing of invalid ones."""
     found: set[Any] = set()
     for merge in get(item, "model", "merges", list):

@@ -1,0 +1,124 @@
+"""What `check_threads.py` knows of an object that threads share: its calls, and what their results may be."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import bpe
+from bpe.compat import huggingface
+
+Calls = dict[str, Callable[[], object]]
+
+
+class Skipped(Exception):  # noqa: N818
+    """A package or a file that an object needs is missing."""
+
+
+class Shared(NamedTuple):
+    """An object that threads share.
+
+    Attributes:
+        step: makes one call in the thread of a number; returns what is wrong with the result, or something empty.
+        finish: says what is wrong after all threads have ended.
+
+    """
+
+    step: Callable[[int, random.Random], object]
+    finish: Callable[[], Iterable[str]] = tuple
+
+
+def plain(value: object) -> object:
+    """A value without types and identity, so that its repr says whether two are equal."""
+    if isinstance(value, np.ndarray):
+        return str(value.dtype), value.tolist()
+    if isinstance(value, bpe.TokenBatch):
+        return "batch", value.to_list()
+    if isinstance(value, huggingface.Encoding):
+        rest = value.attention_mask, value.type_ids, value.special_tokens_mask, plain(value.overflowing)
+        return value.ids, value.tokens, value.offsets, value.word_ids, rest
+    if hasattr(value, "items"):
+        return [(plain(key), plain(each)) for key, each in value.items()]
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(repr, value))
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    return value
+
+
+def outcome(call: Callable[[], object]) -> str:
+    """The result of a call, or its error."""
+    try:
+        return repr(plain(call()))
+    except (ImportError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def copies_of(made: Any) -> list[Any]:
+    """Three copies of an object."""
+    return [copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made))]
+
+
+def by_copies(use: Callable[[Any], object]) -> Callable[[Any], object]:
+    """The same use of three copies of an object."""
+    return lambda made: [use(each) for each in copies_of(made)]
+
+
+def uses_of(objects: Iterable[Any], uses: Mapping[str, Callable[[Any], object]]) -> Calls:
+    """The calls for each use of each object."""
+    return {f"{name} {n}": partial(use, each) for n, each in enumerate(objects) for name, use in uses.items()}
+
+
+def methods_of(made: Any, *rows: tuple[Any, ...]) -> Calls:
+    """Calls of methods, each a row: the name, arguments, and last, if there are options, a dict of them.
+
+    An attribute is a row with its name alone.
+    """
+
+    def call(name: str, arguments: list[Any], options: dict[str, Any]) -> object:
+        method = getattr(made, name)
+        return method(*arguments, **options) if callable(method) else method
+
+    calls: Calls = {}
+    for number, (name, *arguments) in enumerate(rows):
+        options = arguments.pop() if arguments and isinstance(arguments[-1], dict) else {}
+        calls[f"{name} {number}"] = partial(call, name, arguments, options)
+    return calls
+
+
+def repeated(calls: Calls, settings: Sequence[Sequence[Callable[[], object]]] = ()) -> Shared:
+    """Calls whose results depend on nothing but settings.
+
+    Args:
+        calls: the calls by name.
+        settings: for each setting that is independent of the others, the changes that give it each of its values.
+
+    """
+    expected: dict[str, set[str]] = {name: set() for name in calls}
+    for changes in itertools.product(*settings):
+        for change in changes:
+            change()
+        for name, call in calls.items():
+            result = outcome(call)
+            assert not result.startswith("TypeError"), f"{name}: {result}"
+            expected[name].add(result)
+    names = list(calls)
+
+    def step(_: int, chosen: random.Random) -> object:
+        if settings and chosen.random() < 0.3:
+            chosen.choice(chosen.choice(settings))()
+            return None
+        name = chosen.choice(names)
+        result, wanted = outcome(calls[name]), expected[name]
+        if result not in wanted:
+            return f"{name} gave {result[:300]}, expected one of {[each[:300] for each in sorted(wanted)[:4]]}"
+        return None
+
+    return Shared(step)
