@@ -203,7 +203,7 @@ def decode(args: argparse.Namespace) -> None:
             if begins and number:
                 out.write(decoder.end() + between)
             with error_context(args.file, where):
-                text = decoder.push(tokens.valid_of(ids) if args.skip_invalid else ids)
+                text = decoder.push(tokens.select_valid(ids) if args.skip_invalid else ids)
             out.write(text)
             advance(size)
         out.write(decoder.end())

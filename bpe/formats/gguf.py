@@ -240,9 +240,20 @@ def _byte_level_spec(values: dict[str, Any], tokens: dict[str, int], types: list
     )
     if isinstance(pre.patterns, str):
         spec = replace(spec, pretokenizer=Pretokenizer(pre.patterns) if pre.patterns in NAMES else pattern_of(KIMI))
+    _check_symbols(spec)
     if pre.whole:
         _check_words(spec)
     return spec
+
+
+def _check_symbols(spec: TokenizerSpec) -> None:
+    """Raise FormatError for a special token that text is made of, too, where llama.cpp decodes it otherwise."""
+    for name, number in spec.special_tokens.items():
+        if spec.vocabulary[number] != name.encode():
+            raise FormatError(
+                f"special token {shown(name)} is a token of ordinary text as well, {shown(spec.vocabulary[number])}, "
+                "and llama.cpp decodes it as its name; this is not supported: make it of type normal"
+            )
 
 
 def _check_words(spec: TokenizerSpec) -> None:

@@ -194,6 +194,24 @@ def test_a_special_token_that_is_a_pretoken_is_refused_where_pretokens_are_looke
     assert tokens(byte_level(["<|x|>"], [], [CONTROL], pre="llama3"), "<|x|>") == [*"<|x|>"]
 
 
+@pytest.mark.parametrize("kind", [CONTROL, USER_DEFINED, UNKNOWN])
+def test_a_byte_that_is_a_special_token_too_is_refused_unless_its_letter_is_itself(kind):
+    """llama.cpp decodes the token of byte 0x14 as its letter then, though it encodes that byte as the token."""
+
+    def typed(letter: str) -> bpe.Tokenizer:
+        types = [kind if each == letter else NORMAL for each in [*LETTERS, "ab"]]
+        return made(
+            {"model": "gpt2", "pre": "gpt-2", "tokens": [*LETTERS, "ab"], "token_type": types, "merges": ["a b"]}
+        )
+
+    with pytest.raises(
+        bpe.FormatError, match=r"'Ĕ' is a token of ordinary text as well, b'\\x14', and llama.cpp decodes"
+    ):
+        typed("Ĕ")
+    tok = typed("!")
+    assert tok.decode(tok.encode("a!", allowed_special="all")) == "a!"
+
+
 def test_where_llama_cpp_differs_from_the_published_pattern_the_published_one_counts():
     for pre in ("gpt-4o", "tekken"):
         pretokenizer = byte_level([], [], pre=pre).pretokenizer
