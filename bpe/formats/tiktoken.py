@@ -287,7 +287,7 @@ def _vocabulary(
         vocabulary = Vocabulary.from_sorted(blob, offsets, ranks, special)
     except ValueError as error:
         raise FormatError(str(error), path=path) from None
-    if special and not shared_ids and (ordinary := vocabulary.ordinary_among(special.values())):
+    if special and not shared_ids and (ordinary := vocabulary.find_ids(special.values())):
         what = f"special token {min(ordinary).decode()!r} is an ordinary token too"
         raise FormatError(f"{what}; leave it out of special_tokens", path=path)
     return vocabulary

@@ -99,8 +99,8 @@ def read(files: Mapping[str, bytes], path: str | None = None) -> TokenizerSpec:
         )
     spec = _spec(_vocab(files, path), files[MERGES], [], kind.normalizer, path)
     added = find_added_tokens(files, {}, kind.roles, path, plain=kind.plain)
-    if CONFIG not in files:  # then the class is not known, and neither is a token that is missing
-        added = {token: flags for token, flags in added.items() if token != END or END.encode() in spec.vocabulary.ids}
+    if CONFIG not in files and not spec.vocabulary.find_ids([END.encode()]):
+        added.pop(END, None)  # the class is not known, and neither is a token that is missing
     try:
         spec = add_tokens(spec, added)
     except FormatError as error:

@@ -115,8 +115,7 @@ def _check_new(spec: TokenizerSpec, names: tuple[str, ...]) -> None:
     """Raise ValueError for names that are already tokens."""
     tokens = {name.encode(): i for i, name in enumerate(names)}
     taken = {token: number for number, token in spec.vocabulary.items(SPECIAL) if token in tokens}
-    for token in spec.vocabulary.ordinary_among(tokens) if tokens else ():
-        taken[token] = spec.vocabulary.ids[token]
+    taken |= spec.vocabulary.find_ids(tokens) if tokens else {}
     if not taken:
         return
     first = min(taken, key=tokens.__getitem__)

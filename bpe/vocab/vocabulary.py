@@ -164,17 +164,18 @@ class Vocabulary:
         for number, start, end in zip(numbers.tolist(), starts, ends, strict=True):
             yield number, self.blob[start:end]
 
-    def ordinary_among(self, tokens: Collection[bytes]) -> set[bytes]:
-        """The subset of `tokens` (none empty) that are ordinary tokens. Does not create an object for each token."""
-        found: set[bytes] = set()
+    def find_ids(self, tokens: Collection[bytes]) -> dict[bytes, int]:
+        """The ids of those of `tokens` (none empty) that are ordinary tokens, without an object for each token."""
+        found: dict[bytes, int] = {}
         blob = np.frombuffer(self.blob, dtype=np.uint8)
         is_first_byte = np.zeros(256, dtype=np.bool_)
         is_first_byte[[token[0] for token in tokens]] = True
         for size in {len(token) for token in tokens}:
-            starts = self.offsets[:-1][(self.lengths == size) & (self.kinds == ORDINARY)]
-            for start in starts[is_first_byte[blob[starts]]].tolist():
-                found.add(self.blob[start : start + size])
-        return found.intersection(tokens)
+            numbers = np.flatnonzero((self.lengths == size) & (self.kinds == ORDINARY))
+            numbers = numbers[is_first_byte[blob[self.offsets[numbers]]]]
+            for number, start in zip(numbers.tolist(), self.offsets[numbers].tolist(), strict=True):
+                found[self.blob[start : start + size]] = number
+        return {token: found[token] for token in tokens if token in found}
 
     @cached_property
     def ids(self) -> dict[bytes, int]:

@@ -336,9 +336,9 @@ def test_lists_of_other_objects_are_left_to_json():
     assert _read_with_kernel(twice) is None
 
 
-def test_ordinary_among_returns_the_ordinary_tokens():
+def test_find_ids_returns_those_of_ordinary_tokens():
     vocabulary = bpe.Tokenizer(read(json.dumps(file()).encode())).spec.vocabulary
     tokens = {token for _, token in vocabulary.items(ORDINARY)}
     asked = {*list(tokens)[::3], b"<s>", b"no such token", b"zz", b"thx"}
-    assert vocabulary.ordinary_among(asked) == asked & tokens
-    assert vocabulary.ordinary_among(set()) == set()
+    assert vocabulary.find_ids(asked) == {token: vocabulary.ids[token] for token in asked & tokens}
+    assert vocabulary.find_ids(set()) == {}

@@ -80,8 +80,8 @@ def add_tokens(
 def _ids_of(spec: TokenizerSpec, names: list[str]) -> dict[str, int]:
     """Name → id of the names that are tokens of the model."""
     spelled = {name: token for name, token in zip(names, spelled_all(spec.model, names), strict=True) if token}
-    ordinary = spec.vocabulary.ordinary_among(set(spelled.values())) if spelled else set()
-    found = {name: spec.vocabulary.ids[token] for name, token in spelled.items() if token in ordinary}
+    ordinary = spec.vocabulary.find_ids(spelled.values()) if spelled else {}
+    found = {name: ordinary[token] for name, token in spelled.items() if token in ordinary}
     left = {name.encode(): name for name in names if name not in found}
     others = {left[token]: number for number, token in spec.vocabulary.items(SPECIAL) if token in left} if left else {}
     return found | others

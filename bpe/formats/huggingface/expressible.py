@@ -48,7 +48,7 @@ def differs(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
     own = ordinary_names(spec)
     names = {number: name for number, name in named_specials(spec).items() if number not in own}
     spelled = dict(zip(names.values(), spelled_all(spec.model, names.values()), strict=True))
-    ordinary = spec.vocabulary.ordinary_among({token for token in spelled.values() if token})
+    ordinary = spec.vocabulary.find_ids({token for token in spelled.values() if token})
     same = [name for name, token in spelled.items() if token in ordinary] if ordinary else []
     if same:
         return f"its special token {min(same)!r} is spelled like an ordinary token"
