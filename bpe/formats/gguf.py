@@ -33,6 +33,7 @@ from bpe.text import normalizers as n
 from bpe.text.oniguruma import translate
 from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import AFTER_MERGING
 
 MAGIC = b"GGUF"
 PREFIX = "tokenizer.ggml."
@@ -248,7 +249,6 @@ def _byte_level(values: dict[str, Any], tokens: dict[str, int], types: list[int]
             "model": {
                 "type": "BPE",
                 "ignore_merges": pre.whole,
-                "unknown_symbols": "error",  # llama.cpp leaves them out after merging
                 "vocab": tokens,
                 "merges": _merges(values),
             },
@@ -258,7 +258,7 @@ def _byte_level(values: dict[str, Any], tokens: dict[str, int], types: list[int]
         spec = replace(spec, pretokenizer=Pretokenizer(pre.patterns) if pre.patterns in NAMES else pattern_of(KIMI))
     if pre.whole:
         _check_words(spec)
-    return spec
+    return replace(spec, drop_unknown=AFTER_MERGING if spec.drop_unknown else False)
 
 
 def _check_words(spec: TokenizerSpec) -> None:

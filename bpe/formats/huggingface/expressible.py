@@ -16,7 +16,7 @@ from bpe.text import normalizers as n
 from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import BYTE_NAMES, unk_id, word_symbols
-from bpe.vocab.vocabulary import NO_TOKEN, SPECIAL
+from bpe.vocab.vocabulary import AFTER_MERGING, NO_TOKEN, SPECIAL
 
 #: Normalizers that make no ASCII text of more than one character of other text.
 _COMPOSING = (n.NFC, n.NFD, type(None))
@@ -35,6 +35,8 @@ def differs(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
         return "it deletes tokens between merges (PickyBPE)"
     if spec.merge_ranks is not None:
         return "several of its merges share a rank"
+    if spec.drop_unknown == AFTER_MERGING:
+        return "it leaves out bytes without a token after merging, tokenizers before"
     mark = None if spec.end_of_word is None else mark_text(spec)
     if mark is not None:
         if not spec.end_of_word_glued:
