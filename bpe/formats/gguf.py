@@ -128,11 +128,8 @@ class _Header:
         return struct.unpack(form, self._bytes(struct.calcsize(form)))[0]
 
     def _string(self) -> str:
-        where = self.at
-        try:
-            return self._bytes(self._scalar(10)).decode()
-        except UnicodeDecodeError as error:
-            raise FormatError(f"a string is not UTF-8: {error}", where=f"offset {where}") from None
+        """A key or a value, which may have invalid UTF-8: an author's name, for example, changes no id."""
+        return self._bytes(self._scalar(10)).decode("utf-8", "replace")
 
     def _value(self, kind: int, *, wanted: bool) -> Any:
         """A value; a large array that is not wanted is skipped."""
@@ -152,7 +149,11 @@ class _Header:
             return list(struct.unpack(f"<{count}{_SCALARS[item]}", content)) if wanted else None
         if item != _STRING:
             raise FormatError(f"an array of type {item} is not known", where=f"offset {where}")
-        return self._strings(count)
+        if wanted:
+            return self._strings(count)
+        for _ in range(count):
+            self._bytes(self._scalar(10))
+        return None
 
     def _strings(self, count: int) -> list[str]:
         """Strings one after the other: `_string` for each of them would take five times as long."""
@@ -165,7 +166,9 @@ class _Header:
                     break
                 found.append(text.decode())
                 at += 8 + size
-        except (struct.error, UnicodeDecodeError):
+        except UnicodeDecodeError as error:
+            raise FormatError(f"string {len(found)} is not UTF-8: {error}", where=f"offset {at}") from None
+        except struct.error:
             pass
         self.at = at
         return found if len(found) == count else [*found, self._string()]  # which raises
@@ -364,7 +367,9 @@ def _scored(values: dict[str, Any], tokens: dict[str, int], types: list[int]) ->
         scores = np.array(_list(values, "scores", kind, len(tokens)), dtype=np.float32).tolist()
     if any(score != score for score in scores):
         raise FormatError("a score is not a number; all must be", where=f"{PREFIX}scores")
-    prefix = bool(values.get("add_space_prefix", True))
+    prefix = values.get("add_space_prefix", True)
+    if not isinstance(prefix, int):
+        raise FormatError(f"it is {shown(prefix)}; it must be a bool", where=f"{PREFIX}add_space_prefix")
     made = _made_by_merging(
         tokens, {token for token, number in tokens.items() if types[number] == USER_DEFINED and SPACE not in token}
     )
@@ -372,7 +377,7 @@ def _scored(values: dict[str, Any], tokens: dict[str, int], types: list[int]) ->
     names = list(tokens)
     merges = recovered({names[number]: rank for rank, number in enumerate(order)}, [scores[number] for number in order])
     added = added_tokens(tokens, types, values, None if prefix else " " + SPACE)
-    spec = _read_json(_of_characters(tokens, types, added, merges or [], prefix))
+    spec = _read_json(_of_characters(tokens, types, added, merges or [], bool(prefix)))
     return spec if merges is not None else with_all_splits(spec, names, scores, order)
 
 

@@ -53,6 +53,18 @@ def test_special_letters_of_bytes_are_decoded_as_text(tmp_path):
         assert tokens(each, "ªĠ", "all") == tokens(tok, "ªĠ", "all")
 
 
+def test_strings_that_are_not_utf_8_matter_in_tokens_alone():
+    values = {"general.author": "Xx", "general.tags": ["Xx", "y"], "tokenizer.ggml.model": "llama"}
+    values |= {"tokenizer.chat_template": "Xx", "tokenizer.ggml.tokens": ["▁", "a", "Y", "y", "Yy"], "general.Xx": 1}
+    data = gguf_file(values)
+    tok = bpe.Tokenizer.from_spec(gguf.read(data.replace(b"Xx", b"X\xff")))
+    assert tok.encode("a").tolist() == [0, 1]
+    with pytest.raises(bpe.FormatError, match="string 4 is not UTF-8"):
+        gguf.read(data.replace(b"Yy", b"Y\xff"))
+    with pytest.raises(bpe.FormatError, match="add_space_prefix: it is 'no'; it must be a bool"):
+        gguf.read(gguf_file({**values, "tokenizer.ggml.add_space_prefix": "no"}))
+
+
 PAIRS = ["l o", "lo lo", "lolo lolo", "\u0120 lo", "a b", "ab ab", "\u00c3 \u00a9", "\u00e2 \u0142"]
 
 
