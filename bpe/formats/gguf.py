@@ -30,7 +30,6 @@ from bpe.formats.tiktoken import pattern_of
 from bpe.formats.tiktoken_folder import KIMI
 from bpe.pretokenize.pretokenizer import NAMES, Pretokenizer
 from bpe.text import normalizers as n
-from bpe.text.oniguruma import translate
 from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import AFTER_MERGING
@@ -331,8 +330,7 @@ def _of_lines(values: dict[str, Any], tokens: dict[str, int], types: list[int], 
     value = _of_characters(tokens, types, added, merges, prefix=False)
     spec = _read_json({**value, "pre_tokenizer": _split(pattern)})
     if prefix:
-        line_starts = n.Replace(translate(_LINE_START).expression, SPACE, spelled=_LINE_START)
-        spec = replace(spec, normalizer=n.Sequence(n.Replace(" ", SPACE), line_starts))
+        spec = replace(spec, normalizer=n.Sequence(n.Replace(" ", SPACE), n.Replace(_LINE_START, SPACE)))
     return spec
 
 
