@@ -110,8 +110,8 @@ def listed_merges(rng: random.Random, pairs: list[tuple[str, str]], tokens: list
 def byte_level_file(rng: random.Random) -> Values:
     """A model of bytes."""
     tokens = rng.sample(LETTERS, 256)
-    if rng.random() < 0.03:
-        del tokens[rng.randrange(256)]
+    if rng.random() < 0.2:
+        del tokens[: rng.choice((1, 3, 15, 60))]
     pre = rng.choice([name for name in PRETOKENIZERS if name not in LINE_VALUES])
     values: Values = {"model": "gpt2", "pre": pre if rng.random() < 0.98 else "own"}
     if rng.random() < 0.03:
@@ -119,11 +119,12 @@ def byte_level_file(rng: random.Random) -> Values:
     elif rng.random() < 0.03:
         del values["pre"]
     count = rng.choice((0, 5, 20, 60))
-    values["merges"] = listed_merges(rng, merged_pieces(rng, to_letters(sample_of(rng).encode()), count), tokens) or [
-        "a b"
-    ]
-    if values["merges"] == ["a b"] and "ab" not in tokens:
-        tokens.append("ab")
+    known, pairs = set(tokens), merged_pieces(rng, to_letters(sample_of(rng).encode()), count)
+    if rng.random() < 0.98:
+        pairs = [pair for pair in pairs if set("".join(pair)) <= known]
+    values["merges"] = listed_merges(rng, pairs, tokens) or ["a b"]
+    if values["merges"] == ["a b"]:
+        tokens += [token for token in ("a", "b", "ab") if token not in tokens]
     if rng.random() < 0.3:  # whole words, with `ignore_merges`
         words = rng.sample(["Ġthe", "The", "123", "12", "ĊĊ", "ĠĠĠ", "don", "'LL", "Ã©"], 3)
         tokens += [word for word in words if word not in tokens]
@@ -254,7 +255,10 @@ def compare_ids(tok: bpe.Tokenizer, values: Values, texts: list[str], theirs: di
                 ids = tok.encode(text, allowed_special=allowed).tolist()
             except ValueError as error:
                 return f"refused: {reason_of(error)}"
-            if ids != expected and (pre in APPROXIMATED or "ſ" in text):
+            approximated = ids != expected and (pre in APPROXIMATED or "ſ" in text)
+            if approximated and tok.spec.drop_unknown:
+                return "same as far as known: published pattern, which no peer has for models that lack bytes"
+            if approximated:
                 result = "same as the published pattern"
                 expected = Peer(tok, folder).ids(text, bool(allowed))
             if ids != expected:

@@ -12,6 +12,7 @@ from bpe.base.utf8 import TextLike, to_bytes
 from bpe.encode.engine import Engine
 from bpe.merge._dropout import Dropout
 from bpe.pretokenize.pipeline import Pretokens
+from bpe.vocab.vocabulary import NO_TOKEN
 
 _WORD = 2**64 - 1
 _WHOLE = 2**53
@@ -45,7 +46,9 @@ class DropoutEncoder:
             else:
                 starts, ends = pretokenizer.spans(data)
             ids, state, known = self._core.encode(data, starts, ends, int(dropout * _WHOLE), state)
-            if not known:
+            if not known and self._engine.spec.drop_unknown:
+                ids = ids[ids != NO_TOKEN]
+            elif not known:
                 self._engine.refuse_unknown(data)
             parts.append(ids)
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint32)

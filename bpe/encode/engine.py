@@ -118,7 +118,7 @@ class Engine:
         made = copy.copy(self)
         made.spec = replace(spec, normalizer=self.spec.normalizer)
         made.specials = SpecialTokens(spec.special_tokens, spec.token_flags, made.spec.normalizer)
-        made.words = WordModel(made.spec, self.symbols, self._unk)
+        made.__dict__.pop("words", None)
         return made
 
     @property

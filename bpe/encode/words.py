@@ -36,7 +36,7 @@ class WordModel:
         self._spec, self._symbols, self._unk = spec, symbols, unk
         self._chars = spec.model == "char"
         #: Whether lengths of tokens are those of the letters that stand for their bytes.
-        self.counts_letters = spec.drop_unknown and not self._chars
+        self.counts_letters = spec.drop_unknown is True and not self._chars
         self._prefix = (spec.subword_prefix or "").encode()
         self._suffix = (spec.end_of_word or "").encode() if spec.end_of_word_glued else b""
 
@@ -56,7 +56,7 @@ class WordModel:
                 else:
                     found += [unknown] if unknown is not None else []
                     unknown = Symbol(part, self._unk, len(part))
-            elif token != NO_TOKEN or not self._spec.drop_unknown:
+            elif token != NO_TOKEN or self._spec.drop_unknown is not True:
                 found += [unknown] if unknown is not None else []
                 found.append(Symbol(part, token, self.size(part)))
                 unknown = None
@@ -91,6 +91,8 @@ class WordModel:
 
     def merged(self, word: bytes, dropout: float = 0.0) -> tuple[list[int], list[int]]:
         """The tokens of a word, and for each the number of bytes of text that it stands for.
+
+        A symbol that is left out after merging counts for the token that follows.
 
         With `dropout`, each merge that could be next is left out with that probability until another was applied.
         """
@@ -129,6 +131,11 @@ class WordModel:
             enter(before[at])
             enter(at)
         kept = [index for index, merged in enumerate(gone) if not merged]
+        if self._spec.drop_unknown:
+            for index in kept[:-1]:
+                if tokens[index] == NO_TOKEN:
+                    lengths[following[index]] += lengths[index]
+            kept = [index for index in kept if tokens[index] != NO_TOKEN]
         return [tokens[index] for index in kept], [lengths[index] for index in kept]
 
     @cached_property

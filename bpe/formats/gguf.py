@@ -30,9 +30,9 @@ from bpe.formats.tiktoken_folder import KIMI
 from bpe.pretokenize.patterns import NAMES
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text import normalizers as n
-from bpe.text.oniguruma import translate
 from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import AFTER_MERGING
 
 PREFIX = "tokenizer.ggml."
 #: Other keys on which a tokenizer depends.
@@ -111,11 +111,8 @@ class _Header:
         return struct.unpack(form, self._bytes(struct.calcsize(form)))[0]
 
     def _string(self) -> str:
-        where = self.at
-        try:
-            return self._bytes(self._scalar(10)).decode()
-        except UnicodeDecodeError as error:
-            raise FormatError(f"a string is not UTF-8: {error}", where=f"offset {where}") from None
+        """A key or a value, which may have invalid UTF-8: an author's name, for example, changes no id."""
+        return self._bytes(self._scalar(10)).decode("utf-8", "replace")
 
     def _value(self, kind: int, *, wanted: bool) -> Any:
         """A value; a large array that is not wanted is skipped."""
@@ -135,7 +132,11 @@ class _Header:
             return list(struct.unpack(f"<{count}{_SCALARS[item]}", content)) if wanted else None
         if item != _STRING:
             raise FormatError(f"an array of type {item} is not known", where=f"offset {where}")
-        return self._strings(count)
+        if wanted:
+            return self._strings(count)
+        for _ in range(count):
+            self._bytes(self._scalar(10))
+        return None
 
     def _strings(self, count: int) -> list[str]:
         """Strings one after the other: `_string` for each of them would take five times as long."""
@@ -148,7 +149,9 @@ class _Header:
                     break
                 found.append(text.decode())
                 at += 8 + size
-        except (struct.error, UnicodeDecodeError):
+        except UnicodeDecodeError as error:
+            raise FormatError(f"string {len(found)} is not UTF-8: {error}", where=f"offset {at}") from None
+        except struct.error:
             pass
         self.at = at
         return found if len(found) == count else [*found, self._string()]  # which raises
@@ -232,7 +235,6 @@ def _byte_level_spec(values: dict[str, Any], tokens: dict[str, int], types: list
             "model": {
                 "type": "BPE",
                 "ignore_merges": pre.whole,
-                "unknown_symbols": "error",  # llama.cpp leaves them out after merging
                 "vocab": tokens,
                 "merges": _merges(values),
             },
@@ -240,20 +242,9 @@ def _byte_level_spec(values: dict[str, Any], tokens: dict[str, int], types: list
     )
     if isinstance(pre.patterns, str):
         spec = replace(spec, pretokenizer=Pretokenizer(pre.patterns) if pre.patterns in NAMES else pattern_of(KIMI))
-    _check_symbols(spec)
     if pre.whole:
         _check_words(spec)
-    return spec
-
-
-def _check_symbols(spec: TokenizerSpec) -> None:
-    """Raise FormatError for a special token that text is made of, too, where llama.cpp decodes it otherwise."""
-    for name, number in spec.special_tokens.items():
-        if spec.vocabulary[number] != name.encode():
-            raise FormatError(
-                f"special token {shown(name)} is a token of ordinary text as well, {shown(spec.vocabulary[number])}, "
-                "and llama.cpp decodes it as its name; this is not supported: make it of type normal"
-            )
+    return replace(spec, drop_unknown=AFTER_MERGING if spec.drop_unknown else False)
 
 
 def _check_words(spec: TokenizerSpec) -> None:
@@ -323,8 +314,7 @@ def _lines_spec(values: dict[str, Any], tokens: dict[str, int], types: list[int]
     value = _characters_json(tokens, types, added, merges, prefix=False)
     spec = _read_json({**value, "pre_tokenizer": _split(pattern)})
     if prefix:
-        line_starts = n.Replace(translate(_LINE_START).expression, SPACE, spelled=_LINE_START)
-        spec = replace(spec, normalizer=n.Sequence(n.Replace(" ", SPACE), line_starts))
+        spec = replace(spec, normalizer=n.Sequence(n.Replace(" ", SPACE), n.Replace(_LINE_START, SPACE)))
     return spec
 
 
@@ -359,7 +349,9 @@ def _scored_spec(values: dict[str, Any], tokens: dict[str, int], types: list[int
         scores = np.array(_list(values, "scores", kind, len(tokens)), dtype=np.float32).tolist()
     if any(score != score for score in scores):
         raise FormatError("a score is not a number; all must be", where=f"{PREFIX}scores")
-    prefix = bool(values.get("add_space_prefix", True))
+    prefix = values.get("add_space_prefix", True)
+    if not isinstance(prefix, int):
+        raise FormatError(f"it is {shown(prefix)}; it must be a bool", where=f"{PREFIX}add_space_prefix")
     made = _find_mergeable(
         tokens, {token for token, number in tokens.items() if types[number] == USER_DEFINED and SPACE not in token}
     )
@@ -367,7 +359,7 @@ def _scored_spec(values: dict[str, Any], tokens: dict[str, int], types: list[int
     names = list(tokens)
     merges = recovered({names[number]: rank for rank, number in enumerate(order)}, [scores[number] for number in order])
     added = added_tokens(tokens, types, values, None if prefix else " " + SPACE)
-    spec = _read_json(_characters_json(tokens, types, added, merges or [], prefix))
+    spec = _read_json(_characters_json(tokens, types, added, merges or [], bool(prefix)))
     return spec if merges is not None else with_all_splits(spec, names, scores, order)
 
 

@@ -18,12 +18,14 @@ cdef class Merger:
     cdef bytes prefix             # which the alphabets point to
     cdef bytes suffix
     cdef bint small_ranks
+    cdef bint drops_merged        # symbols without a token separate the others, and are left out after merging
     cdef readonly bint merges_unknown  # whether a merge has a token that stands for symbols outside the alphabet
     cdef readonly bint can_split  # whether a word may be split where no merge crosses: no symbol depends on others
 
     cdef int merge(
         self, const byte_t* piece, Py_ssize_t size, bint earlier, Scratch* scratch, Ids* out, bint* unknown
     ) except -1 nogil
+    cdef int merge_known(self, Py_ssize_t n, Scratch* scratch, Ids* out) except -1 nogil
     cdef bint fits_row(self, const byte_t* piece, Py_ssize_t size) noexcept nogil
     cdef void merge_short(
         self,

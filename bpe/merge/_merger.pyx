@@ -31,6 +31,7 @@ from bpe.merge._origins cimport Origins
 from libc.stdint cimport uint32_t
 
 from bpe.merge.checks import check_merges, check_symbols, drops_in_wide_chars, symbol_tokens, unknown_are_merged
+from bpe.vocab.vocabulary import AFTER_MERGING
 
 cdef enum:
     MAX_RANK = 1 << 25        # a row has bits for smaller ones
@@ -69,7 +70,8 @@ cdef class Merger:
             self.alphabet.of_bytes = &of_bytes[0]
         self.alphabet.mark, self.alphabet.unk = symbols.mark, symbols.unk
         self.alphabet.fuse_unk, self.alphabet.chars = symbols.fuse_unk, symbols.chars
-        self.alphabet.drop_unknown = symbols.drop_unknown
+        self.alphabet.drop_unknown = symbols.drop_unknown is True
+        self.drops_merged = symbols.drop_unknown == AFTER_MERGING
         self.unmarked = self.alphabet
         self.unmarked.last, self.unmarked.only, self.unmarked.mark = self.alphabet.inner, self.alphabet.first, NO_TOKEN
         self.unmarked.suffix.size = 0
@@ -117,6 +119,8 @@ cdef class Merger:
         if not (self.small_ranks and are_plain(alphabet, piece, size)):
             text = NULL
             n = symbols_of(alphabet, piece, size, scratch, &unknown_at)
+            if self.drops_merged and unknown_at >= 0:
+                return self.merge_known(n, scratch, out)
             unknown[0] |= unknown_at >= 0
             if n == 0:                                     # all symbols were left out
                 return 0
@@ -138,3 +142,21 @@ cdef class Merger:
         if self.small_ranks and self.origins.ordered:
             n = merge_in_passes(&self.table.merges, scratch.symbols, n, scratch, out.n)
         return merge_with_heap(&self.table.merges, scratch.symbols, n, scratch, out, NULL)
+
+    cdef int merge_known(self, Py_ssize_t n, Scratch* scratch, Ids* out) except -1 nogil:
+        """Append the ids of the n symbols in `scratch`, without those that have none, which no merge crosses."""
+        cdef Py_ssize_t start = 0, end
+        cdef Row row
+        while start < n:
+            end = start
+            while end < n and scratch.symbols[end] != NO_TOKEN:
+                end += 1
+            if 0 < end - start <= SHORT and self.small_ranks:
+                row_of_symbols(&row, &self.table.merges, scratch.symbols + start, end - start)
+                merge_row(&self.table.merges, &row)
+                reserve(out, end - start)
+                out.n += tokens_of(&row, out.data + out.n)
+            elif start < end:
+                merge_with_heap(&self.table.merges, scratch.symbols + start, end - start, scratch, out, NULL)
+            start = end + 1
+        return 0

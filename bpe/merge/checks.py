@@ -76,8 +76,8 @@ def unknown_are_merged(merges: MergeList, symbols: SymbolTables) -> bool:
 
 def drops_in_wide_chars(symbols: SymbolTables) -> bool:
     """Whether symbols may be left out within the characters of three bytes, between which words are split."""
-    if not symbols.drop_unknown or symbols.chars:
-        return symbols.drop_unknown
+    if symbols.drop_unknown is not True or symbols.chars:
+        return symbols.drop_unknown is True
     tables = (table for table in (symbols.inner, symbols.last, symbols.first, symbols.only) if table is not None)
     return any(NO_TOKEN in table[0x80:0xC0] or NO_TOKEN in table[0xE0:0xF0] for table in tables)
 

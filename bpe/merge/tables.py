@@ -48,7 +48,8 @@ class SymbolTables:
             written as bytes.
         prefix: the bytes that all symbols of a word but the first have in the vocabulary, not in the text.
         suffix: the bytes that the last one has there.
-        drop_unknown: whether unknown symbols are left out, without an unknown token.
+        drop_unknown: whether unknown symbols are left out, without an unknown token; `AFTER_MERGING` if no merge
+            crosses them.
 
     """
 
@@ -63,7 +64,7 @@ class SymbolTables:
     of_bytes: NDArray[np.uint32] | None = None
     prefix: bytes = b""
     suffix: bytes = b""
-    drop_unknown: bool = False
+    drop_unknown: bool | str = False
 
 
 @dataclass(frozen=True)

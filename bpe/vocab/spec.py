@@ -17,7 +17,7 @@ from bpe.errors import check_choice, counted, shown, typed
 from bpe.pretokenize.pretokenizer import Pretokenizer, Steps, as_pretokenizer
 from bpe.vocab._spec import wrong_merge
 from bpe.vocab.training_record import Training
-from bpe.vocab.vocabulary import ID_LIMIT, NONE, ORDINARY, Vocabulary
+from bpe.vocab.vocabulary import AFTER_MERGING, ID_LIMIT, NONE, ORDINARY, Vocabulary
 
 if TYPE_CHECKING:
     from bpe.text.normalizers import Normalizer
@@ -70,7 +70,7 @@ class TokenizerSpec:
         byte_fallback: whether a symbol outside the alphabet becomes the tokens `<0x00>` to `<0xFF>` of its UTF-8 bytes
             instead of the unknown token, if the vocabulary has all of them, as in SentencePiece.
         drop_unknown: whether symbols outside the alphabet are left out where no token stands for them, as in
-            `tokenizers`, instead of raising ValueError.
+            `tokenizers`, instead of raising ValueError; "after merging" if no merge crosses them, as in llama.cpp.
         subword_prefix: a prefix that the tokens of all symbols of a word but the first have, such as "##", or None.
         dropout: the probability that a possible merge is left out wherever text is encoded, unless a call names
             another; 0 is usual.
@@ -108,7 +108,7 @@ class TokenizerSpec:
     unk_token: str | None = None
     fuse_unk: bool = False
     byte_fallback: bool = False
-    drop_unknown: bool = False
+    drop_unknown: bool | Literal["after merging"] = False
     subword_prefix: str | None = None
     dropout: float = 0.0
     end_of_word: str | None = None
@@ -326,9 +326,10 @@ def refuse_events(spec: TokenizerSpec, what: str) -> None:
 
 def _check_symbol_options(spec: TokenizerSpec) -> None:
     """Check the fields that say what symbols become."""
-    for name, value in (("byte_fallback", spec.byte_fallback), ("drop_unknown", spec.drop_unknown)):
-        if not isinstance(value, bool):
-            raise TypeError(f"{name} is {typed(value)}; it must be a bool")
+    if not isinstance(spec.byte_fallback, bool):
+        raise TypeError(f"byte_fallback is {typed(spec.byte_fallback)}; it must be a bool")
+    if not isinstance(spec.drop_unknown, bool) and spec.drop_unknown != AFTER_MERGING:
+        raise TypeError(f"drop_unknown is {typed(spec.drop_unknown)}; it must be a bool, or {AFTER_MERGING!r}")
     if spec.subword_prefix is not None and (not isinstance(spec.subword_prefix, str) or not spec.subword_prefix):
         raise TypeError(f"subword_prefix is {typed(spec.subword_prefix)}; it must be a str of at least one character")
     if (spec.byte_fallback or spec.subword_prefix) and spec.model != "char":

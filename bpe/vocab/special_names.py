@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bpe.pretokenize.pretokenizer import Steps
 from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import SPECIAL
+from bpe.vocab.vocabulary import ORDINARY, SPECIAL
 
 #: Names that published models use for the token that begins a text.
 BOS_NAMES = (
@@ -54,13 +54,17 @@ def decoded_bytes(spec: TokenizerSpec, *, byte_level: bool) -> dict[int, bytes]:
 
     Args:
         spec: the tokenizer.
-        byte_level: whether a name of GPT-2's letters alone stands for their bytes, as in the decoder ByteLevel.
+        byte_level: whether a name of GPT-2's letters alone stands for their bytes, as in the decoder ByteLevel. If not,
+            names are text, those of tokens that text can become, too.
 
     """
     names = decoded_names(spec)
     if byte_level:
         names = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)} | names
-    elif not names:
+    else:
+        kinds = spec.vocabulary.kinds
+        names = {number: name for name, number in spec.special_tokens.items() if kinds[number] == ORDINARY} | names
+    if not names:
         return {}
     letters = byte_level or (isinstance(spec.pretokenizer, Steps) and spec.pretokenizer.letters)
     found = {number: bytes_or_utf8(text) if letters else text.encode() for number, text in names.items()}

@@ -7,6 +7,7 @@ bytes of all tokens are concatenated in one buffer, which the kernels read. Not 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ NONE, ORDINARY, SPECIAL = 0, 1, 2
 
 #: "No token" in tables of ids. The kernels use the same value (`bpe/base/_types.pxd`).
 NO_TOKEN = 0xFFFFFFFF
+#: `drop_unknown` of symbols that separate others while these are merged, and are left out then.
+AFTER_MERGING: Literal["after merging"] = "after merging"
 #: All ids are below this limit, so that they fit int32 arrays and leave the kernels a free bit.
 ID_LIMIT = 2**31
 

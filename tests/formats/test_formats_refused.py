@@ -80,6 +80,8 @@ BAD = [
     (("normalizer", "normalizers", 0), 1, "normalizer.normalizers[0]", "not an object with a type"),
     (("normalizer",), replace({"Regex": "a*"}), "normalizer.pattern", "Oniguruma"),
     (("normalizer",), replace({"Regex": ""}), "normalizer.pattern", "empty"),
+    (("normalizer",), replace({"Regex": "^"}), "normalizer.pattern", "puts the content twice"),
+    (("normalizer",), replace({"Regex": "(?<=a)|(?=b)"}), "normalizer.pattern", "puts the content twice"),
     (("normalizer",), replace({}), "normalizer.pattern", "either"),
     (("normalizer",), {"type": "bpe.UnescapeHTML", "times": True}, "normalizer", "times"),
     (("normalizer",), {"type": "bpe.Replace", "pattern": "(", "replacement": ""}, "normalizer", "does not compile"),

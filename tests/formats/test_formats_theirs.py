@@ -206,7 +206,7 @@ def test_normalized_special_tokens_without_a_normalizer():
     assert read(json.dumps(old).encode()).special_tokens == {"<s>": 256}
 
 
-@pytest.mark.parametrize("pattern", ["[[:alpha:]]+", r"\s{2,}+", "^t", r"\h", "[a-h&&[^c]]{2}+"])
+@pytest.mark.parametrize("pattern", ["[[:alpha:]]+", r"\s{2,}+", "^t", r"\h", "[a-h&&[^c]]{2}+", "(?<=t)(?=h)"])
 def test_patterns_of_normalizers_are_saved_as_they_were(pattern):
     theirs = bpe_file(pre=pre_tokenizers.ByteLevel(), normalizer=normalizers.Replace(tokenizers.Regex(pattern), "_"))
     spec = read(saved(theirs))

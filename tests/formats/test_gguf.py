@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from checks import load_check
 from sentencepiece_files import BYTE, CONTROL, NORMAL, SPACE, UNKNOWN, UNUSED, USER_DEFINED, gguf_file
@@ -37,6 +39,65 @@ def tokens(tok: bpe.Tokenizer, text: str, allowed: object = ()) -> list[str]:
 
 
 # Byte-level models ----------------------------------------------------------------------------------------------------
+
+
+def test_special_letters_of_bytes_are_decoded_as_text(tmp_path):
+    types = [{"ª": USER_DEFINED, "Ġ": CONTROL}.get(letter, NORMAL) for letter in LETTERS]
+    tok = made({"model": "gpt2", "merges": ["a b"], "tokens": [*LETTERS, "ab"], "token_type": [*types, NORMAL]})
+    tok.save(tmp_path / "tokenizer.json")
+    for each in (tok, bpe.Tokenizer.load(tmp_path / "tokenizer.json")):
+        assert each.decode([LETTERS.index("ª"), 256, LETTERS.index("Ġ")]) == "ªabĠ"
+        assert tokens(each, "ªĠ", "all") == tokens(tok, "ªĠ", "all")
+
+
+def test_strings_that_are_not_utf_8_matter_in_tokens_alone():
+    values = {"general.author": "Xx", "general.tags": ["Xx", "y"], "tokenizer.ggml.model": "llama"}
+    values |= {"tokenizer.chat_template": "Xx", "tokenizer.ggml.tokens": ["▁", "a", "Y", "y", "Yy"], "general.Xx": 1}
+    data = gguf_file(values)
+    tok = bpe.Tokenizer.from_spec(gguf.read(data.replace(b"Xx", b"X\xff")))
+    assert tok.encode("a").tolist() == [0, 1]
+    with pytest.raises(bpe.FormatError, match="string 4 is not UTF-8"):
+        gguf.read(data.replace(b"Yy", b"Y\xff"))
+    with pytest.raises(bpe.FormatError, match="add_space_prefix: it is 'no'; it must be a bool"):
+        gguf.read(gguf_file({**values, "tokenizer.ggml.add_space_prefix": "no"}))
+
+
+PAIRS = ["l o", "lo lo", "lolo lolo", "\u0120 lo", "a b", "ab ab", "\u00c3 \u00a9", "\u00e2 \u0142"]
+
+
+@pytest.mark.parametrize("pre", ["gpt-2", "llama3", "default"])
+def test_bytes_without_a_token_are_left_out_after_merging(pre, tmp_path):
+    """As in llama.cpp; the other file has tokens for them, which no merge has."""
+    lacking = {LETTERS[i] for i in (3, 40, 200)} | {byte_letters()[byte] for byte in b"\x00\x0b\xf1-\x82"}
+    kept = [letter for letter in LETTERS if letter not in lacking]
+    pairs = [pair for pair in PAIRS if not lacking & set(pair)]
+    values = {"model": "gpt2", "pre": pre, "merges": pairs, "tokens": [*kept, *(p.replace(" ", "") for p in pairs)]}
+    tok = made(values)
+    whole = made({**values, "tokens": [*values["tokens"], *sorted(lacking)]})
+    tok.save(tmp_path / "tokenizer.json")
+    assert bpe.Tokenizer.load(tmp_path / "tokenizer.json") == tok
+    rng, limit = random.Random(1), tok.n_vocab
+    parts = ["lo", "lolo", " lo", "ab", "\x0b", "\0", "-", "é", "€", "\U00050000", " ", "\n", "あ"]
+    texts = ["".join(rng.choices(parts, k=size)) for size in (0, 1, 2, 5, 5, 9, 9, 30, 200)]
+    texts += ["-" * 90, "ab" * 50 + "-" + "lo" * 900, "-".join(["lolo"] * 300), "-", "lo\x0blo"]
+    expected = [[number for number in whole.encode(text).tolist() if number < limit] for text in texts]
+    assert [tok.encode(text).tolist() for text in texts] == expected
+    assert [row.tolist() for row in tok.encode_batch(texts, threads=3)] == expected
+    assert [number for row in tok.encode_stream(texts) for number in row] == tok.encode("".join(texts)).tolist()
+    for text, ids in zip(texts, expected, strict=True):
+        found = whole.encode(text, dropout=0.3, seed=5)
+        assert tok.encode(text, dropout=0.3, seed=5).tolist() == found[found < limit].tolist()
+        assert (tok.count_tokens(text), tok.tokens(text)) == (len(ids), [tok.token_bytes(number) for number in ids])
+        numbers, spans = tok.encode_with_offsets(text, "byte")
+        data = "".join(byte_letters()[byte] for byte in text.encode())
+        assert numbers.tolist() == ids
+        for number, (start, end) in zip(ids, spans.tolist(), strict=True):
+            left = "".join(letter for letter in data[start:end] if letter not in lacking)
+            assert left == values["tokens"][number] or not text.encode()[start:end].isascii()  # of whole characters
+            assert values["tokens"][number] in left
+    assert "ids none" not in tok.explain("lo-lo")
+    assert tok.show_merges("lo-lo")
+
 
 #: A value of `pre` for each pattern → how it cuts PROBE.
 PROBE = "I'M x1234567 $+a.b!\n\n  é\u0301 हि न日本語ab,c\r\n    end"
@@ -192,24 +253,6 @@ def test_a_special_token_that_is_a_pretoken_is_refused_where_pretokens_are_looke
         byte_level(["<|"], [], [CONTROL], pre="llama3")
     assert tokens(byte_level(["<|"], [], [CONTROL]), "<|") == ["<", "|"]
     assert tokens(byte_level(["<|x|>"], [], [CONTROL], pre="llama3"), "<|x|>") == [*"<|x|>"]
-
-
-@pytest.mark.parametrize("kind", [CONTROL, USER_DEFINED, UNKNOWN])
-def test_a_byte_that_is_a_special_token_too_is_refused_unless_its_letter_is_itself(kind):
-    """llama.cpp decodes the token of byte 0x14 as its letter then, though it encodes that byte as the token."""
-
-    def typed(letter: str) -> bpe.Tokenizer:
-        types = [kind if each == letter else NORMAL for each in [*LETTERS, "ab"]]
-        return made(
-            {"model": "gpt2", "pre": "gpt-2", "tokens": [*LETTERS, "ab"], "token_type": types, "merges": ["a b"]}
-        )
-
-    with pytest.raises(
-        bpe.FormatError, match=r"'Ĕ' is a token of ordinary text as well, b'\\x14', and llama.cpp decodes"
-    ):
-        typed("Ĕ")
-    tok = typed("!")
-    assert tok.decode(tok.encode("a!", allowed_special="all")) == "a!"
 
 
 def test_where_llama_cpp_differs_from_the_published_pattern_the_published_one_counts():

@@ -13,7 +13,7 @@ from bpe.pretokenize.steps import Metaspace
 from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import BYTE_NAMES, unk_id, word_symbols
-from bpe.vocab.vocabulary import NO_TOKEN, SPECIAL
+from bpe.vocab.vocabulary import AFTER_MERGING, NO_TOKEN, SPECIAL
 
 if TYPE_CHECKING:
     from bpe.text.normalizers import Normalizer
@@ -32,6 +32,8 @@ def differs(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
         return "it deletes tokens between merges (PickyBPE)"
     if spec.merge_ranks is not None:
         return "several of its merges share a rank"
+    if spec.drop_unknown == AFTER_MERGING:
+        return "it leaves out bytes without a token after merging, tokenizers before"
     mark = None if spec.end_of_word is None else mark_text(spec)
     if mark is not None:
         if not spec.end_of_word_glued:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 from operator import add
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.byte_letters import byte_letters, letter_bytes
 from bpe.vocab.spec import ROLES, Model, TokenizerSpec, check_events, check_word_merges
 from bpe.vocab.training_record import Training
-from bpe.vocab.vocabulary import ID_LIMIT, Vocabulary
+from bpe.vocab.vocabulary import AFTER_MERGING, ID_LIMIT, Vocabulary
 
 if TYPE_CHECKING:
     from bpe.text import normalizers as n
@@ -112,8 +112,8 @@ def read_model(
 
         spec = replace(spec, events=read_events(get(item, "model", "events", list), vocabulary))
         make_at("model", lambda: check_events(spec))
-    drops = unk is None and _drops_unknown(item, own)
-    return replace(spec, drop_unknown=drops and not has_all_bytes(spec))
+    drops = _drops_unknown(item, own) if unk is None and not has_all_bytes(spec) else False
+    return replace(spec, drop_unknown=drops)
 
 
 def _roles(item: dict[str, Any], names: Mapping[str, int]) -> dict[str, str]:
@@ -255,9 +255,11 @@ def _dropout(item: dict[str, Any]) -> float:
     return float(dropout)
 
 
-def _drops_unknown(item: dict[str, Any], own: bool) -> bool:
+def _drops_unknown(item: dict[str, Any], own: bool) -> bool | Literal["after merging"]:
     """Whether symbols without a token are left out, as `tokenizers` does; this package's files say if they raise."""
     rule = get_text(item, "model", "unknown_symbols")
+    if own and rule == f"drop {AFTER_MERGING}":
+        return AFTER_MERGING
     if rule not in (None, "error", "drop"):
         refuse("model.unknown_symbols", rule, 'it must be "error" or "drop"', "remove it for what `tokenizers` does")
     return rule == "drop" if own else rule != "error"

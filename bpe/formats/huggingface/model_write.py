@@ -10,6 +10,7 @@ from bpe.formats.huggingface.model import BOUNDLESS, PICKY
 from bpe.formats.huggingface.spelling import odd_ends
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import unk_id
+from bpe.vocab.vocabulary import AFTER_MERGING
 
 
 def write_model(spec: TokenizerSpec, mark: str | None) -> dict[str, Any]:
@@ -51,7 +52,8 @@ def write_own_model(spec: TokenizerSpec) -> dict[str, Any]:
         "fuse_unk": spec.fuse_unk,
         **({"byte_fallback": True} if spec.byte_fallback else {}),
         **({"dropout": spec.dropout} if spec.dropout else {}),
-        **({"unknown_symbols": "drop"} if spec.drop_unknown else {}),
+        **({"unknown_symbols": "drop"} if spec.drop_unknown is True else {}),
+        **({"unknown_symbols": f"drop {AFTER_MERGING}"} if spec.drop_unknown == AFTER_MERGING else {}),
         "ignore_merges": spec.ignore_merges,
         "end_of_word": spec.end_of_word,
         "end_of_word_glued": spec.end_of_word_glued,

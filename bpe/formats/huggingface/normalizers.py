@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bpe.errors import FormatError
 from bpe.formats.json_fields import LATER, MAX_DEPTH, as_object, get, make_at, refuse, type_of
+from bpe.pretokenize.spellings import NAMED
 
 if TYPE_CHECKING:
     from bpe.text import normalizers as n
@@ -80,14 +81,14 @@ def _read_fields(item: dict[str, Any], kind: str, where: str) -> n.Normalizer:
 def _read_replace(item: dict[str, Any], where: str) -> n.Normalizer:
     from bpe.formats.huggingface.patterns import read_expression, read_pattern
     from bpe.text import normalizers as n
-    from bpe.text.oniguruma import escaped
+    from bpe.text.oniguruma import escaped, means_the_same
 
     pattern, literal = read_pattern(item, where)
     content = get(item, where, "content", str)
     if not literal and (pattern, content) == COLLAPSE:
         return n.CollapseWhitespace()
-    converted = escaped(pattern) if literal else read_expression(pattern, where)
-    spelled = None if literal or converted == pattern else pattern
+    converted = escaped(pattern) if literal else read_expression(pattern, where, of_texts=True)
+    spelled = None if literal or pattern in NAMED or means_the_same(pattern) else pattern
     return make_at(where, lambda: n.Replace(converted, content, spelled=spelled))
 
 

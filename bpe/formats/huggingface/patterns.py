@@ -21,8 +21,11 @@ def read_pattern(item: dict[str, Any], where: str) -> tuple[str, bool]:
     return text, kind == "String"
 
 
-def read_expression(pattern: str, where: str) -> str:
-    """A pattern of a Replace in the syntax of the `regex` package: as it is, if it means the same there."""
+def read_expression(pattern: str, where: str, *, of_texts: bool = False) -> str:
+    """A pattern of a Replace in the syntax of the `regex` package: as it is, if it means the same there.
+
+    `of_texts` says that it is a normalizer's, of which an empty match at the beginning of a text is refused.
+    """
     from bpe.text.oniguruma import UntranslatableError, means_the_same, translate
 
     if pattern in NAMED or means_the_same(pattern):
@@ -34,6 +37,9 @@ def read_expression(pattern: str, where: str) -> str:
         refuse(f"{where}.pattern", pattern, f"it {rule}: {error}", fix)
     if translation.empty == "sometimes":
         refuse(f"{where}.pattern", pattern, f"it {rule}: some of its matches are empty", "write + for *")
+    if of_texts and translation.empty == "always" and (not pattern.startswith("(?<=") or "|" in pattern):
+        rule = "it may match at the beginning of a text, where `tokenizers` puts the content twice into some words"
+        refuse(f"{where}.pattern", pattern, rule, 'begin it with (?<=…), or use a normalizer of type "Prepend"')
     if translation.names_later:
         refuse(f"{where}.pattern", pattern, f"it {rule}: it names characters later than Unicode 16", "leave them out")
     return translation.expression
