@@ -228,7 +228,8 @@ class Journal:
         noted = before.get("beginning")
         if not (steps and isinstance(noted, list) and noted and type(noted[0]) is int and self._beginning_of):
             return before
-        index, known = noted[0], json.loads(json.dumps(before))
+        index = noted[0]
+        known: dict[str, Any] = json.loads(json.dumps(before))
         try:
             old, new = ((each["sources"]["files"][index], each["modified"]) for each in (known, self._header))
             if (old[0], old[1][index]) == (new[0], new[1][index]) or self._beginning_of(steps[-1]) != noted:
