@@ -7,6 +7,7 @@ Not here: reading them (`streams.py`), the file systems of remote paths (`remote
 
 from __future__ import annotations
 
+import errno
 import glob
 import io
 import os
@@ -191,8 +192,10 @@ def _folders(top: str, left_out: Callable[[str], bool]) -> Iterator[tuple[str, l
                     continue
                 if entry.is_dir():
                     waiting.append((os.path.join(folder, entry.name), inside))
-                else:
+                elif entry.is_file() or not os.path.exists(entry.path):  # a link to nothing is an error of its own
                     names.append(entry.name)
+                else:
+                    raise OSError(errno.EINVAL, "this is a pipe, a socket or a device in a folder; move it", entry.path)
         yield folder, names
 
 

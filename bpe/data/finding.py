@@ -31,6 +31,8 @@ _WORDS = {
     **dict.fromkeys(("holdout", "heldout"), "val"),
     **dict.fromkeys(("test", "testing"), "test"),
 }
+#: What such a word may end with.
+_SET = re.compile("(?<=.)(?:set|split|data)s?$")
 #: How an error calls the parts.
 _PARTS = {"train": "a training", "val": "a validation", "test": "a test", None: "an unnamed"}
 #: Ends of files that stand beside a shard's main file.
@@ -183,10 +185,15 @@ def _splits_of(paths: list[Path]) -> list[str | None]:
 
 
 def _splits_in(name: str) -> set[str]:
-    """The splits whose words a name has."""
+    """The splits whose words a name has.
+
+    >>> sorted(_splits_in("wiki_valset_000")), sorted(_splits_in("TestData"))
+    (['val'], ['test'])
+    """
     words = [word.lower() for word in re.findall("[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
     pairs = (first + second for first, second in pairwise(words))
-    return {_WORDS[word] for word in (*words, *pairs) if word in _WORDS}
+    spelled = (_SET.sub("", word) for word in (*words, *pairs))
+    return {_WORDS[word] for word in spelled if word in _WORDS}
 
 
 def _chosen(folder: Path, split: str | None, entries: list) -> list:  # type: ignore[type-arg]

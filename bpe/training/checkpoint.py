@@ -33,7 +33,7 @@ from bpe.base.utf8 import read_file
 from bpe.corpus.blocks import PathLike, Position
 from bpe.corpus.sources import Sources
 from bpe.count.counting import Counted
-from bpe.count.word_counts import WordCounts, arrays_of, empty_like, fill, read_counts, write_counts
+from bpe.count.word_counts import UNITS, WordCounts, arrays_of, empty_like, fill, read_counts, write_counts
 from bpe.errors import FormatError, counted, shown, typed
 
 #: Merges in order: int64, shape (n, 4), each left, right, token, count. Tokens are numbered from 0.
@@ -320,7 +320,7 @@ def count_settings(counts: WordCounts) -> dict[str, Any]:
         "pretokenizer": None if counts.pretokenizer is None else counts.pretokenizer.to_json(),
         "normalizer": None if counts.normalizer is None else counts.normalizer.to_json(),
         "counted_special_tokens": list(counts.special_tokens),
-        "units": counts.units,
+        **({} if counts.units == UNITS[0] else {"units": counts.units}),
     }
 
 

@@ -236,11 +236,12 @@ def _checked(counts: Mapping[str, WordCounts], fair: ParityAware, options: Train
     for kind, each in (("the corpus", counts), ("dev", fair.dev or {})):
         for name, words in each.items():
             ours = count_settings(words)
-            wrong = next((setting for setting, value in settings.items() if ours[setting] != value), None)
+            wrong = next((setting for setting in settings | ours if ours.get(setting) != settings.get(setting)), None)
             if wrong is not None:
                 raise ValueError(
-                    f"the counts of {name!r} in {kind} were made with {wrong}={shown(ours[wrong])}, those of {first!r} "
-                    f"with {shown(settings[wrong])}; they must be made with the same settings: count one of them again"
+                    f"the counts of {name!r} in {kind} were made with {wrong}={shown(ours.get(wrong))}, those of "
+                    f"{first!r} with {shown(settings.get(wrong))}; they must be made with the same settings: count "
+                    "one of them again"
                 )
     return [_words_of(name, words, options) for name, words in counts.items()]
 

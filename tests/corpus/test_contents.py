@@ -210,3 +210,15 @@ def test_json_that_is_read_as_text_is_logged(tmp_path: Path, caplog: pytest.LogC
         caplog.clear()
         assert list(bpe.Sources(path, format="text").documents()) == [data]
         assert not caplog.text
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path) -> None:
+    """A pipe that is named is read; one that is among the files of a folder would be waited for without end."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("low")
+    os.mkfifo(tmp_path / "in" / "pipe")
+    for named in (tmp_path, tmp_path / "in", f"{tmp_path}/**"):
+        with pytest.raises(OSError, match=r"a pipe, a socket or a device in a folder; move it: .*in/pipe"):
+            bpe.Sources(named)
+    assert bpe.Sources(tmp_path / "in" / "pipe").files[0].kind == "pipe"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -276,3 +277,16 @@ def test_torchdata_saves_the_state_of_each_worker(tokenizer: bpe.Tokenizer, work
     again = made()
     again.load_state_dict(state)
     assert got + rows_of(again) == whole
+
+
+def test_a_batch_copies_only_its_rows_of_a_long_document(tokenizer: bpe.Tokenizer) -> None:
+    """Each batch of a document of n ids took memory and time for n ids."""
+    stream = StreamingEncoder(["low lower " * 200_000], tokenizer, length=64).batches(2)
+    next(stream)
+    tracemalloc.start()
+    try:
+        for _ in range(5):
+            next(stream)
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()

@@ -275,6 +275,7 @@ def test_splits(form: str, with_manifest: bool, tmp_path: Path) -> None:
     (["tiny_shakespeare_train.bin", "tiny_shakespeare_val.bin"], ["train", "val"]),
     (["train.bin", "test.bin", "dev.bin"], ["train", "test", "val"]),
     (["train-00000-of-00002.npy.bin", "validation-00000-of-00001.bin"], ["train", "val"]),
+    (["wiki_trainset.bin", "wiki_ValSet.bin", "wiki_testdata.bin"], ["train", "val", "test"]),
     (["fineweb_000000.bin", "fineweb_valid_000000.bin"], [None, "val"]),
     (["books.bin", "books.eval.bin"], [None, "val"]),
     (["a-held-out.bin", "a.bin"], ["val", None]),

@@ -67,6 +67,8 @@ def test_counts_of_lines_and_of_documents_are_kept_apart(tmp_path: Path) -> None
         lambda: bpe.train(counts=(whole, lines), vocab_size=260, superwords=superwords),
         lambda: bpe.extend(tok, whole, 260, superwords=superwords),
         lambda: lines.merge(whole),
+        lambda: bpe.train(counts={"a": whole, "b": lines}, vocab_size=258, fair=bpe.ParityAware()),
+        lambda: bpe.train(counts={"a": whole}, vocab_size=258, fair=bpe.ParityAware(dev={"a": lines})),
     ):
         with pytest.raises(ValueError, match=r"words of (lines|documents), and this needs|made with units="):
             call()

@@ -242,6 +242,12 @@ class _Held:
     def end(self) -> int:
         return self.start + len(self.piece.ids)
 
+    def begins_within(self, first: int, last: int) -> tuple[int, NDArray[np.int64]]:
+        """How many documents begin in the piece up to `first`, and where others do up to `last`, in the stream."""
+        begins = self.offsets[int(not self.piece.begins) : -1]
+        low, high = np.searchsorted(begins, np.array([first, last]) - self.start, side="right").tolist()
+        return low, begins[low:high] + self.start
+
 
 class StreamedBatches(Iterator[Batch]):
     """An iterator of batches that knows its state. Each part of the sources has a state of its own.
@@ -396,18 +402,23 @@ class StreamedBatches(Iterator[Batch]):
         form, length = self._encoder.form, self._encoder.length
         start, count = self._cursor, rows * length
         held = [each for each in self._held if each.start <= start + count]
-        ids = np.concatenate([each.piece.ids for each in held])[start - held[0].start :]
+        # Only what the rows have: a piece may be a document of any length.
+        ids = np.concatenate(
+            [each.piece.ids[max(start - each.start, 0) : start + count + 1 - each.start] for each in held]
+        )
         inputs = ids[:count].astype(np.int64).reshape(rows, length)
         labels = ids[1 : count + 1].astype(np.int64)
-        begins = np.concatenate([each.start + each.offsets[int(not each.piece.begins) : -1] for each in held]) - start
+        found = [each.begins_within(start, start + count) for each in held]
+        begins = np.concatenate([each for _, each in found]) - start
         if form.mask_other_documents:
-            labels[begins[(begins > 0) & (begins <= count)] - 1] = IGNORED
+            labels[begins - 1] = IGNORED
         labels = labels.reshape(rows, length)
         batch: Batch = {"input_ids": inputs, "labels": labels, "loss_mask": (labels != IGNORED).astype(np.int64)}
-        bounds = np.union1d(np.arange(rows + 1) * length, begins[(begins > 0) & (begins < count)])
+        bounds = np.union1d(np.arange(rows + 1) * length, begins[begins < count])
         sizes = np.diff(bounds)
         batch["position_ids"] = (np.arange(count) - np.repeat(bounds[:-1], sizes)).reshape(rows, length)
-        numbers = held[0].document - held[0].piece.begins + np.searchsorted(begins, bounds[:-1], side="right")
+        first = held[0].document - held[0].piece.begins + found[0][0]
+        numbers = first + np.searchsorted(begins, bounds[:-1], side="right")
         batch["document_ids"] = np.repeat(numbers, sizes).reshape(rows, length)
         extra = sequence_bounds(bounds) if "cu_seqlens" in form.fields else {}
         return {name: batch[name] for name in form.fields if name != "cu_seqlens"} | extra
