@@ -136,6 +136,41 @@ cdef class Begun:
         pass
 
 
+cdef class Outcome:
+    """The result of work on another thread. An exception in Python's `Future`, which is Python code, could leave its
+    lock acquired, and then the other thread waited for ever.
+    """
+
+    cdef object lock              # held until there is a result or an error
+    cdef object value, error
+
+    def __cinit__(self):
+        self.lock = Lock()
+        self.lock.acquire()
+
+    def set_result(self, value):
+        """Set the result, once."""
+        self.value = value
+        self.lock.release()
+
+    def set_exception(self, error):
+        """Set an exception in its place."""
+        self.error = error
+        self.lock.release()
+
+    def done(self):
+        """Whether there is a result or an error."""
+        return not self.lock.locked()
+
+    def result(self):
+        """Wait for the result, and return it or raise the exception."""
+        self.lock.acquire()
+        self.lock.release()
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
 cdef class Crew:
     """`size` threads that call `work(number)`, numbered from 1, from the beginning of the `with` block.
 

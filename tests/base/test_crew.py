@@ -134,6 +134,12 @@ def test_a_thread_with_an_identifier_that_has_not_started_is_not_waited_for(monk
         pass
 
 
+def test_the_result_of_work_is_waited_for_in_no_python_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handler's exception in Python's `Future` left its lock acquired, and the other thread waited for ever."""
+    monkeypatch.setattr(threading.Condition, "__enter__", None)
+    assert map_in_order(abs) == list(range(20))
+
+
 @pytest.mark.parametrize("call", CALLS)
 def test_starting_a_thread_waits_in_no_python_code(
     call: Callable[[Callable[[int], int]], list[int]], monkeypatch: pytest.MonkeyPatch
