@@ -5,7 +5,7 @@ from typing import Generic, TypeVar
 
 from typing_extensions import Self
 
-_Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 class Team:
     size: int
