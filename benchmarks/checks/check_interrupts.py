@@ -22,8 +22,8 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from comparing import parser_of, run_each
@@ -98,20 +98,13 @@ class Timer:
         self.left = 0
         signal.setitimer(signal.ITIMER_REAL, 0)
 
-    def interrupt(self, *_: object) -> None:
-        """Handle a signal."""
-        if self.left:
+    def interrupt(self, _: int, frame: FrameType | None) -> None:
+        """Handle a signal, which is ignored outside the call."""
+        while frame is not None and frame.f_code.co_name != "interrupted_call":
+            frame = frame.f_back
+        if self.left and frame is not None:
             self.left -= 1
             raise KeyboardInterrupt
-
-
-def absorb_interrupts(call: Callable[[], object], depth: int = 3) -> None:
-    """Make a call, and catch its KeyboardInterrupt, and one more that comes while the first is caught."""
-    if depth == 0:
-        call()
-        return
-    with suppress(KeyboardInterrupt):
-        absorb_interrupts(call, depth - 1)
 
 
 def check_call(name: str, interrupts: int, seed: int) -> None:
@@ -125,14 +118,15 @@ def check_call(name: str, interrupts: int, seed: int) -> None:
         length = time.perf_counter() - begin
         timer, completed = Timer(), []
 
-        def run(first: float, second: float) -> None:
+        def interrupted_call(first: float, second: float) -> None:
             timer.start(first, second)
             call()
             completed.append(1)
 
         for number in range(interrupts):
             second = 0.0 if number % 2 else random_numbers.uniform(1e-6, 1e-3)
-            absorb_interrupts(partial(run, random_numbers.uniform(1e-6, length), second))
+            with suppress(KeyboardInterrupt):
+                interrupted_call(random_numbers.uniform(1e-6, length), second)
             timer.stop()
             wait_for_threads(name, number)
             if number % 10 == 9 and call() != expected:

@@ -37,6 +37,8 @@ cdef class Crew:
     cdef bint daemon
     cdef readonly int size
     cdef readonly list threads             # threading.Thread
+    cdef list begun                        # a `Begun` for each
+    cdef int started                       # threads whose `start` has returned
     cdef readonly bint closed              # no thread enters any more, and those inside should leave
     cdef set inside                        # identifiers of the threads that are in `work`
     cdef dict own                          # the threads that have been in it, by identifier

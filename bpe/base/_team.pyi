@@ -1,8 +1,11 @@
 from collections.abc import Callable
 from threading import Thread
 from types import TracebackType
+from typing import Generic, TypeVar
 
 from typing_extensions import Self
+
+_Result = TypeVar("_Result")
 
 class Team:
     size: int
@@ -10,6 +13,12 @@ class Team:
     def help(self, part: int) -> None: ...
 
 def dismiss(teams: tuple[Team, ...]) -> None: ...
+
+class Outcome(Generic[_Result]):
+    def set_result(self, value: _Result) -> None: ...
+    def set_exception(self, error: BaseException) -> None: ...
+    def done(self) -> bool: ...
+    def result(self) -> _Result: ...
 
 class Crew:
     size: int

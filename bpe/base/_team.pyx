@@ -9,7 +9,8 @@ handler's exception, such as KeyboardInterrupt, appears between two bytecodes of
 started and before Python code has noted it, or in the `finally` that was to wait for it. Compiled code has no
 bytecodes. So `Crew` starts, stops and waits for its threads here, and a handler's exception that arrives meanwhile is
 raised when all threads have left. A thread takes part only if it enters before the crew is closed: one that starts
-later, because `Thread.start` was interrupted, returns at once.
+later, because `Thread.start` was interrupted, returns at once. An exception in that method's wait, which is Python
+code, could leave a lock acquired for ever that the new thread needs; so it does not wait (`Begun`).
 """
 
 from os import getpid
@@ -108,6 +109,68 @@ def dismiss(tuple teams):
         (<Team?>team).dismiss()
 
 
+cdef class Begun:
+    """Takes the place of the `threading.Event` of a thread that has begun; no method of it is Python code."""
+
+    cdef object lock              # held until then
+    cdef bint has
+
+    def __cinit__(self):
+        self.lock, self.has = Lock(), False
+        self.lock.acquire()
+
+    def set(self):
+        """Note that the thread has begun."""
+        self.has = True
+        self.lock.release()
+
+    def is_set(self):
+        """Whether it has."""
+        return self.has
+
+    def wait(self, timeout=None):
+        """Return at once, for `Thread.start`."""
+        return self.has
+
+    def _at_fork_reinit(self):
+        pass
+
+
+cdef class Outcome:
+    """The result of work on another thread. An exception in Python's `Future`, which is Python code, could leave its
+    lock acquired, and then the other thread waited for ever.
+    """
+
+    cdef object lock              # held until there is a result or an error
+    cdef object value, error
+
+    def __cinit__(self):
+        self.lock = Lock()
+        self.lock.acquire()
+
+    def set_result(self, value):
+        """Set the result, once."""
+        self.value = value
+        self.lock.release()
+
+    def set_exception(self, error):
+        """Set an exception in its place."""
+        self.error = error
+        self.lock.release()
+
+    def done(self):
+        """Whether there is a result or an error."""
+        return not self.lock.locked()
+
+    def result(self):
+        """Wait for the result, and return it or raise the exception."""
+        self.lock.acquire()
+        self.lock.release()
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
 cdef class Crew:
     """`size` threads that call `work(number)`, numbered from 1, from the beginning of the `with` block.
 
@@ -117,7 +180,7 @@ cdef class Crew:
 
     def __init__(self, work, int size, stop=None, *, str name="bpe", bint daemon=False):
         self.work, self.stop, self.size, self.name, self.daemon = work, stop, size, name, daemon
-        self.lock, self.empty, self.threads = Lock(), Lock(), []
+        self.lock, self.empty, self.threads, self.begun, self.started = Lock(), Lock(), [], [], 0
         self.empty.acquire()
         self.closed, self.inside, self.own, self.process = False, set(), {}, getpid()
 
@@ -127,8 +190,12 @@ cdef class Crew:
         try:
             for number in range(1, self.size + 1):
                 thread = Thread(target=self.enter, args=(number,), name=f"{self.name}_{number}", daemon=self.daemon)
+                begun = Begun()
+                thread._started = begun
                 self.threads.append(thread)
+                self.begun.append(begun)
                 thread.start()
+                self.started = number
         except BaseException as error:
             self.leave()
             raise first_of(error, outer)
@@ -154,7 +221,9 @@ cdef class Crew:
 
     def join(self):
         """Wait until every thread has returned from its work."""
-        for thread in self.threads:
+        for begun, thread in zip(self.begun, self.threads):
+            (<Begun>begun).lock.acquire()
+            (<Begun>begun).lock.release()
             thread.join()
 
     cdef int leave(self) except -1:
@@ -177,8 +246,11 @@ cdef class Crew:
             if waiting:
                 acquire(self.empty, errors)
             own = self.own.get(get_ident())
+            for begun in self.begun[: self.started]:
+                acquire((<Begun>begun).lock, errors)
+                (<Begun>begun).lock.release()
             for thread in self.threads:
-                if thread is not own and insist(thread.is_alive, errors):      # others return when they start
+                if thread is not own and insist(thread.is_alive, errors):      # others return when they begin
                     insist(thread.join, errors)
             self.work = self.stop = None                   # they may refer to the crew
         if errors:

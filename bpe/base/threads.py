@@ -13,13 +13,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from queue import SimpleQueue
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from bpe.base._team import Crew, Team, dismiss
+from bpe.base._team import Crew, Outcome, Team, dismiss
 from bpe.errors import check_int
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -54,27 +51,25 @@ class Workers(Crew):
     """Threads that do what `submit` gives them; when the block ends, work that has not begun is dropped."""
 
     def __init__(self, threads: int, *, name: str = "bpe") -> None:
-        self._jobs: SimpleQueue[tuple[Future[Any], Callable[[Any], Any], Any] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[tuple[Outcome[Any], Callable[[Any], Any], Any] | None] = SimpleQueue()
         super().__init__(self._do_jobs, threads, self._end_jobs, name=name)
 
-    def submit(self, work: Callable[[Part], Result], part: Part) -> Future[Result]:
+    def submit(self, work: Callable[[Part], Result], part: Part) -> Outcome[Result]:
         """Have `work(part)` called in one of the threads, after what was submitted before has begun."""
-        from concurrent.futures import Future
-
-        future: Future[Result] = Future()
-        self._jobs.put((future, work, part))
-        return future
+        outcome: Outcome[Result] = Outcome()
+        self._jobs.put((outcome, work, part))
+        return outcome
 
     def _do_jobs(self, _: int) -> None:
         while (job := self._jobs.get()) is not None and not self.closed:
-            future, work, part = job
+            outcome, work, part = job
             try:
                 result = work(part)
-            except BaseException as error:  # noqa: BLE001 (raised by `future.result`)
-                future.set_exception(error)
+            except BaseException as error:  # noqa: BLE001 (raised by `outcome.result`)
+                outcome.set_exception(error)
             else:
-                future.set_result(result)
-            del job, future
+                outcome.set_result(result)
+            del job, outcome
 
     def _end_jobs(self) -> None:
         for _ in range(self.size):
@@ -90,7 +85,7 @@ def in_order(work: Callable[[Part], Result], parts: Iterable[Part], threads: int
         yield from map(work, parts)
         return
     with Workers(threads) as workers:
-        waiting: deque[Future[Result]] = deque()
+        waiting: deque[Outcome[Result]] = deque()
         for part in parts:
             waiting.append(workers.submit(work, part))
             if len(waiting) >= 2 * threads:

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from bpe.base._team import Outcome
 from bpe.base.threads import Workers
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 Item = TypeVar("Item")
 
@@ -32,7 +30,7 @@ class Background(Workers, Generic[Item]):
     def __init__(self, work: Callable[[Item], None], ahead: int = 1) -> None:
         super().__init__(1, name="bpe_writer")
         self._work, self._ahead = work, ahead
-        self._pending: deque[Future[None]] = deque()
+        self._pending: deque[Outcome[None]] = deque()
         self._failed = False
 
     def put(self, item: Item) -> None:

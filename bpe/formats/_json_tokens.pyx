@@ -75,6 +75,13 @@ cdef inline int64_t read_id(JsonReader* reader) noexcept nogil:
 # The lists ------------------------------------------------------------------------------------------------------------
 
 
+cdef Py_ssize_t left_after(const byte_t[::1] data, Py_ssize_t start) except -1:
+    """The number of bytes from `start` on; ValueError unless it is in the data."""
+    if not 0 <= start <= data.shape[0]:
+        raise ValueError(f"start is {start}; it must be in the {data.shape[0]} bytes")
+    return data.shape[0] - start
+
+
 cdef class VocabTokens:
     """The tokens of a vocab: their bytes and ids, in the file's order. For a byte model, those spelled in byte letters.
 
@@ -117,7 +124,7 @@ cdef class VocabTokens:
         The right part of a merge loses its first `n_prefix` bytes in the result. Returns None if the array needs the
         general JSON reader.
         """
-        cdef Py_ssize_t max_items = (data.shape[0] - start) // 6 + 1        # a merge takes at least 6 bytes: "a b",
+        cdef Py_ssize_t max_items = left_after(data, start) // 6 + 1        # a merge takes at least 6 bytes: "a b",
         cdef Py_ssize_t n = 0, found = 0
         cdef JsonReader reader = JsonReader(&data[0] + start, &data[0] + data.shape[0], c"\n")
         cdef bint done, valid
@@ -222,7 +229,7 @@ def read_vocab(const byte_t[::1] data, Py_ssize_t start, const int16_t[::1] byte
     `byte_of` has the byte that each code point below 512 stands for as a GPT-2 byte letter, or -1. Without it, tokens
     are text; the caller checks that the object is UTF-8.
     """
-    cdef Py_ssize_t left = data.shape[0] - start, n = 0, size = 0, found
+    cdef Py_ssize_t left = left_after(data, start), n = 0, size = 0, found
     cdef Py_ssize_t max_items = left // 6 + 1              # a token takes at least 6 bytes: "a":1,
     cdef JsonReader reader = JsonReader(&data[0] + start, &data[0] + data.shape[0], c"\n")
     cdef const byte_t* begin
@@ -275,6 +282,7 @@ def value_end(const byte_t[::1] data, Py_ssize_t start):
 
     Only strings and brackets are read: whether the rest is JSON is for its reader to find.
     """
+    left_after(data, start)
     cdef JsonReader reader = JsonReader(&data[0] + start, &data[0] + data.shape[0], c"\n")
     cdef Py_ssize_t depth = 0, end = -1
     cdef byte_t each

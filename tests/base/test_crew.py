@@ -142,6 +142,26 @@ def test_a_thread_with_an_identifier_that_has_not_started_is_not_waited_for(monk
         pass
 
 
+def test_the_result_of_work_is_waited_for_in_no_python_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handler's exception in Python's `Future` left its lock acquired, and the other thread waited for ever."""
+    monkeypatch.setattr(threading.Condition, "__enter__", None)
+    assert map_in_order(abs) == list(range(20))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_starting_a_thread_waits_in_no_python_code(
+    call: Callable[[Callable[[int], int]], list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A handler's exception there left a lock acquired, so that the new thread never began, nor the process ended."""
+
+    def interrupted(event: threading.Event, timeout: float | None = None) -> bool:
+        event._cond.acquire()  # type: ignore[attr-defined]
+        raise Interrupt
+
+    monkeypatch.setattr(threading.Event, "wait", interrupted)
+    assert call(abs) == list(range(20))
+
+
 def test_a_handlers_exception_in_a_property_of_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of `threading.Thread` are Python code, in which a handler may run while the crew ends."""
     inside, left = threading.Event(), threading.Event()
@@ -179,9 +199,9 @@ def test_a_handlers_exception_in_a_property_of_a_thread(monkeypatch: pytest.Monk
 def test_a_thread_that_starts_late_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     entered: list[int] = []
     crew = Crew(entered.append, 2)
-    monkeypatch.setattr(threading.Thread, "start", lambda _: None)
+    interrupt_start(monkeypatch, 1, before=True)
     with pytest.raises(Interrupt), crew:
-        raise Interrupt
+        pass
     crew.enter(1)
     assert crew.closed
     assert entered == []
