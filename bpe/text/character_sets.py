@@ -13,6 +13,7 @@ from functools import cache
 from bpe.text import character_data
 
 
+@cache
 def ranges(name: str) -> list[tuple[int, int]]:
     """The ranges of code points in a table, as (first, last)."""
     table: str = getattr(character_data, name)
