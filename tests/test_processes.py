@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checks import FOLDER
 
 import bpe
 from bpe.base.threads import thread_count
@@ -152,57 +153,20 @@ print("same")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_fork_while_other_threads_use_every_object() -> None:
     """No lock stays held in the child, and no object is half changed there."""
-    program = """
-import copy, os, random, signal, sys, threading, time, warnings
+    program = f"""
+import logging, os, pathlib, random, signal, sys, tempfile, threading, time, warnings
 warnings.simplefilter("ignore")
-import bpe
-from bpe import normalizers
-from bpe.compat import huggingface, tiktoken
-texts = ["low lower lowest " * 40, "newest <|end|> widest e\u0301 12345 " * 30, "".join(map(chr, range(32, 900)))]
-byte = bpe.train(texts=texts, num_merges=60, special_tokens=["<|end|>"])
-objects = {}
-
-def case(name, make, use):
-    expected = use(make())
-    objects[name] = [make(), make, use, expected]
-
-def new(tok):
-    return bpe.Tokenizer.from_spec(tok.spec, cache_memory="64K")
-
-char = bpe.train(texts=texts, num_merges=60, model="char", unk_token="<unk>", normalizer=normalizers.NFC())
-regex = bpe.train(texts=texts, num_merges=60, pretokenizer=bpe.Pretokenizer.from_regex(r"\\w+|\\W"))
-for name, tok in (("byte", byte), ("char", char), ("regex", regex)):
-    case(name, lambda tok=tok: new(tok), lambda tok: [
-        tok.encode_batch(texts, threads=2).to_list(), tok.tokens(texts[1]), tok.fingerprint, tok.vocab_size,
-        tok.count_tokens(texts).tolist(), tok.decode(tok.encode(texts[2])),
-        tok.encode_with_offsets(texts[1])[1].tolist()])
-
-def counted(counts):  # other threads count in the same object: only that it is whole
-    counts.add(texts[0])
-    found = counts.arrays()
-    assert len(found[1]) == len(found[2]) + 1 and counts.total >= 40 and counts["low"] >= 1
-    return None
-
-case("counts", bpe.WordCounts, counted)
-
-case("huggingface", lambda: huggingface.Tokenizer.from_str(huggingface.Tokenizer(byte).to_str()), lambda tok: [
-    tok.encode_batch(texts)[1].offsets[:4], tok.decode(tok.encode(texts[0]).ids), copy.copy(tok).get_vocab_size()])
-case("settings", lambda: huggingface.Tokenizer(byte), lambda tok: (
-    tok.enable_padding(length=8), tok.no_padding(), tok.add_tokens(["<new>"]) * 0, tok.token_to_id("<|end|>")))
-case("tiktoken", lambda: tiktoken.Encoding(
-    "x", pat_str=r"\\w+|\\W+", mergeable_ranks={bytes([i]): i for i in range(256)} | {b"lo": 256, b"low": 257},
-    special_tokens={"<|end|>": 258}), lambda enc: [
-        enc.encode(texts[0]), enc.encode_batch(texts, allowed_special="all"), enc.token_byte_values()[:3], enc.n_vocab,
-        enc.encode_with_unstable("low")[0], enc.decode_with_offsets([108, 257])])
-names = list(objects)
+logging.disable()
+sys.path.append({os.fspath(FOLDER)!r})
+from shared_objects import CASES
+folder = tempfile.TemporaryDirectory()
+names = "byte", "char", "pretokenizers", "word_counts", "huggingface", "added_tokens", "tiktoken", "first_uses"
+shared = {{name: CASES[name](pathlib.Path(folder.name)) for name in names}}
 
 def run(number):
-    order = random.Random(number)
+    chosen = random.Random(number)
     while not stop:
-        item = objects[order.choice(names)]
-        assert item[2](item[0]) == item[3]
-        if order.random() < 0.5:
-            item[0] = item[1]()
+        assert not shared[chosen.choice(names)].step(number, chosen)
 
 failed = 0
 for attempt in range(5):
@@ -214,13 +178,12 @@ for attempt in range(5):
     pid = os.fork()
     if pid == 0:
         signal.alarm(60)
-        for name in names:
-            for made in (objects[name][0], objects[name][1]()):
-                try:
-                    assert objects[name][2](made) == objects[name][3]
-                except BaseException as error:
-                    print(name, repr(error), file=sys.stderr, flush=True)
-                    os._exit(1)
+        for name in names * 3:
+            try:
+                assert not (fault := shared[name].step(9, random.Random(attempt))), fault
+            except BaseException as error:
+                print(name, repr(error), file=sys.stderr, flush=True)
+                os._exit(1)
         os._exit(0)
     stop.append(1)
     for thread in threads:

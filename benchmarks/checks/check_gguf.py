@@ -26,6 +26,7 @@ import tokenizers
 from comparing import count_results, files_parser, generators, reason_of, run_check
 from generated_models import (
     BYTE,
+    BYTES,
     CONTROL,
     NAMES,
     NORMAL,
@@ -46,7 +47,6 @@ from bpe.formats.gguf_specials import effective_types
 from bpe.vocab.byte_letters import byte_letters, bytes_or_utf8, to_letters
 
 LETTERS = sorted(byte_letters())
-BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 #: The values of `pre` whose published pattern llama.cpp approximates.
 APPROXIMATED = (
     "gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2", "granite-embed-multi-97m", "tekken", "kimi-k2", "tiny_aya",

@@ -19,6 +19,7 @@ import sentencepiece
 from comparing import count_results, files_parser, generators, reason_of, run_check
 from generated_models import (
     BYTE,
+    BYTES,
     CONTROL,
     NAMES,
     NORMAL,
@@ -34,7 +35,6 @@ from generated_models import (
 import bpe
 from bpe.formats.sentencepiece import fields, read
 
-BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 TEXTS = 10
 
 Piece = tuple[str, float, int]

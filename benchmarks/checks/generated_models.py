@@ -13,6 +13,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "formats"))
 files = import_module("sentencepiece_files")
 SPACE: str = files.SPACE
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 gguf_file, model_proto = files.gguf_file, files.model_proto
 
 #: Parts of texts: words of several scripts and cases, numbers, signs, spaces, marks, characters that are not assigned.
@@ -38,11 +39,6 @@ NAMES = (
     "<|tool_response>", "<a b>", "<｜fim▁hole｜>", "[INST]", "<unused0>", "<extra_id_1>", "한국", "\n", "\n\n", "\t",
     "  ", "   ", "    ", "▁▁", "▁▁▁", "ab", "bc", "abc", "bcd", "a", "1", "12", "é", " a", "<|", "|>", "\r\n", "x▁y",
 )  # fmt: skip
-
-__all__ = [
-    "BYTE", "CONTROL", "NAMES", "NORMAL", "PARTS", "SPACE", "UNKNOWN", "UNUSED", "USER_DEFINED", "gguf_file",
-    "merged_pieces", "model_proto", "random_text", "random_texts",
-]  # fmt: skip
 
 
 def random_text(rng: random.Random, own: Sequence[str] = ()) -> str:

@@ -16,6 +16,7 @@ from bpe.text import character_data
 WHITE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 
 
+@cache
 def ranges(name: str) -> list[tuple[int, int]]:
     """The ranges of code points in a table, as (first, last)."""
     table: str = getattr(character_data, name)

@@ -43,15 +43,10 @@ def _all_later() -> tuple[str, ...]:
 
 def masks_within(first: int, last: int) -> tuple[int, int] | None:
     """The first and the last of the code points that stand for the later characters of a range; None without any."""
-    if not any(low <= last and first <= high for low, high in _unassigned()):
+    if not any(low <= last and first <= high for low, high in ranges("UNASSIGNED")):
         return None
     low, high = bisect_left(_all_later(), first, key=ord), bisect_right(_all_later(), last, key=ord)
     return (UNASSIGNED + low, UNASSIGNED + high - 1) if low < high else None
-
-
-@cache
-def _unassigned() -> list[tuple[int, int]]:
-    return ranges("UNASSIGNED")
 
 
 @lru_cache(256)

@@ -186,9 +186,13 @@ class _Parser:
 
     def branches(self, options: _Options) -> list[list[_Part]]:
         """The alternatives up to the end of a group."""
+        if self.depth > MAX_DEPTH:
+            self.refuse(f"groups are nested more than {MAX_DEPTH} deep")
+        self.depth += 1
         found = [self.sequence(options)]
         while self.take("|"):
             found.append(self.sequence(options))
+        self.depth -= 1
         return found
 
     def sequence(self, options: _Options) -> list[_Part]:
@@ -363,14 +367,6 @@ class _Parser:
 
     def group(self, options: _Options) -> _Part:
         """A group or look-around."""
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            self.refuse(f"groups are nested more than {MAX_DEPTH} deep")
-        part = self._group(options)
-        self.depth -= 1
-        return part
-
-    def _group(self, options: _Options) -> _Part:
         start = self.position
         if not self.take("(?"):
             self.position += 1

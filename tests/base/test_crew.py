@@ -269,17 +269,3 @@ def test_a_forked_child_waits_for_no_thread_of_its_parent() -> None:
     assert os.waitpid(child, 0)[1] == 0
     assert list(items) == list(range(1, 100))
     shared.close()
-
-
-def test_reading_ahead_pauses_and_ends_with_its_generator() -> None:
-    made: list[int] = []
-
-    def numbers() -> Iterator[int]:
-        for number in range(1000):
-            made.append(number)
-            yield number
-
-    items = read_ahead(numbers(), lambda _: 10, 30)
-    assert [next(items) for _ in range(5)] == [0, 1, 2, 3, 4]
-    items.close()
-    assert len(made) <= 5 + 3 + 1

@@ -12,6 +12,7 @@ import pickle
 import sqlite3
 import tarfile
 import zipfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +38,6 @@ def saved(write: Any) -> bytes:
     out = io.BytesIO()
     write(out)
     return out.getvalue()
-
-
-def database(folder: Path) -> bytes:
-    with sqlite3.connect(folder / "made") as made:
-        made.execute("create table words(word)")
-    made.close()
-    return (folder / "made").read_bytes()
 
 
 BINARY = {
@@ -81,7 +75,8 @@ def test_binary_data_is_refused_whatever_packs_it(kind: str, tmp_path: Path, mon
 
 
 def test_a_database_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "words.db").write_bytes(database(tmp_path))
+    with closing(sqlite3.connect(tmp_path / "words.db")) as made:
+        made.execute("create table words(word)")
     with pytest.raises(bpe.FormatError, match="this is an SQLite database"):
         bpe.Sources(tmp_path / "words.db")
 

@@ -521,6 +521,11 @@ def test_reading_ahead_is_bounded_and_errors_arrive_in_order() -> None:
             yield number
         raise OSError("the end")
 
+    ended = read_ahead(iter(items()), lambda _: 10, 30)
+    assert next(ended) == 0
+    ended.close()
+    assert len(made) <= 1 + 3 + 1
+    made.clear()
     ahead = read_ahead(iter(items()), lambda _: 10, 30)
     assert [next(ahead) for _ in range(5)] == [0, 1, 2, 3, 4]
     assert len(made) <= 5 + 3 + 2

@@ -171,23 +171,16 @@ def test_without_variables_both_folders_of_tiktoken_are_read(
     assert len(server.asked) == 1
 
 
-def _link(path: Path, victim: Path) -> None:
-    path.symlink_to(victim)
+#: What another user may put into the shared folder.
+TRAPS = {
+    "link": lambda path, victim: path.symlink_to(victim),
+    "fifo": lambda path, _: os.mkfifo(path),
+    "device": lambda path, _: path.symlink_to("/dev/zero"),
+    "wrong content": lambda path, _: path.write_bytes(b"wrong"),
+}
 
 
-def _fifo(path: Path, victim: Path) -> None:
-    os.mkfifo(path)
-
-
-def _device(path: Path, victim: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
-def _wrong_content(path: Path, victim: Path) -> None:
-    path.write_bytes(b"wrong")
-
-
-@pytest.mark.parametrize("trap", [_link, _fifo, _device, _wrong_content])
+@pytest.mark.parametrize("trap", TRAPS)
 def test_what_another_user_put_into_the_shared_folder_is_neither_used_nor_changed(
     server, tmp_path, unset, published, registry, trap
 ) -> None:
@@ -195,7 +188,7 @@ def test_what_another_user_put_into_the_shared_folder_is_neither_used_nor_change
     victim.write_bytes(b"precious")
     shared = tmp_path / "tmp" / "data-gym-cache"
     shared.mkdir(parents=True)
-    trap(cached_in(shared, published), victim)
+    TRAPS[trap](cached_in(shared, published), victim)
     before = cached_in(shared, published).lstat()
     first = bpe.get_encoding("cl100k_base")
     registry()

@@ -280,7 +280,7 @@ def test_counting_resumes_from_every_saved_state(
     use_small_blocks(monkeypatch)
     paths = [write(tmp_path / f"{name}{ending}", TEXTS) for name in "ab"]
     if options.pop("spilling", False):
-        monkeypatch.setattr(counting.Tables, "__init__", with_limit(counting.Tables.__init__, 1))
+        monkeypatch.setattr(counting.Tables, "_limit", property(lambda _: 1, lambda *_: None), raising=False)
     made: dict[str, Any] = {"files": paths, "vocab_size": 265, "threads": threads, **options}
     expected = bpe.train(**made)
     checkpoint = tmp_path / "run.ckpt"
@@ -294,16 +294,6 @@ def test_counting_resumes_from_every_saved_state(
     assert bpe.train(**made, checkpoint=checkpoint) == expected
     if "superwords" not in options:
         assert bpe.WordCounts.load(f"{checkpoint}.counts") == bpe.count_words(files=paths, **options)
-
-
-def with_limit(init: Any, limit: int) -> Any:
-    """`Tables.__init__`, after which every table is spilled that has more than `limit` bytes."""
-
-    def limited(self: Any, *given: Any) -> None:
-        init(self, *given)
-        self._limit = limit
-
-    return limited
 
 
 @pytest.mark.parametrize("separator", [None, "|"])
