@@ -469,6 +469,8 @@ class _Parser:
         chars = CharSet(members, negated)
         if depth and not chars.members:
             self.refuse("a class within another is empty")  # Oniguruma then forgets all but ASCII
+        if negated and "[^" in members and (r"\P" in members or members.count("[^") > 1):
+            self.refuse("a negated class has several negated sets, of which one is a class")  # `regex` errs in some
         return chars
 
     def member(self, depth: int) -> str:

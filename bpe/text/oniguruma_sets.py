@@ -89,7 +89,7 @@ def _has_complements(members: str) -> bool:
     for part in re.findall(r"\\[pP]\{\w+\}|\\.|.", members, re.DOTALL):
         depth += (part == "[") - (part == "]")
         if not depth and len(part) > 2:
-            found.add(part)
+            found.add(part[:2] + part[2:].lower())
     return any(rf"\P{part[2:]}" in found for part in found if part[1] == "p")
 
 
