@@ -9,7 +9,7 @@
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING
 
-import bpe._starting  # noqa: F401
+import bpe._starting
 from bpe._lazy import import_on_use
 from bpe._uncompiled import check_kernels
 from bpe._version import __version__
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from bpe.compat import accelerate
     from bpe.converting import convert, diff
     from bpe.corpus.sources import Sources
-    from bpe.count.counting import count_words
     from bpe.count.word_counts import WordCounts
     from bpe.decode.decoder import IncrementalDecoder
     from bpe.errors import FormatError
@@ -116,6 +115,9 @@ __all__ = [
     "train",
 ]
 
-if PathFinder.find_spec("bpe.encode._encoder", [f"{__path__[0]}/encode"]) is None:
+if not bpe._starting.is_command():  # the command imports what it uses; elsewhere, NumPy and counting are ready at once
+    check_kernels()
+    from bpe.count.counting import count_words
+elif PathFinder.find_spec("bpe.encode._encoder", [f"{__path__[0]}/encode"]) is None:
     check_kernels()
 __getattr__, __dir__ = import_on_use(__name__, _MODULES, __all__, check_kernels)

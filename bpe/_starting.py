@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
-from pathlib import PurePath
 
 _begun = False
 
@@ -15,8 +15,7 @@ _begun = False
 def _begin() -> None:
     """Let Ctrl-C end a process that was started as the command `bpe`, or as `python -m bpe`."""
     global _begun
-    name = sys.argv[0] if getattr(sys, "argv", None) else ""
-    if name != "-m" and PurePath(name).stem != "bpe":
+    if not is_command():
         return
     try:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -24,6 +23,12 @@ def _begin() -> None:
             _begun = True
     except ValueError:  # not the main thread
         pass
+
+
+def is_command() -> bool:
+    """Whether this process was started as the command `bpe`, or as `python -m bpe` (or another module)."""
+    name = sys.argv[0] if getattr(sys, "argv", None) else ""
+    return name == "-m" or os.path.splitext(os.path.basename(name))[0] == "bpe"
 
 
 def end() -> None:

@@ -6,12 +6,11 @@ A unit is a part of a file that can be read by itself; units make the parts for 
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, overload
 
 import numpy as np
 
@@ -20,8 +19,6 @@ from bpe.base.utf8 import utf8_error
 from bpe.corpus._file_reader import FileReader
 from bpe.corpus.blocks import Block, PathLike, Position, document_cut, overlaps, separators_of
 from bpe.corpus.contents import ANY_TEXT, SAMPLE, Expected, note_text
-from bpe.corpus.delimited import Quoting
-from bpe.corpus.listing import SourceFile, listed_sources
 from bpe.corpus.reading import (
     KERNEL_READ,
     Buffers,
@@ -33,9 +30,14 @@ from bpe.corpus.reading import (
     checked_encoding_errors,
     read_text,
 )
-from bpe.corpus.records import BadRecords, OnError, Run, Tally
-from bpe.corpus.streams import States, Stream, newlines_before, open_stream, text_before
+from bpe.corpus.records import BadRecords, OnError
 from bpe.errors import FormatError, check_choice, check_int, counted, typed
+
+if TYPE_CHECKING:
+    from bpe.corpus.delimited import Quoting
+    from bpe.corpus.listing import SourceFile
+    from bpe.corpus.records import Run, Tally
+    from bpe.corpus.streams import States, Stream
 
 #: The size of a unit in bytes, about.
 UNIT = 256 << 20
@@ -133,6 +135,8 @@ class Sources:
         separator_ends: bool = False,
         quoting: Quoting = "auto",
     ) -> None:
+        from bpe.corpus.listing import listed_sources
+
         self.format = check_choice("format", format, SOURCE_FORMATS)
         if not isinstance(field, str) or not all(field.split(".")):
             raise ValueError(
@@ -402,6 +406,8 @@ class Sources:
             ValueError: for a position that is not in these sources.
 
         """
+        from bpe.corpus.records import Tally
+
         units = self._parts()
         plain = all(file.seekable and file.format == "text" for file in self._used())
         schedule = Schedule(self.size if plain and start is None else None, threads)
@@ -437,6 +443,8 @@ class Sources:
             FormatError, OSError: as for `blocks`; for an end where no document begins.
 
         """
+        from bpe.corpus.streams import text_before
+
         source = self.files[file]
         if source.format == "text" and not self.separators:
             return int(end != 0)  # the document begins at 0
@@ -461,6 +469,8 @@ class Sources:
 
         None if there are fewer than `count`, or reading is of a kind that cannot be repeated.
         """
+        import hashlib
+
         unit = next((unit for unit in self._parts() if unit.file == file), None)
         if unit is None or self.files[file].kind != "file":
             return None
@@ -494,6 +504,8 @@ class Sources:
         raise ValueError(f"{start} is no position in these sources; begin where reading them has been")
 
     def _unit_blocks(self, unit: Unit, reading: _Reading) -> Iterator[Block]:
+        from bpe.corpus.records import Run
+
         file = self.files[unit.file]
         if file.format == "text":
             return self._text_blocks(file, unit, reading)
@@ -543,6 +555,8 @@ class Sources:
     def _plain_blocks(
         self, file: SourceFile, unit: Unit, reading: _Reading, cut: EndCut | None, uncut: list[bytes] | None
     ) -> Generator[Any, None, None]:
+        from bpe.corpus.streams import open_stream
+
         keep, separators = self.keep_separator, self.separators
         checked = self.encoding_errors != "strict"
         with open_stream(file, unit.start, unit.end, self.encoding_errors, reading.states) as stream:
@@ -597,6 +611,7 @@ class Sources:
 
     def _jsonl_blocks(self, file: SourceFile, unit: Unit, reading: _Reading, run: Run) -> Generator[Block, None, None]:
         from bpe.corpus.jsonl import record_blocks
+        from bpe.corpus.streams import open_stream
 
         with open_stream(file, unit.start, unit.end, self.encoding_errors, reading.states) as stream:
             lines = self._lines(stream, file, unit, reading)
@@ -606,6 +621,7 @@ class Sources:
         self, file: SourceFile, unit: Unit, reading: _Reading, run: Run
     ) -> Generator[Block, None, None]:
         from bpe.corpus.delimited import DELIMITERS, Dialect, header_of, row_blocks
+        from bpe.corpus.streams import open_stream
 
         dialect, names = Dialect(DELIMITERS[file.format], self.quoting), None
         if unit.start:
@@ -632,6 +648,7 @@ def _numbering(file: SourceFile, start: int) -> Callable[[int], str]:
 
     The text before `start` is read again to count its lines.
     """
+    from bpe.corpus.streams import newlines_before
 
     def named(lines: int) -> str:
         before = newlines_before(file, start)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from threading import Lock
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +21,18 @@ from bpe.base.progress import ProgressLike, check_progress, progress_bar
 from bpe.base.threads import in_order, shared_out, thread_count
 from bpe.base.utf8 import TextLike
 from bpe.corpus._file_reader import FileReader
-from bpe.corpus.blocks import Block, PathLike, Position, check_separating, text_blocks
-from bpe.corpus.documents import arrow_documents, row_blocks
-from bpe.corpus.reading import EncodingErrors, checked_encoding_errors
-from bpe.corpus.sources import Sources
+from bpe.corpus.blocks import Block, Position, check_separating, text_blocks
 from bpe.count._word_table import WordTable
-from bpe.count.spilling import PARTS, Spill
+from bpe.count.spilling import PARTS
 from bpe.count.word_counts import Arrays, Splitter, WordCounts, fill
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.text.normalizers import NormalizerLike
+
+if TYPE_CHECKING:
+    from bpe.corpus.blocks import PathLike
+    from bpe.corpus.reading import EncodingErrors
+    from bpe.corpus.sources import Sources
+    from bpe.count.spilling import Spill
+    from bpe.text.normalizers import NormalizerLike
 
 #: Block i of a corpus, or the file of reader i, begins at position i * STRIDE. Positions only order the first
 #: appearances of words.
@@ -124,6 +127,9 @@ def corpus_source(
         OSError: for a file that cannot be read.
 
     """
+    from bpe.corpus.reading import checked_encoding_errors
+    from bpe.corpus.sources import Sources
+
     if files is not None:
         return Sources.of(files, separator, per_line, encoding_errors, chars=chars)
     check_separating(separator, per_line)
@@ -150,6 +156,8 @@ def count_into(
     bytes. Where there is `saving`, the source is regular files: counting goes on from what it holds, and from time to
     time all threads wait while the words so far are saved. Counting ends with a ValueError when `excess` gives one.
     """
+    from bpe.corpus.sources import Sources
+
     splitter = Splitter(counts)
     if isinstance(source, Sources):
         source = source.for_one_call()
@@ -206,6 +214,8 @@ def count_into(
 
 def _documents_of(source: Sources | Iterable[TextLike] | None) -> str | None:
     """How text files are made documents, as `WordCounts.documents` has it."""
+    from bpe.corpus.sources import Sources
+
     if not isinstance(source, Sources) or all(file.format != "text" for file in source.files):
         return None
     if source.keep_separator:
@@ -298,6 +308,9 @@ def _blocks(
     utf8: bool,
 ) -> Generator[Block | FileReader, None, None]:
     """The corpus in blocks that can be counted one by one, and text files as readers of such blocks."""
+    from bpe.corpus.documents import arrow_documents, row_blocks
+    from bpe.corpus.sources import Sources
+
     if isinstance(source, Sources):
         separators, keep = source.separators, source.keep_separator
         uncut = splitter.uncut(separators, keep) if source.regular else None
@@ -400,6 +413,8 @@ class Tables:
             self._spill.close()
 
     def _spilled(self) -> Spill:
+        from bpe.count.spilling import Spill
+
         with self._lock:
             if self._spill is None:
                 self._spill = Spill()

@@ -7,44 +7,41 @@ and many texts (`bpe/count/counting.py`).
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
 import re
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping
-from fractions import Fraction
 from functools import partial
 from itertools import accumulate, pairwise
-from numbers import Rational
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._aho_corasick import Finder
-from bpe.base.arrow import load_pyarrow
-from bpe.base.atomic_files import atomic_write
 from bpe.base.forks import lock_of
 from bpe.base.offsets import offsets_of
-from bpe.base.utf8 import Bytes, TextLike, read_file, to_bytes
+from bpe.base.utf8 import Bytes, TextLike, to_bytes
 from bpe.corpus.blocks import Cut, PathLike, document_cut, last_line, next_line, safe_cut
-from bpe.corpus.documents import Documents
-from bpe.corpus.reading import EndCut
 from bpe.corpus.separators import split
 from bpe.count._word_table import WordTable
 from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, counted, shown, type_name, typed
 from bpe.pretokenize import _safe_points as cutting
 from bpe.pretokenize.patterns import WHOLE
 from bpe.pretokenize.pretokenizer import Pretokenizer, Steps, as_pretokenizer, prepared, scanner_of
-from bpe.text.normalizers import Normalizer, NormalizerLike, as_normalizer
-from bpe.text.normalizers import from_json as normalizer_from_json
 from bpe.vocab.special_tokens import check_special_tokens
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     import pyarrow as pa
     from typing_extensions import Self
+
+    from bpe.corpus.documents import Documents
+    from bpe.corpus.reading import EndCut
+    from bpe.text.normalizers import Normalizer, NormalizerLike
 
 log = logging.getLogger("bpe.wordcounts")
 
@@ -108,7 +105,11 @@ class WordCounts:
         special_tokens: Iterable[str] = (),
     ) -> None:
         self.pretokenizer = as_pretokenizer(pretokenizer)
-        self.normalizer = as_normalizer(normalizer)
+        self.normalizer = None
+        if normalizer is not None:
+            from bpe.text.normalizers import as_normalizer
+
+            self.normalizer = as_normalizer(normalizer)
         self.special_tokens = check_special_tokens(special_tokens)
         # the pretokenizer's own, unless the counts come from a file of another release
         self.unicode_version = None if self.pretokenizer is None else self.pretokenizer.unicode_version
@@ -419,6 +420,8 @@ class WordCounts:
             ModuleNotFoundError: without pyarrow.
 
         """
+        from bpe.base.arrow import load_pyarrow
+
         arrow = load_pyarrow()
         blob, offsets, counts = self.arrays()  # copies, which the Arrow table keeps
         words = arrow.LargeBinaryArray.from_buffers(
@@ -609,6 +612,9 @@ def _warn_of_spaces(word: re.Match[str]) -> None:
 
 def _as_fraction(weight: object) -> Fraction:
     """A weight of `WordCounts.merge`, exactly."""
+    from fractions import Fraction
+    from numbers import Rational
+
     if isinstance(weight, bool) or not isinstance(weight, (Rational, float, np.integer, np.floating)):
         raise TypeError(f"weight is {typed(weight)}; it must be an int, a Fraction or a float")
     if isinstance(weight, (float, np.floating)):
@@ -740,6 +746,11 @@ def check_made_for(
 
 def read_counts(path: PathLike) -> tuple[WordCounts, Any]:
     """The counts in a file, and what `write_counts` wrote there of a count that was unfinished, or None."""
+    import hashlib
+
+    from bpe.base.utf8 import read_file
+    from bpe.text.normalizers import from_json as normalizer_from_json
+
     data = memoryview(read_file(path, sys.maxsize))  # a view, so that no slice below is a copy
     if data[:8] != MAGIC:
         begin = bytes(data[:8])
@@ -777,6 +788,10 @@ def read_counts(path: PathLike) -> tuple[WordCounts, Any]:
 
 def write_counts(counts: WordCounts, path: PathLike, unfinished: Any = None) -> None:
     """Write a file of counts; of a count that is unfinished, with a JSON value that says so."""
+    import hashlib
+
+    from bpe.base.atomic_files import atomic_write
+
     blob, offsets, numbers = counts._snapshot()
     lengths = _narrow(np.diff(offsets))
     numbers = _narrow(numbers)
