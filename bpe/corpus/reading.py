@@ -6,9 +6,7 @@ rest of what was read starts the next block:
     read      |low lower low|est\nnewest w|ide
     blocks    |low lower| lowest\nnewest| wide
 
-Bytes that are not UTF-8 are refused unless `encoding_errors` allows them. Not here: data that is no text
-(`contents.py`), finding split points (`bpe/corpus/blocks.py`), opening and decompressing files (`streams.py`,
-`compression.py`).
+Bytes that are not UTF-8 are refused unless `encoding_errors` allows them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`Sources`: the files of a corpus, of any format and compression, as one sequence of documents.
 
-A unit is a part of a file that can be read by itself; units make the parts for several machines. Not here: listing
-(`listing.py`), opening (`streams.py`) and the formats (`jsonl.py`, `delimited.py`, `parquet.py`).
+A unit is a part of a file that can be read by itself; units make the parts for several machines.
 """
 
 from __future__ import annotations
@@ -278,7 +277,7 @@ class Sources:
         return self._restricted(tuple(unit for unit, owner in zip(units, owners, strict=True) if owner == number))
 
     def ending(self) -> Sources:
-        """The same sources with `separator_ends=True`."""
+        """These sources with `separator_ends=True`."""
         if self.separator_ends:
             return self
         ending = self._restricted(self._part)

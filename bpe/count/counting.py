@@ -1,7 +1,6 @@
 """Counting the words of a corpus, on several threads.
 
-Not here: how files are divided into documents (`bpe/corpus/blocks.py`) and texts into words (`bpe/pretokenize`), and
-the class that holds the counts (`bpe/count/word_counts.py`).
+The class that holds the counts: `word_counts.py`.
 """
 
 from __future__ import annotations

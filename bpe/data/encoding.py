@@ -2,7 +2,7 @@
 
 Reading, encoding and writing overlap: the caller's thread and its helpers read and encode groups of documents
 (`grouping.py`), while one other thread writes (`background.py`). After each finished step the journal has the position
-to go on from. Not here: the order of documents (`ordered.py`, `shuffled.py`), the formats.
+to go on from.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The options of `encode_shards`: checked before anything is written, and recorded in the journal and the manifest.
-
-Not here: encoding.
-"""
+"""The options of `encode_shards`: checked before anything is written, and recorded in the journal and the manifest."""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@ bytes are merged alone, and this pair is the token's only merge.
 
 Exception: if merging a token's bytes needs a merge with a worse rank than the token's own, no list of merges sorted by
 rank is equivalent. (No training produces such ranks.) Then every split of every token is listed with the token's rank,
-which is tiktoken's rule itself. Not here: the encodings that OpenAI publishes (`openai_encodings.py`), downloading
-(`bpe/named`).
+which is tiktoken's rule itself. OpenAI's published encodings: `openai_encodings.py`; downloading: `bpe/named`.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ it; the *high* merges of the second do. The first merge that does so divides the
 in short pieces, which repeat, and the high merges go on from there (`_high_merges.pyx`). Any division gives the
 same ids if no high merge makes a low token; this one gives short pieces. A vocabulary without high merges that has no
 pretokenizer is encoded in pieces too.
-
-Not here: encoding (`encode/_encoder.pyx`).
 """
 
 from __future__ import annotations

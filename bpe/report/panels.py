@@ -1,6 +1,6 @@
-"""The same text in several tokenizers, side by side: a box of coloured tokens for each, and what the script needs.
+"""A text in several tokenizers, side by side: a box of coloured tokens for each, and what the script needs.
 
-Only the first part of a text is drawn; all of it is counted. Not here: how a token is drawn (`bpe/show`).
+Only the first part of a text is drawn; all of it is counted.
 """
 
 from __future__ import annotations

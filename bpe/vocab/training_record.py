@@ -1,7 +1,4 @@
-"""`Training`: the facts about its training that a tokenizer keeps.
-
-Not here: training itself (`bpe/training`).
-"""
+"""`Training`: the facts about its training that a tokenizer keeps."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The vocabulary: maps token ids to bytes.
 
 Ids need not be dense: a rank file leaves gaps before its special tokens, and `first_id` leaves one at the start. The
-bytes of all tokens are concatenated in one buffer, which the kernels read. Not here: merges and their ranks.
+bytes of all tokens are concatenated in one buffer, which the kernels read.
 """
 
 from __future__ import annotations

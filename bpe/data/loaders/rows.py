@@ -10,8 +10,6 @@ out. So the state of a run is one number, whatever the number of ranks and worke
     1 rank      [0 1 2 3] [4 5 6 7]
     2 ranks     [0 1][2 3] [4 5][6 7]                 rank 0 has the left part, rank 1 the right one
     2 workers   [0 1 2 3] of the first, [4 5 6 7] of the second, [8 9 10 11] of the first
-
-Not here: what a row holds (`blocks.py`, `packing.py`, `mixture.py`), and its order (`order.py`).
 """
 
 from __future__ import annotations
