@@ -114,11 +114,11 @@ class Engine:
         self._normalized = spec.normalizer is not None and plain
 
     def with_specials(self, spec: TokenizerSpec) -> Engine:
-        """An engine for the same tokenizer with more special tokens, after its own ids: with the tables of this one."""
+        """Make an engine with more special tokens, after its own ids, that shares the tables of this one."""
         made = copy.copy(self)
         made.spec = replace(spec, normalizer=self.spec.normalizer)
         made.specials = SpecialTokens(spec.special_tokens, spec.token_flags, made.spec.normalizer)
-        made.words = WordModel(made.spec, self.symbols, self._unk)
+        made.__dict__.pop("words", None)  # these are made of the new spec when they are first used
         return made
 
     @property
