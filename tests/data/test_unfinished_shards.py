@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_encoding import files_of
-from test_encoding_resume import killed_at
+from test_encode_shards import files_of
+from test_encode_shards_resume import killed_at
 
 from bpe.cli import main
 from bpe.data import Blocks, Manifest, TokenShards, convert_shards, journal, verify, write_shards
