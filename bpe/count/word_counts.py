@@ -91,7 +91,7 @@ class WordCounts:
         units: what was split into words: "documents"; "lines" for the counts of `SuperWords.count_words`, which cut
             documents into lines; "runs" for those of its kind "boundless", whose words are runs of words.
         documents: how text files were made documents, as `count_words` was called: "separator=None",
-            "separator='<|end|>'", "per_line=True"; None if there were none, or where it is not recorded.
+            `"separator='<|end|>'"`, "per_line=True"; None if there were none, or where it is not recorded.
 
     >>> counts = WordCounts("whitespace")
     >>> counts.add("low lower low")
