@@ -53,7 +53,7 @@ def with_literals(app: Sphinx, what: str, name: str, thing: object, options: Any
 
 
 def with_escaped_types(app: Sphinx, what: str, name: str, thing: object, options: Any, lines: list[str]) -> None:
-    """Escape the underscore at the end of `np.bool_` in the types of attributes: reStructuredText takes it for a link."""
+    """Escape the underscore at the end of types such as `np.bool_`, which reStructuredText takes for a link."""
     del app, what, name, thing, options
     lines[:] = [re.sub(r"(?<=\w)_(?!\w)", r"\\_", line) if ":type:" in line else line for line in lines]
 
