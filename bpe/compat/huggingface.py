@@ -728,7 +728,7 @@ def _encoded_inputs(state: State, rows: list[list[str | list[str]]], add_special
 
 
 def _unsigned(name: str, value: object, bits: int = 64) -> int:
-    """An argument that `tokenizers` takes as an unsigned number of so many bits; True is 1 there."""
+    """An argument that `tokenizers` takes as an unsigned number of `bits` bits; True is 1 there."""
     try:
         return check_int(name, int(value) if isinstance(value, bool) else value, 0, (1 << bits) - 1)
     except ValueError as error:

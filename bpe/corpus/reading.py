@@ -29,7 +29,7 @@ KERNEL_READ = 1 << 18
 #: The smallest number of bytes: several threads start and end with small reads.
 LEAST = 1 << 18
 
-#: Where a block finds no position to cut at, it grows by one of so many parts.
+#: A block without a split point grows by 1/GROWTH of its size.
 GROWTH = 8
 
 #: Called as cut(buffer, low, end): the position greater than `low` where the text `buffer[:end]` may be cut, and the

@@ -62,7 +62,7 @@ class Unit:
 
 @dataclass(slots=True)
 class _Reading:
-    """What all files of one call of `Sources.blocks` share."""
+    """State shared by all files of one `Sources.blocks()` call."""
 
     cut: EndCut | None
     buffers: Buffers
@@ -664,7 +664,7 @@ def _ending(blocks: Iterator[Any]) -> Generator[Any, None, None]:
         documents    |low       |er       | and not an empty one
     """
     held: Block | None = None
-    fresh = False  # whether the next block begins a document, whatever it says
+    fresh = False  # whether the next block begins a document even if its `begins` is False
     for block in blocks:
         if isinstance(block, FileReader):  # which leaves it out itself
             yield block

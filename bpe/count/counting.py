@@ -37,7 +37,7 @@ STRIDE = 1 << 36
 #: A table starts with one slot for BYTES_PER_SLOT of the thread's share, at most MOST_SLOTS: growing it costs threads
 #: most of their waiting time.
 BYTES_PER_SLOT, MOST_SLOTS = 64, 1 << 19
-#: Words that were counted before are added by so many, so that tables can be spilled between.
+#: Batch size for adding words that were counted before; tables can be spilled between batches.
 WORDS_AT_ONCE = 1 << 20
 
 

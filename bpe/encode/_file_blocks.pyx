@@ -23,7 +23,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
-#: Blocks of one job at most: shared memory is allocated for so many. Another job takes the rest.
+#: Most blocks of one job, for which shared memory is allocated. Another job takes the rest.
 BLOCKS = 4096
 
 
@@ -112,7 +112,7 @@ cdef class BlockJob(EncodeJob):
             the first row with a symbol that has no id, or -1; returns a `BlockIds`, whose ids are not used.
         special: finds the strings for which a reader's block has to be prepared by `prepared`; None: all of them do.
         n_bytes: the amount of text, about.
-        most: take no more blocks after so many bytes.
+        most: bytes after which no more blocks are taken.
 
     """
 

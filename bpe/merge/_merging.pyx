@@ -23,7 +23,7 @@ cdef extern from "bpe/merge/_short_merge.h" nogil:
     void use_level_merge "bpe_use_level_merge"(int level) noexcept
 
 cdef enum:
-    PAYING = 8                # a pass pays if it merges one symbol of so many
+    PAYING = 8                # a pass pays if it merges one symbol in PAYING
 
 
 follow_vector_level(use_level_merge)

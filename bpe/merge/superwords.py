@@ -23,7 +23,7 @@ from bpe.pretokenize.patterns import UNDIVIDED
 from bpe.pretokenize.unit_rules import Units, is_number
 from bpe.vocab.vocabulary import Vocabulary
 
-#: One merge in so many must be low at least; with fewer, segments are long, and the general way is as fast.
+#: At least one merge in this number must be low; with fewer, segments are long, and the general way is as fast.
 _ONE_LOW_IN = 8
 _SPACE = 0x20
 

@@ -20,7 +20,7 @@ _LISTED = 200
 
 
 def beginning(text: bytes, most: int) -> bytes:
-    """At most so many bytes from the beginning of a text, cut at white space if there is some, else at a character.
+    """At most `most` bytes from the beginning of a text, cut at white space if there is some, else at a character.
 
     >>> beginning(b"one two three", 9), beginning("한국".encode(), 4).decode()
     (b'one two', '한')

@@ -32,7 +32,7 @@ class Training:
     def after(
         self, merges: int, curve: tuple[tuple[int, int, float], ...] = (), stopped: str | None = None
     ) -> Training:
-        """These facts as those of a training that goes on from so many merges, with their curve and their `stopped`."""
+        """The facts of a training that continues after `merges` merges, with their curve and their `stopped`."""
         rows = tuple((merges + row[0], *row[1:]) for row in self.curve)
         return replace(self, merges=merges + self.merges, curve=curve + rows, stopped=self.stopped or stopped)
 

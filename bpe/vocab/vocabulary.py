@@ -190,12 +190,12 @@ class Vocabulary:
 
 
 def id_limit(n_tokens: int) -> int:
-    """What the ids of so many tokens must be below: with greater ones, arrays indexed by id would mostly be gaps."""
+    """The bound of the ids of `n_tokens` tokens: with greater ids, arrays indexed by id would mostly be gaps."""
     return 64 * n_tokens + 1_000_000
 
 
 def _checked_limit(limit: int, n_tokens: int) -> int:
-    """Return `limit`; raise ValueError if it is too large for so many tokens."""
+    """Return `limit`; raise ValueError if it is too large for `n_tokens` tokens."""
     largest = id_limit(n_tokens)
     if limit > largest:
         raise ValueError(

@@ -75,7 +75,7 @@ def measure() -> dict[str, list[int]]:
 
 @pytest.fixture(scope="module")
 def used(hooks: Any) -> dict[str, list[int]]:
-    """The most slots that each kind uses in three processes with known secrets: with one in five, some kind uses few."""
+    """The most slots that a kind uses in three processes with known secrets; with one in five, some kind uses few."""
     counts = []
     for seed in "123":
         environment = {**os.environ, "PYTHONHASHSEED": seed}

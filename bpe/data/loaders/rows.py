@@ -221,7 +221,7 @@ class Plan:
         return whole + (rest >= self.world and not self.drop_last)
 
     def row_after(self, start: int, batches: int) -> int:
-        """The number of the row after so many global batches."""
+        """The number of the row after `batches` global batches."""
         after = start + batches * self.size
         return after if self.end is None else min(after, self.end)
 
