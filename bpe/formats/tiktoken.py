@@ -224,7 +224,7 @@ def spec_of(
 
 
 def _read_line_by_line(data: bytes, path: str | None) -> Tokens:
-    """As the kernel's `read_ranks`, but for any layout and any order of lines, and with precise errors."""
+    """Read ranks in Python: lines of any layout in any order, with precise errors."""
     tokens: dict[bytes, int] = {}
     seen: set[int] = set()
     for number, line in enumerate(data.splitlines(), 1):

@@ -75,7 +75,7 @@ class StreamingEncoder:
         tokenizer: the tokenizer.
         length: the positions of a row.
         append: an id, or the name of a special token, to add after each document.
-        prepend: the same, before each document.
+        prepend: an id, or the name of a special token, to put before each document.
         allow_special: whether special tokens in the text become themselves instead of plain text.
         fields: as for `Blocks`; "document_ids" counts the documents of a part from 0.
         mask_other_documents: as for `Blocks`.
