@@ -1,7 +1,7 @@
 """Converts tokenizers between file formats, and compares two tokenizers.
 
-The commands `bpe convert` and `bpe diff` are these functions. Not here: the formats (`bpe/formats`), the comparison of
-tokenizers as data (`bpe/vocab/differences.py`).
+The commands `bpe convert` and `bpe diff` are these functions. Tokenizers are compared as data by
+`bpe/vocab/differences.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Tokens of a tokenizer as people see them: the part of `Tokenizer` behind `show`, `show_merges` and a notebook's card.
-
-Not here: how they are drawn (`bpe/show`), which is imported when something is.
-"""
+"""Tokens as people see them: the part of `Tokenizer` behind `show`, `show_merges` and a notebook's card."""
 
 from __future__ import annotations
 
@@ -55,7 +52,7 @@ class Drawing:
         return self._drawn(self._rows(text, allowed_special))
 
     def show(self, text: TextLike, allowed_special: Allowed, max_tokens: int) -> TokenView:
-        """As `Tokenizer.show`."""
+        """Draw the first `max_tokens` tokens of a text."""
         from bpe.show.views import TokenView
 
         rows = self._rows(text, allowed_special)
@@ -63,7 +60,7 @@ class Drawing:
         return TokenView(self._drawn(rows[:limit]), len(rows), len(to_bytes(text)))
 
     def show_merges(self, text: TextLike) -> MergeSteps:
-        """As `Tokenizer.show_merges`."""
+        """Draw the merges of a short text, step by step."""
         from bpe.show.views import MergeSteps
 
         if (size := len(to_bytes(text))) > LONGEST:

@@ -41,6 +41,7 @@ html_theme_options = {"navigation_with_keys": True}
 def setup(app: Sphinx) -> None:
     """Connect what makes docstrings and signatures of `bpe` readable."""
     app.connect("autodoc-process-docstring", with_literals, priority=400)  # before napoleon, which has 500
+    app.connect("autodoc-process-docstring", with_escaped_types, priority=600)  # after napoleon
     app.connect("autodoc-process-signature", with_short_types)
 
 
@@ -49,6 +50,12 @@ def with_literals(app: Sphinx, what: str, name: str, thing: object, options: Any
     del app, what, name, thing, options
     text = "\n".join(lines)
     lines[:] = re.sub(r"(?<!`)`([^`]+)`(?!`)", lambda match: f"``{' '.join(match[1].split())}``", text).split("\n")
+
+
+def with_escaped_types(app: Sphinx, what: str, name: str, thing: object, options: Any, lines: list[str]) -> None:
+    """Escape the underscore at the end of types such as `np.bool_`, which reStructuredText takes for a link."""
+    del app, what, name, thing, options
+    lines[:] = [re.sub(r"(?<=\w)_(?!\w)", r"\\_", line) if ":type:" in line else line for line in lines]
 
 
 def with_short_types(

@@ -7,7 +7,8 @@ Trains a small vocabulary for each shape with `tokenizers` on the beginning of t
 tokens, offsets, word ids, type ids and masks of `bpe.compat.huggingface.Tokenizer`, the ids of the native `encode` and
 `encode_batch`, and what both decode must be equal. Exit status 1 if anything differs.
 
-The shapes are those of the tests: `tests/formats/test_pipelines.py` and `test_llama_shapes.py`, and CLIP's and BERT's.
+The shapes are those of `test_tokenizer_json_pipelines.py` and `test_llama_shapes.py` in `tests/formats`, and CLIP's and
+BERT's.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "data" / "corpora"  # not from `inputs`: the tests have a `peers` of their own
 sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("", "support", "formats")]
 
-pipelines, llama, steps = map(import_module, ("pipelines", "test_llama_shapes", "test_pipelines"))
+pipelines, llama, steps = map(import_module, ("pipelines", "test_llama_shapes", "test_tokenizer_json_pipelines"))
 
 CORPORA = ("english", "korean", "japanese", "python")
 COLUMNS = ("ids", "tokens", "offsets", "word_ids", "type_ids", "attention_mask", "special_tokens_mask")
@@ -76,7 +77,7 @@ def byte_fallback_vocabulary() -> dict[str, int]:
 
 
 def of_steps(name: str) -> str:
-    """The tokenizer.json of a shape of `test_pipelines.py`."""
+    """The tokenizer.json of a shape of `test_tokenizer_json_pipelines.py`."""
     normalizers, listed = steps.SHAPES[name]
     byte = any(one["type"] == "ByteLevel" for one in normalizers + listed)
     shell = json.loads(tokenizers.Tokenizer(tokenizers.models.BPE(unk_token=None if byte else "<unk>")).to_str())

@@ -3,8 +3,7 @@
 An Aho-Corasick automaton (Aho and Corasick, "Efficient string matching", 1975) of the reversed strings reads the text
 from right to left. Its state at a position gives the longest string that begins there. A walk over these positions from
 left to right then selects occurrences that do not overlap, the longest at each position. Building takes time linear in
-the strings but for sorting them; searching takes time linear in the text, whatever it contains. Not here: the meaning
-of the strings (`bpe/vocab/special_tokens.py`).
+the strings but for sorting them; searching takes time linear in the text, whatever it contains.
 
 Example: the tree of the strings `ab` and `b`, reversed. Nodes are numbered level by level, and the children of a node
 have consecutive numbers, ordered by byte:
@@ -239,7 +238,7 @@ cdef class Finder:
         return start
 
     cdef Py_ssize_t last_in(self, const byte_t* text, Py_ssize_t start, Py_ssize_t end) except -2 nogil:
-        """The same for a text that is not empty."""
+        """Find the last position in `text[start:end]` where one of the strings is, or -1; `start` is below `end`."""
         cdef Occurrence* hits = NULL
         cdef size_t room = 0
         try:
@@ -277,7 +276,7 @@ cdef class Finder:
         return 0 < at < text.shape[0] and self.crosses_in(&text[0], at, text.shape[0])
 
     cdef bint crosses_in(self, const byte_t* text, Py_ssize_t at, Py_ssize_t end) except -1 nogil:
-        """The same for `text[:end]`."""
+        """Whether the longest string at some position before `at` ends after `at` in `text[:end]`."""
         cdef Py_ssize_t low = max(at - self.longest + 1, <Py_ssize_t>0), n, i
         cdef bint found = False
         cdef Occurrence* hits = NULL

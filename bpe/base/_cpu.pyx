@@ -3,8 +3,6 @@
 A kernel with several versions has a function that takes a level and sets its function pointers. It registers that
 function here when it is imported (`follow_vector_level`), so that all kernels run at the same level. The environment
 variable BPE_VECTORS (none, avx2 or avx512) lowers the level; it never changes a result.
-
-Not here: the versions themselves, which are next to what they compute.
 """
 
 import os

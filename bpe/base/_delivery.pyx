@@ -11,8 +11,6 @@ only marks the part as encoded, and the thread that copies the part before it wi
 Only one thread at a time copies ids, so the array may be reallocated when it is full. The lock protects the list of
 parts; it is not held during a copy, so other threads can finish their parts meanwhile. Every id is copied once more
 than with one thread: O(ids) in all.
-
-Not here: how a text is divided into parts, and the threads that encode them (`encode/_batch.pyx`).
 """
 
 cimport cython

@@ -2,8 +2,6 @@
 
 A small result is copied into an array of its own. A large one is written to memory of a pool from the beginning
 (`_result_pool.pyx`), and the array takes that memory over without a copy.
-
-Not here: the buffer that a call writes to (`encode/_workspace.pyx`), and results of several parts (`_delivery.pyx`).
 """
 
 cimport cython

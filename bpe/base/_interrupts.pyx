@@ -5,8 +5,6 @@ takes it from time to time to let handlers run. Its clock is the number of ids t
 one takes longer; it polls some ten times a second, since another thread may hold the GIL for 5 milliseconds. An
 exception of the handler, usually KeyboardInterrupt, ends the call like any other error. Other threads end when
 `stopped` is set.
-
-Not here: starting and joining threads (`bpe/base/threads.py`), setting `stopped` (`encode/_batch.pyx`).
 """
 
 from threading import get_ident, main_thread

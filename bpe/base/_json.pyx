@@ -2,7 +2,7 @@
 
 What is read here is valid by RFC 8259. Strings are copied and searched for escapes eight bytes at a time. The functions
 return False for anything unusual, and the callers hand that to `json`, which decides what is an error. Cost: linear.
-Not here: fields of records (`bpe/corpus/_json_fields.pyx`), vocabularies (`bpe/formats/_json_tokens.pyx`).
+Fields of records: `bpe/corpus/_json_fields.pyx`; vocabularies: `bpe/formats/_json_tokens.pyx`.
 """
 
 from bpe.base._utf8 cimport bpe_write_character

@@ -8,8 +8,6 @@ text, of which only the pages that are written take memory. A kept block has at 
 No thread waits for the lock: where it is held, new pages are used, or the freed block is released. In a forked process
 the lock may stay held forever, because the thread that held it exists only in the parent. An array of ids refers to
 the pool, not to the tokenizer, so the tokenizer's memory can be freed while arrays are in use.
-
-Not here: smaller results, which are copied to memory of the exact size (`_id_array.pyx`).
 """
 
 cimport cython

@@ -1,6 +1,6 @@
 """A hash table of strings that lie one after the other: open addressing, at most half full.
 
-Not here: strings that are found in a text (`_aho_corasick.pyx`).
+`_aho_corasick.pyx` finds strings in a text.
 """
 
 cimport cython

@@ -1,6 +1,6 @@
 """The C types that the kernels share, each with the reason for its width.
 
-`tests/test_core.py` asserts that the NumPy dtypes on the Python side agree.
+`tests/base/test_types.py` asserts that the NumPy dtypes on the Python side agree.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t

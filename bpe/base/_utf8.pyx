@@ -1,8 +1,7 @@
 """Convert the characters of a str to UTF-8 without the GIL, and validate the UTF-8 of text files.
 
 `str.encode` would create an object while holding the GIL, and `PyUnicode_AsUTF8AndSize` would attach a second copy to
-the str for its lifetime. Every function takes time linear in the text. Not here: the handling of invalid bytes
-(`bpe/corpus/reading.py`).
+the str for its lifetime. Every function takes time linear in the text.
 """
 
 import numpy as np

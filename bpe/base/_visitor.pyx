@@ -1,4 +1,4 @@
-"""Reading ids in parts, without an array of all of them. Not here: writing them (`encode/_batch.pyx`)."""
+"""Reading ids in parts, without an array of all of them."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
 """Loading pyarrow, an optional package (extra `arrow`), only where a caller asks for Arrow data.
 
-Not here: reading Arrow arrays, which needs no pyarrow (`bpe/corpus/documents.py`).
+Arrow arrays are read without pyarrow: `bpe/corpus/documents.py`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 A file is written under a temporary name beside its target and then renamed over it. The writer holds a lock (`flock`)
 on the temporary file. The operating system releases the lock when the process dies, so the next writer of the same
 target can tell the leftovers of a killed process from a file that another process is still writing.
-
-Not here: the formats of the files.
 """
 
 from __future__ import annotations

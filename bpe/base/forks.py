@@ -8,8 +8,7 @@ changed.
 
 `cached_property` has no lock at all: before Python 3.12, that of `functools` has one for all objects of a class.
 
-Not here: what has no lock because each change is one atomic step, such as the kernels' table of words
-(`bpe/encode/_word_table.h`).
+What changes in one atomic step needs no lock, such as the kernels' table of words (`bpe/encode/_word_table.h`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Progress reports: a bar on a terminal or in a notebook, a line on stderr every 30 s elsewhere, or a callback.
 
-Nothing is shown unless the caller asks for it. Not here: the work itself.
+Nothing is shown unless the caller asks for it.
 """
 
 from __future__ import annotations

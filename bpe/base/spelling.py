@@ -6,8 +6,6 @@ colours show the bounds of tokens, a space is spelled `·`, and a literal `·` o
 
 Consecutive tokens of one text can share a character. Each of them then shows the character, with subscripts that
 number its bytes in the token; a literal subscript after a non-ASCII character gets a backslash.
-
-Not here: lines of tokens, with colours or separators (`bpe/show/colours.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Text as bytes: converts str and bytes to the UTF-8 that the kernels read, and rejects other types.
-
-Not here: normalization, special tokens, pretokenization.
-"""
+"""Text as bytes: converts str and bytes to the UTF-8 that the kernels read, and rejects other types."""
 
 from __future__ import annotations
 

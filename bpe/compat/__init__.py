@@ -1,6 +1,6 @@
 """Interfaces of other libraries, with their names, results and errors: change one import.
 
-In come calls that were written for another library; out come its results, with its types, from a native `Tokenizer`.
+Takes calls that were written for another library and returns its results, with its types, from a native `Tokenizer`.
 There is one module for each library, and none is imported by `import bpe`:
 
 - `tiktoken/` the interface of tiktoken 0.14: `import bpe.compat.tiktoken as tiktoken`;

@@ -1,7 +1,4 @@
-"""A tokenizer.json as small JSON values, and its long lists, vocab and merges, as bytes that are parsed when needed.
-
-Not here: what the values mean (`bpe/formats/huggingface`), and the tokenizer that is made from them (`sequences.py`).
-"""
+"""A tokenizer.json as small JSON values, and its long lists, vocab and merges, as bytes that are parsed when needed."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 An encoding is a list of parts: ranges of an input sequence, template tokens, and padding. Truncating, merging and
 padding work on parts; tokens, offsets and word ids of a sequence are computed once, for all encodings that share it.
-
-Not here: reading a sequence's columns (`sequences.py`), template tokens and truncation (`processing.py`).
 """
 
 from __future__ import annotations
@@ -509,7 +507,7 @@ class Encoding(Row):
         return merged
 
     def _with_parts(self, other: Encoding, growing: bool) -> Encoding:
-        """The same without `overflowing`."""
+        """This encoding followed by another, without `overflowing`."""
         parts, length = other.parts(), len(self)
         if growing and length and (shift := self.offsets[-1][1]):
             moved = [(start + shift, end + shift) for start, end in other.offsets]

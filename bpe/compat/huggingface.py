@@ -4,10 +4,6 @@
 results are those of `tokenizers`; so are errors, ids, tokens, offsets and masks. Components (normalizer, pre_tokenizer,
 post_processor, decoder) are real components of `tokenizers`, which must be installed to read or set one; everything
 else works without it, where the native tokenizer can read the model.
-
-Not here: the configuration as one value, and its tokenizer.json (`state.py`), the result of encoding (`encodings.py`),
-truncation and templates (`processing.py`), what encodes (`sequences.py`), acceleration of transformers
-(`transformers.py`).
 """
 
 from __future__ import annotations
@@ -104,7 +100,7 @@ class Tokenizer(TokenizerFields):
 
     @classmethod
     def from_native(cls, tokenizer: NativeTokenizer) -> Tokenizer:
-        """The same tokenizer as a native one."""
+        """Make one from a native `bpe.Tokenizer`."""
         return cls(tokenizer)
 
     @classmethod
@@ -406,7 +402,7 @@ class Tokenizer(TokenizerFields):
         is_pretokenized: bool = False,
         add_special_tokens: bool = True,
     ) -> list[Encoding]:
-        """As `encode_batch`; offsets cost nothing until they are read."""
+        """Encode several inputs; offsets cost nothing until they are read."""
         return self.encode_batch(input, is_pretokenized, add_special_tokens)
 
     def plan_of(
@@ -428,7 +424,7 @@ class Tokenizer(TokenizerFields):
     async def async_encode(
         self, sequence: Any, pair: Any = None, is_pretokenized: bool = False, add_special_tokens: bool = True
     ) -> Encoding:
-        """As `encode`, in another thread."""
+        """Encode one input in another thread."""
         return await asyncio.to_thread(self.encode, sequence, pair, is_pretokenized, add_special_tokens)
 
     async def async_encode_batch(
@@ -437,7 +433,7 @@ class Tokenizer(TokenizerFields):
         is_pretokenized: bool = False,
         add_special_tokens: bool = True,
     ) -> list[Encoding]:
-        """As `encode_batch`, in another thread."""
+        """Encode several inputs in another thread."""
         return await asyncio.to_thread(self.encode_batch, input, is_pretokenized, add_special_tokens)
 
     async_encode_batch_fast = async_encode_batch
@@ -474,7 +470,7 @@ class Tokenizer(TokenizerFields):
     async def async_decode_batch(
         self, sequences: Sequence[Sequence[int]], skip_special_tokens: bool = True
     ) -> list[str]:
-        """As `decode_batch`, in another thread."""
+        """Decode several sequences of ids in another thread."""
         return await asyncio.to_thread(self.decode_batch, sequences, skip_special_tokens)
 
     # Vocabulary -------------------------------------------------------------------------------------------------------
@@ -732,7 +728,7 @@ def _encoded_inputs(state: State, rows: list[list[str | list[str]]], add_special
 
 
 def _unsigned(name: str, value: object, bits: int = 64) -> int:
-    """An argument that `tokenizers` takes as an unsigned number of so many bits; True is 1 there."""
+    """An argument that `tokenizers` takes as an unsigned number of `bits` bits; True is 1 there."""
     try:
         return check_int(name, int(value) if isinstance(value, bool) else value, 0, (1 << bits) - 1)
     except ValueError as error:

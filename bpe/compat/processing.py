@@ -2,8 +2,6 @@
 
 The rules are those of `tokenizers`, for every type of post-processor that it has. A `Call` holds the rows of one
 `encode_batch`; rows that only get template tokens stay as they are until more than their ids is read.
-
-Not here: the parts that encodings consist of (`encodings.py`).
 """
 
 from __future__ import annotations

@@ -221,7 +221,7 @@ class Core:
 
     @property
     def reference(self) -> Any:
-        """The same tokenizer of the `tokenizers` package.
+        """This tokenizer as one of the `tokenizers` package.
 
         Raises:
             ModuleNotFoundError: if that is not installed.

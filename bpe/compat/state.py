@@ -1,8 +1,4 @@
-"""The configuration of Hugging Face's `Tokenizer`: an immutable `State` that is read and written as JSON.
-
-Not here: the methods that replace it (`huggingface.py`), what encodes (`sequences.py`), truncation and templates
-(`processing.py`).
-"""
+"""The configuration of Hugging Face's `Tokenizer`: an immutable `State` that is read and written as JSON."""
 
 from __future__ import annotations
 

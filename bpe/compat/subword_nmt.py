@@ -2,7 +2,7 @@
 
 The units are those of subword-nmt 0.3.8, with its separator, glossaries, vocabulary threshold and dropout. Distinct
 words are encoded together by a `Tokenizer`. Words and codes for which subword-nmt's order of merging can matter take a
-path in Python that merges as it does. Not here: the file of codes (`bpe/formats/subword_nmt.py`).
+path in Python that merges as it does. The file of codes: `bpe/formats/subword_nmt.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Training for Hugging Face's interface, where this package's trainer learns what that of `tokenizers` learns.
 
 That is so for a byte-level pretokenizer and a `BpeTrainer` with the whole byte alphabet, without limits of the alphabet
-or of tokens, prefixes and suffixes. Not here: everything else, which `tokenizers` trains (`huggingface.py`).
+or of tokens, prefixes and suffixes. `tokenizers` trains everything else (`huggingface.py`).
 """
 
 from __future__ import annotations

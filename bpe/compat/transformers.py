@@ -10,8 +10,6 @@ threads use: a call has a compat `Tokenizer` or a twin of the backend for itself
 
 A change of the backend is noticed at the next call: added tokens, components, settings of the model. Comparing again
 takes as long as hundreds of short calls, so these use twins of the backend until there were enough of them.
-
-Not here: the compat `Tokenizer` (`huggingface.py`).
 """
 
 from __future__ import annotations
@@ -63,7 +61,7 @@ _PLANS_KEPT = 64
 _SHORT = 40, 80
 #: Where transformers' own code must run, too.
 _SHORT_THERE = 150, 1000
-#: After a change, results are compared again when calls had this many characters, where a call counts as so many more:
+#: Characters in calls after which results are compared again, and the characters that each call counts for in addition:
 #: 1,000 short calls without acceleration, or 130 kB of text, take 50 ms; comparing takes 80 to 230.
 _WAIT, _CALL = 1 << 17, 64
 #: transformers' methods that warn of long texts and that decode one.
@@ -477,7 +475,7 @@ def _truncation_of(tokenizer: Any, options: dict[str, Any]) -> tuple[Any, ...] |
 
 
 def _padding_of(tokenizer: Any, state: Acceleration, single: bool, options: dict[str, Any]) -> tuple[Any, ...] | None:
-    """The same for padding. The longest text of a call with one needs none."""
+    """The padding that a call asks for; None where transformers' own code must decide. A single text needs none."""
     padding = options.get("padding", False)
     if padding is False:
         return ()

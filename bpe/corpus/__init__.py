@@ -1,6 +1,6 @@
 """Sources of text: files of many formats, iterables and Arrow arrays, in blocks of whole documents or safe pieces.
 
-In come paths, open files or texts; out come `Block`s: UTF-8 text with the bounds of its documents and its source. The
+Reads paths, open files or texts and yields `Block`s: UTF-8 text with the bounds of its documents and its source. The
 files, in the order in which text meets them:
 
 - `sources.py` the class `Sources`: the files of a corpus as one sequence of documents, in parts and from any position;

@@ -56,7 +56,7 @@ cdef class FileReader:
     cdef Py_ssize_t n_rest
     cdef size_t rest_room
     cdef bint begins                   # the next block, with a new document
-    cdef cython.pythread_type_lock lock    # held while `take` reads; no thread waits for it with the GIL
+    cdef cython.pythread_type_lock lock    # held while `take` reads; never acquired while holding the GIL
 
     cdef bint take(self, FileBlock block, last_t last, void* context) except -1 nogil
     cdef bint next(self, FileBlock block, last_t last, void* context) except -1 nogil

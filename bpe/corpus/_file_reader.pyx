@@ -3,8 +3,7 @@
 A block of 256 KB, unless the caller wants larger ones, the file's bytes that are copied to it and its ids stay in a
 core's cache of 1 MB, and no Python code runs for a block, which would take as long as its scanner. Blocks end at safe
 split points, as those of `reading.py`, which handles everything else: pipes, compressed files, replacements, other
-places to cut. Not here: the threads that read and encode blocks (`bpe/encode/_file_blocks.pyx`), count their words
-(`bpe/count/_word_table.pyx`) or tally their tokens (`bpe/evaluation/tallying.py`).
+places to cut.
 """
 
 import os
@@ -76,7 +75,7 @@ cdef class FileBlock:
         return memoryview(self.buffer)[: self.n], starts, starts + <int64_t[: self.n_documents]>self.sizes
 
     def block(self):
-        """The same as a `Block`, whose text must not be used after the next block was read."""
+        """Make a `Block` of it, whose text must not be used after the next block was read."""
         cdef FileReader reader = self.reader
         if reader is None:
             raise ValueError("the block was not read by a FileReader")
@@ -133,7 +132,7 @@ cdef class FileReader:
         return self.done - self.n_rest
 
     cdef bint take(self, FileBlock block, last_t last, void* context) except -1 nogil:
-        """As `next`, for any number of threads, and the block is checked: the first error in the file is raised."""
+        """Read the next block, from any number of threads, and check it: the first error in the file is raised."""
         cdef bint found
         with self.lock:
             found = self.next(block, last, context)

@@ -1,8 +1,7 @@
 """Read one field of JSON Lines without creating an object for each record.
 
 This is a fast path for valid records whose field is there once and is a string; the function stops at any other line,
-and the caller hands that line to `json`, which decides what is an error. Cost: linear. Not here: JSON itself
-(`bpe/base/_json.pyx`), dividing a file into lines (`reading.py`), bad records (`jsonl.py`).
+and the caller hands that line to `json`, which decides what is an error. Cost: linear.
 
 Measured, 110 MB of English: 0.07 s of one thread; with msgspec, whose strings are encoded again, 0.4 s with the GIL.
 """

@@ -1,7 +1,4 @@
-"""Reading ahead: a thread makes the next items while the caller uses the present one.
-
-Not here: what is read (`streams.py`, `columnar.py`).
-"""
+"""Reading ahead: a thread makes the next items while the caller uses the present one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Blocks of documents for several threads: what they are, where they may end, and those of texts in memory.
-
-Not here: reading files (`bpe/corpus/sources.py`), the rows of Arrow arrays (`bpe/corpus/documents.py`).
-"""
+"""Blocks of documents for several threads: what they are, where they may end, and those of texts in memory."""
 
 from __future__ import annotations
 

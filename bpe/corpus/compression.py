@@ -1,7 +1,7 @@
 """Compressed data, decompressed step by step.
 
-Every member, frame or stream of a file is read, not only the first. Not here: recognizing compression
-(`compression_of` in `contents.py`), opening files and reading ahead (`streams.py`).
+Every member, frame or stream of a file is read, not only the first. `compression_of` in `contents.py` recognizes the
+compression.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Text that is only named otherwise than it is would be read without an error, and its headers, quotes and braces learned
 as words. So the first `SAMPLE` bytes of each text are looked at, after decompression as well, and what is not plain
 text is refused with the fix. Signatures that a text may begin with count only beside a NUL byte. Sources: the formats'
-specifications, and the table of file(1). Not here: opening and decompressing (`streams.py`, `compression.py`).
+specifications, and the table of file(1).
 """
 
 from __future__ import annotations

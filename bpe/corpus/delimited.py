@@ -5,7 +5,6 @@ as RFC 4180 and the standard library's `csv` have it. A row with another number 
 record; empty lines are ignored. A quotation mark that is text can swallow rows up to the next one. That is an error,
 also where bad records are skipped: a bad row of several lines, and in TSV, which is often written without quoting, a
 row whose first and last line each have as many fields as the header. Cost: linear, about a microsecond for each row.
-Not here: reading lines (`reading.py`).
 """
 
 from __future__ import annotations

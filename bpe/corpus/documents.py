@@ -1,7 +1,4 @@
-"""The rows of an Arrow array as documents: one buffer and two arrays of offsets, without an object for each text.
-
-Not here: encoding (`bpe/encode/engine.py`), files (`bpe/corpus/reading.py`).
-"""
+"""The rows of an Arrow array as documents: one buffer and two arrays of offsets, without an object for each text."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A record is a line: a JSON object that ends with \\n, or at the end of the file; \\r before it and blank lines are
 ignored. A kernel reads the wanted field of usual lines (`_json_fields.pyx`); the standard library reads any other line,
-and decides what is valid. Cost: linear. Not here: dividing the file into blocks of whole lines (`reading.py`).
+and decides what is valid. Cost: linear.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Which files a list of paths names: globs, directories, standard input and remote paths.
 
 Links to folders are followed, as `find -L` does: a folder is left out where it is inside itself.
-
-Not here: reading them (`streams.py`), the file systems of remote paths (`remote.py`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Parquet and Arrow files: the rows of one column are documents, read without a copy from Arrow's buffers.
 
 Only the column is read, in batches of some MB of a Parquet file's row groups, and by record batch of an Arrow file or
-stream (Feather is an Arrow file). A thread reads ahead. Needs pyarrow. Not here: the layout of Arrow's arrays
-(`documents.py`).
+stream (Feather is an Arrow file). A thread reads ahead. Needs pyarrow.
 """
 
 from __future__ import annotations

@@ -6,9 +6,7 @@ rest of what was read starts the next block:
     read      |low lower low|est\nnewest w|ide
     blocks    |low lower| lowest\nnewest| wide
 
-Bytes that are not UTF-8 are refused unless `encoding_errors` allows them. Not here: data that is no text
-(`contents.py`), finding split points (`bpe/corpus/blocks.py`), opening and decompressing files (`streams.py`,
-`compression.py`).
+Bytes that are not UTF-8 are refused unless `encoding_errors` allows them.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ KERNEL_READ = 1 << 18
 #: The smallest number of bytes: several threads start and end with small reads.
 LEAST = 1 << 18
 
-#: Where a block finds no position to cut at, it grows by one of so many parts.
+#: A block without a split point grows by 1/GROWTH of its size.
 GROWTH = 8
 
 #: Called as cut(buffer, low, end): the position greater than `low` where the text `buffer[:end]` may be cut, and the

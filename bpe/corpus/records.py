@@ -1,7 +1,4 @@
-"""Bad records: an error that names the file and the record, or skipped and counted; missing packages.
-
-Not here: what makes a record bad (`jsonl.py`, `delimited.py`, `columnar.py`, `sources.py`).
-"""
+"""Bad records: an error that names the file and the record, or skipped and counted; missing packages."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Paths with a scheme, such as s3://bucket/file, through the package fsspec.
 
-Local paths never come here. Not here: reading ahead (`streams.py`).
+Local paths never come here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Splitting texts into documents at separators and special tokens.
 
-The strings are found by `bpe/base/_aho_corasick.pyx`, in time linear in the text. Not here: the choice of the strings
-(`bpe/corpus/blocks.py`, `bpe/vocab/special_tokens.py`) and safe split points (`bpe/pretokenize/_safe_points.pyx`).
+The strings are found by `bpe/base/_aho_corasick.pyx`, in time linear in the text.
 """
 
 from __future__ import annotations

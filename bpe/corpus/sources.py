@@ -1,7 +1,6 @@
 """`Sources`: the files of a corpus, of any format and compression, as one sequence of documents.
 
-A unit is a part of a file that can be read by itself; units make the parts for several machines. Not here: listing
-(`listing.py`), opening (`streams.py`) and the formats (`jsonl.py`, `delimited.py`, `parquet.py`).
+A unit is a part of a file that can be read by itself; units make the parts for several machines.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class Unit:
 
 @dataclass(slots=True)
 class _Reading:
-    """What all files of one call of `Sources.blocks` share."""
+    """State shared by all files of one `Sources.blocks()` call."""
 
     cut: EndCut | None
     buffers: Buffers
@@ -282,7 +281,7 @@ class Sources:
         return self._restricted(tuple(unit for unit, owner in zip(units, owners, strict=True) if owner == number))
 
     def ending(self) -> Sources:
-        """The same sources with `separator_ends=True`."""
+        """These sources with `separator_ends=True`."""
         if self.separator_ends:
             return self
         ending = self._restricted(self._part)
@@ -682,7 +681,7 @@ def _ending(blocks: Iterator[Any]) -> Generator[Any, None, None]:
         documents    |low       |er       | and not an empty one
     """
     held: Block | None = None
-    fresh = False  # whether the next block begins a document, whatever it says
+    fresh = False  # whether the next block begins a document even if its `begins` is False
     for block in blocks:
         if isinstance(block, FileReader):  # which leaves it out itself
             yield block

@@ -1,7 +1,7 @@
 """Opening the text of a file, whatever holds it: regular files, pipes, standard input, remote and compressed files.
 
 A compressed or remote file is read by a thread ahead of the caller. A pipe is read in the caller's thread only, since
-Ctrl-C interrupts no other thread that waits for one. Not here: cutting the text into blocks (`reading.py`).
+Ctrl-C interrupts no other thread that waits for one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Counting the words of a corpus: how often each distinct pretoken occurs.
 
-In come blocks of text; out comes a `WordCounts`, in order of first appearance. The files, in the order in which text
+Reads blocks of text and makes a `WordCounts`, in order of first appearance. The files, in the order in which text
 meets them:
 
 - `counting.py` `count_words`: shares the blocks out to threads and puts their tables together;

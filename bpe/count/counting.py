@@ -1,7 +1,6 @@
 """Counting the words of a corpus, on several threads.
 
-Not here: how files are divided into documents (`bpe/corpus/blocks.py`) and texts into words (`bpe/pretokenize`), and
-the class that holds the counts (`bpe/count/word_counts.py`).
+The class that holds the counts: `word_counts.py`.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ STRIDE = 1 << 36
 #: A table starts with one slot for BYTES_PER_SLOT of the thread's share, at most MOST_SLOTS: growing it costs threads
 #: most of their waiting time.
 BYTES_PER_SLOT, MOST_SLOTS = 64, 1 << 19
-#: Words that were counted before are added by so many, so that tables can be spilled between.
+#: Batch size for adding words that were counted before; tables can be spilled between batches.
 WORDS_AT_ONCE = 1 << 20
 
 

@@ -1,8 +1,7 @@
 """Word counts that do not fit in memory.
 
 A full table is written to a temporary file, divided into parts by the hash of the words. At the end the tables are
-merged part by part, so that only one part of all tables is in memory. Not here: when a table is full
-(`bpe/count/counting.py`).
+merged part by part, so that only one part of all tables is in memory.
 """
 
 from __future__ import annotations

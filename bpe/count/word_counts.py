@@ -1,8 +1,7 @@
 """`WordCounts`: how often each distinct pretoken of a corpus occurs.
 
 The counts are all that a trainer needs from a corpus, and they are much smaller. Parts of a corpus can be counted on
-different machines and their counts merged. Not here: the hash table (`bpe/count/_word_table.pyx`), and counting files
-and many texts (`bpe/count/counting.py`).
+different machines and their counts merged. Counting files and many texts: `counting.py`.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ class WordCounts:
         units: what was split into words: "documents"; "lines" for the counts of `SuperWords.count_words`, which cut
             documents into lines; "runs" for those of its kind "boundless", whose words are runs of words.
         documents: how text files were made documents, as `count_words` was called: "separator=None",
-            "separator='<|end|>'", "per_line=True"; None if there were none, or where it is not recorded.
+            `"separator='<|end|>'"`, "per_line=True"; None if there were none, or where it is not recorded.
 
     >>> counts = WordCounts("whitespace")
     >>> counts.add("low lower low")
@@ -312,7 +311,7 @@ class WordCounts:
         return (blob.copy(), offsets.copy(), counts.copy()) if shared else (blob, offsets, counts)
 
     def _snapshot(self) -> Arrays:
-        """Like `arrays`, without copying arrays that hold the counts: the caller must not write to them."""
+        """The words and counts as arrays that hold the counts themselves: the caller must not write to them."""
         with self._lock:
             return self._words.arrays()[:3] if isinstance(self._words, WordTable) else self._words
 
@@ -568,7 +567,7 @@ class Splitter:
     def _count_steps(
         self, table: WordTable, text: Bytes, bounds: Iterable[tuple[int, int, bool]], position: int
     ) -> int:
-        """As `count`, for steps that run in Python: each part of `text` is (start, end, whether it begins a text)."""
+        """Count by steps that run in Python: each part of `text` is (start, end, whether it begins a text)."""
         assert isinstance(self.pretokenizer, Steps)
         for start, end, first in bounds:
             part = bytes(text[start:end])

@@ -1,7 +1,7 @@
 """From a corpus to a training step: shards of token ids, readers of shards, loaders, and Hugging Face datasets.
 
-In come sources of text (`bpe.corpus`) and a tokenizer, or ids; out come shards on disk, and rows of ids in the order in
-which training reads them. A public name is imported when it is first used, and optional packages (pyarrow, torch,
+Turns sources of text (`bpe.corpus`), or ids, into shards on disk, and into rows of ids in the order in which training
+reads them. A public name is imported when it is first used, and optional packages (pyarrow, torch,
 datasets) inside the functions that need them. The files, in the order in which data meets them:
 
 - `formats/` the layouts of shards, one module for each, with a writer and a reader;

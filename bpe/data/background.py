@@ -1,6 +1,6 @@
 """Work in one other thread, a bounded number of items behind the caller; its errors reach the caller at once.
 
-Not here: threads that share work (`bpe/base/threads.py`).
+Threads that share work: `bpe/base/threads.py`.
 """
 
 from __future__ import annotations

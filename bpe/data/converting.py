@@ -1,7 +1,4 @@
-"""`convert_shards`: shards of one format from shards of another, batch by batch.
-
-Not here: the layouts of the formats.
-"""
+"""`convert_shards`: shards of one format from shards of another, batch by batch."""
 
 from __future__ import annotations
 

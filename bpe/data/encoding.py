@@ -2,7 +2,7 @@
 
 Reading, encoding and writing overlap: the caller's thread and its helpers read and encode groups of documents
 (`grouping.py`), while one other thread writes (`background.py`). After each finished step the journal has the position
-to go on from. Not here: the order of documents (`ordered.py`, `shuffled.py`), the formats.
+to go on from.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def encode_shards(
         append: an id, or the name of a special token, to write after each document. It replaces the format's default:
             the end-of-text id after documents for nanogpt and datatrove, before them for llmc, nothing for others. ""
             writes nothing.
-        prepend: the same, before each document.
+        prepend: an id, or the name of a special token, to put before each document.
         shard_size: a shard ends after the first document with which it has this many tokens; default 2**28, and for
             nanogpt a single shard. With `validation`, both sides count.
         shards: with `shuffle`, the number of shards, instead of `shard_size`.

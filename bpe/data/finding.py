@@ -1,7 +1,4 @@
-"""Find the shards of a folder or a file, and their format: by the manifest, else by names and first bytes.
-
-Not here: reading the shards.
-"""
+"""Find the shards of a folder or a file, and their format: by the manifest, else by names and first bytes."""
 
 from __future__ import annotations
 

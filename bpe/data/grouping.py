@@ -8,8 +8,7 @@ their place is that of the document's start, as a position and the number of doc
     groups      |          group 0           |     group 1        |  group 2   |
     places      (0, 0), 0                    (0, 0), 3            (0, offset of doc 4), 0
 
-How documents are grouped depends on the threads and on chance, and changes nothing in the output. Not here: writing
-(`ordered.py`, `shuffling.py`), encoding (`bpe/encode/engine.py`).
+How documents are grouped depends on the threads and on chance, and changes nothing in the output.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 Files whose documents are separated by `<|endoftext|>` are read as one document each unless the separator is given, and
 each name becomes several ordinary ids. That is rarely meant, so `encode_shards` and `bpe encode` log a warning.
 
-Cost: the first 8 MB are searched, and then the first 16 KB of each block, about 1% of the time of encoding. Not here:
-finding special tokens that are allowed (`bpe/vocab/special_tokens.py`).
+Cost: the first 8 MB are searched, and then the first 16 KB of each block, about 1% of the time of encoding.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 It has the format, the dtype, the numbers of documents and tokens, the files with their sizes and CRC-32 sums, the
 tokenizer's fingerprint, the plan of the sources and the options. It is written last, so that a folder with a manifest
-is complete. Not here: the shards; comparing the files with the sums (`bpe verify`).
+is complete.
 """
 
 from __future__ import annotations

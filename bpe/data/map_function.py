@@ -1,7 +1,6 @@
 """`MapFunction`, which `Tokenizer.map_function` returns for `datasets.Dataset.map` (Hugging Face).
 
-Not here: encoding itself (`bpe/encode/text_encoder.py`). Nothing here imports `datasets`; pyarrow, which `datasets`
-requires, is imported for batches in Arrow's format only.
+Nothing here imports `datasets`; pyarrow, which `datasets` requires, is imported for batches in Arrow's format only.
 """
 
 from __future__ import annotations

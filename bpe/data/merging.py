@@ -1,7 +1,6 @@
 """`merge_manifests`: one manifest over the parts of a corpus that several machines encoded.
 
 Nothing is moved or copied but the tokenizer: the manifest names the files of the parts by their paths below its folder.
-Not here: encoding a part (`encoding.py`).
 """
 
 from __future__ import annotations

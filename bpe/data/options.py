@@ -1,7 +1,4 @@
-"""The options of `encode_shards`: checked before anything is written, and recorded in the journal and the manifest.
-
-Not here: encoding.
-"""
+"""The options of `encode_shards`: checked before anything is written, and recorded in the journal and the manifest."""
 
 from __future__ import annotations
 
@@ -188,7 +185,7 @@ def largest_id(tokenizer: Tokenizer, options_around: Around, allowed: frozenset[
 
 
 def shard_count(shards: int | None, shard_size: int | None, sources: Sources) -> int:
-    """The number of shuffled shards: as given, or else so many that they have about `shard_size` tokens.
+    """The number of shuffled shards: as given, or one for each `shard_size` tokens, about.
 
     It must be known before the sources are read, so it comes from their sizes: a token is taken to be 4 bytes of text,
     and a byte of a compressed file or of Parquet to hold 4 bytes of text.

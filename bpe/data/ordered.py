@@ -1,7 +1,6 @@
 """Shards in source order: each ends after the first document with which it has `shard_size` tokens or more.
 
-So where shards end depends on the documents alone, not on how they are grouped. Not here: shuffled shards
-(`shuffled.py`).
+So where shards end depends on the documents alone, not on how they are grouped. Shuffled shards: `shuffled.py`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 For shards in source order, the manifest has where in the sources each shard begins: the documents after that position
 are encoded and compared one by one. Of shuffled shards, documents at the beginning of some files are sought in the
-shard that their key belongs to. Not here: the other checks (`verifying.py`).
+shard that their key belongs to.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def sample_defects(
 def _of_parts(
     folder: Path, manifest: Manifest, shards: Sequence[ShardEntry], tokenizer: Tokenizer, samples: int
 ) -> Iterator[str]:
-    """The same for each part of merged manifests, whose own manifests have the sources."""
+    """Compare samples of each part of merged manifests, whose own manifests have the sources."""
     parts = [part["folder"] for part in manifest.sources["parts"]]
     sound = {shard.files[0].name for shard in shards}
     for part in parts:

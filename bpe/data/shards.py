@@ -1,7 +1,4 @@
-"""`TokenShards`: the documents and tokens of a folder of shards, memory-mapped.
-
-Not here: the layouts of the formats; rows for training.
-"""
+"""`TokenShards`: the documents and tokens of a folder of shards, memory-mapped."""
 
 from __future__ import annotations
 

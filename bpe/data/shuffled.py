@@ -1,6 +1,6 @@
 """Shuffled shards: all documents go to buckets on disk, and then shard by shard out of them.
 
-Not here: the keys and the bucket files (`shuffling.py`).
+The keys and the bucket files: `shuffling.py`.
 """
 
 from __future__ import annotations

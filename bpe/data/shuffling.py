@@ -13,8 +13,7 @@ Encoding appends each document to the bucket file of its key. Then each bucket, 
 and written. The number of buckets changes nothing in the result. A document larger than memory can hold is not
 supported here: every document is encoded as a whole.
 
-Cost: the ids are written twice and read once; the bucket files need as much disk space as the shards. Not here: the
-journal (`journal.py`), the formats of shards.
+Cost: the ids are written twice and read once; the bucket files need as much disk space as the shards.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ A document is for validation if the BLAKE2b hash of its UTF-8 bytes, 8 bytes lon
 less than `fraction * 2**64`. Nothing else decides: not the position, the file name, the tokenizer or a seed. So
 duplicates are never in both, all parts of a corpus use the same rule, and the documents of a fraction are also those of
 every larger fraction.
-
-Not here: which shard a document goes to (`ordered.py`, `shuffling.py`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Steps of writing: the shards that are finished together and recorded in one line of the journal.
 
 Without a split a step is one shard. With a train/validation split it is one shard of each side, made from the same part
-of the sources, so that one position says where to go on. Not here: which documents go to a step (`ordered.py`,
-`shuffling.py`), the formats.
+of the sources, so that one position says where to go on.
 """
 
 from __future__ import annotations

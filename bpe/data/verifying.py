@@ -1,7 +1,4 @@
-"""`verify`: compare a folder of shards with its manifest, its tokenizer and samples of its sources.
-
-Not here: reading the formats (`formats/`), the manifest's own checks (`manifest.py`), the samples (`sampling.py`).
-"""
+"""`verify`: compare a folder of shards with its manifest, its tokenizer and samples of its sources."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`write_shards`: shards from documents that are token ids already, without text or a tokenizer.
 
-For instruction data, a loss mask goes with the ids. Not here: the layouts of the formats; encoding text.
+For instruction data, a loss mask goes with the ids.
 """
 
 from __future__ import annotations

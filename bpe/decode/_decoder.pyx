@@ -4,8 +4,6 @@ A token of at most 15 bytes is copied as 16 bytes, one load and one store of a v
 token's copy overwrites the surplus. The length of the result is estimated from a sample of the tokens, and the result
 is cut to its true length at the end: adding up all sizes first took a quarter of the time.
 
-Not here: text, errors in it, incremental decoding (`bpe/decode/decoder.py`).
-
 Measured, English: 0.4 GB/s with a copy of each token's own length, 1.05 with 16 bytes, 1.7 with cells prefetched.
 """
 

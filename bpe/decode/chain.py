@@ -4,7 +4,7 @@ Most files have steps that change each token by itself, then `ByteFallback`, `Fu
 For these, the text of each token is computed once, and the kernel of `_decoder.pyx` joins them. Other lists of steps,
 and byte tokens that are not UTF-8, are run step by step.
 
-Not here: the steps as data (`bpe/vocab/decoding.py`), tokenizers without such steps (`decoder.py`).
+Tokenizers without such steps: `decoder.py`.
 """
 
 from __future__ import annotations

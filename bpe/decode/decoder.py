@@ -1,7 +1,4 @@
-"""Decoding: converts ids to bytes and text, all at once or incrementally.
-
-Not here: the kernel that concatenates the bytes of tokens (`bpe/decode/_decoder.pyx`).
-"""
+"""Decoding: converts ids to bytes and text, all at once or incrementally."""
 
 from __future__ import annotations
 
@@ -96,7 +93,7 @@ class TokenDecoder:
         return valid
 
     def batch_without_special(self, batch: TokenBatch) -> TokenBatch:
-        """The same for each row of a batch; ids outside the vocabulary stay."""
+        """The batch without special tokens; ids outside the vocabulary stay."""
         kept = ~self._special[np.minimum(batch.ids, self.limit)]
         before = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(kept)))
         return TokenBatch(batch.ids[kept], before[batch.offsets])

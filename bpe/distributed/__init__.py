@@ -1,7 +1,7 @@
 """Counting words and encoding on many machines: adapters for Ray Data and Apache Spark.
 
-In comes a distributed dataset with a column of texts; out come a `WordCounts` for `bpe.train`, or the dataset with a
-column of ids. Counting is a group-by and encoding a map, so the engines do the reading, the shuffling, the spilling to
+Takes a distributed dataset with a column of texts; returns a `WordCounts` for `bpe.train`, or the dataset with a column
+of ids. Counting is a group-by and encoding a map, so the engines do the reading, the shuffling, the spilling to
 disk and the retries. The files, in the order in which data meets them:
 
 - `arrow_functions.py` what a worker does to Arrow data: `count_batch` gives words and counts, `encode_batch` ids; and

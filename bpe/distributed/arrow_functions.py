@@ -1,7 +1,7 @@
 """What a worker does to a batch of Arrow data, and how the driver gathers merged counts.
 
 The adapters for the engines (`ray.py`, `spark.py`) call these functions, and so can any other program that moves Arrow
-data. Not here: the engines, and encoding a table (`bpe/data/map_function.py`).
+data.
 """
 
 from __future__ import annotations

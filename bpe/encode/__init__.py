@@ -1,6 +1,6 @@
 """Text to token ids.
 
-In come texts, batches, files or streams; out come uint32 ids, and on request offsets. The files, in the order in which
+Takes texts, batches, files or streams; returns uint32 ids, and on request offsets. The files, in the order in which
 text meets them:
 
 - `text_encoder.py` checks arguments; `_fast_path.pyx` handles calls with default arguments before that;

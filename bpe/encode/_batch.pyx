@@ -4,8 +4,6 @@ Texts are divided into parts of up to a megabyte; a longer text is split where a
 take the parts in order. `base/_delivery.pyx` concatenates the ids of the parts; with one thread they are written
 straight into the result. A str that is not ASCII is converted to UTF-8 in blocks, by the thread that encodes it; texts
 in memory that another thread may write to are copied in the same way.
-
-Not here: special tokens and normalization (`bpe/encode/engine.py`), starting threads (`bpe/base/threads.py`).
 """
 
 import numpy as np
@@ -402,7 +400,7 @@ cdef Py_ssize_t visit_spans(
     Encoder encoder, Visitor visitor, const byte_t* text, Py_ssize_t size, const int64_t* starts, const int64_t* sizes,
     Py_ssize_t n,
 ) except -2:
-    """The same for n texts in `size` bytes: text i has `sizes[i]` bytes from `text + starts[i]` on."""
+    """Give a visitor the ids of n texts in `size` bytes: text i has `sizes[i]` bytes from `text + starts[i]` on."""
     cdef Workspace space = encoder.workspace()
     cdef Py_ssize_t unknown
     begin_watch(&space.scratch.watch)
@@ -422,7 +420,7 @@ cdef Py_ssize_t visit_texts(
     Encoder encoder, Workspace space, Visitor visitor, const byte_t* text, Py_ssize_t size, const int64_t* starts,
     const int64_t* sizes, Py_ssize_t n,
 ) except -2 nogil:
-    """The same in a workspace."""
+    """Give a visitor the ids of n texts, encoded in this workspace."""
     cdef Fragment fragments[VISITED_TEXTS]
     cdef int64_t lengths[VISITED_TEXTS]
     cdef Py_ssize_t i, given, done = 0, ended

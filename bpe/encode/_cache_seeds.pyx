@@ -2,8 +2,7 @@
 
 If merging the bytes of a token gives that token, the word with those bytes has this one id. Such words are entered into
 each new table, so that they are never merged. With an end-of-word mark, a token with the mark is a word, and a token
-without it goes to the table of parts that do not end a word. Not here: the table itself (`_word_cache.pyx`), words
-whose tokens merging does not give (`_whole_words.pyx`).
+without it goes to the table of parts that do not end a word.
 """
 
 import numpy as np

@@ -99,5 +99,5 @@ cdef struct Chunk:
 
 
 cdef inline bint is_split(const SplitTables* splits, size_t three_byte_chars, size_t n) noexcept nogil:
-    """Whether to split pieces that have n bytes together, with so many characters of three bytes."""
+    """Whether to split pieces of n bytes together, of which `three_byte_chars` characters have three bytes."""
     return splits.bits != NULL and three_byte_chars * SPARSE >= n

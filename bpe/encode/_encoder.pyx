@@ -10,8 +10,6 @@ table replaces a full one; each thread changes over with its next chunk, and the
 Each call takes an idle workspace (recent words, chunk, buffers) and gives it back, so that no two threads use the same
 one. Idle workspaces are a linked list, since a Python list of one frees its memory whenever that one is taken. The lock
 of the critical section is the GIL if there is one.
-
-Not here: how the ids of a piece are found; special tokens and normalization (`bpe/encode/engine.py`).
 """
 
 import numpy as np
@@ -156,7 +154,7 @@ cdef class Encoder:
         return 0
 
     cdef bint run_chunk(self, Workspace space, int64_t* lengths, size_t* first) except -1 nogil:
-        """Do the same for one chunk of pieces; False at the end of the feed.
+        """Encode one chunk of pieces; False at the end of the feed.
 
         `first` is where the ids of the current fragment begin in the output; before the first chunk, its end.
         """
@@ -216,7 +214,7 @@ cdef class Encoder:
         return text.n
 
     cdef Py_ssize_t cut_utf8(self, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
-        """The same for UTF-8, `text[:end]`.
+        """The next safe split point of UTF-8, `text[:end]`.
 
         Near `pos`, the split filter finds any safe position; further on, the scanner finds the start of a pretoken.
         """
@@ -239,7 +237,7 @@ cdef class Encoder:
         return low
 
     cdef Py_ssize_t last_cut_in(self, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
-        """The same for `text[:end]`."""
+        """The last position found after `low` where `text[:end]` may be split, whatever follows it; else `low`."""
         cdef const SplitTables* splits = text_splits(self)
         cdef Py_ssize_t near = max(low, end - NEAR), found
         if splits != NULL:
@@ -274,7 +272,7 @@ cdef class Encoder:
     def encode_around(
         self, bytes text not None, const int64_t[::1] starts, const int64_t[::1] ends, const uint32_t[::1] ids
     ):
-        """The same for a text in which each of the spans at the given byte offsets, which ascend, is one given id."""
+        """Encode a text in which each of the spans at the given byte offsets, which ascend, is one given id."""
         cdef Workspace space
         cdef Fragment fragment
         cdef Py_ssize_t i, end, done = 0, n = starts.shape[0]
@@ -508,7 +506,7 @@ cdef SharedWordTable new_table(Encoder encoder, SharedWordTable old):
 
 
 cdef int replace_table(Encoder encoder, Workspace space) except -1 nogil:
-    """Change over from a full table to one with room. One thread makes it; the others go on meanwhile."""
+    """Swap in a table with room for a full one. One thread makes it; the others go on meanwhile."""
     if change_state(space.cache.words, EXHAUSTED, REPLACING):
         with gil:
             install_table(encoder, space.table)

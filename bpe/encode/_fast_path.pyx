@@ -1,8 +1,7 @@
 """Fast paths for plain calls with short texts: str or bytes, no options, a tokenizer that takes texts unchanged.
 
 A Python frame takes as long as encoding a few words. So a function here wraps each method that checks arguments: it
-handles plain calls itself and passes on all others. Not here: those others (`bpe/tokenizer.py`), and encoding itself
-(`_encoder.pyx`).
+handles plain calls itself and passes on all others.
 
 Measured, a call of `encode` with 20 bytes: 0.51 µs through Python, 0.23 here.
 """

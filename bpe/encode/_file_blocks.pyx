@@ -2,8 +2,7 @@
 
 A block is read by the thread that encodes it, so that the text is in that core's cache. Blocks are handed out one at a
 time and numbered in that order, which is the order of the ids. Those of a `FileReader` need no Python code unless they
-hold special tokens or bytes that are not UTF-8. Not here: where blocks end (`bpe/corpus/reading.py`), preparing them in
-Python (`bpe/encode/engine.py`), concatenating ids (`base/_delivery.pyx`).
+hold special tokens or bytes that are not UTF-8.
 """
 
 import numpy as np
@@ -24,7 +23,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
-#: Blocks of one job at most: shared memory is allocated for so many. Another job takes the rest.
+#: Most blocks of one job, for which shared memory is allocated. Another job takes the rest.
 BLOCKS = 4096
 
 
@@ -113,14 +112,14 @@ cdef class BlockJob(EncodeJob):
             the first row with a symbol that has no id, or -1; returns a `BlockIds`, whose ids are not used.
         special: finds the strings for which a reader's block has to be prepared by `prepared`; None: all of them do.
         n_bytes: the amount of text, about.
-        most: take no more blocks after so many bytes.
+        most: bytes after which no more blocks are taken.
 
     """
 
     cdef object blocks, prepared, done_with
     cdef FileReader reader                 # the current one, or None
     cdef Finder special
-    cdef cython.pythread_type_lock reading     # held while a block is taken; no thread waits for it with the GIL
+    cdef cython.pythread_type_lock reading     # held while a block is taken; never acquired while holding the GIL
     cdef Py_ssize_t most, taken
     cdef bint over                         # no more blocks are taken
     cdef list workers
@@ -144,7 +143,7 @@ cdef class BlockJob(EncodeJob):
         return worker
 
     def stop(self):
-        """As for any job."""
+        """Take no more blocks, and stop the threads."""
         self.over = True
         EncodeJob.stop(self)
 
@@ -153,7 +152,7 @@ cdef class BlockJob(EncodeJob):
         return self.do_block(space, <BlockWorker>worker)
 
     cdef bint do_block(self, Workspace space, BlockWorker own) except -1 nogil:
-        """The same, with the worker's own type."""
+        """Encode the next block, with the worker's own type; False if there is none."""
         cdef Py_ssize_t number = -1
         cdef bint found
         with self.reading:

@@ -1,7 +1,6 @@
 """Offsets of tokens that are adjacent in a text: in bytes, by adding up lengths; in characters, by counting.
 
-Not here: pretokens that leave out some of the text, and tokens whose bytes differ from the text's
-(`bpe/encode/offsets.py`).
+Pretokens that leave out text, and tokens whose bytes differ from the text's: `offsets.py`.
 """
 
 import numpy as np

@@ -2,7 +2,7 @@
 
 A value stands for the ids of a piece (`_word_cache.pxd`). If the tokenizer has an end-of-word mark, the same bytes give
 different ids at the end of a word and before it. So the parts of a split word, except the last, are merged without the
-mark and have a cache of their own. Not here: merging (`merge/_merger.pyx`), writing the ids (`_encoder.pyx`).
+mark and have a cache of their own.
 """
 
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t

@@ -1,6 +1,6 @@
 """Splitting the pieces that a scanner found into shorter parts, where the split filter (`_split_filter.pyx`) allows it.
 
-The parts are then looked up as pieces of their own. Not here: finding pieces, looking them up (`_chunk_filler.pyx`).
+The parts are then looked up as pieces of their own.
 """
 
 from bpe.base._cpu cimport follow_vector_level

@@ -14,7 +14,7 @@ A token may contain both characters whole, start inside the first one, or end in
 - the last byte of the first character and the first of the second, if the token ends there.
 
 Pairs with the same hash, or that differ only in bytes that are not hashed, cost a split point, never an id: errors are
-one-sided, as in a Bloom filter. A vocabulary with so many pairs that little could be split has no filter.
+one-sided, as in a Bloom filter. A vocabulary whose pairs allow few splits has no filter.
 
 A whole text, too, may be split between two ideographs, or two syllables of Hangul, that no token contains together
 (`first_split`, `last_split`), for threads and streams, unless ends of words are marked: in every pattern that has a

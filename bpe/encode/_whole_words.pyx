@@ -1,7 +1,4 @@
-"""Whole words that are a token whatever the merges say, found by their bytes.
-
-Not here: which pieces are whole words, and which words need an entry (`_encoder.pyx`).
-"""
+"""Whole words that are a token whatever the merges say, found by their bytes."""
 
 from bpe.base._string_index cimport StringIndex
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t

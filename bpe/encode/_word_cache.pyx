@@ -3,7 +3,6 @@
 Most words are at most 8 bytes long. Such a word is a 64-bit key, looked up in the thread's front table, which stays in
 its second-level cache, then in the table of words of up to 16 bytes. The bytes of longer words are in an arena, and
 these are found by hash, length and comparison. `_word_table.h` explains why neither readers nor writers need a lock.
-Not here: computing the ids of a word (`_piece_ids.pyx`), and replacing a full table (`_encoder.pyx`).
 
 A word for which there is no room is rejected. The first words of a text are its frequent ones, and a text with more
 words than fit finds those again on the next pass; if new words replaced them, it would find none. When as many words

@@ -111,7 +111,7 @@ static inline void bpe_find_middles(
         values[i] = bpe_value_in(&words->lines[hashes[i] >> words->shift], keys[2 * i], keys[2 * i + 1]);
 }
 
-/* The same for words of at most 8 bytes. */
+/* The values of n words of at most 8 bytes in their first line, 0 where it has none. */
 static inline void bpe_find_shorts(const bpe_words *words, const uint64_t *keys, size_t n, uint64_t *values) {
     for (size_t i = 0; i < n; i++)
         values[i] = bpe_short_value_in(&words->lines[bpe_hash_two(keys[i], UINT64_MAX) >> words->shift], keys[i]);

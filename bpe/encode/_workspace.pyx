@@ -1,7 +1,4 @@
-"""The memory of one call: tables of recent words, a chunk of pieces, the output, scratch memory for merging.
-
-Not here: which call uses which workspace (`_encoder.pyx`), looking up words (`_word_cache.pyx`).
-"""
+"""The memory of one call: tables of recent words, a chunk of pieces, the output, scratch memory for merging."""
 
 cimport cython
 

@@ -1,7 +1,4 @@
-"""CLIP's model input: rows of a fixed length, with a start and an end token around each text.
-
-Not here: CLIP's merge list (`bpe/formats/clip.py`), its clean-up of text (`bpe/text/normalizers.py`).
-"""
+"""CLIP's model input: rows of a fixed length, with a start and an end token around each text."""
 
 from __future__ import annotations
 

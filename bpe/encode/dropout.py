@@ -1,6 +1,6 @@
 """BPE-dropout: encode a text with random merges left out, which makes trained models more robust.
 
-Source: Provilkov, Emelianenko and Voita, "BPE-Dropout" (ACL 2020). Not here: the merging (`bpe/merge/_dropout.pyx`).
+Source: Provilkov, Emelianenko and Voita, "BPE-Dropout" (ACL 2020). The merging: `bpe/merge/_dropout.pyx`.
 """
 
 from __future__ import annotations

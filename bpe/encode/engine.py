@@ -1,7 +1,7 @@
 """The engine: builds the kernel's tables from a tokenizer's spec, and turns texts into ids with them.
 
-This module splits texts at special tokens, normalizes them, and calls the kernel (`bpe/encode/_encoder.pyx`). Not here:
-validation of users' arguments (`bpe/encode/text_encoder.py`).
+This module splits texts at special tokens, normalizes them, and calls the kernel (`bpe/encode/_encoder.pyx`).
+`text_encoder.py` checks users' arguments.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Engine:
         self._normalized = spec.normalizer is not None and plain
 
     def with_specials(self, spec: TokenizerSpec) -> Engine:
-        """An engine for the same tokenizer with more special tokens, after its own ids: with the tables of this one."""
+        """Make an engine with more special tokens, after its own ids, that shares the tables of this one."""
         made = copy.copy(self)
         made.spec = replace(spec, normalizer=self.spec.normalizer)
         made.specials = SpecialTokens(spec.special_tokens, spec.token_flags, made.spec.normalizer)
@@ -301,7 +301,7 @@ class Engine:
             first = False
 
     def _pipeline_items(self, piece: bytes, steps: Steps, late: frozenset[str], first: bool) -> Iterator[Item]:
-        """As `items`, for text between special tokens and a pretokenizer made of steps."""
+        """Segments of text between special tokens, for a pretokenizer made of steps."""
         text, origins = escape(piece), None
         if self.spec.normalizer is not None and first and steps.pipeline.needs_origins:
             from bpe.text.tracing import traced
@@ -344,7 +344,7 @@ class Engine:
         return False
 
     def _plain_items(self, data: bytes, allowed: frozenset[str]) -> list[bytes | int]:
-        """The same, where texts are encoded unchanged and the tokens have no flags."""
+        """Split at special tokens without flags, where texts are encoded unchanged."""
         spans, found, done = self.specials.spans(data, allowed), list[bytes | int](), 0
         for start, end, number in zip(*(each.tolist() for each in spans), strict=True) if spans else ():
             if start > done:
@@ -576,7 +576,7 @@ class Engine:
     def _encode_one_by_one(
         self, texts: Sequence[TextLike], threads: int, allowed: frozenset[str], around: Around
     ) -> TokenBatch:
-        """Like `encode_batch`, for pretokenizers that run through the `regex` package."""
+        """Encode several texts whose pretokenizer runs in the `regex` package."""
         del threads  # the `regex` package holds the GIL
         rows = [surrounded(self.encode(text, allowed), around) for text in texts]
         return TokenBatch(_end_to_end(rows), offsets_of([len(row) for row in rows]))
@@ -656,7 +656,7 @@ def _joined_parts(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockId
 
 
 def _joined_blocks(ids: NDArray[np.uint32], lengths: NDArray[np.int64], records: NDArray[np.int64]) -> BlockIds | None:
-    """The same with what `BlockJob.result` returns."""
+    """Join the records of blocks as `BlockJob.result` returns them."""
     if not len(records):
         return None
     sizes, continued = records[:, 0], records[:, 1] == 0

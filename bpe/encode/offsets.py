@@ -96,7 +96,7 @@ class OffsetEncoder:
     def encode_words(
         self, text: TextLike, allowed: frozenset[str], unit: Unit, convention: Convention
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
-        """As `encode`, by a convention for spans, and with the number of the pretoken that each token is a part of.
+        """Ids, spans by a convention, and for each token the number of its pretoken.
 
         Special tokens count as pretokens, as in `tokenizers`.
         """
@@ -109,7 +109,7 @@ class OffsetEncoder:
     def encode_columns(
         self, text: TextLike, allowed: frozenset[str], unit: Unit, convention: Convention
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64], dict[int, str]]:
-        """As `encode_words`, without trimming, and with the text that each special token was found as, by its index."""
+        """Ids, untrimmed spans, pretoken numbers, and the text that each special token was found as, by its index."""
         if unit == "char" and (plain := self._plain_columns(text, allowed)):
             return *plain, {}
         data = to_bytes(self._engine.checked(text))
@@ -254,7 +254,7 @@ class OffsetEncoder:
     def _encode_by_pretokens(
         self, text: TextLike, data: bytes, allowed: frozenset[str], unit: Unit
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Like `encode`, by finding the pretoken that each token is a part of."""
+        """Ids and spans, by finding the pretoken that each token is a part of."""
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
         for at, piece, special in self._engine.specials.locate_pieces(data, allowed):
@@ -269,7 +269,7 @@ class OffsetEncoder:
         return np.concatenate(ids), joined if unit == "byte" else _in_characters(joined, text, data)
 
     def _encode_segment(self, piece: bytes, late: frozenset[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Like `encode`, for text between special tokens. Those that are found in normalized text may occur in it."""
+        """Ids and spans of text between special tokens. Those that are found in normalized text may occur in it."""
         normalizer = self._engine.spec.normalizer
         if normalizer is None:
             return self._encode_normalized(piece)
@@ -284,7 +284,7 @@ class OffsetEncoder:
         return ids, np.stack((given_bounds[starts], given_bounds[ends]), axis=1)
 
     def _encode_late(self, text: bytes, late: frozenset[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Like `encode`, for normalized text, split at the special tokens in it."""
+        """Ids and spans of normalized text, split at the special tokens in it."""
         if not late:
             return self._encode_normalized(text)
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
@@ -298,7 +298,7 @@ class OffsetEncoder:
         return np.concatenate(ids), np.concatenate(spans)
 
     def _encode_normalized(self, piece: bytes) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """The same for a stretch of normalized text without special tokens."""
+        """Ids and spans of normalized text without special tokens."""
         pretokenizer = self._engine.spec.pretokenizer
         data = bytes(prepared(piece, None, pretokenizer))
         ids, spans, _ = self._encode_pretokens(data, *self.bounds(data, pretokenizer))

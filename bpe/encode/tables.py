@@ -1,7 +1,4 @@
-"""What the encoder's tables are filled with, computed from a vocabulary: seeds of the word cache, pairs of characters.
-
-Not here: the tables themselves (`_cache_seeds.pyx`, `_split_filter.pyx`).
-"""
+"""The content of the encoder's tables, computed from a vocabulary: seeds of the word cache, pairs of characters."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How good a vocabulary is for texts: counts of one pass over text and ids, and the metrics made of them.
 
-In come tokenizers and corpora; out comes an `Evaluation`. The files, in the order in which data meets them:
+Takes tokenizers and corpora; returns an `Evaluation`. The files, in the order in which data meets them:
 
 - `evaluating.py` `bpe.evaluate`: checks arguments, and runs one pass for all tokenizers;
 - `adapters.py` tokenizers of this package and of others, as what gives ids and where their boundaries are;

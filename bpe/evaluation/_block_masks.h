@@ -1,8 +1,8 @@
 /* Classify 64 bytes of text into bit masks for the measures of a vocabulary: bit i belongs to byte i.
  *
  * Vectors of 16 bytes by the extensions of GCC and Clang, which compile for every machine; with SSE2, which every
- * x86-64 has, one instruction gathers a mask. AVX-512 takes a block at once. Not here: characters that need to be
- * decoded (`_tally.pyx`).
+ * x86-64 has, one instruction gathers a mask. AVX-512 takes a block at once. `_tally.pyx` decodes
+ * the other characters.
  */
 #ifndef BPE_BLOCK_MASKS_H
 #define BPE_BLOCK_MASKS_H

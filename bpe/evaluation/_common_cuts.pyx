@@ -1,7 +1,7 @@
 """Where blocks of text may end for several tokenizers at once.
 
 A block ends where each of the tokenizers allows a cut, next to white space; it is then encoded for one after the other,
-while it is in the cache. Not here: encoding (`encode/_batch.pyx`), counting (`_tally.pyx`).
+while it is in the cache.
 """
 
 from bpe.base._memory cimport allocated

@@ -1,8 +1,7 @@
 """Tallying files and texts for several tokenizers, with little of Python between reading, encoding and counting.
 
 A block of text displaces the interpreter from the core's caches. A few steps of Python after each block would then take
-a tenth of the whole time, so several blocks are tallied before their results go to Python. Not here: documents that
-continue in the next block (`tallying.py`).
+a tenth of the whole time, so several blocks are tallied before their results go to Python.
 """
 
 from bpe.base._types cimport byte_t
@@ -96,7 +95,7 @@ cdef object rows_of(FileBlock block, adapter, TokenTally tally, bint valid, sour
 
 
 cdef object tallied(FileBlock block, adapter, TokenTally tally, bint valid):
-    """The same, with the errors of the tokenizer."""
+    """Encode and tally the documents of a block; errors are those of the tokenizer."""
     cdef Encoder encoder = adapter.engine.kernel
     cdef Py_ssize_t unknown
     try:

@@ -1,7 +1,4 @@
-"""What tokens look like, from their bytes: whole characters, spaces, scripts.
-
-Not here: shares of a vocabulary or of a text (`shapes.py`).
-"""
+"""What tokens look like, from their bytes: whole characters, spaces, scripts."""
 
 from bpe.base._bounds cimport check_offsets
 from bpe.base._types cimport byte_t

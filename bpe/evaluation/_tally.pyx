@@ -9,7 +9,7 @@ these with the marks:
     digits                          1      … or a number
     tails     (none here)                  … or a character of several bytes
 
-Neither the ids nor the masks of a whole text are ever held. Not here: the metrics (`metrics.py`), encoding.
+Neither the ids nor the masks of a whole text are ever held.
 """
 
 import numpy as np
@@ -372,7 +372,7 @@ cdef class TokenTally(Visitor):
     cdef int open(
         self, const byte_t* data, const int64_t* starts, const int64_t* sizes, Py_ssize_t n, bint valid
     ) except -1:
-        """The same for n texts that stay where they are: text i has `sizes[i]` bytes from `data + starts[i]` on."""
+        """Begin with n texts that stay where they are: text i has `sizes[i]` bytes from `data + starts[i]` on."""
         self.rows = np.zeros((n, N_COLUMNS))
         self.own_rows = self.rows
         self.data, self.own_starts, self.own_sizes, self.n_texts, self.valid = data, starts, sizes, n, valid
@@ -387,7 +387,7 @@ cdef class TokenTally(Visitor):
         self.begin_text(0)
 
     def add(self, const uint32_t[::1] ids, const int64_t[::1] offsets, const uint32_t[::1] sizes):
-        """As `visit`, with the bytes of text of each token; empty for those of the counts.
+        """Tally ids with the bytes of text of each token; empty for those of the counts.
 
         Raises:
             ValueError: for an id that the vocabulary does not have; for offsets or sizes that do not fit.
@@ -443,7 +443,7 @@ cdef class TokenTally(Visitor):
         return 0
 
     cdef int count_tokens(self, const uint32_t* ids, uint64_t n, uint64_t given) noexcept nogil:
-        """Do the same for so many that no count overflows, with ids of the vocabulary."""
+        """Count ids of the vocabulary, so few that no count overflows, and mark where their tokens begin."""
         cdef uint32_t* table = &self.table[0] if self.table.shape[0] else NULL
         cdef byte_t* begins = self.begins                  # copies: a write to `table` might change the object's
         cdef uint64_t at = self.at, i = 0, k, base, stop, n_ahead = min(n, given - AHEAD) if given > AHEAD else 0

@@ -188,7 +188,7 @@ class OwnAdapter(Adapter):
     def tally(
         self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], tally: TokenTally
     ) -> None:
-        """As `Adapter.tally`; ids of the kernel are counted as it writes them."""
+        """Tally documents in one buffer; ids of the kernel are counted as it writes them."""
         if self.counted:
             self.engine.visit_documents(text, starts, ends, tally)
         else:

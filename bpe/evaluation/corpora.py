@@ -2,7 +2,7 @@
 
 A document that is longer than a block is cut where every tokenizer allows it, next to white space, so that neither
 tokens nor words change. If some tokenizer allows no cut (a normalizer, a tokenizer of another package), documents are
-held as wholes. Not here: reading (`bpe/corpus`), encoding (`adapters.py`).
+held as wholes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Sums of documents for intervals, in bounded memory, and the intervals (the bootstrap over documents).
 
 Up to 4,096 documents are kept one by one. Beyond that, neighbours are added up in pairs, and again, so that a record
-stands for 2, 4, 8, … consecutive documents, and there are always between 2,048 and 4,096 of them.
-Which documents are together depends on their order alone. Not here: what is summed (`tallying.py`).
+stands for 2, 4, 8, … consecutive documents, and there are always between 2,048 and 4,096 of them. Which documents are
+together depends on their order alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The definitions of the metrics, from counts and sums. Not here: counting (`tallying.py`).
+"""The definitions of the metrics, from counts and sums.
 
 N tokens, B bytes, C characters, W words; p is the distribution of tokens over the text. A metric whose denominator is
 zero is None.

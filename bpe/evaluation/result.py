@@ -1,7 +1,4 @@
-"""`Evaluation`: the metrics of tokenizers on corpora, for programs, tables and people.
-
-Not here: what a metric is (`metrics.py`), the layout of a table (`table.py`).
-"""
+"""`Evaluation`: the metrics of tokenizers on corpora, for programs, tables and people."""
 
 from __future__ import annotations
 
@@ -418,7 +415,7 @@ class Evaluation(Sequence[TokenizerResult]):
         return pd.DataFrame(table.records(self))
 
     def to_arrow(self) -> Any:
-        """The same as a `pyarrow.Table` (needs the extra `arrow`).
+        """A `pyarrow.Table` with a row for each tokenizer and corpus (needs the extra `arrow`).
 
         Raises:
             ModuleNotFoundError: without pyarrow.

@@ -1,6 +1,6 @@
 """`bpe.sanity_check`: defects of a tokenizer that make it unfit for use, found without a corpus, for CI.
 
-Not here: how good a vocabulary is for texts (`evaluating.py`).
+How good a vocabulary is for texts: `evaluating.py`.
 """
 
 from __future__ import annotations

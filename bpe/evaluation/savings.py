@@ -1,4 +1,4 @@
-"""Which tokens of a tokenizer save most, compared with another one. Not here: numbers of tokens (`result.py`)."""
+"""Which tokens of a tokenizer save most, compared with another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An `Evaluation` as a table of text, and as rows for data frames. Not here: the metrics (`result.py`)."""
+"""An `Evaluation` as a table of text, and as rows for data frames."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One pass over a corpus: each block is read once, and encoded and tallied for every tokenizer.
 
-A thread takes the next block and does all of this, so that the text stays in its cache. Results are put in the order
-of the blocks, so that figures do not depend on the threads. Not here: metrics (`metrics.py`).
+A thread takes the next block and does all of this, so that the text stays in its cache. Results are put in the order of
+the blocks, so that figures do not depend on the threads.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class _Tables:
         self._lock = threading.Lock()
 
     def own(self) -> tuple[list[TokenTally], FileBlock]:
-        """Those of this thread."""
+        """The tables of this thread."""
         found: tuple[list[TokenTally], FileBlock] | None = getattr(self._local, "found", None)
         if found is None:
             tallies = [TokenTally(each.lengths, self._mode) for each in self._adapters]
@@ -195,14 +195,14 @@ def _tally_block(block: Block, adapters: Sequence[Adapter], tables: _Tables) -> 
 def _tally_next(
     reader: FileReader, first: int, cuts: CommonCuts, adapters: Sequence[Adapter], tables: _Tables
 ) -> list[tuple[int, _Done]]:
-    """The same for the next blocks of a file, with their numbers. Block 0 has the number `first`."""
+    """Encode and tally the next blocks of a file; (number, result) of each, counted from `first`."""
     tallies, memory = tables.own()
     blocks = tally_blocks(reader, memory, cuts, adapters, tallies, _BLOCKS)
     return [(first + number, _Done(rows, begins, closes, size)) for number, begins, closes, size, rows in blocks]
 
 
 def _tally_texts(texts: list[str | bytes], adapters: Sequence[Adapter], tables: _Tables) -> _Done:
-    """The same for texts."""
+    """Encode and tally a list of texts."""
     tallies, memory = tables.own()
     size, rows = tally_texts(texts, memory, adapters, tallies)
     return _Done([np.concatenate(parts) for parts in rows], True, True, size)

@@ -4,8 +4,8 @@ A rank file has tokens and ranks but no merges. In a vocabulary produced by trai
 of tokens that remains when the token's bytes are merged with all merges of better rank. Instead of merging bytes, this
 module tests for each split of a token into two tokens whether it is that pair (`is_valid_pair`).
 
-Cost: O(n) to read; for each token, one lookup for each split and O(depth) for the splits that are two tokens. Not here:
-errors of malformed lines, and vocabularies that no training produces (`bpe/formats/tiktoken.py`).
+Cost: O(n) to read; for each token, one lookup for each split and O(depth) for the splits that are two tokens. Malformed
+lines, and vocabularies that no training produces: `bpe/formats/tiktoken.py`.
 
 Measured, cl100k: 33 ms; 290 ms with a dict of tokens and merging each token's bytes.
 """

@@ -1,7 +1,7 @@
 """CLIP's merge list: a header line, then a pair of symbols on each line.
 
 Symbols are spelled in GPT-2's letters, with `</w>` at the end of a word. Source: `SimpleTokenizer` of openai/CLIP,
-simple_tokenizer.py. Not here: `tokenize` (`bpe/tokenizer.py`).
+simple_tokenizer.py.
 """
 
 from __future__ import annotations

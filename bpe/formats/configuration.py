@@ -1,8 +1,7 @@
 """`tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json`, which `transformers` writes in a folder.
 
 Read here: the tokens that they add to those of the tokenizer's own file, as AutoTokenizer of transformers 5 adds them,
-the roles of special tokens, and which fields no other file holds. Not here: the fields that stand for a pretokenizer
-(`vocab_merges.py`, `tiktoken_folder.py`).
+the roles of special tokens, and which fields no other file holds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The two files of GPT-2's release: the merges (`vocab.bpe`) and the ids of the tokens (`encoder.json`).
 
 `tiktoken` builds its encoding `gpt2` from them: the ids must be the ranks of the merges, which follow the 256 bytes.
-Not here: other vocabularies of merges and ids.
 """
 
 from __future__ import annotations

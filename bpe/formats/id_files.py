@@ -1,8 +1,8 @@
 """Files of token ids, which the command line reads and writes.
 
 Two formats. Lines: one line of decimal ids per document. `.npy`: the ids of all documents in one flat uint32 array,
-with a file `x.offsets.npy` beside `x.npy`, int64: document i is `ids[offsets[i]:offsets[i + 1]]`.
-Not here: training shards, files of text.
+with a file `x.offsets.npy` beside `x.npy`, int64: document i is `ids[offsets[i]:offsets[i + 1]]`. Training shards:
+`bpe/data/formats`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Validation of untrusted JSON: raises a FormatError with the position of the first invalid value.
-
-Not here: the meaning of the fields of each format.
-"""
+"""Validation of untrusted JSON: raises a FormatError with the position of the first invalid value."""
 
 from __future__ import annotations
 

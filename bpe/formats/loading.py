@@ -1,7 +1,6 @@
 """Loads a tokenizer from a file or a folder, and detects the format from the content and the names.
 
-A format is a row of the table `FORMATS`: how its files are read and written. Not here: writing files to the disk
-(`saving.py`), the formats themselves.
+A format is a row of the table `FORMATS`: how its files are read and written. Writing files: `saving.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Headers of .npy files that hold one-dimensional arrays of integers.
 
 The header is parsed here, because NumPy evaluates it with Python's parser, whose memory and exceptions are unbounded
-for a hostile header. Not here: the arrays.
+for a hostile header.
 
 Source: NumPy's description of the format, `numpy.lib.format`.
 """

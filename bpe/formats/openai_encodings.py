@@ -1,7 +1,7 @@
 """The encodings that OpenAI publishes: files, SHA-256, patterns, special tokens, and the models that use them.
 
 Data only. `tiktoken` publishes it in `tiktoken_ext/openai_public.py` and `tiktoken/model.py`; this is the data of its
-release 0.14. Not here: reading rank files (`tiktoken.py`), the cache folder and downloading (`bpe/named`).
+release 0.14. Reading rank files: `tiktoken.py`; downloading: `bpe/named`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writes a tokenizer in any format, after checking what the format does not keep.
 
 The content to write is read again, and compared with the tokenizer: what differs is lost. So nothing is lost in
-silence, whatever a format can hold. Not here: the formats themselves, and the table of them (`loading.py`).
+silence, whatever a format can hold. The table of formats: `loading.py`.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, b
 
 
 def compared(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
-    """As `differences`, with those of roles, and with those marked as harmless that are known to change no id."""
+    """All differences, those of roles too; those that are known to change no id are marked as harmless."""
     found = [*differences(a, b, names), *role_differences(a, b, names)]
     ignoring = a if a.ignore_merges else b
     return [

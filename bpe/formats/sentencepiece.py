@@ -4,7 +4,7 @@ sentencepiece merges the two adjacent symbols whose concatenation is the piece w
 equal ones; there is no list of merges. It is recovered as for a rank file (`tiktoken.py`): a piece's only merge is the
 last one when its own characters are merged. Where that needs a merge with a worse score than the piece's own, every
 split of every piece is listed with the piece's rank, which is sentencepiece's rule itself. The model is then read in
-the shape of a tokenizer.json. Not here: Unigram models, which are not byte-pair encoding.
+the shape of a tokenizer.json. Unigram models are refused: they are not byte-pair encoding.
 """
 
 from __future__ import annotations

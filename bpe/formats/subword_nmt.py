@@ -2,8 +2,8 @@
 
 In version 0.1 (no header), the end-of-word mark `</w>` is a symbol of its own; in version 0.2 (`#version: 0.2`) it is
 part of a word's last character. Codes have no ids: a token's id is its index in the list of characters, as they first
-occur in the codes, then merge results, then `<unk>`, which stands for any other character. Not here: the separator
-`@@`, glossaries and the vocabulary threshold, which change text and not ids (`bpe/compat/subword_nmt.py`).
+occur in the codes, then merge results, then `<unk>`, which stands for any other character. The separator `@@`,
+glossaries and the vocabulary threshold change text, not ids: `bpe/compat/subword_nmt.py`.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ bytes are merged alone, and this pair is the token's only merge.
 
 Exception: if merging a token's bytes needs a merge with a worse rank than the token's own, no list of merges sorted by
 rank is equivalent. (No training produces such ranks.) Then every split of every token is listed with the token's rank,
-which is tiktoken's rule itself. Not here: the encodings that OpenAI publishes (`openai_encodings.py`), downloading
-(`bpe/named`).
+which is tiktoken's rule itself. OpenAI's published encodings: `openai_encodings.py`; downloading: `bpe/named`.
 """
 
 from __future__ import annotations
@@ -225,7 +224,7 @@ def spec_of(
 
 
 def _read_line_by_line(data: bytes, path: str | None) -> Tokens:
-    """As the kernel's `read_ranks`, but for any layout and any order of lines, and with precise errors."""
+    """Read ranks in Python: lines of any layout in any order, with precise errors."""
     tokens: dict[bytes, int] = {}
     seen: set[int] = set()
     for number, line in enumerate(data.splitlines(), 1):

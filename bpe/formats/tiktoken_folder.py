@@ -2,7 +2,7 @@
 
 The rank file is called `tiktoken.model` or ends in `.tiktoken`. The configuration lists the special tokens. The pattern
 is in the Python code of the repository, which is never run: it follows from the `tokenizer_class`, or is in the field
-`pat_str` of the configuration, where this package writes it. Not here: rank files by themselves (`tiktoken.py`).
+`pat_str` of the configuration, where this package writes it. Rank files by themselves: `tiktoken.py`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 `vocab.json` maps each token, in GPT-2's letters, to its id; each line of `merges.txt` has the two parts of a merge,
 best rank first. Neither holds the pretokenizer or the special tokens. In a folder, these are in `tokenizer_config.json`
 (whose `tokenizer_class` stands for the pretokenizer), `special_tokens_map.json` and `added_tokens.json`. The files are
-translated into the shape of a tokenizer.json, which `huggingface/` reads. Not here: the two files under the names
-`vocab.bpe` and `encoder.json`, for tiktoken's encoding `gpt2` (`gpt2.py`).
+translated into the shape of a tokenizer.json, which `huggingface/` reads. Files named `vocab.bpe` and `encoder.json`:
+`gpt2.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Merging one pretoken: the kernels that apply merges by rank.
 
-In come the bytes of a piece and a vocabulary's merges; out come the ids that byte-pair encoding defines: the pair of
-least rank is merged, the leftmost of equal ranks, until no pair has a merge. The files, in the order in which a piece
-meets them:
+Turns the bytes of a piece, by a vocabulary's merges, into the ids that byte-pair encoding defines: the pair of least
+rank is merged, the leftmost of equal ranks, until no pair has a merge. The files, in the order in which a piece meets
+them:
 
 - `_merger.pyx` holds the tables (made from those of `tables.py`, which `checks.py` checks) and chooses the way to
   merge; `_merge_table.pyx` maps (left, right) to rank and id;

@@ -4,8 +4,7 @@ Provilkov et al., "BPE-Dropout: Simple and Effective Subword Regularization" (20
 is dropped with probability p, the best of the others is applied, and a piece is done when all are dropped. Here merges
 are tried by rank and position until one is not dropped; this is equivalent and needs fewer random numbers. These are
 from SplitMix64, with one state for a whole text, so that the ids depend on the text, the probability and the seed
-alone. There is no cache, since a word gets different ids each time. Not here: finding pretokens
-(`bpe/encode/engine.py`).
+alone. There is no cache, since a word gets different ids each time.
 """
 
 from bpe.base._bounds cimport check_spans

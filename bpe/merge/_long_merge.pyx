@@ -16,7 +16,7 @@ up, and a heap merges all of it: with cl100k this happens to a line of 71 `=` an
 vocabularies to tokens longer than a window. A window is merged as a row, or in passes and by a heap if it is larger.
 
 The heap takes some 36 bytes for each symbol. So a piece of more than a million of them that is given up is merged once
-more in windows, of at least so many.
+more, in windows of at least a million.
 
 Requires ranks in order (`Origins.ordered`). Symbols that are not the bytes of the piece take four bytes each.
 """

@@ -5,7 +5,7 @@ slots of 16 bytes, at most half of them used, new texts of 200 bytes took 5% lon
 result `first` + i, as in most vocabularies, its number says all; else there is an array of ranks and results.
 
 Nine look-ups in ten are of a pair without a merge; the filter, two bits per merge, answers most of those from the
-second-level cache. Merges of two bytes have an array of their own, by both bytes. Not here: applying merges.
+second-level cache. Merges of two bytes have an array of their own, by both bytes.
 
 Measured, random letters: 23 ns a byte without the filter, 12 with it.
 """

@@ -32,5 +32,5 @@ cdef class Merger:
         const byte_t** pieces,    # IN (n,): the pieces, which fit rows
         const Py_ssize_t* sizes,  # IN (n,): their bytes
         size_t n,
-        Row* rows,                # OUT (n,): the same, merged
+        Row* rows,                # OUT (n,): the merged pieces
     ) noexcept nogil

@@ -2,7 +2,7 @@
 
 Up to 64 symbols are merged as a row (`_merging.pyx`), more by windows (`_long_merge.pyx`). If windows fail, or the
 merges do not allow them, a heap merges the whole piece. New words are merged as rows together, where their symbols are
-the tokens of their bytes. Not here: pieces whose ids are known (`encode/_piece_ids.pyx`).
+the tokens of their bytes.
 """
 
 import numpy as np

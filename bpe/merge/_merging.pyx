@@ -1,9 +1,8 @@
 """Merging: the symbols of a piece, and joining their best pair again and again.
 
 Up to 64 symbols are a row, whose merges are scanned for the best one (`_short_merge.h`). Large windows of a long piece,
-and a piece that `_long_merge.pyx` gives up, are merged in passes while these are worth it, and then with a heap:
-O(n log n) for n symbols. Merges of equal rank are applied from left to right. Not here: the table of merges
-(`_merge_table.pyx`), caches (`encode/_word_cache.pyx`).
+and a piece that `_long_merge.pyx` gives up, are merged in passes while these are worth it, and then with a heap: O(n
+log n) for n symbols. Merges of equal rank are applied from left to right.
 """
 
 from bpe.base._cpu cimport follow_vector_level
@@ -24,7 +23,7 @@ cdef extern from "bpe/merge/_short_merge.h" nogil:
     void use_level_merge "bpe_use_level_merge"(int level) noexcept
 
 cdef enum:
-    PAYING = 8                # a pass pays if it merges one symbol of so many
+    PAYING = 8                # a pass pays if it merges one symbol in PAYING
 
 
 follow_vector_level(use_level_merge)

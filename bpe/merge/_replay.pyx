@@ -11,8 +11,7 @@ What an event makes is concerned by later events only. An entry is out of date i
 position; if it has come back, the entry is right again, since no event concerned it in between. So the queue does
 what going through all events does, each at all its occurrences from left to right.
 
-Cost: O(log n) for each merge and each split of a piece of n symbols. Not here: what the events are
-(`bpe/vocab/events.py`, `checks.py`), and the symbols of a piece (`_merging.pyx`).
+Cost: O(log n) for each merge and each split of a piece of n symbols.
 """
 
 import numpy as np

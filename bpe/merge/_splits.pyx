@@ -6,8 +6,7 @@ A text's tokens are a linked list in two arrays, so that a random one is found, 
     token     the  low   er   -    split 1    token     the   l    er   ow
     next       1    2    -    -   ---------→  next       1    3    -    2
 
-The next random number decides which index is tried: each of the present tokens is equally likely, whatever their
-order. Not here: which splits a token has (`splitting.py`).
+The next random number decides which index is tried: each of the present tokens is equally likely, whatever their order.
 """
 
 import numpy as np

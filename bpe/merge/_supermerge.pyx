@@ -1,8 +1,7 @@
 """Merging across words: the second level of a BoundlessBPE model, on the ids of a text.
 
-In come ids of which those from `first` on stand for a whole pretoken that is one token; out go the ids after all
-supermerges, by rank, within each run of such ids. Runs end with the document. Not here: finding the ids of the first
-level (`bpe/encode/models/boundless.py`), what supermerges are (`bpe/training/boundless.py`).
+Ids from `first` on stand for a whole pretoken that is one token. All supermerges are applied, by rank, within each run
+of such ids. Runs end with the document.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Checks of the arrays that the kernels of merging read without bounds, and what is derived from them once.
 
 The kernels call these functions before they keep a pointer, so that no array from outside makes them read out of
-bounds. Not here: what the arrays mean (`tables.py`), and the kernels (`_merger.pyx`, `_replay.pyx`).
+bounds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Splits of tokens into two tokens of the vocabulary, and StochasTok, which splits at random.
 
 Source: Sims et al., "StochasTok: Improving Fine-Grained Subword Understanding in LLMs" (2025), as its authors' code
-does it. Not here: dropout, which merges at random (`_dropout.pyx`).
+does it. Dropout, which merges at random: `_dropout.pyx`.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ it; the *high* merges of the second do. The first merge that does so divides the
 in short pieces, which repeat, and the high merges go on from there (`_high_merges.pyx`). Any division gives the
 same ids if no high merge makes a low token; this one gives short pieces. A vocabulary without high merges that has no
 pretokenizer is encoded in pieces too.
-
-Not here: encoding (`encode/_encoder.pyx`).
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from bpe.pretokenize.patterns import UNDIVIDED
 from bpe.pretokenize.unit_rules import Units, is_number
 from bpe.vocab.vocabulary import Vocabulary
 
-#: One merge in so many must be low at least; with fewer, segments are long, and the general way is as fast.
+#: At least one merge in this number must be low; with fewer, segments are long, and the general way is as fast.
 _ONE_LOW_IN = 8
 _SPACE = 0x20
 

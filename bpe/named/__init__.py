@@ -1,6 +1,6 @@
 """Tokenizers by name: `get_encoding("cl100k_base")`, `encoding_for_model("gpt-4o")`.
 
-In comes a name; out comes a `Tokenizer`, the same object for the same name. What the names stand for is data in
+Takes a name and returns a `Tokenizer`, the same object for the same name. What the names stand for is data in
 `bpe/formats/openai_encodings.py`. The files, in the order in which a name meets them:
 
 - `encodings.py` the registry: name → tokenizer, model → name;

@@ -1,7 +1,7 @@
 """The registry of encodings: name → tokenizer, model → name.
 
-Each tokenizer is built once. `bpe.compat.tiktoken` uses the same registry. Not here: the data of the encodings
-(`bpe/formats/openai_encodings.py`).
+Each tokenizer is built once. `bpe.compat.tiktoken` uses the same registry. The data of the encodings:
+`bpe/formats/openai_encodings.py`.
 """
 
 from __future__ import annotations

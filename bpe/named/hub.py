@@ -1,10 +1,9 @@
 """Tokenizers of the Hugging Face Hub: finds and downloads the files of a repository through `huggingface_hub`.
 
 Files are taken one by one, the first set of `SETS` that the repository has: tokenizer.json, tekken.json, tiktoken.model
-or qwen.tiktoken, vocab.json with merges.txt, tokenizer.model; and what says which tokens are added and which roles
-they have, if there is any. Weights are never downloaded. The cache, the endpoint,
-the token and offline mode are those of `huggingface_hub`: HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE.
-Not here: reading the files (`bpe/formats/loading.py`).
+or qwen.tiktoken, vocab.json with merges.txt, tokenizer.model; and what says which tokens are added and which roles they
+have, if there is any. Weights are never downloaded. The cache, the endpoint, the token and offline mode are those of
+`huggingface_hub`: HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE.
 """
 
 from __future__ import annotations

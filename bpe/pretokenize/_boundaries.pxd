@@ -5,7 +5,6 @@ byte, and adding a bit at the start of a run carries through the run to the byte
 over bytes and few branches, so the cost of a block hardly depends on the number of its pretokens.
 
 The functions are inline and used only by `_scanner.pyx`, where the compiler specializes them for each pattern's rules.
-Not here: the choice of the next block, and pretokens longer than a block.
 """
 
 from bpe.base._types cimport byte_t

@@ -1,6 +1,6 @@
 """Find the starts of pretokens in rare cases: contractions in non-ASCII text, slashes, special tokens of CLIP.
 
-Not here: the common cases, which are inline (`_boundaries.pxd`).
+The common cases are inline: `_boundaries.pxd`.
 """
 
 from bpe.base._types cimport byte_t

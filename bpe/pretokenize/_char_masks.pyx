@@ -1,7 +1,7 @@
 """The characters of a text as bit masks of their classes, up to 4 KB at a time.
 
 ASCII is classified 64 bytes at a time (`_char_masks.h`), and so are the letters of other scripts (`_letters.h`); the
-remaining characters of several bytes are looked up one by one. Not here: where pretokens begin (`_boundaries.pxd`).
+remaining characters of several bytes are looked up one by one.
 """
 
 from bpe.base._cpu cimport follow_vector_level

@@ -3,8 +3,6 @@
 Each `next_*` function implements one published regular expression as a walk over character classes. The expressions
 are in `bpe/pretokenize/patterns.py`, and the tests compare every function with them. The only look-ahead needed is that
 of `\\s+(?!\\S)`: a run of white space leaves its last character to the word after it. Cost: linear in the pretoken.
-
-Not here: reading many bytes at once (`_scanner.pyx`), which falls back to these functions.
 """
 
 from bpe.base._types cimport byte_t

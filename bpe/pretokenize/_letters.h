@@ -238,13 +238,13 @@ BPE_LETTERS_AVX512 static inline uint64_t bpe_in_64(const uint8_t *table, __m512
     return _mm512_test_epi8_mask(_mm512_permutexvar_epi8(index, _mm512_loadu_si512((const void *)table)), bits);
 }
 
-/* The same in a table of 128 bytes. */
+/* Test bits in a table of 128 bytes; the lowest seven bits of `index` count. */
 BPE_LETTERS_AVX512 static inline uint64_t bpe_in_128(const uint8_t *table, __m512i index, __m512i bits) {
     __m512i low = _mm512_loadu_si512((const void *)table), high = _mm512_loadu_si512((const void *)(table + 64));
     return _mm512_test_epi8_mask(_mm512_permutex2var_epi8(low, index, high), bits);
 }
 
-/* The same in a table of 256 bytes; `upper` has the positions that use its upper half. */
+/* Test bits in a table of 256 bytes; `upper` has the positions that use its upper half. */
 BPE_LETTERS_AVX512 static inline uint64_t bpe_in_256(
     const uint8_t *table, __m512i index, __m512i bits, uint64_t upper) {
     return (bpe_in_128(table, index, bits) & ~upper) | (bpe_in_128(table + 128, index, bits) & upper);

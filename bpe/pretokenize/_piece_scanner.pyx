@@ -6,8 +6,7 @@ The *pieces* are about words, and repeat as words do.
 
 Units are those of SuperBPE's patterns (`patterns.py`): numbers in groups of three digits from the right, or numbers of
 three characters, runs of signs, and runs of spaces; and the text between these. A table that is made with the patterns'
-own library gives the class of each character. Cost: linear. Not here: which bytes merges join
-(`bpe/merge/superwords.py`).
+own library gives the class of each character. Cost: linear.
 """
 
 import numpy as np

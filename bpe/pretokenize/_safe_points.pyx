@@ -10,8 +10,8 @@ Streams and threads split texts there. There are two kinds:
 
 The scanners of U+2581 (METASPACE, SPACE_RUNS) have another rule: before a U+2581 that follows another character.
 
-Cost: linear in the distance to the point found; nearly all positions take four comparisons. Not here: split points
-within pretokens (`encode/_split_filter.pyx`), boundaries of documents (`corpus/separators.py`).
+Cost: linear in the distance to the point found; nearly all positions take four comparisons. Split points within
+pretokens: `encode/_split_filter.pyx`.
 """
 
 from bpe.base._types cimport byte_t
@@ -95,7 +95,7 @@ cdef inline bint is_surely_inside(const byte_t* text, Py_ssize_t pos) noexcept n
 
 
 cdef inline bint are_surely_inside(const byte_t* text, Py_ssize_t pos) noexcept nogil:
-    """The same for STEP positions from `pos` on. Compilers vectorize it, since there is no branch.
+    """Whether STEP positions from `pos` on are certainly no safe split points. Without a branch, so it is vectorized.
 
     Measured on JSON, where split points are 100 KB apart: 2.4 ns a byte without it, 0.4 with it.
     """

@@ -3,7 +3,7 @@
 The first is the paper's: words, and numbers in groups of three digits from the right; the second, `cased`, is o200k's
 pattern without contractions. Texts cannot be cut at the safe split points of other patterns, so lines are scanned
 whole. A line that has a non-ASCII number, or a character whose class depends on the Unicode version, is left to the
-`regex` package. Cost: linear. Not here: the pretokens of the second stage (`_piece_scanner.pyx`).
+`regex` package. Cost: linear.
 """
 
 import numpy as np

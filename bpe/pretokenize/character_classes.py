@@ -1,7 +1,4 @@
-"""The classes of characters by which the kernel divides text into units.
-
-Not here: which pretokenizers have units (`unit_rules.py`), and the scan (`_piece_scanner.pyx`).
-"""
+"""The classes of characters by which the kernel divides text into units."""
 
 from __future__ import annotations
 

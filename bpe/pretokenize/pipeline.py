@@ -123,7 +123,7 @@ class Pipeline:
     # Offsets ----------------------------------------------------------------------------------------------------------
 
     def traced(self, text: str, first: bool, origins: NDArray[np.int64] | None = None) -> Pretokens:
-        """As `pretokens`, with the character that each byte comes from."""
+        """The pretokens of a text, with the character that each byte comes from."""
         if not text:
             return _joined([], self._letters, np.zeros(0, dtype=np.int64))
         deadline = self._deadline(text)

@@ -1,8 +1,7 @@
 """Pretokenizers: rules that split a text into pretokens, the pieces that merges never cross.
 
 Each pattern is a regular expression of the `regex` package, which defines the result. The published patterns also have
-a scanner in `bpe/pretokenize/_scanner`, which finds the same pretokens faster. Not here: special tokens
-(`bpe/vocab/special_tokens.py`) and normalization.
+a scanner in `bpe/pretokenize/_scanner`, which finds the same pretokens faster.
 """
 
 from __future__ import annotations
@@ -135,7 +134,7 @@ class Pretokenizer:
         return made
 
     def with_timeout(self, timeout: float | None) -> Pretokenizer:
-        r"""The same pretokenizer with another time limit for matching one text.
+        r"""Make a copy with another time limit for matching one text.
 
         >>> Pretokenizer.from_regex(r"\d+|\D+").with_timeout(60).timeout
         60.0
@@ -234,7 +233,7 @@ class Pretokenizer:
         return np.concatenate(found), np.concatenate(found_ends)
 
     def spans_by_regex(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """As `spans`, by the `regex` package, for any pattern. The pattern sees an invalid byte as a lone surrogate."""
+        """Find pretokens by the `regex` package, for any pattern, which sees an invalid byte as a lone surrogate."""
         from bpe.text.masking import masked
         from bpe.text.matching import matches_of, within_time
 
@@ -451,7 +450,7 @@ class Steps(Pretokenizer):
         return scan.spans(self.scanner, data)
 
     def with_timeout(self, timeout: float | None) -> Steps:
-        """The same steps with another time limit for matching all their patterns on one text.
+        """Make a copy with another time limit for matching all patterns of the steps on one text.
 
         None means 10 s plus 1 s for each 10,000 characters.
         """

@@ -1,6 +1,6 @@
 """The spellings of published patterns for Oniguruma, the engine of Hugging Face's files.
 
-Not here: the conversion of other patterns (`bpe/text/oniguruma.py`).
+Oniguruma's patterns: `bpe/text/oniguruma.py`.
 """
 
 from __future__ import annotations

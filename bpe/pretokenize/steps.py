@@ -1,8 +1,7 @@
 r"""The steps of a pipeline of pretokenizers, as in Hugging Face's `tokenizers`; `bpe.pretokenizers` exports them.
 
 Each step changes the beginning of a piece or single characters of it, and then cuts it into smaller pieces. Patterns
-are in Oniguruma's syntax, as in tokenizer.json (`bpe/text/oniguruma.py`). Not here: running the steps
-(`bpe/pretokenize/pipeline.py`).
+are in Oniguruma's syntax, as in tokenizer.json (`bpe/text/oniguruma.py`). `pipeline.py` runs the steps.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The units of superword pretokenizers that the kernel finds.
-
-Not here: the scan (`_piece_scanner.pyx`), and the classes of characters that it needs (`character_classes.py`).
-"""
+"""The units of superword pretokenizers that the kernel finds."""
 
 from __future__ import annotations
 

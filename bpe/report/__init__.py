@@ -1,7 +1,7 @@
 """The report: one HTML page that shows what tokenizers do with texts, and a playground that serves the same page.
 
-Tokenizers, texts and, if there is one, an evaluation come in; a page goes out, as a file or to a browser on this
-machine. The files, in the order in which data meets them:
+Takes tokenizers, texts and, if there is one, an evaluation; makes a page, as a file or for a browser on this machine.
+The files, in the order in which data meets them:
 
 - `subjects.py` tokenizers, of this package or another, as what the page needs of them;
 - `page.py` `write_page`: counts the texts, makes the sections and puts them into the frame;

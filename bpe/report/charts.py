@@ -244,7 +244,7 @@ def _short(name: str, most: int) -> str:
 
 
 def _thinned(values: Sequence[float], most: int) -> list[float]:
-    """At most so many of the values, evenly, the first and the last among them."""
+    """At most `most` of the values, evenly spread, the first and the last among them."""
     if len(values) <= most:
         return list(values)
     return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]

@@ -310,7 +310,7 @@ def _charts(tokenizers: Mapping[str, Subject], usage: Usage, corpora: Mapping[st
 
 
 def _first(documents: Iterable[bytes], most: int) -> list[bytes]:
-    """The first documents, until there are so many bytes."""
+    """The first documents, until they have `most` bytes."""
     found, size = [], 0
     for document in documents:
         found.append(document[: most + 4])

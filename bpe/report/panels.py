@@ -1,6 +1,6 @@
-"""The same text in several tokenizers, side by side: a box of coloured tokens for each, and what the script needs.
+"""A text in several tokenizers, side by side: a box of coloured tokens for each, and what the script needs.
 
-Only the first part of a text is drawn; all of it is counted. Not here: how a token is drawn (`bpe/show`).
+Only the first part of a text is drawn; all of it is counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LISTED = 200
 
 
 def beginning(text: bytes, most: int) -> bytes:
-    """At most so many bytes from the beginning of a text, cut at white space if there is some, else at a character.
+    """At most `most` bytes from the beginning of a text, cut at white space if there is some, else at a character.
 
     >>> beginning(b"one two three", 9), beginning("한국".encode(), 4).decode()
     (b'one two', '한')

@@ -1,7 +1,6 @@
 """A tokenizer as the page needs it: this package's, or one of another package, of which less is known.
 
 Of a tokenizer of another package the page shows tokens, ids and counts; its merges, settings and training are left out.
-Not here: what ids such a tokenizer gives (`bpe/evaluation/adapters.py`).
 """
 
 from __future__ import annotations

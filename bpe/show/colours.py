@@ -16,8 +16,6 @@ number its bytes in the token; a literal subscript after a non-ASCII character g
 
 >>> print(render([b"\xed\x95", b"\x9c\xea\xb5\xad", b"\xe2\x82\x82"], colour=False))
 한₁₂|한₃국|₂
-
-Not here: tokenization, and output other than a line of text.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The curve of a training as lines for a terminal: a bar for each row. Pure functions.
 
-Not here: the curve itself (`Training.curve`), and the same with matplotlib (`plots.py`).
+Charts with matplotlib: `plots.py`.
 """
 
 from __future__ import annotations

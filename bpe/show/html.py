@@ -5,7 +5,7 @@ one of six colours; its pieces (`pieces.py`) that are not plain text are `<span>
 in hexadecimal), `b` and `p` (the base and another part of a grapheme cluster) and `k` (a label of a hidden
 character). Spans have no padding, so that the letters of Arabic join across tokens.
 
-Not here: the page (`bpe/report`).
+The report's page: `bpe/report`.
 """
 
 from __future__ import annotations

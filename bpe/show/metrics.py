@@ -1,7 +1,7 @@
 """The metrics of an evaluation, as tables and charts: from the dict of `Evaluation.to_dict()`.
 
 The dict is flat for one tokenizer; for several it has `"tokenizers"`, one such dict each; `"corpora"` has the metrics
-of each named corpus. Not here: what a metric is (`bpe/evaluation`), the report's page (`bpe/report`).
+of each named corpus.
 """
 
 from __future__ import annotations

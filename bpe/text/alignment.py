@@ -1,9 +1,8 @@
 """Alignment: the span of the original text that each character of a normalized text comes from.
 
 The span is the smallest that contains all sources of the character: for an `é` that composition produced, the letter
-and the accent; for a space that replaced several, all of them; for an inserted character, an empty span at the
-position of the insertion. Not here: what each normalizer changes (`bpe/text/normalizers.py`), the offsets of tokens
-(`bpe/encode/offsets.py`).
+and the accent; for a space that replaced several, all of them; for an inserted character, an empty span at the position
+of the insertion. Offsets of tokens: `bpe/encode/offsets.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """GPT-2's letters for bytes, in whole texts: the printable character that stands for each byte.
 
-Not here: the spelling of tokens in files (`bpe/vocab/byte_letters.py`).
+The spelling of tokens in files: `bpe/vocab/byte_letters.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Limits for untrusted regular expressions: a size limit for compiling and a time limit for matching.
 
 A pattern in a tokenizer.json may take exponential time to match, or all memory to compile. Exceeding a limit is an
-error, so no limit changes a result, and whether one is exceeded does not depend on what else runs. Not here: the
-published patterns (`bpe/pretokenize`), replacing (`bpe/text/normalizers.py`).
+error, so no limit changes a result, and whether one is exceeded does not depend on what else runs.
 """
 
 from __future__ import annotations

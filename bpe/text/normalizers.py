@@ -1,6 +1,6 @@
 """The normalizers, which users import from `bpe.normalizers`; its docstring says how they are used.
 
-Not here: normal forms (`unicode.py`), and where each character of a normalized text comes from (`alignment.py`).
+Normal forms: `unicode.py`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Normalizer:
         return 0
 
     def with_timeout(self, timeout: float | None) -> Normalizer:
-        """The same normalizer with another time limit in seconds for matching patterns on one text, if it has any.
+        """Make a copy with another time limit in seconds for matching patterns on one text, if it has any.
 
         >>> Replace("[0-9]", "0").with_timeout(60).timeout
         60.0
@@ -298,7 +298,7 @@ class Replace(Normalizer):
         return len(text) if regex.fullmatch(_ONE_CHARACTER, self.pattern) else 0
 
     def with_timeout(self, timeout: float | None) -> Replace:
-        """The same normalizer with another time limit."""
+        """Make a copy with another time limit."""
         return dataclasses.replace(self, timeout=timeout)
 
     def to_json(self) -> dict[str, Any]:
@@ -377,7 +377,7 @@ class FixText(Normalizer):
         return "".join([*parts, text[done:]])
 
     def _align(self, text: str) -> Aligned:
-        """As `aligned`. In a repaired line, everything from the first to the last change maps to one span."""
+        """Align; in a repaired line, everything from the first to the last change maps to one span."""
         before, after = text.split("\n"), self._normalize(text).split("\n")
         if len(before) != len(after):
             before, after = [text], [self._normalize(text)]
@@ -441,7 +441,7 @@ class Sequence(Normalizer):
         return result
 
     def with_timeout(self, timeout: float | None) -> Sequence:
-        """The same normalizers, each with another time limit."""
+        """Make a copy whose normalizers have another time limit each."""
         return Sequence(*(one.with_timeout(timeout) for one in self.normalizers))
 
     def to_json(self) -> dict[str, Any]:

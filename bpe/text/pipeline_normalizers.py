@@ -1,8 +1,4 @@
-"""The normalizers of `tokenizers` that sentencepiece's and BERT's vocabularies use; `bpe.normalizers` exports them.
-
-Not here: the other normalizers, and what all have in common (`normalizers.py`); the tables of characters
-(`character_sets.py`).
-"""
+"""The normalizers of `tokenizers` that sentencepiece's and BERT's vocabularies use; `bpe.normalizers` exports them."""
 
 from __future__ import annotations
 
@@ -74,7 +70,7 @@ class Prepend(_Prefix):
 
 @dataclass(frozen=True)
 class DummyPrefix(_Prefix):
-    """As `Prepend`, but added tokens are sought without the string, as sentencepiece seeks user-defined pieces.
+    """Put a string before a text; added tokens are sought without it, as sentencepiece seeks user-defined pieces.
 
     It is also put before a text of which earlier steps have left nothing.
 
@@ -205,7 +201,7 @@ class BertNormalizer(Normalizer):
 
     @cached_property
     def steps(self) -> Sequence:
-        """The normalizers that do the same, in order."""
+        """The normalizers that it consists of, in order."""
         found: list[Normalizer] = [_Clean()] if self.clean_text else []
         found += [_SpacedIdeographs()] if self.handle_chinese_chars else []
         found += [NFD(), _BertAccents()] if self.strip_accents else []
@@ -423,7 +419,7 @@ class CharacterMap(Precompiled):
 
 @dataclass(frozen=True, repr=False)
 class CharacterMapBeside(CharacterMap):
-    """As `CharacterMap`, but some strings stay unchanged, as sentencepiece leaves user-defined pieces.
+    """A `CharacterMap` that leaves some strings unchanged, as sentencepiece leaves user-defined pieces.
 
     They are separated by U+0000. Where one begins, it is taken before any entry of the map.
     """

@@ -1,7 +1,7 @@
 """Normalization of a text that arrives in chunks, with the same result as for the whole text.
 
 Each step of a normalizer holds back text whose result depends on what follows, so memory is bounded where the
-normalizer allows it. Not here: the normalizers and their split points (`bpe/text/normalizers.py`).
+normalizer allows it.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ forms, 17 for lower case, 16 for `\w`. By Unicode's stability policies these sou
 that `bpe/text/generate_unicode.py` calls NEW. No form changes a NEW character or joins it with another. So a text is
 split at its NEW characters, and Python's functions, which agree on all others, handle the rest.
 
-Not here: the scanners' classes (`bpe/text/_unicode.pxd`), and white space, on which all sources agree.
+The scanners' classes: `bpe/text/_unicode.pxd`.
 """
 
 from __future__ import annotations

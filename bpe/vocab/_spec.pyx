@@ -1,6 +1,6 @@
 """Checking the merges of a tokenizer against its vocabulary.
 
-Not here: the other checks of a spec (`spec.py`), the table that merges are looked up in (`merge/_merge_table.pyx`).
+The other checks of a spec: `spec.py`.
 """
 
 from bpe.base._bounds cimport check_offsets

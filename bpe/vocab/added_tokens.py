@@ -1,6 +1,6 @@
 """Adds special tokens and added tokens to a `TokenizerSpec`, and removes them. No merge produces them.
 
-Not here: learning more tokens from a corpus (`bpe/training/extend.py`).
+Learning more tokens from a corpus: `bpe/training/extend.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The steps of a decoder, as data: they turn a list of tokens into a list of strings, whose concatenation is the text.
 
-They are those of a tokenizer.json, with the meaning that Hugging Face's `tokenizers` gives them. Not here: running
-them (`bpe/decode/chain.py`).
+They are those of a tokenizer.json, with the meaning that Hugging Face's `tokenizers` gives them. `bpe/decode/chain.py`
+runs them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Compares two tokenizers as data: their vocabularies, merges and settings.
 
-`bpe diff` prints the result, and a conversion uses it to find what a format did not keep. Not here: the ids of texts
-(`bpe/converting.py`).
+`bpe diff` prints the result, and a conversion uses it to find what a format did not keep. The ids of texts are compared
+by `bpe/converting.py`.
 """
 
 from __future__ import annotations

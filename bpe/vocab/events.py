@@ -1,8 +1,7 @@
 """The events of a PickyBPE tokenizer: its merges, and the deletions of tokens between them.
 
 Encoding does the events in order: a merge at all occurrences of its pair, from left to right, a deletion at all
-occurrences of its token, which become the token's parts. Not here: encoding (`bpe/encode/models/picky.py`), and which
-tokens are deleted (`bpe/training/picky`).
+occurrences of its token, which become the token's parts.
 """
 
 from __future__ import annotations

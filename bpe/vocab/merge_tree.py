@@ -1,6 +1,6 @@
 """How each token is made: its best merge, and the tokens that this merge joins.
 
-Not here: the merges that encoding a given text takes (`bpe/encode/explain.py`).
+The merges of a given text: `bpe/encode/explain.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Makes the vocabulary of a `TokenizerSpec` smaller.
 
-Not here: choosing tokens by their frequencies (`leaves.py`), finding unreachable tokens (`reachability.py`), adding
-tokens (`added_tokens.py`, `bpe/training/extend.py`).
+Choosing tokens by frequency: `leaves.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Finds the unreachable tokens of a tokenizer, which encoding never produces.
 
-The encoder belongs to a higher layer, so the caller passes it in. Not here: removing tokens (`pruning.py`).
+The encoder belongs to a higher layer, so the caller passes it in.
 """
 
 from __future__ import annotations

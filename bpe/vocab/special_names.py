@@ -1,7 +1,4 @@
-"""Which special tokens begin and end texts, which tokens decoding may skip, and which it spells in another way.
-
-Not here: finding special tokens in a text (`special_tokens.py`), adding and removing them (`added_tokens.py`).
-"""
+"""Which special tokens begin and end texts, which tokens decoding may skip, and which it spells in another way."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 The added tokens of a tokenizer.json have flags, which `spec.py` documents: an "ordinary" one is matched in every text
 without being allowed; other flags extend the match over adjacent white space, match only whole words, or match in the
-normalized text. Matching follows Hugging Face's `tokenizers`. Not here: the ids of tokens (`spec.py`), the text between
-special tokens.
+normalized text. Matching follows Hugging Face's `tokenizers`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`Training`: the facts about its training that a tokenizer keeps.
-
-Not here: training itself (`bpe/training`).
-"""
+"""`Training`: the facts about its training that a tokenizer keeps."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ class Training:
     def after(
         self, merges: int, curve: tuple[tuple[int, int, float], ...] = (), stopped: str | None = None
     ) -> Training:
-        """These facts as those of a training that goes on from so many merges, with their curve and their `stopped`."""
+        """The facts of a training that continues after `merges` merges, with their curve and their `stopped`."""
         rows = tuple((merges + row[0], *row[1:]) for row in self.curve)
         return replace(self, merges=merges + self.merges, curve=curve + rows, stopped=self.stopped or stopped)
 

@@ -1,7 +1,7 @@
 """The vocabulary: maps token ids to bytes.
 
 Ids need not be dense: a rank file leaves gaps before its special tokens, and `first_id` leaves one at the start. The
-bytes of all tokens are concatenated in one buffer, which the kernels read. Not here: merges and their ranks.
+bytes of all tokens are concatenated in one buffer, which the kernels read.
 """
 
 from __future__ import annotations
@@ -194,12 +194,12 @@ class Vocabulary:
 
 
 def id_limit(n_tokens: int) -> int:
-    """What the ids of so many tokens must be below: with greater ones, arrays indexed by id would mostly be gaps."""
+    """The bound of the ids of `n_tokens` tokens: with greater ids, arrays indexed by id would mostly be gaps."""
     return 64 * n_tokens + 1_000_000
 
 
 def _checked_limit(limit: int, n_tokens: int) -> int:
-    """Return `limit`; raise ValueError if it is too large for so many tokens."""
+    """Return `limit`; raise ValueError if it is too large for `n_tokens` tokens."""
     largest = id_limit(n_tokens)
     if limit > largest:
         raise ValueError(

@@ -22,6 +22,27 @@ PARTS = [
     "newest 3 low<|end|><|end|>단어  \n",
 ]
 
+#: Flags of `count-words` and the options of the library that they are.
+COUNT_OPTIONS = [
+    ([], {}),
+    (["--separator", "<|end|>"], {"separator": "<|end|>"}),
+    (["--separator", r"\n"], {"separator": "\n"}),
+    (["--per-line"], {"per_line": True}),
+]
+
+#: Flags of `count-words` and the settings of the counts that they make.
+SETTINGS = [
+    ("--pretokenizer cl100k", {"pretokenizer": "cl100k"}),
+    ("--pretokenizer none", {"pretokenizer": None}),
+    (r"--pattern \w+|\n", {"pretokenizer": bpe.Pretokenizer.from_regex(r"\w+|\n")}),
+    ("--special-token <|end|> --special-token low", {"special_tokens": ["<|end|>", "low"]}),
+    ("--normalizer lower", {"normalizer": bpe.normalizers.Lowercase()}),
+    (
+        "--normalizer nfd --remove [0-9] --normalizer strip",
+        {"normalizer": [bpe.normalizers.NFD(), bpe.normalizers.Remove("[0-9]"), bpe.normalizers.Strip()]},
+    ),
+]
+
 
 @pytest.fixture
 def parts(tmp_path: Path) -> list[str]:
@@ -45,12 +66,7 @@ def out(tmp_path: Path) -> str:
 @pytest.mark.parametrize("threads", ["1", "2"])
 @pytest.mark.parametrize(
     ("cut", "kept"),
-    [
-        ([], {}),
-        (["--separator", "<|end|>"], {"separator": "<|end|>"}),
-        (["--separator", r"\n"], {"separator": "\n"}),
-        (["--per-line"], {"per_line": True}),
-    ],
+    COUNT_OPTIONS,
 )
 def test_count_words_equals_the_library(
     parts: list[str], out: str, capsys: Any, cut: list[str], kept: dict[str, Any], threads: str
@@ -64,17 +80,7 @@ def test_count_words_equals_the_library(
 
 @pytest.mark.parametrize(
     ("argv", "options"),
-    [
-        ("--pretokenizer cl100k", {"pretokenizer": "cl100k"}),
-        ("--pretokenizer none", {"pretokenizer": None}),
-        (r"--pattern \w+|\n", {"pretokenizer": bpe.Pretokenizer.from_regex(r"\w+|\n")}),
-        ("--special-token <|end|> --special-token low", {"special_tokens": ["<|end|>", "low"]}),
-        ("--normalizer lower", {"normalizer": bpe.normalizers.Lowercase()}),
-        (
-            "--normalizer nfd --remove [0-9] --normalizer strip",
-            {"normalizer": [bpe.normalizers.NFD(), bpe.normalizers.Remove("[0-9]"), bpe.normalizers.Strip()]},
-        ),
-    ],
+    SETTINGS,
 )
 def test_options_reach_the_counts(parts: list[str], out: str, argv: str, options: dict[str, Any]) -> None:
     assert main(["count-words", *parts, "-o", out, "--quiet", *argv.split()]) == 0

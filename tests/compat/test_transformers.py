@@ -33,6 +33,25 @@ READ_ONLY = (
     "is_fast", "eos_token_id", "bos_token_id", "pad_token_id", "special_tokens_map",
 )  # fmt: skip
 
+#: Calls that raise the errors of transformers.
+SAME_ERRORS = [
+    ((None,), {}),
+    ((3,), {}),
+    (([],), {}),
+    ((["a", 3],), {}),
+    ((["a", "b b b"],), {"return_tensors": "np"}),
+    (("a",), {"truncation": "only_second", "max_length": 2}),
+    (("a",), {"padding": "longest", "pad_to_multiple_of": 3, "truncation": True, "max_length": 2}),
+    (("a b c d e f g",), {"truncation": "only_second", "max_length": 3}),
+    (("the low",), {"max_length": 2**64}),
+    (("the low",), {"max_length": 2**64, "truncation": True}),
+    ((["the low"],), {"max_length": 2**64 - 1, "truncation": True}),
+    ((["the low"],), {"max_length": True, "truncation": True}),
+    (("the low",), {"add_special_tokens": None}),
+    ((["the low"],), {"add_special_tokens": 1}),
+    ((["the low"],), {"add_special_tokens": "yes", "return_offsets_mapping": True}),
+]
+
 
 def plain(name: str) -> Any:
     made = transformers.PreTrainedTokenizerFast(
@@ -296,23 +315,7 @@ def test_batches(both: tuple[Any, Any], tensors: str | None) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "options"),
-    [
-        ((None,), {}),
-        ((3,), {}),
-        (([],), {}),
-        ((["a", 3],), {}),
-        ((["a", "b b b"],), {"return_tensors": "np"}),
-        (("a",), {"truncation": "only_second", "max_length": 2}),
-        (("a",), {"padding": "longest", "pad_to_multiple_of": 3, "truncation": True, "max_length": 2}),
-        (("a b c d e f g",), {"truncation": "only_second", "max_length": 3}),
-        (("the low",), {"max_length": 2**64}),
-        (("the low",), {"max_length": 2**64, "truncation": True}),
-        ((["the low"],), {"max_length": 2**64 - 1, "truncation": True}),
-        ((["the low"],), {"max_length": True, "truncation": True}),
-        (("the low",), {"add_special_tokens": None}),
-        ((["the low"],), {"add_special_tokens": 1}),
-        ((["the low"],), {"add_special_tokens": "yes", "return_offsets_mapping": True}),
-    ],
+    SAME_ERRORS,
 )
 def test_errors_are_the_same(arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
     own = plain("gpt2")

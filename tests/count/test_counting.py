@@ -35,6 +35,15 @@ pretokenizers = st.sampled_from(
     [*NAMES, None, Pretokenizer.from_regex(r"\w+"), Pretokenizer("gpt2", add_prefix_space=True)]
 )
 
+#: Settings whose counts do not merge with the default's.
+OTHER_SETTINGS = [
+    ({"pretokenizer": "cl100k"}, "pretokenizer"),
+    ({"pretokenizer": None}, "pretokenizer"),
+    ({"pretokenizer": Pretokenizer("gpt2", add_prefix_space=True)}, "pretokenizer"),
+    ({"normalizer": NFC()}, "normalizer"),
+    ({"special_tokens": ["<s>"]}, "special_tokens"),
+]
+
 
 def naive(
     texts: list[str], pretokenizer: Any, normalizer: Any = None, specials: tuple[str, ...] = ()
@@ -251,13 +260,7 @@ def test_in_place_merge_keeps_the_object() -> None:
 
 @pytest.mark.parametrize(
     ("options", "name"),
-    [
-        ({"pretokenizer": "cl100k"}, "pretokenizer"),
-        ({"pretokenizer": None}, "pretokenizer"),
-        ({"pretokenizer": Pretokenizer("gpt2", add_prefix_space=True)}, "pretokenizer"),
-        ({"normalizer": NFC()}, "normalizer"),
-        ({"special_tokens": ["<s>"]}, "special_tokens"),
-    ],
+    OTHER_SETTINGS,
 )
 def test_counts_with_other_settings_do_not_merge(options: dict[str, Any], name: str) -> None:
     ours, theirs = bpe.WordCounts(), bpe.WordCounts(**options)

@@ -23,6 +23,19 @@ FIELDS = ("input_ids", "labels", "position_ids", "document_ids", "loss_mask", "c
 
 documents_of = st.lists(st.lists(st.integers(0, 60_000), max_size=9), max_size=12)
 
+#: Arguments that are refused.
+INVALID_ARGUMENTS = [
+    ({"length": 0}, ValueError, "length is 0; it must be"),
+    ({"length": 1.5}, TypeError, "length is 1.5, a float; it must be"),
+    ({"seed": -1}, ValueError, "seed is -1; it must be at least 0"),
+    ({"chunk": 0}, ValueError, "chunk is 0; it must be at least 1"),
+    ({"pad_id": -1}, ValueError, "pad_id is -1; it must be at least 0"),
+    ({"tail": "keep"}, ValueError, "tail is 'keep'; it must be one of 'drop', 'pad'"),
+    ({"fields": ["ids"]}, ValueError, "fields has 'ids'; the fields are input_ids, labels, "),
+    ({"fields": 3}, TypeError, "fields is 3, an int; it must be names of"),
+    ({"mask_other_documents": 1}, TypeError, "mask_other_documents is 1, an int; it must be a bool"),
+]
+
 
 def rows_of(documents: list[list[int]], masks: Any, length: int, tail: str, mask_other: bool) -> list[Any]:
     """All rows in the order of the shards."""
@@ -252,17 +265,7 @@ def test_states_of_other_rows_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
-    [
-        ({"length": 0}, ValueError, "length is 0; it must be"),
-        ({"length": 1.5}, TypeError, "length is 1.5, a float; it must be"),
-        ({"seed": -1}, ValueError, "seed is -1; it must be at least 0"),
-        ({"chunk": 0}, ValueError, "chunk is 0; it must be at least 1"),
-        ({"pad_id": -1}, ValueError, "pad_id is -1; it must be at least 0"),
-        ({"tail": "keep"}, ValueError, "tail is 'keep'; it must be one of 'drop', 'pad'"),
-        ({"fields": ["ids"]}, ValueError, "fields has 'ids'; the fields are input_ids, labels, "),
-        ({"fields": 3}, TypeError, "fields is 3, an int; it must be names of"),
-        ({"mask_other_documents": 1}, TypeError, "mask_other_documents is 1, an int; it must be a bool"),
-    ],
+    INVALID_ARGUMENTS,
 )
 def test_invalid_arguments(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     shards: Any = MemoryShards([[1, 2, 3]])

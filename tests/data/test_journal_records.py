@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from test_encoding import END, corpus, documents, files_of, small_groups, sources, tokenizer
+from test_encode_shards import END, corpus, documents, files_of, small_groups, sources, tokenizer
 
 import bpe
 from bpe.data import Manifest, encode_shards, journal, shuffled

@@ -20,6 +20,17 @@ from bpe.data.loaders._packing import best_fit, best_fit_crop
 FIELDS = ("input_ids", "labels", "position_ids", "document_ids", "loss_mask", "cu_seqlens")
 Row = list[Token]
 
+#: Arguments that are refused.
+INVALID_ARGUMENTS = [
+    ({"strategy": "first-fit"}, "strategy is 'first-fit'; it must be one of 'concat', 'best-fit', 'best-fit-crop'"),
+    (
+        {"long_documents": "crop"},
+        "long_documents is 'crop'; it must be one of 'split', 'truncate', 'drop', 'error'",
+    ),
+    ({"window": 0}, "window is 0; it must be at least 1"),
+]
+
+
 # Plain twins ----------------------------------------------------------------------------------------------------------
 
 
@@ -233,14 +244,7 @@ def test_a_corpus_without_documents() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        ({"strategy": "first-fit"}, "strategy is 'first-fit'; it must be one of 'concat', 'best-fit', 'best-fit-crop'"),
-        (
-            {"long_documents": "crop"},
-            "long_documents is 'crop'; it must be one of 'split', 'truncate', 'drop', 'error'",
-        ),
-        ({"window": 0}, "window is 0; it must be at least 1"),
-    ],
+    INVALID_ARGUMENTS,
 )
 def test_invalid_arguments(arguments: dict[str, Any], message: str) -> None:
     shards: Any = MemoryShards([[1, 2, 3]])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_encoding import corpus, documents, rows_of, small_groups, sources, tokenizer
+from test_encode_shards import corpus, documents, rows_of, small_groups, sources, tokenizer
 
 from bpe.data import encode_shards
 from bpe.data.shuffling import Buckets, bucket_count, bucket_of, document_keys, gather

@@ -34,6 +34,24 @@ CORPUS = [
     "สวัสดี ชาวโลก 😀😀 мир\n\n  two  spaces\t",
 ] * 3
 
+#: Arguments that are refused.
+REFUSED_ARGUMENTS = [
+    ({}, "exactly one"),
+    ({"texts": ["a"], "files": "x"}, "exactly one"),
+    ({"texts": "one text"}, "one str"),
+    ({"texts": {"en": "one text"}}, "one str"),
+    ({"texts": {}}, "empty mapping"),
+    ({"texts": {1: ["a"]}}, "name of a corpus is 1"),
+    ({"texts": {"": ["a"], "b": ["b"]}}, "name of a corpus is ''; of several"),
+    ({"texts": ["a"], "per_line": True}, "per_line is given"),
+    ({"texts": ["a"], "reference": "ko"}, "reference is 'ko'"),
+    ({"texts": ["a"], "words": "letters"}, "words is 'letters'"),
+    ({"texts": ["a"], "alpha": 0}, "alpha is 0"),
+    ({"texts": ["a"], "confidence": 2}, "confidence is 2"),
+    ({"texts": ["a"], "rare": 0}, "rare is 0"),
+    ({"texts": [1]}, "text 0 is 1"),
+]
+
 
 @pytest.fixture(scope="module")
 def tok() -> bpe.Tokenizer:
@@ -500,22 +518,7 @@ def test_an_empty_corpus(tok: bpe.Tokenizer) -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [
-        ({}, "exactly one"),
-        ({"texts": ["a"], "files": "x"}, "exactly one"),
-        ({"texts": "one text"}, "one str"),
-        ({"texts": {"en": "one text"}}, "one str"),
-        ({"texts": {}}, "empty mapping"),
-        ({"texts": {1: ["a"]}}, "name of a corpus is 1"),
-        ({"texts": {"": ["a"], "b": ["b"]}}, "name of a corpus is ''; of several"),
-        ({"texts": ["a"], "per_line": True}, "per_line is given"),
-        ({"texts": ["a"], "reference": "ko"}, "reference is 'ko'"),
-        ({"texts": ["a"], "words": "letters"}, "words is 'letters'"),
-        ({"texts": ["a"], "alpha": 0}, "alpha is 0"),
-        ({"texts": ["a"], "confidence": 2}, "confidence is 2"),
-        ({"texts": ["a"], "rare": 0}, "rare is 0"),
-        ({"texts": [1]}, "text 0 is 1"),
-    ],
+    REFUSED_ARGUMENTS,
 )
 def test_arguments_that_are_refused(tok: bpe.Tokenizer, options: dict[str, Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):

@@ -30,6 +30,21 @@ LLAMA = [
     {"type": "Strip", "content": " ", "start": 1, "stop": 0},
 ]
 
+#: Options of Hugging Face's BPE model.
+MODEL_OPTIONS = [
+    {"byte_fallback": True},
+    {"unk_token": "<unk>", "fuse_unk": False},
+    {"unk_token": "<unk>", "fuse_unk": True, "byte_fallback": False},
+    {"unk_token": None, "byte_fallback": False},
+    {"unk_token": "?", "fuse_unk": True},
+    {"ignore_merges": True},
+    {"continuing_subword_prefix": "##"},
+    {"end_of_word_suffix": "</w>"},
+    {"continuing_subword_prefix": "#", "end_of_word_suffix": "#"},
+    {"end_of_word_suffix": "</w>", "ignore_merges": True},
+    {"continuing_subword_prefix": "##", "end_of_word_suffix": "</w>", "byte_fallback": True},
+]
+
 
 def metaspace(scheme):
     return {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": True}
@@ -162,19 +177,7 @@ def test_random_models_match_tokenizers(seed):
 
 @pytest.mark.parametrize(
     "option",
-    [
-        {"byte_fallback": True},
-        {"unk_token": "<unk>", "fuse_unk": False},
-        {"unk_token": "<unk>", "fuse_unk": True, "byte_fallback": False},
-        {"unk_token": None, "byte_fallback": False},
-        {"unk_token": "?", "fuse_unk": True},
-        {"ignore_merges": True},
-        {"continuing_subword_prefix": "##"},
-        {"end_of_word_suffix": "</w>"},
-        {"continuing_subword_prefix": "#", "end_of_word_suffix": "#"},
-        {"end_of_word_suffix": "</w>", "ignore_merges": True},
-        {"continuing_subword_prefix": "##", "end_of_word_suffix": "</w>", "byte_fallback": True},
-    ],
+    MODEL_OPTIONS,
     ids=lambda option: ", ".join(map(str, option.items())),
 )
 def test_each_option_matches_tokenizers(option):

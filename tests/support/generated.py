@@ -1,7 +1,4 @@
-"""Random files of tokenizer.json for `tokenizers`: models, added tokens and decoders of every kind.
-
-Not here: the pipelines (`pipelines.py`).
-"""
+"""Random files of tokenizer.json for `tokenizers`: models, added tokens and decoders of every kind."""
 
 from __future__ import annotations
 

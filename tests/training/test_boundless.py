@@ -42,6 +42,16 @@ TUNINGS = (
     replace(trainer.tuning, ratio=1),
 )
 
+#: Arguments that are refused.
+REFUSED_ARGUMENTS = [
+    ({"vocab_size": None, "num_merges": 3}, "need a vocab_size of at least 1; num_merges is 3"),
+    ({"vocab_size": [300, 400], "superwords": bpe.SuperWords(310, kind="boundless")}, "at least 310; it is 300"),
+    ({"tie_break": "first"}, "always take the smallest pair"),
+    ({"unk_token": "<unk>"}, "unknown token"),
+    ({"texts": iter(["a"])}, "can be read only once"),
+    ({"texts": None, "counts": {"a": 1}}, "must be a tuple of two bpe.WordCounts"),
+]
+
 
 @pytest.fixture
 def tuned(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
@@ -397,14 +407,7 @@ def test_smaller_and_larger_vocabularies(tok: bpe.Tokenizer) -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [
-        ({"vocab_size": None, "num_merges": 3}, "need a vocab_size of at least 1; num_merges is 3"),
-        ({"vocab_size": [300, 400], "superwords": bpe.SuperWords(310, kind="boundless")}, "at least 310; it is 300"),
-        ({"tie_break": "first"}, "always take the smallest pair"),
-        ({"unk_token": "<unk>"}, "unknown token"),
-        ({"texts": iter(["a"])}, "can be read only once"),
-        ({"texts": None, "counts": {"a": 1}}, "must be a tuple of two bpe.WordCounts"),
-    ],
+    REFUSED_ARGUMENTS,
 )
 def test_refused_arguments(options: dict[str, Any], message: str) -> None:
     given: dict[str, Any] = {"texts": ["a b"], "vocab_size": 300, "superwords": bpe.SuperWords(kind="boundless")}

@@ -16,6 +16,20 @@ tokenizers = Peer("tokenizers")
 SPECIALS = ["<unk>", "<s>", "</s>"]
 DIGITS = set("0123456789０１２３４５６７８９")
 
+#: Options that are refused.
+INVALID_OPTIONS = [
+    ({"byte_fallback": 1}, TypeError, "byte_fallback"),
+    ({"split_digits": "yes"}, TypeError, "split_digits"),
+    ({"character_coverage": "all"}, TypeError, "character_coverage"),
+    ({"character_coverage": 0}, ValueError, "above 0"),
+    ({"character_coverage": float("nan")}, ValueError, "above 0"),
+    ({"model": "byte", "byte_fallback": True}, ValueError, 'model="char"'),
+    ({"model": "byte", "character_coverage": 0.9}, ValueError, 'model="char"'),
+    ({"byte_fallback": True, "special_tokens": ["<0x41>"]}, ValueError, "<0x41>"),
+    ({"byte_fallback": True, "end_of_word": "</w>"}, ValueError, "end_of_word"),
+    ({"byte_fallback": True, "num_merges": None, "vocab_size": 10}, ValueError, "256 bytes"),
+]
+
 
 def naive_alphabet(counts, coverage):
     """The most frequent characters that cover that part of the corpus, sorted; SentencePiece's rule."""
@@ -121,18 +135,7 @@ def test_a_checkpoint_keeps_the_options(tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "error", "match"),
-    [
-        ({"byte_fallback": 1}, TypeError, "byte_fallback"),
-        ({"split_digits": "yes"}, TypeError, "split_digits"),
-        ({"character_coverage": "all"}, TypeError, "character_coverage"),
-        ({"character_coverage": 0}, ValueError, "above 0"),
-        ({"character_coverage": float("nan")}, ValueError, "above 0"),
-        ({"model": "byte", "byte_fallback": True}, ValueError, 'model="char"'),
-        ({"model": "byte", "character_coverage": 0.9}, ValueError, 'model="char"'),
-        ({"byte_fallback": True, "special_tokens": ["<0x41>"]}, ValueError, "<0x41>"),
-        ({"byte_fallback": True, "end_of_word": "</w>"}, ValueError, "end_of_word"),
-        ({"byte_fallback": True, "num_merges": None, "vocab_size": 10}, ValueError, "256 bytes"),
-    ],
+    INVALID_OPTIONS,
 )
 def test_options_are_checked(options, error, match):
     with pytest.raises(error, match=match):

@@ -33,6 +33,30 @@ from bpe.training.checkpoint import Checkpoint
 pytestmark = pytest.mark.usefixtures("quiet")
 TEXT = "the low lower newest widest, isn't it? aaaa abab aaab 영화를 영화관에서 보지 못한 것을 naïve café "
 
+#: Options of trainings that are interrupted while they merge.
+MODELS = [
+    {"special_tokens": ["<s>"], "first_id": 3},
+    {"model": "char", "unk_token": "<unk>", "limit_alphabet": 26},
+    {"model": "char", "end_of_word": "</w>"},
+    {"model": "char", "end_of_word": "</w>", "end_of_word_glued": True, "min_frequency": 2, "max_token_length": 5},
+    {"initial_alphabet": range(256), "pretokenizer": None},
+]
+
+#: Files and options of trainings that are interrupted while they count.
+COUNTINGS = [
+    (".txt", {}),
+    (".txt", {"separator": "|"}),
+    (".txt", {"per_line": True}),
+    (".txt", {"encoding_errors": "replace"}),
+    (".txt.gz", {}),
+    (".txt", {"normalizer": "nfc"}),
+    (".jsonl", {}),
+    (".csv", {}),
+    (".parquet", {}),
+    (".txt", {"superwords": bpe.SuperWords(transition=262)}),
+    (".txt", {"spilling": True}),
+]
+
 
 class StopHereError(Exception):
     """Raised by these tests to stop a training."""
@@ -71,13 +95,7 @@ def interrupted(at: int, **options: Any) -> None:
 @pytest.mark.parametrize("tie_break", TIE_BREAKS)
 @pytest.mark.parametrize(
     "model",
-    [
-        {"special_tokens": ["<s>"], "first_id": 3},
-        {"model": "char", "unk_token": "<unk>", "limit_alphabet": 26},
-        {"model": "char", "end_of_word": "</w>"},
-        {"model": "char", "end_of_word": "</w>", "end_of_word_glued": True, "min_frequency": 2, "max_token_length": 5},
-        {"initial_alphabet": range(256), "pretokenizer": None},
-    ],
+    MODELS,
     ids=["byte", "unk", "mark", "glued", "no pretokenizer"],
 )
 def test_resuming_gives_the_same_result(
@@ -259,19 +277,7 @@ def stop_after_saves(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(
     ("ending", "options"),
-    [
-        (".txt", {}),
-        (".txt", {"separator": "|"}),
-        (".txt", {"per_line": True}),
-        (".txt", {"encoding_errors": "replace"}),
-        (".txt.gz", {}),
-        (".txt", {"normalizer": "nfc"}),
-        (".jsonl", {}),
-        (".csv", {}),
-        (".parquet", {}),
-        (".txt", {"superwords": bpe.SuperWords(transition=262)}),
-        (".txt", {"spilling": True}),
-    ],
+    COUNTINGS,
 )
 def test_counting_resumes_from_every_saved_state(
     ending: str, options: dict[str, Any], threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

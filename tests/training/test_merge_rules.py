@@ -40,6 +40,16 @@ SWITCHES: tuple[dict[str, Any], ...] = (
     {"threads": 3, "least": 5, "long_list": 2},
 )
 
+#: Rules that are refused.
+INVALID_RULES = [
+    ({"whole_characters": 1}, TypeError, "whole_characters is 1, an int; it must be a bool"),
+    ({"veto": "x"}, TypeError, "veto is 'x'; it must be callable as"),
+    ({"max_words": 0}, ValueError, "max_words is 0"),
+    ({"forbidden": "ab"}, TypeError, "forbidden is .*; it must be a tuple of str"),
+    ({"forbidden": ("",)}, ValueError, "each must be a str of at least one character"),
+    ({"forbidden": ("a",) * 65}, ValueError, "forbidden has 65 strings; it may have at most 64"),
+]
+
 
 # The rules by their definition ---------------------------------------------------------------------------------------
 
@@ -265,14 +275,7 @@ def test_an_error_in_a_veto_ends_the_training() -> None:
 
 @pytest.mark.parametrize(
     ("options", "error", "message"),
-    [
-        ({"whole_characters": 1}, TypeError, "whole_characters is 1, an int; it must be a bool"),
-        ({"veto": "x"}, TypeError, "veto is 'x'; it must be callable as"),
-        ({"max_words": 0}, ValueError, "max_words is 0"),
-        ({"forbidden": "ab"}, TypeError, "forbidden is .*; it must be a tuple of str"),
-        ({"forbidden": ("",)}, ValueError, "each must be a str of at least one character"),
-        ({"forbidden": ("a",) * 65}, ValueError, "forbidden has 65 strings; it may have at most 64"),
-    ],
+    INVALID_RULES,
 )
 def test_invalid_rules_are_refused(options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):

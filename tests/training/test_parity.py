@@ -19,6 +19,18 @@ pytestmark = pytest.mark.usefixtures("quiet")
 
 Counts = dict[str, int]
 
+#: Options that are refused.
+WRONG_OPTIONS = [
+    ({"ratios": {"a": 0.0}}, r"ratios\['a'\] is 0.0; it must be a number above 0"),
+    ({"ratios": {"a": float("inf")}}, "must be a number above 0"),
+    ({"ratios": [1.0]}, "ratios is .*; it must map each language"),
+    ({"ratios": {"a": 1.0}, "dev": {"a": bpe.WordCounts()}}, "at most one of them"),
+    ({"dev": {"a": {"word": 1}}}, r"dev\['a'\] is .*; it must be a bpe.WordCounts"),
+    ({"window_size": 0}, "window_size is 0; it must be"),
+    ({"alpha": -1.0}, "alpha is -1.0; it must be a number above 0"),
+    ({"global_merges": -1}, "global_merges is -1; it must be"),
+]
+
 
 # The definition -------------------------------------------------------------------------------------------------------
 
@@ -292,16 +304,7 @@ def test_a_language_without_pairs_leaves_its_turns_to_the_others() -> None:
 
 @pytest.mark.parametrize(
     ("fair", "message"),
-    [
-        ({"ratios": {"a": 0.0}}, r"ratios\['a'\] is 0.0; it must be a number above 0"),
-        ({"ratios": {"a": float("inf")}}, "must be a number above 0"),
-        ({"ratios": [1.0]}, "ratios is .*; it must map each language"),
-        ({"ratios": {"a": 1.0}, "dev": {"a": bpe.WordCounts()}}, "at most one of them"),
-        ({"dev": {"a": {"word": 1}}}, r"dev\['a'\] is .*; it must be a bpe.WordCounts"),
-        ({"window_size": 0}, "window_size is 0; it must be"),
-        ({"alpha": -1.0}, "alpha is -1.0; it must be a number above 0"),
-        ({"global_merges": -1}, "global_merges is -1; it must be"),
-    ],
+    WRONG_OPTIONS,
 )
 def test_wrong_options_are_refused(fair: dict[str, Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):

@@ -35,6 +35,20 @@ LETTERS = ["ab", "abc", "abcd ", "a", "xyzwé", "한국어日本 ", "日本語�
 THRESHOLDS = [0.01, 0.1, 0.3, 0.5, 0.6, 0.8, 0.9, 1.0]
 WORDS = {"lower": 9, "lowest": 8, "slowly": 1, "newest": 6, "widest": 3, "lowlow": 2, "aaaa": 4, "日本語": 3}
 
+#: Arguments that are refused.
+REFUSED_ARGUMENTS = [
+    ({"vocab_size": [300, 400]}, r"vocab_size is \[300, 400\]; with deletions"),
+    ({"tie_break": "first"}, "tie_break is 'first'; with deletions"),
+    ({"unk_token": "<unk>"}, "for byte models"),
+    ({"model": "char"}, "for byte models"),
+    ({"end_of_word": "</w>"}, "for byte models"),
+    ({"seeds": bpe.Seeds(tokens=["ab"])}, "deletions and seeds are given"),
+    ({"fair": bpe.ParityAware()}, "deletions and fair are given"),
+    ({"superwords": bpe.SuperWords(290)}, "deletions and superwords are given"),
+    ({"deletions": 0.9}, r"deletions is 0.9.*it must be a bpe.PickyBPE or None|deletions is a float"),
+    ({"max_memory": "20G", "vocab_size": 100}, "it must be at least 256"),
+]
+
 
 def text_of(chosen: random.Random, letters: str, most: int) -> str:
     return "".join(chosen.choice(letters) for _ in range(chosen.randint(1, most)))
@@ -235,18 +249,7 @@ def test_what_is_refused(tok: bpe.Tokenizer) -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [
-        ({"vocab_size": [300, 400]}, r"vocab_size is \[300, 400\]; with deletions"),
-        ({"tie_break": "first"}, "tie_break is 'first'; with deletions"),
-        ({"unk_token": "<unk>"}, "for byte models"),
-        ({"model": "char"}, "for byte models"),
-        ({"end_of_word": "</w>"}, "for byte models"),
-        ({"seeds": bpe.Seeds(tokens=["ab"])}, "deletions and seeds are given"),
-        ({"fair": bpe.ParityAware()}, "deletions and fair are given"),
-        ({"superwords": bpe.SuperWords(290)}, "deletions and superwords are given"),
-        ({"deletions": 0.9}, r"deletions is 0.9.*it must be a bpe.PickyBPE or None|deletions is a float"),
-        ({"max_memory": "20G", "vocab_size": 100}, "it must be at least 256"),
-    ],
+    REFUSED_ARGUMENTS,
 )
 def test_refused_arguments(options: dict[str, Any], message: str) -> None:
     given: dict[str, Any] = {"texts": ["a b"], "vocab_size": 300, "deletions": bpe.PickyBPE()}

@@ -14,6 +14,16 @@ import bpe
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
+#: Options of trainings to several sizes.
+TRAININGS = [
+    {},
+    {"model": "char", "end_of_word": "</w>", "special_tokens": ["<s>"], "first_id": 5},
+    {"byte_fallback": True, "unk_token": "<unk>", "limit_alphabet": 12},
+    {"superwords": bpe.SuperWords(262)},
+    {"seeds": bpe.Seeds(tokens=["the"])},
+    {"min_frequency": 5},
+]
+
 
 def random_words(chosen: random.Random) -> dict[str, int]:
     """Words over few letters, with runs of one."""
@@ -168,14 +178,7 @@ def test_training_with_seeds_resumes_and_keeps_to_its_memory(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"model": "char", "end_of_word": "</w>", "special_tokens": ["<s>"], "first_id": 5},
-        {"byte_fallback": True, "unk_token": "<unk>", "limit_alphabet": 12},
-        {"superwords": bpe.SuperWords(262)},
-        {"seeds": bpe.Seeds(tokens=["the"])},
-        {"min_frequency": 5},
-    ],
+    TRAININGS,
     ids=["byte", "char", "fallback", "superwords", "seeds", "min_frequency"],
 )
 def test_several_sizes_equal_several_trainings(options: dict[str, Any]) -> None:

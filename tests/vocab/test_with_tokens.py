@@ -28,6 +28,25 @@ TEXTS = st.lists(st.sampled_from(PARTS), max_size=12).map("".join)
 TOKENS = st.lists(st.sampled_from(NAMES), max_size=4, unique=True)
 NORMALIZERS = (None, "nfc", "lower", ["nfd", "lower"])
 
+#: New tokens that are refused.
+INVALID_TOKENS = [
+    ({"special": "<x>"}, TypeError, r"special is '<x>'; it must be a list of str"),
+    ({"added": b"x"}, TypeError, r"added is b'x'; it must be a list of str"),
+    ({"added": 3}, TypeError, r"added is 3; it must be a list of str"),
+    ({"added": {"p", "q"}}, TypeError, r"added is .* a set, whose order differs from run to run"),
+    ({"added": ["x", 3]}, TypeError, r"added token 3 is an int; it must be a str"),
+    ({"special": [b"<x>"]}, TypeError, r"special token b'<x>' is a bytes; it must be a str"),
+    ({"special": [""]}, ValueError, r"special token '' is empty"),
+    ({"added": ["qq", "qq"]}, ValueError, r"added token 'qq' is given twice"),
+    ({"special": ["qq"], "added": ["qq"]}, ValueError, r"'qq' is both special and added"),
+    ({"special": ["\ud800"]}, ValueError, r"lone surrogate"),
+    ({"special": ["<s>"]}, ValueError, r"'<s>' is a special token already, with id 0; leave it out"),
+    ({"added": ["qq", "low", "<s>"]}, ValueError, r"'low' is a token already, with id \d+, and 1 more .* is one"),
+    ({"added": ["a"]}, ValueError, r"'a' is a token already"),
+    ({"special": ["<u>"]}, ValueError, r"'<u>' is a special token already"),
+    ({"special": ["C++"]}, ValueError, r"'C\+\+' is an added token already"),
+]
+
 
 def made(normalizer=None, **kwargs) -> bpe.Tokenizer:
     return bpe.train(counts=COUNTS, num_merges=6, normalizer=normalizer, special_tokens=["<s>"], **kwargs)
@@ -164,23 +183,7 @@ def test_clip_keeps_its_two_special_tokens(tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
-    [
-        ({"special": "<x>"}, TypeError, r"special is '<x>'; it must be a list of str"),
-        ({"added": b"x"}, TypeError, r"added is b'x'; it must be a list of str"),
-        ({"added": 3}, TypeError, r"added is 3; it must be a list of str"),
-        ({"added": {"p", "q"}}, TypeError, r"added is .* a set, whose order differs from run to run"),
-        ({"added": ["x", 3]}, TypeError, r"added token 3 is an int; it must be a str"),
-        ({"special": [b"<x>"]}, TypeError, r"special token b'<x>' is a bytes; it must be a str"),
-        ({"special": [""]}, ValueError, r"special token '' is empty"),
-        ({"added": ["qq", "qq"]}, ValueError, r"added token 'qq' is given twice"),
-        ({"special": ["qq"], "added": ["qq"]}, ValueError, r"'qq' is both special and added"),
-        ({"special": ["\ud800"]}, ValueError, r"lone surrogate"),
-        ({"special": ["<s>"]}, ValueError, r"'<s>' is a special token already, with id 0; leave it out"),
-        ({"added": ["qq", "low", "<s>"]}, ValueError, r"'low' is a token already, with id \d+, and 1 more .* is one"),
-        ({"added": ["a"]}, ValueError, r"'a' is a token already"),
-        ({"special": ["<u>"]}, ValueError, r"'<u>' is a special token already"),
-        ({"special": ["C++"]}, ValueError, r"'C\+\+' is an added token already"),
-    ],
+    INVALID_TOKENS,
 )
 def test_invalid_new_tokens_are_refused(arguments, error, message):
     tok = made(unk_token="<u>").with_tokens(added=["C++"])

@@ -8,9 +8,8 @@ programs import from have tiktoken's names:
 - `model.py` `encoding_for_model`, `encoding_name_for_model`, and the names that they know, which can be added to;
 - `load.py` rank files and GPT-2's two files, read as dicts and written, with the cache of files.
 
-`__version__` is the version of tiktoken whose interface this is, not that of this package. Not here: tiktoken's
-compiled class `CoreBPE`, its `_educational` module, and `registry.ENCODING_CONSTRUCTORS` (`bpe/named/plugins.py` finds
-plugins).
+`__version__` is the version of tiktoken whose interface this is, not that of this package. tiktoken's compiled class
+`CoreBPE`, its `_educational` module and `registry.ENCODING_CONSTRUCTORS` are left out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """`tiktoken.core`: the class `Encoding`, and the encodings by name.
 
 Where tiktoken fails an assertion or aborts with a panic (`explicit_n_vocab`, equal ranks, a byte without a rank), there
-is a ValueError or a TypeError. Not here: the registry and the cache of files (`bpe/named`), `encode_with_unstable`
-(`bpe/compat/unstable.py`).
+is a ValueError or a TypeError. The registry and the cache of files: `bpe/named`.
 
 tiktoken leaves one thing to the order of a hash table: which of two special tokens is found where both begin at the
 same character. Here it is the longer one.

@@ -2,7 +2,7 @@
 
 A file is named by its path or by its address, `http://` or `https://`. Addresses go through the cache of `bpe/named`.
 Paths do not: tiktoken copies local files to its cache too, and does not see later changes of them. Other addresses
-(`gs://`, `s3://`, `az://`) are read by blobfile, as in tiktoken. Not here: tokenizers made of the ranks (`core.py`).
+(`gs://`, `s3://`, `az://`) are read by blobfile, as in tiktoken.
 """
 
 from __future__ import annotations

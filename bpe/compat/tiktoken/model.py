@@ -1,7 +1,4 @@
-"""`tiktoken.model`: the encodings of models. The dicts are those that `encoding_for_model` looks models up in.
-
-Not here: their content (`bpe/formats/openai_encodings.py`).
-"""
+"""`tiktoken.model`: the encodings of models. The dicts are those that `encoding_for_model` looks models up in."""
 
 from __future__ import annotations
 

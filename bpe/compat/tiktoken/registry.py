@@ -1,4 +1,4 @@
-"""`tiktoken.registry`: encodings by name. Not here: building them (`core.py`, `bpe/named`)."""
+"""`tiktoken.registry`: encodings by name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Formats of training shards: one object for each, by name.
 
-In come documents of token ids; out come files that training code maps into memory, and back. The files, in the order in
+Writes documents of token ids to files that training code maps into memory, and reads them. The files, in the order in
 which data meets them:
 
 - `protocol.py` what a format, its writer and its shards offer;

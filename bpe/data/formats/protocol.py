@@ -1,6 +1,6 @@
 """The interface of a shard format, and the plain data that passes through it.
 
-A format is one object: it chooses the dtype of the ids, writes shards and opens them. Not here: the formats.
+A format is one object: it chooses the dtype of the ids, writes shards and opens them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An open shard: memory-mapped ids, and where its documents begin. Every header, count and offset is checked first.
 
 Files may be damaged or hostile. Counts from a header are compared with the file's size before they are used, and
-offsets are checked in pieces, without loading them. Not here: the layouts of the formats.
+offsets are checked in pieces, without loading them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Numbers that are too many for memory, in an unnamed temporary file: a shard's index while it is written or found.
-
-Not here: the files of shards.
-"""
+"""Numbers that are too many for memory, in an unnamed temporary file: a shard's index while it is written or found."""
 
 from __future__ import annotations
 

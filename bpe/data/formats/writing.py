@@ -1,7 +1,4 @@
-"""Writing shards: files with a checksum, and the bookkeeping of documents that all formats share.
-
-Not here: the layouts of the formats.
-"""
+"""Writing shards: files with a checksum, and the bookkeeping of documents that all formats share."""
 
 from __future__ import annotations
 

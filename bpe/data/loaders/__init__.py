@@ -1,6 +1,6 @@
 """Loaders: fixed-length rows of token ids in a seed's order, and batches for any number of ranks and workers.
 
-In come `TokenShards` (or raw text); out come dicts of int64 arrays. The files, in the order in which data meets them:
+Reads `TokenShards` (or raw text) and yields dicts of int64 arrays. The files, in the order in which data meets them:
 
 - `order.py` the order of rows: a permutation that is a pure function of seed, epoch and index;
 - `spans.py` batches from spans of ids, with `_gather.pyx`, which copies and numbers them;

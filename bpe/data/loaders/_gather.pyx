@@ -1,7 +1,4 @@
-"""Filling the rows of a batch from spans of ids: int64 inputs, labels shifted by one, positions and documents.
-
-Not here: which spans, and whose ids (`bpe/data/loaders/spans.py`).
-"""
+"""Filling the rows of a batch from spans of ids: int64 inputs, labels shifted by one, positions and documents."""
 
 import numpy as np
 

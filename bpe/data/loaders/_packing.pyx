@@ -1,7 +1,4 @@
-"""Packing documents into rows: best fit, and best fit with cropping.
-
-Not here: the division of long documents, and where the ids of a document are (`bpe/data/loaders/packing.py`).
-"""
+"""Packing documents into rows: best fit, and best fit with cropping."""
 
 import numpy as np
 

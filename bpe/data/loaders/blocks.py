@@ -3,7 +3,7 @@
 Row i has the length + 1 ids from position i * length on, so that neighbouring rows share one id and each token but the
 first is a label exactly once per epoch.
 
-Not here: rows that keep documents together (`bpe/data/loaders/packing.py`).
+Rows that keep documents together: `packing.py`.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ The sequence is made of rounds of `ROUND` rows. In each, every dataset has the s
 and a permutation of the round (`order.py`, by seed and number of the round) says which places are whose. A dataset
 gives its rows in its own order, without leaving one out; where it ends, its next epoch follows. So row i of the
 mixture is a pure function of the seed and i.
-
-Not here: what the rows hold.
 """
 
 from __future__ import annotations

@@ -28,8 +28,6 @@ arithmetic is on unsigned 64-bit integers and wraps around. `/` divides integers
         until i < n
         return i
 
-Not here: how many rows there are, and what they hold (`bpe/data/loaders/blocks.py`, `bpe/data/loaders/packing.py`).
-
 Sources: Black and Rogaway, "Ciphers with arbitrary finite domains" (2002), for cycle walking; Steele, Lea and Flood,
 "Fast splittable pseudorandom number generators" (2014), for the mixing function.
 """

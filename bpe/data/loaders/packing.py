@@ -8,8 +8,7 @@ window in an order of its own. A row has room for length + 1 ids. Three document
     best-fit        a a a a a .   b b b b c c     . is padding
     best-fit-crop   a a a a a c   b b b b . .     the shortest document was cropped
 
-Not here: the queues of the two best-fit strategies (`_packing.pyx`); rows without regard to documents
-(`bpe/data/loaders/blocks.py`).
+Rows without regard to documents: `blocks.py`.
 
 Sources: Ding et al., "Fewer Truncations Improve Language Modeling" (arXiv 2404.10830) for best fit; nanochat's data
 loader for cropping, where at most 1,000 documents wait. Here a whole window waits: 0.03% of the tokens are cropped
@@ -69,9 +68,9 @@ class Packed(Rows):
             and pads the rows: documents are cut only if they are longer than a row. "best-fit-crop" fills each row with
             the longest document that fits; when none does, it fills the row with the beginning of the shortest one, and
             leaves out the rest of that. "concat" joins documents and cuts them into rows.
-        long_documents: what becomes of documents of more than length + 1 ids: "split" makes pieces of length + 1 ids,
-            each of which begins with the last id of the one before; "truncate" keeps the first length + 1 ids; "drop"
-            leaves them out; "error" refuses them. With "concat", "split" does nothing.
+        long_documents: how to handle documents longer than a row, which has length + 1 ids: "split" makes pieces of
+            length + 1 ids, each of which begins with the last id of the one before; "truncate" keeps the first
+            length + 1 ids; "drop" leaves them out; "error" refuses them. With "concat", "split" does nothing.
         window: the documents of a window. A process holds some 100 bytes for each, of at most two windows.
         fields: as for `Blocks`.
         tail: "drop" a window's last row if it is not full, or "pad" it. With "best-fit", rows are padded in any case

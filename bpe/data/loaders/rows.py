@@ -10,8 +10,6 @@ out. So the state of a run is one number, whatever the number of ranks and worke
     1 rank      [0 1 2 3] [4 5 6 7]
     2 ranks     [0 1][2 3] [4 5][6 7]                 rank 0 has the left part, rank 1 the right one
     2 workers   [0 1 2 3] of the first, [4 5 6 7] of the second, [8 9 10 11] of the first
-
-Not here: what a row holds (`blocks.py`, `packing.py`, `mixture.py`), and its order (`order.py`).
 """
 
 from __future__ import annotations
@@ -223,7 +221,7 @@ class Plan:
         return whole + (rest >= self.world and not self.drop_last)
 
     def row_after(self, start: int, batches: int) -> int:
-        """The number of the row after so many global batches."""
+        """The number of the row after `batches` global batches."""
         after = start + batches * self.size
         return after if self.end is None else min(after, self.end)
 

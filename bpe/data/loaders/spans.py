@@ -9,8 +9,6 @@ length 6 with the documents `a b c` and `x y`, and padding `.`:
     position_ids  0  1  2  0  1  0
     document_ids  7  7  7  8  8 -1      the numbers of the documents in the shards
     cu_seqlens    0        3     5  6
-
-Not here: which spans a row is made of (`bpe/data/loaders/blocks.py`, `bpe/data/loaders/packing.py`).
 """
 
 from __future__ import annotations

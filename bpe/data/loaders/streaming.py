@@ -2,7 +2,7 @@
 
 The ids of all documents make one stream, which is cut into rows as `Blocks` does: each row has length + 1 ids and
 begins with the last id of the one before. A state is a place in the sources and the ids of the document before it that
-no row has had yet. If those are many, or the document has not ended, the state is the place of that document and the
+are not yet in a row. If those are many, or the document has not ended, the state is the place of that document and the
 number of its ids to leave out:
 
     documents    |a a a a a a|b b b|c c c c ...
@@ -13,8 +13,6 @@ number of its ids to leave out:
 Unlike rows of shards, these rows depend on the number of parts (ranks times workers): each part cuts its own documents
 into rows, since no worker knows how many ids the documents of the others have. So a state belongs to one part of a
 number of parts, and a run resumes with the same number of ranks and workers; with others it is refused.
-
-Not here: reading and encoding in groups (`bpe/data/grouping.py`), and rows of shards (`blocks.py`).
 """
 
 from __future__ import annotations
@@ -77,7 +75,7 @@ class StreamingEncoder:
         tokenizer: the tokenizer.
         length: the positions of a row.
         append: an id, or the name of a special token, to add after each document.
-        prepend: the same, before each document.
+        prepend: an id, or the name of a special token, to put before each document.
         allow_special: whether special tokens in the text become themselves instead of plain text.
         fields: as for `Blocks`; "document_ids" counts the documents of a part from 0.
         mask_other_documents: as for `Blocks`.

@@ -3,8 +3,6 @@
 The first level is an ordinary engine in which some tokens have a second id, `first` + i, for where a whole pretoken is
 that token. To the kernel these are words with an id of their own, so the word cache serves them. The second level
 (`bpe/merge/_supermerge.pyx`) merges runs of them by rank, and gives those that are left their first id again.
-
-Not here: what is learned (`bpe/training/boundless.py`).
 """
 
 from __future__ import annotations
@@ -92,7 +90,7 @@ class MarkedEngine(Engine):
     # Split points -----------------------------------------------------------------------------------------------------
 
     def last_cut(self, data: Bytes, low: int) -> int:
-        """As `Engine.last_cut`: a split point after a pretoken that has no second id, so that no run crosses it."""
+        """The last split point after a pretoken that has no second id, so that no run crosses it; else `low`."""
         end = super().last_cut(data, low)
         while end > low:
             begin = self.kernel.last_cut(data[: end - 1], 0)  # where the pretoken before `end` begins, or earlier
@@ -105,7 +103,7 @@ class MarkedEngine(Engine):
         return low
 
     def end_cut(self, separators: list[bytes], keep: bool, names: frozenset[str]) -> EndCut | None:
-        """As `Engine.end_cut`, by these split points."""
+        """Where blocks of files may end: at these split points, or between documents."""
         if not self.cuts_documents(names) or scanner_of(self.spec.pretokenizer) is None:
             return document_cut(separators, keep)
         return safe_cut(self.last_cut, [*separators, *(name.encode() for name in names)])
@@ -153,11 +151,11 @@ class BoundlessEngine(MarkedEngine):
         return TokenBatch(ids, offsets_of(lengths))
 
     def encode(self, text: TextLike, allowed: frozenset[str] = frozenset()) -> NDArray[np.uint32]:
-        """As `Engine.encode`."""
+        """Encode one text, and merge across words."""
         return self._joined(super().encode(text, allowed))
 
     def encode_segment(self, data: str | bytes | Pretokens) -> NDArray[np.uint32]:
-        """As `Engine.encode_segment`."""
+        """Encode a segment without special tokens, and merge across words."""
         return self._joined(super().encode_segment(data))
 
     def encode_batch(
@@ -167,7 +165,7 @@ class BoundlessEngine(MarkedEngine):
         allowed: frozenset[str] = frozenset(),
         around: Around = NOTHING,
     ) -> TokenBatch:
-        """As `Engine.encode_batch`."""
+        """Encode several texts, and merge across words in each."""
         return self._joined_batch(super().encode_batch(texts, threads, allowed, around))
 
     def encode_documents(
@@ -178,22 +176,22 @@ class BoundlessEngine(MarkedEngine):
         threads: int,
         around: Around = NOTHING,
     ) -> TokenBatch:
-        """As `Engine.encode_documents`."""
+        """Encode documents in one buffer, and merge across words in each."""
         return self._joined_batch(super().encode_documents(buffer, starts, ends, threads, around))
 
     def visit_documents(
         self, buffer: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], visitor: Visitor
     ) -> None:
-        """As `Engine.visit_documents`."""
+        """Give a visitor the ids of documents in one buffer, merged across words."""
         batch = self.encode_documents(buffer, starts, ends, 1)
         visitor.visit(batch.ids, batch.offsets)
 
     def encode_words(self, blob: NDArray[np.uint8], offsets: NDArray[np.int64]) -> TokenBatch:
-        """As `Engine.encode_words`."""
+        """Encode words, each a text of its own."""
         return self._joined_batch(super().encode_words(blob, offsets))
 
     def encode_blocks(self, blocks: Iterator[Block], threads: int, n_bytes: int, **options: Any) -> BlockIds | None:
-        """As `Engine.encode_blocks`."""
+        """Encode blocks of files, and merge across words in each document."""
         found = super().encode_blocks(blocks, threads, n_bytes, **options)
         if found is None:
             return None
@@ -201,6 +199,6 @@ class BoundlessEngine(MarkedEngine):
         return replace(found, ids=ids, lengths=lengths)
 
     def piece_ids(self, piece: bytes) -> list[int]:
-        """As `Engine.piece_ids`."""
+        """The ids of one pretoken, without second ids."""
         ids = self.kernel.encode_piece(piece)
         return [int(self.marked[number - self.first]) if number >= self.first else number for number in ids]

@@ -2,8 +2,6 @@
 
 To the kernel the deleted tokens are ids after those of the vocabulary; no text is encoded to them in the end. The word
 cache serves as usual, and so does the split filter: no merge crosses where none of all tokens reaches across.
-
-Not here: the events (`bpe/vocab/events.py`), doing them fast (`bpe/merge/_replay.pyx`).
 """
 
 from __future__ import annotations

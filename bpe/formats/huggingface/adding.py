@@ -1,6 +1,6 @@
 """Adds tokens to a tokenizer that was read, with the ids and flags that `add_tokens` of `tokenizers` gives them.
 
-Not here: which tokens a folder's configuration adds (`bpe/formats/configuration.py`).
+The tokens that a folder's configuration adds: `bpe/formats/configuration.py`.
 """
 
 from __future__ import annotations

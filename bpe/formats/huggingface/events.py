@@ -1,7 +1,6 @@
 """The events of a PickyBPE model in a tokenizer.json: a list in order, a merge as [left, right], a deletion as a token.
 
-A deletion follows the merge that it belongs to. Deleted tokens are not in the vocab; merges spell them. Not here: what
-events mean and which are possible (`bpe/vocab/events.py`).
+A deletion follows the merge that it belongs to. Deleted tokens are not in the vocab; merges spell them.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def _flat(value: object, where: str, depth: int = 0) -> Iterator[tuple[object, s
 
 
 def _read_own(listed: list[tuple[object, str]], where: str, letters: bool) -> tuple[bool, Pretokenizer]:
-    """The same for this package's own type, alone or before a ByteLevel."""
+    """Read a pre_tokenizer of this package's own type, alone or before a ByteLevel."""
     (value, position), *rest = listed
     steps = [_read_step(step, there) for step, there in rest]
     if letters or steps not in ([], [BYTES]):

@@ -15,6 +15,7 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peers import Peer
 from strategies import TIE_BREAKS, corpora, examples, rules
 from written import unspelled
 
@@ -24,6 +25,7 @@ from bpe.vocab.symbols import BYTE_NAMES, word_symbols
 from bpe.vocab.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.usefixtures("quiet")
+tiktoken = Peer("tiktoken")
 KINDS: dict[str, dict[str, Any]] = {
     "byte": {},
     "specials": {"special_tokens": ["<s>", "aa"], "first_id": 5, "unk_token": "<unk>", "initial_alphabet": "corpus"},
@@ -527,3 +529,14 @@ def test_tokens_of_bytes_are_found_among_tokens_of_their_length() -> None:
     naive = {token: number for number, token in tok.spec.vocabulary.items()}
     assert found is not None
     assert found.tolist() == [naive[name.encode()] for name in BYTE_NAMES]
+
+
+def test_n_vocab_is_the_largest_id_plus_one() -> None:
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    theirs = tiktoken.Encoding("test", pat_str=r"\w+", mergeable_ranks=ranks, special_tokens={"<|end|>": 300})
+    tok = bpe.train(texts=["a"], num_merges=0, special_tokens=["<|end|>"], first_id=44)
+    assert tok.n_vocab == theirs.n_vocab == 301
+    assert tok.vocab_size == 257
+    assert tok.prune([44])[0].n_vocab == 300
+    with pytest.raises(AttributeError):
+        tok.n_vocab = 3

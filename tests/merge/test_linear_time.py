@@ -1,7 +1,6 @@
 """The number of times that merging visits the symbols of a hard text is small, however long the text is.
 
-That is counted, not timed: merging counts its steps, to know when to look for signals. Not here: which ids
-come out (`test_engine.py`), how long it takes (`bench_hard.py`).
+That is counted, not timed: merging counts its steps, to know when to look for signals.
 """
 
 from __future__ import annotations

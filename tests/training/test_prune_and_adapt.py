@@ -20,6 +20,16 @@ pytestmark = pytest.mark.usefixtures("quiet")
 
 Merge = tuple[bytes, bytes]
 
+#: Kinds of tokenizers that become smaller.
+KINDS = [
+    {"special_tokens": ["<pad>", "<|end|>"]},
+    {"model": "char", "unk_token": "<unk>"},
+    {"model": "char", "end_of_word": "</w>"},
+    {"model": "char", "end_of_word": "</w>", "end_of_word_glued": True},
+    {"byte_fallback": True, "pretokenizer": "metaspace", "special_tokens": ["<s>"], "character_coverage": 0.9},
+    {"superwords": bpe.SuperWords(262)},
+]
+
 
 def random_corpus(random_: random.Random) -> dict[str, int]:
     letters = random_.choice(("ab", "abc", "abcdef", "aé語"))
@@ -141,14 +151,7 @@ TEXTS = ["the theory of the thing, in theory", "low lower lowest 12 12 12", "na�
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {"special_tokens": ["<pad>", "<|end|>"]},
-        {"model": "char", "unk_token": "<unk>"},
-        {"model": "char", "end_of_word": "</w>"},
-        {"model": "char", "end_of_word": "</w>", "end_of_word_glued": True},
-        {"byte_fallback": True, "pretokenizer": "metaspace", "special_tokens": ["<s>"], "character_coverage": 0.9},
-        {"superwords": bpe.SuperWords(262)},
-    ],
+    KINDS,
 )
 def test_every_kind_of_tokenizer_becomes_smaller(options: dict[str, Any]) -> None:
     base = 400 if options.get("byte_fallback") else 290

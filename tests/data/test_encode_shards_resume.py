@@ -19,7 +19,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from test_encoding import END, WORDS, corpus, documents, files_of, small_groups, sources, tokenizer
+from test_encode_shards import END, WORDS, corpus, documents, files_of, small_groups, sources, tokenizer
 
 import bpe
 from bpe.corpus import reading

@@ -4,7 +4,7 @@ Hostile text consists of random pieces that the patterns distinguish (contractio
 kind, marks, digits and letters of several scripts and lengths, broken UTF-8), so that every boundary between classes
 occurs at every position of a block. A billion bytes have been compared once; the tests compare some millions.
 
-    python tests/pretokenize/test_scanner.py SEED BYTES      compare that many bytes
+    python tests/pretokenize/test_block_scanners.py SEED BYTES      compare that many bytes
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""Output for people: tokens as text, `explain`, and `n_vocab`."""
+"""Output for people: tokens as text, and `explain`."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peers import Peer
 
 import bpe
-
-tiktoken = Peer("tiktoken")
 
 KOREAN = bpe.train(texts=["한국어 한국 사람 naïve 😀"] * 3, vocab_size=300, special_tokens=["<|end|>"])
 
@@ -36,17 +32,6 @@ def test_symbols_without_an_id_are_marked():
     assert tok.tokens("abé?", as_text=True) == ["ab", r"⁇\xc3", r"⁇\xa9", "⁇?"]
     tok = bpe.train(texts=["ab ab"], num_merges=1, model="char", unk_token="<unk>")
     assert tok.tokens("abc", as_text=True) == ["ab", "<unk>"]
-
-
-def test_n_vocab_is_the_largest_id_plus_one():
-    ranks = {bytes([byte]): byte for byte in range(256)}
-    theirs = tiktoken.Encoding("test", pat_str=r"\w+", mergeable_ranks=ranks, special_tokens={"<|end|>": 300})
-    tok = bpe.train(texts=["a"], num_merges=0, special_tokens=["<|end|>"], first_id=44)
-    assert tok.n_vocab == theirs.n_vocab == 301
-    assert tok.vocab_size == 257
-    assert tok.prune([44])[0].n_vocab == 300
-    with pytest.raises(AttributeError):
-        tok.n_vocab = 3
 
 
 def test_explain_shows_characters():

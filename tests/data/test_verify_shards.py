@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_encoding import END, corpus, documents, rows_of, small_groups, sources, tokenizer
+from test_encode_shards import END, corpus, documents, rows_of, small_groups, sources, tokenizer
 
 import bpe
 from bpe.data import Manifest, TokenShards, encode_shards, merge_manifests, verify

@@ -18,6 +18,16 @@ from bpe.data.options import END_OF_TEXT, end_of_text, largest_id
 
 END = "<|endoftext|>"
 
+#: Options that are refused.
+OTHER_OPTIONS = [
+    ({"shard_size": 5}, "shard_size was 268435456 and is 5"),
+    ({"append": END}, "append was None and is "),
+    ({"shuffle": 1}, "shuffle was None and is 1"),
+    ({"validation": 0.5}, "validation was 0.0 and is 0.5"),
+    ({"format": "megatron"}, "format was 'native' and is 'megatron'"),
+    ({"part": (0, 2)}, "part was None"),
+]
+
 
 @pytest.fixture(scope="module")
 def tokenizer() -> bpe.Tokenizer:
@@ -224,14 +234,7 @@ def test_a_finished_folder_is_left_alone(tmp_path, tokenizer, caplog):
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"shard_size": 5}, "shard_size was 268435456 and is 5"),
-    ({"append": END}, "append was None and is "),
-    ({"shuffle": 1}, "shuffle was None and is 1"),
-    ({"validation": 0.5}, "validation was 0.0 and is 0.5"),
-    ({"format": "megatron"}, "format was 'native' and is 'megatron'"),
-    ({"part": (0, 2)}, "part was None"),
-])  # fmt: skip
+@pytest.mark.parametrize(("change", "message"), OTHER_OPTIONS)  # fmt: skip
 def test_other_options_are_refused(tmp_path, tokenizer, change, message):
     paths = corpus(tmp_path / "c", documents(5, 10))
     encode_shards(sources(paths), tokenizer, tmp_path / "out")

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_encoding import files_of
-from test_encoding_resume import killed_at
+from test_encode_shards import files_of
+from test_encode_shards_resume import killed_at
 
 from bpe.cli import main
 from bpe.data import Blocks, Manifest, TokenShards, convert_shards, journal, verify, write_shards
