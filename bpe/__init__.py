@@ -9,8 +9,8 @@
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING
 
-import bpe._starting
 from bpe._lazy import import_on_use
+from bpe._starting import is_command
 from bpe._uncompiled import check_kernels
 from bpe._version import __version__
 
@@ -115,7 +115,7 @@ __all__ = [
     "train",
 ]
 
-if not bpe._starting.is_command():  # the command imports what it uses; elsewhere, NumPy and counting are ready at once
+if not is_command():  # the command imports what it uses; elsewhere, NumPy and counting are ready at once
     check_kernels()
     from bpe.count.counting import count_words
 elif PathFinder.find_spec("bpe.encode._encoder", [f"{__path__[0]}/encode"]) is None:

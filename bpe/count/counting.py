@@ -21,6 +21,7 @@ from bpe.base.threads import in_order, shared_out, thread_count
 from bpe.base.utf8 import TextLike
 from bpe.corpus._file_reader import FileReader
 from bpe.corpus.blocks import Block, Position, check_separating, text_blocks
+from bpe.corpus.sources import Sources
 from bpe.count._word_table import WordTable
 from bpe.count.spilling import PARTS
 from bpe.count.word_counts import Arrays, Splitter, WordCounts, fill
@@ -29,7 +30,6 @@ from bpe.pretokenize.pretokenizer import Pretokenizer
 if TYPE_CHECKING:
     from bpe.corpus.blocks import PathLike
     from bpe.corpus.reading import EncodingErrors
-    from bpe.corpus.sources import Sources
     from bpe.count.spilling import Spill
     from bpe.text.normalizers import NormalizerLike
 
@@ -127,7 +127,6 @@ def corpus_source(
 
     """
     from bpe.corpus.reading import checked_encoding_errors
-    from bpe.corpus.sources import Sources
 
     if files is not None:
         return Sources.of(files, separator, per_line, encoding_errors, chars=chars)
@@ -155,8 +154,6 @@ def count_into(
     bytes. Where there is `saving`, the source is regular files: counting goes on from what it holds, and from time to
     time all threads wait while the words so far are saved. Counting ends with a ValueError when `excess` gives one.
     """
-    from bpe.corpus.sources import Sources
-
     splitter = Splitter(counts)
     if isinstance(source, Sources):
         source = source.for_one_call()
@@ -213,8 +210,6 @@ def count_into(
 
 def _documents_of(source: Sources | Iterable[TextLike] | None) -> str | None:
     """How text files are made documents, as `WordCounts.documents` has it."""
-    from bpe.corpus.sources import Sources
-
     if not isinstance(source, Sources) or all(file.format != "text" for file in source.files):
         return None
     if source.keep_separator:
@@ -308,7 +303,6 @@ def _blocks(
 ) -> Generator[Block | FileReader, None, None]:
     """The corpus in blocks that can be counted one by one, and text files as readers of such blocks."""
     from bpe.corpus.documents import arrow_documents, row_blocks
-    from bpe.corpus.sources import Sources
 
     if isinstance(source, Sources):
         separators, keep = source.separators, source.keep_separator

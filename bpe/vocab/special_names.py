@@ -59,8 +59,9 @@ def decoded_bytes(spec: TokenizerSpec, *, byte_level: bool) -> dict[int, bytes]:
     if byte_level:
         names = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)} | names
     else:
-        kinds = spec.vocabulary.kinds
-        names = {number: name for name, number in spec.special_tokens.items() if kinds[number] == ORDINARY} | names
+        kinds, of_text = spec.vocabulary.kinds, spec.special_tokens.items()
+        spelled = {i: name for name, i in of_text if kinds[i] == ORDINARY and bytes_or_utf8(name) == spec.vocabulary[i]}
+        names = spelled | names
     if not names:
         return {}
     letters = byte_level or (isinstance(spec.pretokenizer, Steps) and spec.pretokenizer.letters)

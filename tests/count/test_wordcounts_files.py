@@ -303,7 +303,7 @@ if sys.argv[2] == "fsync":
 elif sys.argv[2] == "rename":
     os.replace = lambda *paths: stop()
 else:
-    bpe.count.word_counts.atomic_write = slow
+    bpe.base.atomic_files.atomic_write = slow
 counts = bpe.count_words(texts=["new newer newest"] * 3)
 counts.save(sys.argv[1])
 """

@@ -98,7 +98,7 @@ FOLDERS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     ),
     "an id that is taken": (
         {
-            "tokenizer.json": native(({"id": 258, **token("<y>")},)),
+            "tokenizer.json": native({"id": 258, **token("<y>")}),
             "tokenizer_config.json": {"pad_token": {**MARKED, "content": "<p>", "__type": "AddedToken"}},
             "added_tokens.json": {"<p>": 258},
         },
