@@ -1,11 +1,12 @@
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self
 
 from bpe.base._buffers import Buffer
 
 class Finder:
     longest: int
-    def __init__(self, strings: list[bytes]) -> None: ...
+    def __new__(cls, strings: list[bytes]) -> Self: ...
     def occurs(self, text: Buffer) -> bool: ...
     def find(
         self, text: Buffer, start: int = 0

@@ -1,5 +1,6 @@
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self
 
 from bpe.corpus.blocks import Block
 
@@ -19,8 +20,8 @@ class FileReader:
     number: int
     @property
     def position(self) -> int: ...
-    def __init__(
-        self,
+    def __new__(
+        cls,
         file: int,
         source: str,
         size: int,
@@ -30,4 +31,4 @@ class FileReader:
         checked: bool,
         ending: bool = ...,
         step: int = ...,
-    ) -> None: ...
+    ) -> Self: ...

@@ -1,5 +1,6 @@
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self
 
 from bpe.base._buffers import Buffer
 from bpe.base._result_pool import ResultPool
@@ -13,14 +14,14 @@ CACHE_MEMORY: int
 class Encoder:
     pool: ResultPool
     high: HighMerges | None
-    def __init__(
-        self,
+    def __new__(
+        cls,
         merger: Merger,
         tokens: TokenBytes,
         scanner: int,
         memory: int = ...,
         superwords: Superwords | None = None,
-    ) -> None: ...
+    ) -> Self: ...
     def set_whole_words(
         self, blob: bytes, offsets: NDArray[np.int64], ids: NDArray[np.uint32], all_of_them: bool
     ) -> None: ...

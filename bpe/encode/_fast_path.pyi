@@ -1,6 +1,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from typing_extensions import Self
+
 from bpe.encode._encoder import Encoder
 
 def with_fast_encode(method: Callable[..., Any]) -> Callable[..., Any]: ...
@@ -8,4 +10,4 @@ def with_fast_batch(method: Callable[..., Any], kind: type) -> Callable[..., Any
 def with_fast_list(method: Callable[..., Any], ordinary: bool) -> Callable[..., Any]: ...
 
 class ListEncoder:
-    def __init__(self, encoder: Encoder | None, prefix: str | None) -> None: ...
+    def __new__(cls, encoder: Encoder | None, prefix: str | None) -> Self: ...

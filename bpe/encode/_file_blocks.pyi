@@ -3,6 +3,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self
 
 from bpe.base._aho_corasick import Finder
 from bpe.base._buffers import Buffer
@@ -15,8 +16,8 @@ class BlockWorker(Worker):
     def added(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
 
 class BlockJob(EncodeJob):
-    def __init__(
-        self,
+    def __new__(
+        cls,
         encoder: Encoder,
         threads: int,
         blocks: Iterator[Any],
@@ -25,5 +26,5 @@ class BlockJob(EncodeJob):
         special: Finder | None,
         n_bytes: int,
         most: int,
-    ) -> None: ...
+    ) -> Self: ...
     def result(self) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]: ...  # type: ignore[override]

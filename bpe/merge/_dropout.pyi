@@ -1,11 +1,12 @@
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self
 
 from bpe.base._buffers import Buffer
 from bpe.merge._merger import Merger
 
 class Dropout:
-    def __init__(self, merger: Merger) -> None: ...
+    def __new__(cls, merger: Merger) -> Self: ...
     def encode(
         self, text: Buffer, starts: NDArray[np.int64], ends: NDArray[np.int64], dropped: int, state: int
     ) -> tuple[NDArray[np.uint32], int, bool]: ...

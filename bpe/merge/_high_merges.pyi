@@ -1,9 +1,10 @@
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self
 
 from bpe.merge.tables import MergeList
 
 class HighMerges:
     n: int
-    def __init__(self, low: MergeList, high: MergeList) -> None: ...
+    def __new__(cls, low: MergeList, high: MergeList) -> Self: ...
     def merged(self, low: NDArray[np.uint32]) -> NDArray[np.uint32]: ...

@@ -1,8 +1,9 @@
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self
 
 class MergeTable:
-    def __init__(
-        self, pairs: NDArray[np.int32], results: NDArray[np.int32], ranks: NDArray[np.int32], limit: int
-    ) -> None: ...
+    def __new__(
+        cls, pairs: NDArray[np.int32], results: NDArray[np.int32], ranks: NDArray[np.int32], limit: int
+    ) -> Self: ...
     def index_bytes(self, byte_ids: NDArray[np.uint32]) -> None: ...

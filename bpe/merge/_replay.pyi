@@ -1,5 +1,7 @@
+from typing_extensions import Self
+
 from bpe.merge._merger import Merger
 from bpe.merge.tables import EventList, MergeList, SymbolTables
 
 class EventMerger(Merger):
-    def __init__(self, merges: MergeList, symbols: SymbolTables, events: EventList) -> None: ...
+    def __new__(cls, merges: MergeList, symbols: SymbolTables, events: EventList) -> Self: ...

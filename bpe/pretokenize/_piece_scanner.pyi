@@ -1,17 +1,18 @@
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self
 
 from bpe.base._buffers import Buffer
 
 class PieceRules:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         group: NDArray[np.uint8],
         after: NDArray[np.uint8],
         unit: int = ...,
         classes: NDArray[np.uint8] | None = None,
         digits_apart: bool = False,
-    ) -> None: ...
+    ) -> Self: ...
 
 def unit_spans(
     rules: PieceRules, text: Buffer, starts: NDArray[np.int64], ends: NDArray[np.int64]

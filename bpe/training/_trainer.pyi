@@ -1,5 +1,6 @@
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self
 
 from bpe.base._team import Team
 from bpe.training._loop import Learner
@@ -9,8 +10,8 @@ from bpe.training.words import Words
 class Trainer(Learner):
     team: Team
     epochs: int
-    def __init__(
-        self,
+    def __new__(
+        cls,
         words: Words,
         start: Start,
         rule: NextMerge,
@@ -19,7 +20,7 @@ class Trainer(Learner):
         memory: int = 0,
         strict: bool = False,
         tuning: Tuning,
-    ) -> None: ...
+    ) -> Self: ...
     def best(self) -> tuple[int, int, int] | None: ...
     def apply(self, left: int, right: int) -> tuple[int, int]: ...
     def vocabulary(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.bool_]]: ...
