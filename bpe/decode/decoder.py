@@ -6,7 +6,7 @@ import codecs
 import copy
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from bpe.decode import _decoder
 from bpe.decode._decoder import TokenTable
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NONE, end_to_end
+
+if TYPE_CHECKING:
+    from bpe.decode.chain import ChainDecoder
 
 Ids = Sequence[int] | NDArray[Any]
 
@@ -35,14 +38,17 @@ class TokenDecoder:
     """
 
     def __init__(self, spec: TokenizerSpec) -> None:
-        from bpe.decode.chain import ChainDecoder
         from bpe.vocab.decoding import ByteLevel
         from bpe.vocab.special_names import decoded_bytes, special_ids
 
         self._spec = spec
         self.limit = spec.vocabulary.limit
         byte_level = spec.model == "byte" and spec.decoder == (ByteLevel(),)  # the bytes of all tokens, marks included
-        self.chain = None if spec.decoder is None or byte_level else ChainDecoder(spec)
+        self.chain: ChainDecoder | None = None
+        if spec.decoder is not None and not byte_level:
+            from bpe.decode.chain import ChainDecoder
+
+            self.chain = ChainDecoder(spec)
         self._is_token = spec.vocabulary.kinds != NONE
         # A copy, because the caller may still write to the spec's arrays.
         self._ends_word = None if spec.ends_word is None or byte_level else spec.ends_word.copy()
