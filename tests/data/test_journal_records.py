@@ -319,9 +319,13 @@ def test_a_file_that_is_mended_behind_what_shards_have(
         os.utime(path, (time, time))
 
     put(marked, 1000)
-    with pytest.raises(FormatError, match="UTF-8"):
-        encode("out")
-    assert (tmp_path / "out" / journal.NAME).read_text().count("\n") > 1
+    for _ in range(50):  # how much was written before the error depends on the threads
+        with pytest.raises(FormatError, match="UTF-8"):
+            encode("out")
+        if (tmp_path / "out" / journal.NAME).read_text().count("\n") > 1:
+            break
+    else:
+        pytest.fail("no step was recorded")
     texts[120] = "newest widest"
     put(texts, 2000)
     other = ["wider", *texts[1:]]
