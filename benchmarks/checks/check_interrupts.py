@@ -86,13 +86,13 @@ class Timer:
     """Signals whose handler raises KeyboardInterrupt, as Ctrl-C does."""
 
     def __init__(self) -> None:
-        self.left = 0
+        self.left, self.second = 0, 0.0
         signal.signal(signal.SIGALRM, self.interrupt)
 
     def start(self, first: float, second: float) -> None:
         """Interrupt the main thread after `first` seconds, and `second` seconds later once more unless that is 0."""
-        self.left = 2 if second else 1
-        signal.setitimer(signal.ITIMER_REAL, first, second)
+        self.left, self.second = 2 if second else 1, second
+        signal.setitimer(signal.ITIMER_REAL, first)
 
     def stop(self) -> None:
         """Interrupt no more."""
@@ -100,7 +100,9 @@ class Timer:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
     def interrupt(self, _: int, frame: FrameType | None) -> None:
-        """Handle a signal, which is ignored outside the call."""
+        """Handle a signal, which is ignored outside the call. The first one sets the second: there are no more."""
+        second, self.second = self.second, 0.0
+        signal.setitimer(signal.ITIMER_REAL, second)
         while frame is not None and frame.f_code.co_name != "interrupted_call":
             frame = frame.f_back
         if self.left and frame is not None:
