@@ -215,7 +215,8 @@ class Buckets:
         size = _size(path) // dtype.itemsize
         if size > _MOST_IDS:
             return np.memmap(path, dtype=dtype, mode="r")
-        return np.fromfile(path, dtype=dtype) if size else np.empty(0, dtype=dtype)
+        # As a str: NumPy goes on after Ctrl-C in the Python code of a Path, which becomes a SystemError.
+        return np.fromfile(str(path), dtype=dtype) if size else np.empty(0, dtype=dtype)
 
     def remove(self, buckets: range) -> None:
         """Remove the files of buckets that are no longer needed."""

@@ -230,7 +230,7 @@ def mapped(path: Path, dtype: Any, start: int, count: int) -> NDArray[Any]:
     if not count:
         return np.empty(0, dtype=dtype)
     if start % dtype.alignment:
-        found = np.fromfile(path, dtype, count, offset=start)
+        found = np.fromfile(str(path), dtype, count, offset=start)  # a Path is Python code, in which Ctrl-C is lost
         found.flags.writeable = False
         return found
     with open(path, "rb") as file:
