@@ -1,6 +1,6 @@
 """Ctrl-C while the command `bpe` imports its modules: the process ends as by default, without a traceback.
 
-`bpe/__init__.py` imports this module first, and the command calls `end`. In other programs, both do nothing.
+`bpe/__init__.py` imports this module before any room, and the command calls `end`. In other programs, both do nothing.
 """
 
 from __future__ import annotations

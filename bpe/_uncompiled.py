@@ -13,11 +13,10 @@ KERNEL = "_encoder"
 
 def check_kernels() -> None:
     """Import the kernels that most other modules need; ImportError with the reason and the fix if that fails."""
+    import_module("numpy")  # its own errors need no explanation
     try:
         import_module(f"bpe.encode.{KERNEL}")
     except (ImportError, TypeError, ValueError) as error:  # the last two: compiled against another NumPy or release
-        if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("bpe."):
-            raise  # NumPy is not installed
         raise ImportError(explanation(error, Path(__file__).resolve().parent)) from None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -12,6 +13,9 @@ from pathlib import Path
 import pytest
 
 import bpe
+from bpe import _names
+from bpe.data.formats import FORMATS
+from bpe.text import normalizers
 
 PACKAGE = Path(bpe.__file__).parent
 OPTIONAL = (
@@ -97,6 +101,35 @@ def test_loading_and_encoding_load_what_they_use(tmp_path: Path) -> None:
     }  # fmt: skip
     assert not loaded & {"regex", "tqdm", "bpe.text.normalizers", "bpe.text.oniguruma", "bpe.formats.gguf"}
     assert len({name for name in loaded if name.startswith("bpe")}) < 125
+
+
+def test_names_of_options_are_those_of_what_they_name() -> None:
+    assert tuple(normalizers.NAMES) == _names.NORMALIZERS
+    assert tuple(FORMATS) == _names.SHARD_FORMATS
+    for name in _names.SOURCE_FORMATS:
+        bpe.Sources([], format=name)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers that send signals")
+def test_an_import_that_ctrl_c_ends_is_made_again() -> None:
+    for moment in (0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12):
+        program = f"""
+import signal
+import numpy  # whose own import cannot be made again
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_REAL, {moment})
+while True:
+    try:
+        import bpe
+        tok = bpe.train(texts=["low lower"], vocab_size=258)
+        assert tok.decode(tok.encode("lower")) == "lower"
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        break
+    except KeyboardInterrupt:
+        pass
+print("done")
+"""
+        assert run(program) == "done\n", moment
 
 
 def test_import_has_no_side_effects() -> None:
