@@ -1,7 +1,7 @@
 """The engine: builds the kernel's tables from a tokenizer's spec, and turns texts into ids with them.
 
 This module splits texts at special tokens, normalizes them, and calls the kernel (`bpe/encode/_encoder.pyx`). Not here:
-validation of users' arguments (`bpe/encode/text_encoder.py`).
+validation of users' arguments (`bpe/tokenizer.py`).
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Engine:
         made = copy.copy(self)
         made.spec = replace(spec, normalizer=self.spec.normalizer)
         made.specials = SpecialTokens(spec.special_tokens, spec.token_flags, made.spec.normalizer)
-        made.words = WordModel(made.spec, self.symbols, self._unk)
+        made.__dict__.pop("words", None)  # made of the old spec
         return made
 
     @property
