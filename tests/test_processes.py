@@ -74,7 +74,7 @@ def test_pickle_and_copy(kind: str) -> None:
         assert ids_of(again) == ids_of(tok)
         assert again.vocab() == tok.vocab()
         assert again.special_tokens == tok.special_tokens
-        assert again.training == tok.training
+        assert again.spec.training == tok.spec.training
     for other in (copy.copy(tok), copy.deepcopy(tok), copy.deepcopy([tok])[0]):
         assert other == tok
         assert ids_of(other) == ids_of(tok)
@@ -167,7 +167,7 @@ def case(name, make, use):
     objects[name] = [make(), make, use, expected]
 
 def new(tok):
-    return bpe.Tokenizer.from_spec(tok.spec, cache_memory="64K")
+    return bpe.Tokenizer(tok.spec, cache_memory="64K")
 
 char = bpe.train(texts=texts, num_merges=60, model="char", unk_token="<unk>", normalizer=normalizers.NFC())
 regex = bpe.train(texts=texts, num_merges=60, pretokenizer=bpe.Pretokenizer.from_regex(r"\\w+|\\W"))

@@ -91,9 +91,12 @@ def test_resuming_gives_the_same_result(
     monkeypatch.setattr(training, "count_into", None)  # the counts are saved: nothing is counted
     tok = bpe.train(files=files, checkpoint=path, **options)
     assert tok == expected
-    assert tok.training is not None
-    assert expected.training is not None
-    assert (tok.training.merges, tok.training.stopped) == (expected.training.merges, expected.training.stopped)
+    assert tok.spec.training is not None
+    assert expected.spec.training is not None
+    assert (tok.spec.training.merges, tok.spec.training.stopped) == (
+        expected.spec.training.merges,
+        expected.spec.training.stopped,
+    )
     assert bpe.train(files=files, checkpoint=path, **options) == expected, (
         "resuming after the end gives the same result"
     )
