@@ -459,14 +459,14 @@ def test_inconsistent_specs_are_refused_by_name() -> None:
 
 
 def test_forged_pickles_are_refused(tok: bpe.Tokenizer) -> None:
-    rebuild, (blob, offsets, kinds, fields, training, memory) = tok.__reduce__()[:2]  # type: ignore[misc]
+    rebuild, (blob, offsets, kinds, fields, memory) = tok.__reduce__()[:2]  # type: ignore[misc]
     far = offsets.copy()
     far[5:] += 10**9
     with pytest.raises(ValueError, match="offset 5 is"):
-        rebuild(blob, far, kinds, fields, training, memory)  # type: ignore[operator]
+        rebuild(blob, far, kinds, fields, memory)  # type: ignore[operator]
     merges = np.full_like(fields["merges"], 2**31 - 1)
     with pytest.raises(ValueError, match="a merge has id 2147483647"):
-        rebuild(blob, offsets, kinds, fields | {"merges": merges}, training, memory)  # type: ignore[operator]
+        rebuild(blob, offsets, kinds, fields | {"merges": merges}, memory)  # type: ignore[operator]
 
 
 def test_changing_the_arrays_of_a_spec_does_not_affect_a_tokenizer() -> None:

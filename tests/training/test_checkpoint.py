@@ -434,7 +434,7 @@ def test_missing_or_changed_corpus_files_after_counting(
     assert "counted again" in caplog.text
     interrupted(30, files=files, num_merges=40, checkpoint=tmp_path / "other")
     (tmp_path / "other.counts").unlink()
-    assert bpe.train(files=files, num_merges=40, checkpoint=tmp_path / "other").training.merges == 40
+    assert bpe.train(files=files, num_merges=40, checkpoint=tmp_path / "other").spec.training.merges == 40
     shutil.copy(counts, tmp_path / "third.counts")
     with pytest.raises(ValueError, match=r"third.counts exists without its checkpoint .*third, and would be replaced"):
         bpe.train(files=files, num_merges=30, checkpoint=tmp_path / "third")
