@@ -15,7 +15,7 @@ from bpe._uncompiled import check_kernels
 from bpe._version import __version__
 
 if TYPE_CHECKING:
-    from bpe import data, normalizers, pretokenizers
+    from bpe import data, normalizers, pretokenizers, research
     from bpe.base.progress import Progress
     from bpe.batch import TokenBatch
     from bpe.compat import accelerate
@@ -31,12 +31,10 @@ if TYPE_CHECKING:
     from bpe.named.encodings import encoding_for_model, get_encoding, list_encoding_names
     from bpe.pretokenize.pretokenizer import Pretokenizer
     from bpe.tokenizer import Tokenizer
-    from bpe.training.adapting import adapt, prune
+    from bpe.training.config import Alphabet
     from bpe.training.extend import extend
-    from bpe.training.fair import ParityAware
     from bpe.training.merge_rules import MergeRules
-    from bpe.training.picky.option import PickyBPE
-    from bpe.training.seeds import Seeds
+    from bpe.training.prune import prune
     from bpe.training.superwords import SuperWords
     from bpe.training.train import train
     from bpe.vocab.spec import TokenizerSpec
@@ -44,15 +42,13 @@ if TYPE_CHECKING:
 
 #: The public names, and the modules that define them, which are imported when a name is first used.
 _MODULES = {
+    "Alphabet": "training.config",
     "Evaluation": "evaluation.result",
     "FormatError": "errors",
     "IncrementalDecoder": "decode.decoder",
     "MergeRules": "training.merge_rules",
-    "ParityAware": "training.fair",
-    "PickyBPE": "training.picky.option",
     "Pretokenizer": "pretokenize.pretokenizer",
     "Progress": "base.progress",
-    "Seeds": "training.seeds",
     "Sources": "corpus.sources",
     "SuperWords": "training.superwords",
     "TokenBatch": "batch",
@@ -61,7 +57,6 @@ _MODULES = {
     "Training": "vocab.training_record",
     "WordCounts": "count.word_counts",
     "accelerate": "compat",
-    "adapt": "training.adapting",
     "compat": "compat",
     "convert": "converting",
     "count_words": "count.counting",
@@ -75,21 +70,20 @@ _MODULES = {
     "list_encoding_names": "named.encodings",
     "normalizers": "normalizers",
     "pretokenizers": "pretokenizers",
-    "prune": "training.adapting",
+    "prune": "training.prune",
+    "research": "research",
     "sanity_check": "evaluation.sanity",
     "train": "training.train",
 }
 
 __all__ = [
+    "Alphabet",
     "Evaluation",
     "FormatError",
     "IncrementalDecoder",
     "MergeRules",
-    "ParityAware",
-    "PickyBPE",
     "Pretokenizer",
     "Progress",
-    "Seeds",
     "Sources",
     "SuperWords",
     "TokenBatch",
@@ -99,7 +93,6 @@ __all__ = [
     "WordCounts",
     "__version__",
     "accelerate",
-    "adapt",
     "convert",
     "count_words",
     "data",
@@ -112,6 +105,7 @@ __all__ = [
     "normalizers",
     "pretokenizers",
     "prune",
+    "research",
     "sanity_check",
     "train",
 ]

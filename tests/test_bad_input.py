@@ -174,7 +174,7 @@ def test_a_byte_model_accepts_invalid_utf8(tmp_path: Path) -> None:
     path.write_bytes(data)
     tok = bpe.train(texts=[data], num_merges=2)
     assert b"\xff\xfe" in tok.vocab()
-    assert bpe.train(files=[path], num_merges=2, encoding_errors="bytes") == tok
+    assert bpe.train(files=bpe.Sources([path], encoding_errors="bytes"), num_merges=2) == tok
     assert tok.decode_bytes(tok.encode(data)) == data
     assert tok.decode(tok.encode(b"a\xff")) == "a\ufffd"
     normalized = bpe.train(texts=[data], num_merges=2, normalizer=Lowercase())
@@ -231,7 +231,7 @@ def test_names_with_lone_surrogates_are_refused() -> None:
         with pytest.raises(ValueError, match=r"surrogate|Unicode"):
             bpe.train(texts=["a"], num_merges=0, model="char", **{name: "\ud800"})
     with pytest.raises(ValueError, match="initial_alphabet has"):
-        bpe.train(texts=["a"], num_merges=0, model="char", initial_alphabet=["\ud800"])
+        bpe.train(texts=["a"], num_merges=0, model="char", alphabet=bpe.Alphabet(initial=["\ud800"]))
     tok = bpe.train(texts=["a"], num_merges=0)
     with pytest.raises(ValueError, match="is no token of this vocabulary"):
         tok.token_id("\ud800")

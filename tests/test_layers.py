@@ -45,7 +45,7 @@ LAYERS = [
     {"tokenizer"},
     {"named", "converting"},
     {"training"},
-    {"data", "evaluation"},
+    {"data", "evaluation", "research"},
     {"compat", "distributed"},
     {"report"},
     {"__init__"},

@@ -16,6 +16,7 @@ from bpe.compat.state import State
 from bpe.errors import FormatError
 from bpe.formats.huggingface.normalizers import read_normalizer, spells_letters
 from bpe.formats.huggingface.pretokenizers import read_pre_tokenizer
+from bpe.training.config import Alphabet
 from bpe.training.train import train
 from bpe.vocab.byte_letters import byte_letters, to_letters
 
@@ -59,7 +60,7 @@ def trained(state: State, trainer: Any, **corpus: Any) -> State | None:
         vocab_size=size,
         pretokenizer=pretokenizer,
         normalizer=normalizer,
-        initial_alphabet=sorted(byte_letters()),
+        alphabet=Alphabet(sorted(byte_letters())),
         min_frequency=max(settings["min_frequency"], 1),
     )
     tokens = [to_letters(learned.token_bytes(number)) for number in range(learned.n_vocab)]

@@ -2,7 +2,7 @@
 
 In come ids of which those from `first` on stand for a whole pretoken that is one token; out go the ids after all
 supermerges, by rank, within each run of such ids. Runs end with the document. Not here: finding the ids of the first
-level (`bpe/encode/models/boundless.py`), what supermerges are (`bpe/training/boundless.py`).
+level (`bpe/encode/models/boundless.py`), what supermerges are (`bpe/research/boundless.py`).
 """
 
 import numpy as np

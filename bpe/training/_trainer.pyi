@@ -3,7 +3,8 @@ from numpy.typing import NDArray
 
 from bpe.base._team import Team
 from bpe.training._loop import Learner
-from bpe.training.kernel_input import NextMerge, Start, Tuning
+from bpe.training.config import TrainConfig
+from bpe.training.kernel_input import InitialTokens
 from bpe.training.words import Words
 
 class Trainer(Learner):
@@ -12,13 +13,12 @@ class Trainer(Learner):
     def __init__(
         self,
         words: Words,
-        start: Start,
-        rule: NextMerge,
+        initial: InitialTokens,
+        config: TrainConfig,
         merges: int,
         *,
-        memory: int = 0,
-        strict: bool = False,
-        tuning: Tuning,
+        every: bool = False,
+        **tuning: int,
     ) -> None: ...
     def best(self) -> tuple[int, int, int] | None: ...
     def apply(self, left: int, right: int) -> tuple[int, int]: ...

@@ -2,7 +2,7 @@
 
 Encoding does the events in order: a merge at all occurrences of its pair, from left to right, a deletion at all
 occurrences of its token, which become the token's parts. Not here: encoding (`bpe/encode/models/picky.py`), and which
-tokens are deleted (`bpe/training/picky`).
+tokens are deleted (`bpe/research/_picky.pyx`).
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def test_pipes_have_the_same_counts_as_texts(
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(TEXT.encode(),))
     writer.start()
-    assert bpe.count_words(files=[pipe], separator="<|x y|>", threads=2, **made) == expected
+    assert bpe.count_words(files=bpe.Sources([pipe], separator="<|x y|>"), threads=2, **made) == expected
     writer.join()
 
 

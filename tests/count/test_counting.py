@@ -139,7 +139,7 @@ def test_files_have_the_counts_of_their_texts(tmp_path: Path) -> None:
     for files in (paths, tuple(map(str, paths)), iter(paths)):
         assert bpe.count_words(files=files) == expected
     assert bpe.count_words(files=paths[0]) == bpe.count_words(files=str(paths[0])) == bpe.count_words(texts=texts[:1])
-    split = bpe.count_words(files=paths, separator="<|x|>")
+    split = bpe.count_words(files=bpe.Sources(paths, separator="<|x|>"))
     assert split == bpe.count_words(texts=["low lower", "low\r\n", *texts[1:]])
     assert bpe.count_words(files=[]) == bpe.count_words(texts=[])
 
@@ -433,7 +433,7 @@ def test_invalid_arguments_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="the directory has no files"):
         bpe.count_words(files=[tmp_path])
     with pytest.raises(ValueError, match="separator is ''; it must be at least one character, or None"):
-        bpe.count_words(files=[], separator="")
+        bpe.count_words(files=bpe.Sources([], separator=""))
     with pytest.raises(ValueError, match="threads is 0; it must be"):
         bpe.count_words(texts=[], threads=0)
     with pytest.raises(TypeError, match=r"threads is 1\.5, a float; it must be an int"):

@@ -329,7 +329,13 @@ def test_decoders_are_independent() -> None:
 
 def with_steps(*kinds: str) -> bpe.Tokenizer:
     """A model with decoder steps: byte tokens are held back, and spaces at both ends are stripped."""
-    tok = bpe.train(texts=[TEXT.replace(" ", "▁")], vocab_size=400, model="char", byte_fallback=True, unk_token="<unk>")
+    tok = bpe.train(
+        texts=[TEXT.replace(" ", "▁")],
+        vocab_size=400,
+        model="char",
+        unk_token="<unk>",
+        alphabet=bpe.Alphabet(byte_fallback=True),
+    )
     steps = [Metaspace(), *([ByteFallback(), Fuse()] if "bytes" in kinds else [Fuse()])]
     return bpe.Tokenizer.from_spec(replace(tok.spec, decoder=(*steps, Strip(" ", 1, 1))))
 

@@ -403,7 +403,7 @@ def test_symbols_outside_the_alphabet_are_unknown_or_refused() -> None:
             tok.count_tokens([text])
     assert tok.tokens("hug bog") == ["hug", "b", "o", "g"]
     assert tok.encode("hug").tolist() == [tok.token_id("hug")]
-    bytes_ = bpe.train(counts={"hug": 3}, num_merges=2, initial_alphabet="corpus")
+    bytes_ = bpe.train(counts={"hug": 3}, num_merges=2, alphabet=bpe.Alphabet(initial="corpus"))
     with pytest.raises(ValueError, match="byte 0x62 of the text 'bug' is not in the vocabulary"):
         bytes_.encode("bug")
     assert bytes_.tokens("bug") == [b"b", b"ug"] if b"ug" in bytes_.vocab() else [b"b", b"u", b"g"]

@@ -4,7 +4,7 @@ The first level is an ordinary engine in which some tokens have a second id, `fi
 that token. To the kernel these are words with an id of their own, so the word cache serves them. The second level
 (`bpe/merge/_supermerge.pyx`) merges runs of them by rank, and gives those that are left their first id again.
 
-Not here: what is learned (`bpe/training/boundless.py`).
+Not here: what is learned (`bpe/research/boundless.py`).
 """
 
 from __future__ import annotations
