@@ -13,6 +13,7 @@ from typing import Any
 
 from bpe.compat.document import FLAGS, Added, Model, compact
 from bpe.compat.state import State
+from bpe.corpus.sources import Sources
 from bpe.errors import FormatError
 from bpe.formats.huggingface.normalizers import read_normalizer, spells_letters
 from bpe.formats.huggingface.pretokenizers import read_pre_tokenizer
@@ -36,7 +37,7 @@ def trained(state: State, trainer: Any, **corpus: Any) -> State | None:
     Args:
         state: the state before.
         trainer: a trainer of `tokenizers`.
-        corpus: `files` or `texts`, as for `bpe.train`.
+        corpus: `files`, whose lines are the texts, or `texts`, as for `bpe.train`.
 
     """
     settings = _covered(trainer)
@@ -55,6 +56,8 @@ def trained(state: State, trainer: Any, **corpus: Any) -> State | None:
         return None
     if pretokenizer is None or any(len(pretokenizer.split(name)) < 2 for name in names):
         return None  # merges might make the name of a special token, whose id would then be that of the result
+    if "files" in corpus:
+        corpus["files"] = Sources(corpus["files"], per_line=True)
     learned = train(
         **corpus,
         vocab_size=size,

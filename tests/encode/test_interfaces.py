@@ -520,7 +520,7 @@ def test_offsets_of_adjacent_unknown_characters_in_one_token() -> None:
 
 
 def test_offsets_of_unknown_bytes() -> None:
-    options: dict[str, Any] = {"initial_alphabet": "corpus", "unk_token": "<unk>", "pretokenizer": "gpt2"}
+    options: dict[str, Any] = {"alphabet": bpe.Alphabet("corpus"), "unk_token": "<unk>", "pretokenizer": "gpt2"}
     tok = bpe.train(texts=["low low"], num_merges=2, **options)
     ids, spans = tok.encode_with_offsets("low é\x00 low")
     assert (ids == tok.token_id("<unk>")).tolist() == [False, False, True, True, True, False, False]

@@ -508,7 +508,6 @@ def test_an_empty_corpus(tok: bpe.Tokenizer) -> None:
         ({"texts": {}}, "empty mapping"),
         ({"texts": {1: ["a"]}}, "name of a corpus is 1"),
         ({"texts": {"": ["a"], "b": ["b"]}}, "name of a corpus is ''; of several"),
-        ({"texts": ["a"], "per_line": True}, "per_line is given"),
         ({"texts": ["a"], "reference": "ko"}, "reference is 'ko'"),
         ({"texts": ["a"], "words": "letters"}, "words is 'letters'"),
         ({"texts": ["a"], "alpha": 0}, "alpha is 0"),

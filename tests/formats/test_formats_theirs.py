@@ -8,6 +8,7 @@ import pickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from options import grouped
 from peers import Peer
 from strategies import examples
 from tokenizer_json import (
@@ -259,7 +260,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_our_trained_tokenizers_have_the_same_ids_there(kind, tmp_path):
-    ours = bpe.train(texts=CORPUS * 2, num_merges=150, **SETTINGS[kind])
+    ours = bpe.train(texts=CORPUS * 2, num_merges=150, **grouped(**SETTINGS[kind]))
     ours.save(tmp_path / "tokenizer.json")
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     again = bpe.Tokenizer.load(tmp_path / "tokenizer.json")

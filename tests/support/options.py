@@ -19,8 +19,8 @@ _RULES = ("tie_break", "max_token_length", "split_digits")
 
 def grouped(**options: Any) -> dict[str, Any]:
     """The arguments of `bpe.train` and the like for these options, some of which are in classes."""
-    sources = {name: options.pop(name) for name in [*options] if name in _SOURCES}
-    if sources and options.get("files") is not None:
+    if options.get("files") is not None:
+        sources = {name: options.pop(name) for name in [*options] if name in _SOURCES}
         options["files"] = bpe.Sources(options["files"], **sources)
     alphabet = {_ALPHABET[name]: options.pop(name) for name in [*options] if name in _ALPHABET}
     rules = {name: options.pop(name) for name in [*options] if name in _RULES}

@@ -15,6 +15,7 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from options import grouped
 from strategies import TIE_BREAKS, corpora, examples, rules
 from written import unspelled
 
@@ -38,7 +39,7 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def trained(words: dict[str, int], kind: str, **options: Any) -> bpe.Tokenizer:
-    return bpe.train(counts=words, pretokenizer=None, **KINDS[kind], **options)
+    return bpe.train(counts=words, pretokenizer=None, **grouped(**KINDS[kind], **options))
 
 
 # Truncating and extending ---------------------------------------------------------------------------------------------
