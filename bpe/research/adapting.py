@@ -12,7 +12,7 @@ from bpe.base.utf8 import TextLike
 from bpe.errors import check_int
 from bpe.tokenizer import Tokenizer
 from bpe.training.config import Files
-from bpe.training.prune import CountedCorpus, Counts, Measured, counted_corpus, prunable_spec
+from bpe.training.prune import CountedCorpus, Counts, Measured, check_prunable, count_for_tokenizer
 from bpe.vocab.leaves import removable_tokens
 from bpe.vocab.pruning import check_vocab_size, only, pruned
 from bpe.vocab.spec import TokenizerSpec
@@ -66,11 +66,11 @@ def adapt(
     ([b'low', b'e', b's', b't'], [b'low', b'es', b't'])
 
     """
-    spec = prunable_spec(tok)
+    spec = check_prunable(tok)
     check_int("passes", passes, 1)
     made = removable_tokens(spec)
     size = check_vocab_size(spec, vocab_size, len(made))
-    corpus = counted_corpus(spec, files, texts, counts, threads, progress)
+    corpus = count_for_tokenizer(spec, files, texts, counts, threads, progress)
     chosen = _Choice(spec, made, size)
     with progress_note(progress, "index"):
         chosen.improve(corpus, passes)
@@ -95,13 +95,13 @@ class _Choice:
 
     def improve(self, corpus: CountedCorpus, passes: int) -> None:
         """Exchange tokens while that shortens the corpus."""
-        best, step = self._measured(corpus), len(self.kept)
+        best, step = self._measure(corpus), len(self.kept)
         for _ in range(passes - 1):
-            exchanges = self._exchanges(best, step)
+            exchanges = self._choose_exchanges(best, step)
             if not exchanges:
                 break
             self._exchange(exchanges, True)
-            now = self._measured(corpus)
+            now = self._measure(corpus)
             if now.total < best.total:
                 best, step = now, 2 * len(exchanges)
             else:
@@ -115,15 +115,15 @@ class _Choice:
         """Which merges make an inactive token of active ones."""
         return self.kept[self._spec.merges].all(axis=1) & ~self.kept[self._spec.merge_results]
 
-    def _measured(self, corpus: CountedCorpus) -> Measured:
+    def _measure(self, corpus: CountedCorpus) -> Measured:
         spec = only(self._spec, self.kept, self._alive())
         pairs = self._spec.merges[self._candidates()].astype(np.int64)
-        found = corpus.measured(spec, pairs)
+        found = corpus.measure(spec, pairs)
         frequencies = np.zeros(len(self.kept), dtype=np.int64)
         frequencies[: len(found.frequencies)] = found.frequencies
         return Measured(frequencies, found.pairs, found.total)
 
-    def _exchanges(self, measured: Measured, most: int) -> list[tuple[int, int]]:
+    def _choose_exchanges(self, measured: Measured, most: int) -> list[tuple[int, int]]:
         """(active token, inactive token) to exchange, at most so many."""
         spec, candidates = self._spec, self._candidates()
         gains = np.zeros(len(self.kept), dtype=np.int64)

@@ -33,12 +33,12 @@ from bpe.base.progress import ProgressLike, progress_bar, progress_note
 from bpe.base.threads import helped
 from bpe.count.word_counts import WordCounts
 from bpe.errors import check_int, counted, typed
-from bpe.research.runs import LETTER, from_counts, runs_of
-from bpe.research.seeds import FIRST, Seeds, seeded_job
+from bpe.research.runs import LETTER, find_runs, from_counts
+from bpe.research.seeds import FIRST, Seeds, make_job
 from bpe.text.matching import compiled
 from bpe.training._trainer import Trainer
 from bpe.training.config import CorpusOptions, OnMerge, TrainConfig
-from bpe.training.job import Learned, TrainingJob, check_unchanged, files_state
+from bpe.training.job import Learned, TrainingJob, check_unchanged, identify_files
 from bpe.training.kernel_input import ENCODED, InitialTokens
 from bpe.training.superwords import check_rereadable, check_two_counts
 from bpe.training.trainer import MERGES_PER_CALL, STOPS, log, make_trainer
@@ -91,7 +91,7 @@ def train_boundless(
 
     """
     config = TrainConfig(vocab_size=vocab_size, **options)
-    return seeded_job(config, seeds).run(partial(_learn, transition, eligible))
+    return make_job(config, seeds).run(partial(_learn, transition, eligible))
 
 
 def _check_options(transition: int | None, eligible: object, config: TrainConfig, source: object) -> None:
@@ -140,7 +140,7 @@ def _learn(transition: int | None, eligible: str, job: TrainingJob) -> list[Lear
     config, source = job.config, job.config.source()
     _check_options(transition, eligible, config, source)
     first, second = config.counts if isinstance(config.counts, tuple) else (config.counts, None)
-    before = files_state(source)
+    before = identify_files(source)
     recorded = {"superwords": {"kind": "boundless", "transition": transition, "eligible": eligible}}
     words, saved = job.count(source, first, recorded=recorded)
     words_config = replace(config, rules=replace(config.rules, tie_break="smallest"), disjoint=True)
@@ -153,7 +153,7 @@ def _learn(transition: int | None, eligible: str, job: TrainingJob) -> list[Lear
     def runs(spec: TokenizerSpec) -> Words:
         if second is not None:
             return from_counts(job.counts_of(second, spec.pretokenizer, "runs"), spec, eligible)
-        found = runs_of(spec, eligible, source, config.special_tokens, job.threads, config.progress, job.max_memory)
+        found = find_runs(spec, eligible, source, config.special_tokens, job.threads, config.progress, job.max_memory)
         check_unchanged(source, before)
         return found
 

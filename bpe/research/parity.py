@@ -27,11 +27,11 @@ from bpe.base.utf8 import TextLike
 from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts, arrays_of, empty_like
 from bpe.errors import check_int, shown, typed
-from bpe.research.seeds import Seeds, seeded_job, started
+from bpe.research.seeds import Seeds, begin_with_seeds, make_job
 from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import count_settings, fingerprint
 from bpe.training.config import CountsLike, Files, TrainConfig, TrainOptions
-from bpe.training.extend import continue_from, extended
+from bpe.training.extend import continue_from, extend_spec
 from bpe.training.job import Learned, TrainingJob
 from bpe.training.trainer import initial_spec, record, run_merges
 from bpe.training.words import Words, words_of
@@ -105,7 +105,7 @@ def train_parity(
     if config.rules.veto is not None:
         raise ValueError("rules has a veto function, which parity-aware training does not ask; use other rules")
     rule = Parity(dev, ratios, global_merges, window_size, alpha)
-    return seeded_job(config, seeds).run(partial(_learn, rule, seeds))
+    return make_job(config, seeds).run(partial(_learn, rule, seeds))
 
 
 def _learn(rule: Parity, seeds: Seeds | None, job: TrainingJob) -> list[Learned]:
@@ -121,14 +121,14 @@ def _learn(rule: Parity, seeds: Seeds | None, job: TrainingJob) -> list[Learned]
             for name, words in (("languages", counts), ("dev", rule.dev or {}))
         }
         saved = job.checkpoint(config.checkpoint, {"fair": rule.to_json(), **prints}, first)
-    spec, config = started(seeds, initial_spec(first, parts, config), config)
+    spec, config = begin_with_seeds(seeds, initial_spec(first, parts, config), config)
     del parts
     began, n_initial = time.perf_counter(), len(spec.merges)
     starter = _Starter(job, spec, config)
     with progress_note(config.progress, "index"):
         trainer, n_words, extent = starter.start(counts, rule)
     run_merges(trainer, config, config.vocab_size, saved, n_words)
-    spec = extended(spec, starter.ids, trainer)
+    spec = extend_spec(spec, starter.ids, trainer)
     return [(spec, record(trainer, n_words, began, extent, config).after(n_initial))]
 
 

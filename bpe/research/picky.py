@@ -24,10 +24,10 @@ from bpe.count.word_counts import WordCounts
 from bpe.errors import counted, shown
 from bpe.research._picky import PickyLearner
 from bpe.tokenizer import Tokenizer
-from bpe.training.alphabet import initial_tokens
+from bpe.training.alphabet import make_initial_tokens
 from bpe.training.config import CorpusOptions, TrainConfig
 from bpe.training.job import Learned, TrainingJob
-from bpe.training.trainer import learn_merges, record, run_merges, target_size, tokenizer_spec
+from bpe.training.trainer import choose_target, learn_merges, record, run_merges, tokenizer_spec
 from bpe.training.words import Words, words_of
 from bpe.vocab.events import Events
 from bpe.vocab.spec import TokenizerSpec
@@ -106,8 +106,8 @@ def _learn(threshold: float, job: TrainingJob) -> list[Learned]:
     with progress_note(config.progress, "index"):
         words = words_of(counts, config)
         job.clear(counts)
-        initial = initial_tokens(words, config)
-        target, n_words, extent = target_size(initial, config), len(words.counts), words.extent(config)
+        initial = make_initial_tokens(words, config)
+        target, n_words, extent = choose_target(initial, config), len(words.counts), words.extent(config)
         if job.max_memory is not None:
             _check_memory(words, job.max_memory)
         learner = PickyLearner(words, initial, config, threshold)

@@ -86,14 +86,14 @@ def count_runs(
     if (files is None) == (texts is None):
         raise ValueError("give exactly one of files= and texts=")
     source = texts if files is None else Sources.of(files)
-    runs = runs_of(spec, eligible, source, spec.special_tokens, thread_count(threads), progress)
+    runs = find_runs(spec, eligible, source, spec.special_tokens, thread_count(threads), progress)
     counts = WordCounts(spec.pretokenizer, spec.normalizer, tuple(spec.special_tokens))
     counts.units = "runs"
     as_counts(runs, spec, counts)
     return counts
 
 
-def eligible_tokens(spec: TokenizerSpec, pattern: str) -> NDArray[np.int64]:
+def find_eligible_tokens(spec: TokenizerSpec, pattern: str) -> NDArray[np.int64]:
     """The ids of the ordinary tokens that are UTF-8 and have a match of the pattern."""
     search, found = compiled(pattern).search, []
     for number, token in spec.vocabulary.items(ORDINARY):
@@ -106,7 +106,7 @@ def eligible_tokens(spec: TokenizerSpec, pattern: str) -> NDArray[np.int64]:
     return np.array(found, dtype=np.int64)
 
 
-def runs_of(
+def find_runs(
     spec: TokenizerSpec,
     pattern: str,
     source: Sources | Iterable[TextLike] | None,
@@ -130,7 +130,7 @@ def runs_of(
         ValueError: for runs with too many tokens.
 
     """
-    engine = MarkedEngine(spec, eligible_tokens(spec, pattern))
+    engine = MarkedEngine(spec, find_eligible_tokens(spec, pattern))
     number_of = engine.marked - np.uint32(_first_id(spec))
     total = source.size if isinstance(source, Sources) else None
     step = TEXT_PER_STEP if max_memory is None else TEXT_PER_STEP_LIMITED
@@ -249,7 +249,7 @@ def from_counts(counts: WordCounts, spec: TokenizerSpec, pattern: str) -> Words:
     """
     blob, offsets, numbers = arrays_of(counts)
     words = replace(spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={})
-    engine = MarkedEngine(words, eligible_tokens(spec, pattern))
+    engine = MarkedEngine(words, find_eligible_tokens(spec, pattern))
     ends = np.flatnonzero(blob == END)
     whole = len(numbers) == 0 or bool((blob[offsets[1:] - 1] == END).all())
     starts = np.concatenate(([0], ends + 1))[:-1]

@@ -20,7 +20,7 @@ from bpe.training.config import CorpusOptions, TrainConfig
 from bpe.training.extend import learn_more
 from bpe.training.job import TrainingJob
 from bpe.training.superwords import SuperWords
-from bpe.training.train import strategy_of
+from bpe.training.train import choose_strategy
 from bpe.training.trainer import initial_spec, learn_merges
 from bpe.training.words import words_of
 from bpe.vocab.spec import TokenizerSpec
@@ -115,10 +115,10 @@ def train_seeded(
 
     """
     config = TrainConfig(vocab_size=vocab_size, **options)
-    return seeded_job(config, seeds).run(strategy_of(superwords))
+    return make_job(config, seeds).run(choose_strategy(superwords))
 
 
-def seeded_job(config: TrainConfig, seeds: Seeds | None) -> TrainingJob:
+def make_job(config: TrainConfig, seeds: Seeds | None) -> TrainingJob:
     """A training that begins with seeds, if there are any."""
     if seeds is None:
         return TrainingJob(config, learn_merges)
@@ -131,22 +131,24 @@ def _learn_after(
     seeds: Seeds, job: TrainingJob, words: WordCounts, config: TrainConfig, saved: Checkpoint | None
 ) -> tuple[TokenizerSpec, Training, NDArray[np.int64]]:
     """Learn merges after the seeds, whose merges have the count FIRST; otherwise as `learn_merges`."""
-    spec, config = started(seeds, initial_spec(words, [words_of(words, config)], config), config)
+    spec, config = begin_with_seeds(seeds, initial_spec(words, [words_of(words, config)], config), config)
     n_seeds = len(spec.merges)
     spec, training, counts = learn_more(job, words, spec, config, saved)
     return spec, training.after(n_seeds), np.concatenate((np.full(n_seeds, FIRST), counts))
 
 
-def started(seeds: Seeds | None, spec: TokenizerSpec, config: TrainConfig) -> tuple[TokenizerSpec, TrainConfig]:
+def begin_with_seeds(
+    seeds: Seeds | None, spec: TokenizerSpec, config: TrainConfig
+) -> tuple[TokenizerSpec, TrainConfig]:
     """(A tokenizer without merges, with the seeds now; the config with its final vocab_size)."""
-    first = spec if seeds is None else seeded(spec, seeds, config)
+    first = spec if seeds is None else add_seeds(spec, seeds, config)
     size = config.vocab_size
     if config.num_merges is not None:
         size = min(len(spec.vocabulary) + config.num_merges, ID_LIMIT - config.first_id)
     return first, replace(config, vocab_size=size, num_merges=None)
 
 
-def seeded(spec: TokenizerSpec, seeds: Seeds, config: TrainConfig) -> TokenizerSpec:
+def add_seeds(spec: TokenizerSpec, seeds: Seeds, config: TrainConfig) -> TokenizerSpec:
     """A tokenizer without merges, with the seeds.
 
     Raises:

@@ -17,7 +17,7 @@ from bpe.vocab.symbols import BYTE_NAMES
 from bpe.vocab.vocabulary import NO_TOKEN
 
 
-def initial_tokens(words: Words, config: TrainConfig) -> InitialTokens:
+def make_initial_tokens(words: Words, config: TrainConfig) -> InitialTokens:
     """The tokens that training on these words starts from: special tokens, tokens of bytes, the alphabet.
 
     Digits with `split_digits` are tokens, but the tables of symbols have NO_TOKEN for them: they take part in no merge.

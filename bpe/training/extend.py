@@ -19,11 +19,11 @@ from bpe.training._trainer import Trainer
 from bpe.training.alphabet import digit_codes
 from bpe.training.checkpoint import Checkpoint
 from bpe.training.config import OnMerge, TrainConfig
-from bpe.training.encoded import TokenNumbers, encoded_groups
+from bpe.training.encoded import TokenNumbers, encode_in_groups
 from bpe.training.job import TrainingJob
 from bpe.training.kernel_input import ENCODED, InitialTokens
 from bpe.training.merge_rules import MergeRules
-from bpe.training.superwords import SuperWords, stage_two
+from bpe.training.superwords import SuperWords, begin_stage_two
 from bpe.training.trainer import MergeLearner, learn_merges, make_trainer, record, run_merges
 from bpe.training.words import SYMBOL_LIMIT, Words, words_of
 from bpe.vocab.spec import TokenizerSpec, has_text_marks, refuse_events
@@ -99,7 +99,7 @@ def extend(
         spec, config = replace(spec, pretokenizer=superwords.of_stage(2)), superwords.vetoed(config)
     words = as_counts(counts, spec, UNITS[0] if superwords is None else superwords.units)
     if superwords is not None:
-        spec = stage_two(spec, words, superwords)
+        spec = begin_stage_two(spec, words, superwords)
     job = TrainingJob(config, learn_merges)
     return Tokenizer(*learn_more(job, words, spec, config, None)[:2])
 
@@ -116,7 +116,7 @@ def learn_more(
     with progress_note(config.progress, "index"):
         trainer, ids, n_words, extent = continue_from(job, counts, spec, config, more, max_memory=job.max_memory)
     run_merges(trainer, config, len(ids) + more, saved, n_words)
-    return extended(spec, ids, trainer), record(trainer, n_words, began, extent, config), trainer.merges()[:, 3]
+    return extend_spec(spec, ids, trainer), record(trainer, n_words, began, extent, config), trainer.merges()[:, 3]
 
 
 def _check_extendable(tok: Tokenizer) -> None:
@@ -235,7 +235,7 @@ def _encoded(
     numbers[apart] = NO_TOKEN
     tokens = TokenNumbers(None if max_memory is None else max(max_memory - resident(), 0) // 4)
     lengths = [np.zeros(1, dtype=np.int64)]
-    for found, bounds in encoded_groups(spec, words.blob, words.offsets, threads):
+    for found, bounds in encode_in_groups(spec, words.blob, words.offsets, threads):
         tokens.append(numbers[np.minimum(found, np.uint32(vocabulary.limit))])
         lengths.append(np.diff(bounds))
     offsets = np.cumsum(np.concatenate(lengths))
@@ -282,7 +282,7 @@ def _parts_only(spec: TokenizerSpec, lengths: NDArray[np.int64]) -> NDArray[np.b
     return parts
 
 
-def extended(spec: TokenizerSpec, ids: NDArray[np.int64], trainer: MergeLearner) -> TokenizerSpec:
+def extend_spec(spec: TokenizerSpec, ids: NDArray[np.int64], trainer: MergeLearner) -> TokenizerSpec:
     """The tokenizer with the tokens and merges that a trainer has learned."""
     old = spec.vocabulary
     blob, offsets, ends = trainer.vocabulary()

@@ -93,7 +93,7 @@ class TrainingJob:
         words = self.counts_of(given, config.pretokenizer if pretokenizer == "default" else pretokenizer, units)
         saved = files = None
         if config.checkpoint is not None:
-            files = files_state(source)
+            files = identify_files(source)
             counting = {**(recorded or {}), **count_settings(words), **_document_options(source)}
             path = f"{os.fspath(config.checkpoint)}{suffix}" if suffix else config.checkpoint
             saved = Checkpoint(path, config.to_json() | self._recorded | counting, files, counting)
@@ -172,14 +172,14 @@ def _at_size(spec: TokenizerSpec, training: Training, size: int) -> Tokenizer:
     return Tokenizer(truncated(spec, size), replace(training, stopped=None, merges=merges, curve=curve))
 
 
-def files_state(source: object) -> list[list[Any]] | None:
+def identify_files(source: object) -> list[list[Any]] | None:
     """What shows whether files were changed; None for texts, counts and pipes."""
     return corpus_of(source) if isinstance(source, Sources) else None
 
 
 def check_unchanged(source: object, before: list[list[Any]] | None) -> None:
     """Raise OSError for files that were changed since `before`: both stages of a training read the same text."""
-    for was, is_ in zip(before or (), files_state(source) or (), strict=True):
+    for was, is_ in zip(before or (), identify_files(source) or (), strict=True):
         if was != is_:
             raise changed_error(was[0])
 

@@ -20,7 +20,7 @@ from bpe.count.counting import count_corpus
 from bpe.count.word_counts import WordCounts, arrays_of
 from bpe.errors import typed
 from bpe.tokenizer import Tokenizer
-from bpe.training.encoded import encoded_groups
+from bpe.training.encoded import encode_in_groups
 from bpe.training.extend import as_counts
 from bpe.vocab.leaves import rarest_leaves, removable_tokens
 from bpe.vocab.pruning import check_vocab_size, pruned
@@ -73,12 +73,12 @@ def prune(
     ([b'newest'], [b'n', b'e', b'west'])
 
     """
-    spec = prunable_spec(tok)
+    spec = check_prunable(tok)
     made = removable_tokens(spec)
     size = check_vocab_size(spec, vocab_size, len(made))
-    corpus = counted_corpus(spec, files, texts, counts, threads, progress)
+    corpus = count_for_tokenizer(spec, files, texts, counts, threads, progress)
     with progress_note(progress, "index"):
-        frequencies = corpus.measured(spec).frequencies
+        frequencies = corpus.measure(spec).frequencies
     smaller, remap = pruned(spec, rarest_leaves(spec, made, frequencies, len(spec.vocabulary) - size))
     return Tokenizer(smaller), remap
 
@@ -102,7 +102,7 @@ class CountedCorpus:
         self._blob, self._offsets, self._counts = arrays_of(counts)
         self._threads = threads
 
-    def measured(self, spec: TokenizerSpec, pairs: NDArray[np.int64] | None = None) -> Measured:
+    def measure(self, spec: TokenizerSpec, pairs: NDArray[np.int64] | None = None) -> Measured:
         """Encode the words, and count tokens and the `pairs` (n, 2) of neighbours within a word.
 
         In a word such as `aaa` the pair of two `a` counts twice, as in training.
@@ -112,7 +112,7 @@ class CountedCorpus:
         codes = wanted[:, 0] << 32 | wanted[:, 1]
         order = np.argsort(codes, kind="stable")
         codes, found, first = codes[order], np.zeros(len(wanted), dtype=np.int64), 0
-        for ids, bounds in encoded_groups(spec, self._blob, self._offsets, self._threads):
+        for ids, bounds in encode_in_groups(spec, self._blob, self._offsets, self._threads):
             lengths = np.diff(bounds)
             weights = np.repeat(self._counts[first : first + len(lengths)], lengths)
             first += len(lengths)
@@ -142,7 +142,7 @@ def _add_pairs(
     np.add.at(found, slots[equal], weights[at[equal]])
 
 
-def prunable_spec(tok: object) -> TokenizerSpec:
+def check_prunable(tok: object) -> TokenizerSpec:
     """The spec of a tokenizer whose tokens can be removed by frequency, else TypeError or ValueError."""
     if not isinstance(tok, Tokenizer):
         raise TypeError(f"tok is {typed(tok)}; it must be a bpe.Tokenizer")
@@ -152,7 +152,7 @@ def prunable_spec(tok: object) -> TokenizerSpec:
     return tok.spec
 
 
-def counted_corpus(
+def count_for_tokenizer(
     spec: TokenizerSpec,
     files: PathLike | Iterable[PathLike] | Sources | None,
     texts: Iterable[TextLike] | None,

@@ -24,7 +24,7 @@ from bpe.pretokenize.patterns import SUPERBPE_UNITS, SUPERBPE_V2_UNITS, SUPERBPE
 from bpe.pretokenize.pretokenizer import Pretokenizer, PretokenizerLike, as_pretokenizer
 from bpe.text.normalizers import NormalizerLike
 from bpe.training.config import TrainConfig
-from bpe.training.encoded import encoded_groups
+from bpe.training.encoded import encode_in_groups
 from bpe.training.merge_rules import check_word_limits
 from bpe.vocab.pruning import pruned
 from bpe.vocab.spec import TokenizerSpec
@@ -213,14 +213,14 @@ def check_rereadable(texts: object, source: object) -> None:
         )
 
 
-def without_unused(spec: TokenizerSpec, counts: WordCounts) -> TokenizerSpec:
+def drop_unused(spec: TokenizerSpec, counts: WordCounts) -> TokenizerSpec:
     """The tokenizer without the merges that are never applied to these words, and without their tokens.
 
     A merge is applied if its token is in a word's ids, or in the merges that one of those is made of.
     """
     blob, offsets, _ = arrays_of(counts)
     used = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
-    for ids, _ in encoded_groups(spec, blob, offsets):
+    for ids, _ in encode_in_groups(spec, blob, offsets):
         used[ids[ids != NO_TOKEN]] = True  # NO_TOKEN: a byte without a token
     for (left, right), token in zip(spec.merges[::-1].tolist(), spec.merge_results[::-1].tolist(), strict=True):
         if used[token]:
@@ -230,11 +230,11 @@ def without_unused(spec: TokenizerSpec, counts: WordCounts) -> TokenizerSpec:
     return pruned(spec, np.flatnonzero(dropped & ~used).tolist())[0]
 
 
-def stage_two(spec: TokenizerSpec, counts: WordCounts, superwords: SuperWords) -> TokenizerSpec:
+def begin_stage_two(spec: TokenizerSpec, counts: WordCounts, superwords: SuperWords) -> TokenizerSpec:
     """The tokenizer that stage 2 starts from: that of stage 1, with the units' pretokenizer."""
     if superwords.unused == "drop":
-        spec = without_unused(spec, counts)
+        spec = drop_unused(spec, counts)
     return replace(spec, pretokenizer=counts.pretokenizer)
 
 
-__all__ = ["SuperWords", "check_superwords", "stage_two", "without_unused"]
+__all__ = ["SuperWords", "begin_stage_two", "check_superwords", "drop_unused"]

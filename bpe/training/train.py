@@ -17,9 +17,9 @@ from bpe.tokenizer import Tokenizer
 from bpe.training.checkpoint import Checkpoint
 from bpe.training.config import Alphabet, CorpusOptions, CountsLike, Files, OnMerge, TrainConfig
 from bpe.training.extend import learn_more
-from bpe.training.job import Learned, Strategy, TrainingJob, check_unchanged, files_state
+from bpe.training.job import Learned, Strategy, TrainingJob, check_unchanged, identify_files
 from bpe.training.merge_rules import MergeRules
-from bpe.training.superwords import SuperWords, check_superwords, stage_two
+from bpe.training.superwords import SuperWords, begin_stage_two, check_superwords
 from bpe.training.trainer import learn_merges
 from bpe.vocab.spec import Model
 
@@ -167,10 +167,10 @@ def train(
         max_memory=max_memory,
         checkpoint=checkpoint,
     )
-    return TrainingJob(config, learn_merges).run(strategy_of(superwords))
+    return TrainingJob(config, learn_merges).run(choose_strategy(superwords))
 
 
-def strategy_of(superwords: SuperWords | None) -> Strategy:
+def choose_strategy(superwords: SuperWords | None) -> Strategy:
     """The kind of training: plain, or with superwords."""
     return learn_plain if superwords is None else partial(learn_superwords, superwords)
 
@@ -187,7 +187,7 @@ def learn_superwords(superwords: SuperWords, job: TrainingJob) -> list[Learned]:
     check_superwords(superwords, config, source)
     if config.pretokenizer != "default":
         superwords = replace(superwords, first_pretokenizer=config.pretokenizer)
-    before, recorded = files_state(source), {"superwords": superwords.to_json()}
+    before, recorded = identify_files(source), {"superwords": superwords.to_json()}
     first, second = config.counts or (None, None)
 
     def count(stage: int, given: object, suffix: str) -> tuple[WordCounts, Checkpoint | None]:
@@ -198,6 +198,6 @@ def learn_superwords(superwords: SuperWords, job: TrainingJob) -> list[Learned]:
     spec, one, _ = job.learn(job, words, replace(config, vocab_size=superwords.transition, sizes=()), saved)
     words, saved = count(2, second, ".stage2")
     check_unchanged(source, before)
-    spec = stage_two(spec, words, superwords)
+    spec = begin_stage_two(spec, words, superwords)
     spec, two, _ = learn_more(job, words, spec, superwords.vetoed(config), saved)
     return [(spec, two.after(one.merges, one.curve, one.stopped))]

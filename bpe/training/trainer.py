@@ -21,7 +21,7 @@ from bpe.errors import FormatError, counted
 from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
 from bpe.pretokenize.steps import Metaspace
 from bpe.training._trainer import Trainer
-from bpe.training.alphabet import initial_tokens
+from bpe.training.alphabet import make_initial_tokens
 from bpe.training.checkpoint import FIX, Checkpoint
 from bpe.training.config import TrainConfig
 from bpe.training.job import TrainingJob
@@ -118,8 +118,8 @@ def start_trainer(
     """
     words = words_of(counts, config)
     job.clear(counts)
-    initial = initial_tokens(words, config)
-    target = target_size(initial, config)
+    initial = make_initial_tokens(words, config)
+    target = choose_target(initial, config)
     merges = max(target - len(initial.tokens), 0)
     if config.num_merges is not None:
         merges = min(merges, config.num_merges)
@@ -146,13 +146,13 @@ def initial_spec(counts: WordCounts, parts: Sequence[Words], config: TrainConfig
         last[: len(each.last)] += each.last
     none = np.zeros(0, np.int64)
     words = Words(np.zeros(0, np.uint8), np.zeros(1, np.int64), none, inner, last, 0)
-    initial = initial_tokens(words, config)
-    target_size(initial, config)
+    initial = make_initial_tokens(words, config)
+    choose_target(initial, config)
     trainer = make_trainer(words, config, initial, 0)
     return tokenizer_spec(counts, config, *trainer.vocabulary(), trainer.merges())
 
 
-def target_size(initial: InitialTokens, config: TrainConfig) -> int:
+def choose_target(initial: InitialTokens, config: TrainConfig) -> int:
     """The most tokens that the result may have.
 
     Raises:

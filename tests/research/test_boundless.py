@@ -483,7 +483,7 @@ def test_eligible_tokens() -> None:
     ).spec
 
     def found(pattern: str) -> set[bytes]:
-        return {spec.vocabulary[number] for number in runs.eligible_tokens(spec, pattern).tolist()}
+        return {spec.vocabulary[number] for number in runs.find_eligible_tokens(spec, pattern).tolist()}
 
     letters, paper = (found(pattern) for pattern in PATTERNS)
     assert {b"ab", b" x1", b"_a", b"don't", b"a", "é".encode()} <= letters

@@ -324,7 +324,7 @@ def test_encoded_groups_are_the_ids_of_each_word(monkeypatch: pytest.MonkeyPatch
     offsets = np.concatenate([[0], np.cumsum([len(word) for word in words])])
     ids: list[int] = []
     lengths: list[int] = []
-    for found, bounds in encoded.encoded_groups(tok.spec, np.frombuffer(b"".join(words), np.uint8), offsets, 2):
+    for found, bounds in encoded.encode_in_groups(tok.spec, np.frombuffer(b"".join(words), np.uint8), offsets, 2):
         ids += found.tolist()
         lengths += np.diff(bounds).tolist()
     alone = [engine.encode_words(np.frombuffer(word, np.uint8), np.array([0, len(word)])).ids for word in words]
@@ -332,7 +332,7 @@ def test_encoded_groups_are_the_ids_of_each_word(monkeypatch: pytest.MonkeyPatch
     assert [len(each) for each in expected] == lengths
     assert [number for each in expected for number in each] == ids
     assert expected[:-2] == [tok.encode(word).tolist() for word in words[:-2]]
-    assert list(encoded.encoded_groups(tok.spec, np.empty(0, np.uint8), np.zeros(1, np.int64))) == []
+    assert list(encoded.encode_in_groups(tok.spec, np.empty(0, np.uint8), np.zeros(1, np.int64))) == []
 
 
 # Encoded words that do not fit in memory ------------------------------------------------------------------------------
