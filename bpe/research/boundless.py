@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ from bpe.errors import check_int, counted, typed
 from bpe.research.runs import LETTER, find_runs, from_counts
 from bpe.research.seeds import FIRST, Seeds, make_job
 from bpe.text.matching import compiled
+from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
 from bpe.training.config import CorpusOptions, OnMerge, TrainConfig
 from bpe.training.job import Learned, TrainingJob, check_unchanged, identify_files
@@ -55,6 +56,24 @@ if TYPE_CHECKING:
 PAPER_ELIGIBLE = r"^(?=.+\p{L})(?:\p{L}\p{M}*|[ _'\u2019])+$"
 
 
+@overload
+def train_boundless(
+    transition: int | None = None,
+    *,
+    eligible: str = LETTER,
+    seeds: Seeds | None = None,
+    vocab_size: int | None = None,
+    **options: Unpack[CorpusOptions],
+) -> Tokenizer: ...
+@overload
+def train_boundless(
+    transition: int | None = None,
+    *,
+    eligible: str = LETTER,
+    seeds: Seeds | None = None,
+    vocab_size: Sequence[int],
+    **options: Unpack[CorpusOptions],
+) -> list[Tokenizer]: ...
 def train_boundless(
     transition: int | None = None,
     *,
@@ -62,7 +81,7 @@ def train_boundless(
     seeds: Seeds | None = None,
     vocab_size: int | Sequence[int] | None = None,
     **options: Unpack[CorpusOptions],
-) -> Any:
+) -> Tokenizer | list[Tokenizer]:
     r"""Train a vocabulary with tokens of several words: merges of whole words compete with those within words.
 
     Encoding does merges within each pretoken, and then those of neighbouring pretokens that are one token each. No

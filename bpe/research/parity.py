@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts, arrays_of, empty_like
 from bpe.errors import check_int, shown, typed
 from bpe.research.seeds import Seeds, begin_with_seeds, make_job
+from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import count_settings, fingerprint
 from bpe.training.config import CountsLike, Files, TrainConfig, TrainOptions
@@ -45,6 +46,36 @@ if TYPE_CHECKING:
 NO_PAIRS, RARE = 1, 2
 
 
+@overload
+def train_parity(
+    *,
+    vocab_size: int | None = None,
+    dev: Mapping[str, WordCounts] | None = None,
+    ratios: Mapping[str, float] | None = None,
+    global_merges: int = 0,
+    window_size: int | None = None,
+    alpha: float = 2.0,
+    seeds: Seeds | None = None,
+    files: Mapping[str, Files] | None = None,
+    texts: Mapping[str, Iterable[TextLike]] | None = None,
+    counts: Mapping[str, CountsLike] | None = None,
+    **options: Unpack[TrainOptions],
+) -> Tokenizer: ...
+@overload
+def train_parity(
+    *,
+    vocab_size: Sequence[int],
+    dev: Mapping[str, WordCounts] | None = None,
+    ratios: Mapping[str, float] | None = None,
+    global_merges: int = 0,
+    window_size: int | None = None,
+    alpha: float = 2.0,
+    seeds: Seeds | None = None,
+    files: Mapping[str, Files] | None = None,
+    texts: Mapping[str, Iterable[TextLike]] | None = None,
+    counts: Mapping[str, CountsLike] | None = None,
+    **options: Unpack[TrainOptions],
+) -> list[Tokenizer]: ...
 def train_parity(
     *,
     dev: Mapping[str, WordCounts] | None = None,
@@ -58,7 +89,7 @@ def train_parity(
     counts: Mapping[str, CountsLike] | None = None,
     vocab_size: int | Sequence[int] | None = None,
     **options: Unpack[TrainOptions],
-) -> Any:
+) -> Tokenizer | list[Tokenizer]:
     """Train a vocabulary where each merge helps the language that is encoded worst.
 
     The corpus is given by language. Each step chooses a language, and merges the most frequent pair of that language in

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bpe.count.word_counts import WordCounts
 from bpe.errors import counted, shown, typed
 from bpe.text.character_sets import pattern
+from bpe.tokenizer import Tokenizer
 from bpe.training.alphabet import digit_codes
 from bpe.training.checkpoint import Checkpoint
 from bpe.training.config import CorpusOptions, TrainConfig
@@ -92,17 +93,33 @@ class Seeds:
         }
 
 
+@overload
 def train_seeded(
-    seeds: Seeds,
+    seeds: Seeds | None,
+    *,
+    vocab_size: int | None = None,
+    superwords: SuperWords | None = None,
+    **options: Unpack[CorpusOptions],
+) -> Tokenizer: ...
+@overload
+def train_seeded(
+    seeds: Seeds | None,
+    *,
+    vocab_size: Sequence[int],
+    superwords: SuperWords | None = None,
+    **options: Unpack[CorpusOptions],
+) -> list[Tokenizer]: ...
+def train_seeded(
+    seeds: Seeds | None,
     *,
     vocab_size: int | Sequence[int] | None = None,
     superwords: SuperWords | None = None,
     **options: Unpack[CorpusOptions],
-) -> Any:
+) -> Tokenizer | list[Tokenizer]:
     """Train a vocabulary that begins with given tokens.
 
     Args:
-        seeds: the tokens.
+        seeds: the tokens; None for plain training.
         vocab_size: the number of tokens of the result, or a list of such numbers.
         superwords: as for `bpe.train`; seeds are tokens of the first stage.
         options: as for `bpe.train`; `num_merges` includes the seeds.
