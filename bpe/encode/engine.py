@@ -115,6 +115,8 @@ class Engine:
 
     def with_specials(self, spec: TokenizerSpec) -> Engine:
         """An engine for the same tokenizer with more special tokens, after its own ids: with the tables of this one."""
+        from bpe.encode.words import WordModel  # here, because most tokenizers never need it
+
         made = copy.copy(self)
         made.spec = replace(spec, normalizer=self.spec.normalizer)
         made.specials = SpecialTokens(spec.special_tokens, spec.token_flags, made.spec.normalizer)
