@@ -43,7 +43,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         files = {path.stem: path for path in report.corpora((), folder, options.corpus or report.NAMES)}
         tokenizers = {"o200k": published("o200k", Path(folder)), "superbpe": superbpe()}
-        seconds, cpu = timed(lambda: bpe.evaluate(tokenizers, files, separator=SEPARATOR, threads=threads).to_dict())
+        sources = {name: bpe.Sources(path, separator=SEPARATOR) for name, path in files.items()}
+        seconds, cpu = timed(lambda: bpe.evaluate(tokenizers, sources, threads=threads).to_dict())
         size = sum(path.stat().st_size for path in files.values()) / 1e6
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"both on {size:.0f} MB: {seconds:.1f} s ({cpu:.1f} s of CPU), peak memory of the process {peak:.0f} MB")
@@ -58,7 +59,7 @@ def of_files(tok: bpe.Tokenizer, path: Path, threads: int | None) -> tuple[Calla
     """Encoding a file, and evaluating it."""
     return (
         lambda: tok.encode_files(path, separator=SEPARATOR, threads=threads),
-        lambda: bpe.evaluate(tok, files=path, separator=SEPARATOR, threads=threads),
+        lambda: bpe.evaluate(tok, files=bpe.Sources(path, separator=SEPARATOR), threads=threads),
     )
 
 

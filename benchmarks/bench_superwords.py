@@ -43,7 +43,8 @@ kind, path, size, transition, separator, limit = json.loads(sys.argv[1])
 makers = {"lines": bpe.SuperWords, "paper": bpe.SuperWords.paper, "v2": bpe.SuperWords.v2}
 superwords = makers[kind](transition) if kind in makers else None
 began, before = time.perf_counter(), time.process_time()
-tok = bpe.train(files=path, separator=separator, vocab_size=size, superwords=superwords, threads=2, max_memory=limit)
+sources = bpe.Sources(path, separator=separator)
+tok = bpe.train(files=sources, vocab_size=size, superwords=superwords, threads=2, max_memory=limit)
 took, cpu = time.perf_counter() - began, time.process_time() - before
 peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
 text = open(path, "rb").read(10 << 20).decode(errors="ignore")

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -114,17 +114,13 @@ def child(what: str, how: str, parts: list[tuple[str, str]], size: int) -> list[
 def alone(kind: str, path: str, sizes: list[int]) -> list[bpe.Tokenizer]:
     """Tokenizers of one kind, trained on one file."""
     transition = sizes[-1] * 4 // 5
-    makers: dict[str, Callable[[], bpe.SuperWords]] = {
-        "lines": lambda: bpe.SuperWords(transition),
-        "paper": lambda: bpe.SuperWords.paper(transition),
-        "boundless": lambda: bpe.SuperWords(kind="boundless"),
-    }
-    options: dict[str, Any] = {"files": path, "separator": SEPARATOR.decode(), "threads": 2}
+    makers: dict[str, Any] = {"lines": bpe.SuperWords, "paper": bpe.SuperWords.paper}
+    options: dict[str, Any] = {"files": bpe.Sources(path, separator=SEPARATOR.decode()), "threads": 2}
     if kind in makers:
-        options["superwords"] = makers[kind]()
-    if len(sizes) == 1:
-        return [bpe.train(vocab_size=sizes[0], **options)]
-    return bpe.train(vocab_size=sizes, **options)
+        options["superwords"] = makers[kind](transition)
+    train: Any = bpe.research.train_boundless if kind == "boundless" else bpe.train
+    made: list[bpe.Tokenizer] = train(vocab_size=sizes, **options)
+    return made
 
 
 def shared(how: str, parts: list[tuple[str, str]], size: int) -> list[bpe.Tokenizer]:
@@ -142,7 +138,7 @@ def shared(how: str, parts: list[tuple[str, str]], size: int) -> list[bpe.Tokeni
         counts[Path(train).stem] = bpe.count_words(texts=texts, threads=2)
     if how == "parity":
         ratios = dict.fromkeys(counts, 1.0)
-        return [bpe.train(counts=counts, vocab_size=size, fair=bpe.ParityAware(ratios=ratios), threads=2)]
+        return [bpe.research.train_parity(counts=counts, vocab_size=size, ratios=ratios, threads=2)]
     most = max(Path(train).stat().st_size for train, _ in parts)
     together = bpe.WordCounts()
     for train, _ in parts:

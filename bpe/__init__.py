@@ -26,31 +26,26 @@ if TYPE_CHECKING:
     from bpe.named.encodings import encoding_for_model, get_encoding
     from bpe.pretokenize.pretokenizer import Pretokenizer
     from bpe.tokenizer import Tokenizer
-    from bpe.training.adapting import adapt, prune
+    from bpe.training.config import Alphabet
     from bpe.training.extend import extend
-    from bpe.training.fair import ParityAware
     from bpe.training.merge_rules import MergeRules
-    from bpe.training.picky.option import PickyBPE
-    from bpe.training.seeds import Seeds
+    from bpe.training.prune import prune
     from bpe.training.superwords import SuperWords
     from bpe.training.train import train
 
 #: The public names, and the modules that define them, which are imported when a name is first used. The rooms `base`,
 #: `compat`, `decode`, `named` and `vocab`, and `errors`, have public names of their own, which are rarely needed.
 _MODULES = {
+    "Alphabet": "training.config",
     "FormatError": "errors",
     "MergeRules": "training.merge_rules",
-    "ParityAware": "training.fair",
-    "PickyBPE": "training.picky.option",
     "Pretokenizer": "pretokenize.pretokenizer",
-    "Seeds": "training.seeds",
     "Sources": "corpus.sources",
     "SuperWords": "training.superwords",
     "TokenBatch": "batch",
     "Tokenizer": "tokenizer",
     "WordCounts": "count.word_counts",
     "accelerate": "compat",
-    "adapt": "training.adapting",
     "base": "base",
     "compat": "compat",
     "convert": "converting",
@@ -68,19 +63,17 @@ _MODULES = {
     "normalizers": "normalizers",
     "plots": "plots",
     "pretokenizers": "pretokenizers",
-    "prune": "training.adapting",
+    "prune": "training.prune",
     "research": "research",
     "train": "training.train",
     "vocab": "vocab",
 }
 
 __all__ = [
+    "Alphabet",
     "FormatError",
     "MergeRules",
-    "ParityAware",
-    "PickyBPE",
     "Pretokenizer",
-    "Seeds",
     "Sources",
     "SuperWords",
     "TokenBatch",
@@ -88,7 +81,6 @@ __all__ = [
     "WordCounts",
     "__version__",
     "accelerate",
-    "adapt",
     "convert",
     "count_words",
     "data",

@@ -796,7 +796,7 @@ class Tokenizer:
         """The largest id + 1, as in tiktoken, which is the number of rows that an embedding needs.
 
         >>> import bpe
-        >>> tok = bpe.train(texts=["a b"], vocab_size=256, first_id=10)
+        >>> tok = bpe.train(texts=["a b"], vocab_size=256, alphabet=bpe.Alphabet(first_id=10))
         >>> tok.n_vocab, tok.vocab_size
         (266, 256)
         """

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from options import grouped
 
 import bpe
 from bpe.normalizers import Lowercase
@@ -50,12 +51,6 @@ INVALID_OPTIONS = [
         id="a set of special tokens",  # the repr of a set differs from run to run
     ),
     ({"special_tokens": {"<s>": 5}}, TypeError, "{'<s>': 5}, a dict; it must be a list of names: their ids are"),
-    (
-        {"separator": "\n"},
-        ValueError,
-        r"separator is '\\n', but only files= are split into documents",
-    ),
-    ({"per_line": True}, ValueError, "per_line is True, but only files= are split into documents; leave it out"),
     ({"special_tokens": [""]}, ValueError, "special token '' is empty"),
     ({"special_tokens": [3]}, TypeError, "special token 3 is an int; it must be a str"),
     ({"unk_token": ""}, ValueError, "unk_token is ''; it must be at least one character, or None"),
@@ -86,30 +81,30 @@ INVALID_OPTIONS = [
     (
         {"initial_alphabet": "abc"},
         TypeError,
-        r"initial_alphabet is 'abc'; it must be None, 'corpus' or a list of symbols",
+        r"initial is 'abc'; it must be None, 'corpus' or a list of symbols",
     ),
-    ({"initial_alphabet": 3}, TypeError, "initial_alphabet is 3; it must be None, 'corpus' or a list"),
-    ({"initial_alphabet": ["ab"]}, ValueError, "initial_alphabet has 'ab'; its symbols must be one byte each"),
-    ({"initial_alphabet": [256]}, ValueError, "initial_alphabet has 256; its symbols must be one byte each"),
-    ({"initial_alphabet": ["한"]}, ValueError, "initial_alphabet has '한'; its symbols must be one byte each"),
+    ({"initial_alphabet": 3}, TypeError, "initial is 3; it must be None, 'corpus' or a list"),
+    ({"initial_alphabet": ["ab"]}, ValueError, "initial has 'ab'; its symbols must be one byte each"),
+    ({"initial_alphabet": [256]}, ValueError, "initial has 256; its symbols must be one byte each"),
+    ({"initial_alphabet": ["한"]}, ValueError, "initial has '한'; its symbols must be one byte each"),
     (
         {"initial_alphabet": ["ab"], "model": "char"},
         ValueError,
-        "initial_alphabet has 'ab'; its symbols must be one character each",
+        "initial has 'ab'; its symbols must be one character each",
     ),
     (
         {"initial_alphabet": [97], "model": "char"},
         ValueError,
-        "initial_alphabet has 97; its symbols must be one character each",
+        "initial has 97; its symbols must be one character each",
     ),
     ({"min_frequency": -1}, ValueError, "min_frequency is -1; it must be at least 0"),
     ({"min_frequency": 1.0}, TypeError, "min_frequency is 1.0, a float"),
     ({"max_token_length": 0}, ValueError, "max_token_length is 0; it must be"),
-    ({"limit_alphabet": 0}, ValueError, "limit_alphabet is 0; it must be"),
+    ({"limit_alphabet": 0}, ValueError, "limit is 0; it must be"),
     (
         {"limit_alphabet": 10},
         ValueError,
-        "limit_alphabet is 10, fewer than the initial alphabet's 256 symbols",
+        "limit is 10, fewer than the initial alphabet's 256 symbols",
     ),
     ({"first_id": -1}, ValueError, "first_id is -1; it must be"),
     ({"first_id": 2**31}, ValueError, f"{2**31}.*out of range|first_id is {2**31}"),
@@ -152,7 +147,7 @@ INVALID_FIELDS = [
 def refused(error: type[Exception], message: str, **options: Any) -> None:
     """`bpe.train` raises `error` with a message that matches."""
     with pytest.raises(error, match=message):
-        bpe.train(**options)
+        bpe.train(**grouped(**options))
 
 
 # The corpus ---------------------------------------------------------------------------------------------------------
@@ -301,7 +296,7 @@ def test_a_byte_model_accepts_invalid_utf8(tmp_path: Path) -> None:
     path.write_bytes(data)
     tok = bpe.train(texts=[data], num_merges=2)
     assert b"\xff\xfe" in tok.vocab()
-    assert bpe.train(files=[path], num_merges=2, encoding_errors="bytes") == tok
+    assert bpe.train(files=bpe.Sources([path], encoding_errors="bytes"), num_merges=2) == tok
     assert tok.decode_bytes(tok.encode(data)) == data
     assert tok.decode(tok.encode(b"a\xff")) == "a\ufffd"
     normalized = bpe.train(texts=[data], num_merges=2, normalizer=Lowercase())
@@ -357,8 +352,8 @@ def test_names_with_lone_surrogates_are_refused() -> None:
     for name in ("unk_token", "end_of_word"):
         with pytest.raises(ValueError, match=r"surrogate|Unicode"):
             bpe.train(texts=["a"], num_merges=0, model="char", **{name: "\ud800"})
-    with pytest.raises(ValueError, match="initial_alphabet has"):
-        bpe.train(texts=["a"], num_merges=0, model="char", initial_alphabet=["\ud800"])
+    with pytest.raises(ValueError, match="initial has"):
+        bpe.train(texts=["a"], num_merges=0, model="char", alphabet=bpe.Alphabet(initial=["\ud800"]))
     tok = bpe.train(texts=["a"], num_merges=0)
     with pytest.raises(ValueError, match="is no token of this vocabulary"):
         tok.token_id("\ud800")
@@ -424,7 +419,7 @@ def test_a_special_token_equal_to_a_character() -> None:
 def test_ids_beyond_31_bits_are_refused() -> None:
     """Ids that do not fit 31 bits raise an error instead of wrapping around."""
     with pytest.raises(ValueError, match=r"id"):
-        bpe.train(texts=["abc"], num_merges=0, first_id=2**31 - 100)
+        bpe.train(texts=["abc"], num_merges=0, alphabet=bpe.Alphabet(first_id=2**31 - 100))
 
 
 def test_an_exception_in_on_merge_is_raised() -> None:

@@ -39,7 +39,7 @@ from command_server import CommandServer
 
 import bpe
 from bpe.pretokenize.patterns import NAMES
-from bpe.training.options import TIE_BREAKS
+from bpe.training.merge_rules import TIE_BREAKS
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "README.md").exists())
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md"]
@@ -289,7 +289,7 @@ def test_every_pretokenizer_and_tie_rule_is_described() -> None:
             assert f"`{name}`" in text
     for rule in TIE_BREAKS:
         assert f'| `"{rule}"`' in guide
-        assert f'"{rule}"' in (inspect.getdoc(bpe.train) or "")
+        assert f'"{rule}"' in (inspect.getdoc(bpe.MergeRules) or "")
     usage = subprocess.run([sys.executable, "-m", "bpe", "train", "--help"], capture_output=True, text=True, check=True)
     assert f"--tie-break {{{','.join(TIE_BREAKS)}}}" in usage.stdout
 

@@ -30,8 +30,8 @@ def test_merges(tie_break: str) -> None:
     tok = bpe.train(
         texts=[TEXT],
         num_merges=60,
-        tie_break=tie_break,  # type: ignore[arg-type]
         on_merge=lambda step, left, right, token, count: made.append([left.hex(), right.hex(), count]),
+        rules=bpe.MergeRules(tie_break=tie_break),
     )
     assert made == GOLDEN["merges"][tie_break]
     words = reference.count_words(piece.encode() for piece in GOLDEN["splits"]["gpt2"])

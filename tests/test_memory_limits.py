@@ -6,6 +6,7 @@ import pickle
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def test_an_amount_of_another_type_is_refused(value: object) -> None:
 
 
 def test_the_error_for_too_little_memory_names_the_least_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bpe.training.run.count_into", None)  # must not be called
+    monkeypatch.setattr("bpe.training.job.count_into", None)  # must not be called
     with pytest.raises(ValueError, match="it must be at least") as caught:
         bpe.train(texts=["ab"], num_merges=1, max_memory="100K")
     monkeypatch.undo()
@@ -59,14 +60,18 @@ def test_the_error_for_too_little_memory_names_the_least_that_works(monkeypatch:
 
 @pytest.mark.parametrize("value", ["200G", "4000T", 2**63 - 1])
 @pytest.mark.parametrize(
-    "options", [{}, {"fair": bpe.ParityAware(ratios={"a": 1.0, "b": 1.2})}, {"superwords": bpe.SuperWords(258)}]
+    "train",
+    [
+        bpe.train,
+        partial(bpe.train, superwords=bpe.SuperWords(258)),
+        partial(bpe.research.train_seeded, bpe.research.Seeds(tokens=["low"])),
+        lambda texts, **options: bpe.research.train_parity(texts={"a": texts, "b": texts}, **options),
+    ],
 )
-def test_a_limit_far_above_what_the_machine_has_is_no_limit(value: int | str, options: dict[str, Any]) -> None:
+def test_a_limit_far_above_what_the_machine_has_is_no_limit(value: int | str, train: Any) -> None:
     """Memory for pairs is what the corpus can use, not all that the limit leaves."""
     texts = ["low lower lowest"] * 3
-    given: Any = {"a": texts, "b": texts} if "fair" in options else texts
-    wanted = bpe.train(texts=given, vocab_size=262, **options)
-    assert bpe.train(texts=given, vocab_size=262, max_memory=value, **options) == wanted
+    assert train(texts=texts, vocab_size=262, max_memory=value) == train(texts=texts, vocab_size=262)
 
 
 def test_a_limit_that_no_machine_can_have_is_refused() -> None:
@@ -113,7 +118,7 @@ def test_training_stays_within_max_memory(corpus: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory of the process is read from /proc")
 def test_the_error_names_the_memory_that_the_symbols_need(corpus: Path, tmp_path: Path) -> None:
     wide = PROGRAM.replace("vocab_size=400", "vocab_size=66_000")  # symbols of 32 bits
-    wide = f"from bpe.training import trainer; trainer.SURELY = 1e9  # count to the end\n{wide}"
+    wide = f"from bpe.training import memory; memory.SURELY = 1e9  # count to the end\n{wide}"
     some = tmp_path / "some.txt"
     some.write_bytes(corpus.read_bytes()[:9_000_000])
     command = [sys.executable, "-c", wide, str(some), "little"]

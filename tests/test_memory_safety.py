@@ -331,7 +331,7 @@ def test_a_list_that_shrinks_while_it_is_encoded() -> None:
 def specs() -> dict[str, TokenizerSpec]:
     train: Any = bpe.train
     plain = train(counts=WORDS, num_merges=12).spec
-    mark = {"model": "char", "end_of_word": "</w>", "pretokenizer": "whitespace", "initial_alphabet": [*"xyz"]}
+    mark = {"model": "char", "end_of_word": "</w>", "pretokenizer": "whitespace", "alphabet": bpe.Alphabet([*"xyz"])}
     return {
         "byte": plain,
         "ignore_merges": replace(plain, ignore_merges=True),

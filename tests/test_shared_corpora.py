@@ -263,7 +263,7 @@ def test_merges_equal_hugging_faces(corpus: Corpus, language: str, tmp_path: Pat
         vocab_size=4000, initial_alphabet=byte_level.alphabet(), special_tokens=[END], show_progress=False
     )
     peer.train_from_iterator(documents, trainer)
-    tok = bpe.train(texts=documents, vocab_size=4000, special_tokens=[END], tie_break="id")
+    tok = bpe.train(texts=documents, vocab_size=4000, special_tokens=[END], rules=bpe.MergeRules(tie_break="id"))
     letters = {bytes([byte]): letter for byte, letter in reference.Clip(["header"]).letters.items()}
     names = {
         number: END if token == SEPARATOR else "".join(letters[token[i : i + 1]] for i in range(len(token)))
@@ -298,7 +298,7 @@ def test_train_save_load_encode_decode(corpus: Corpus, language: str, tmp_path: 
     assert bpe.train(texts=data.split(SEPARATOR), threads=1, **options) == tok
     path = tmp_path / "text.txt"
     path.write_bytes(data)
-    assert bpe.train(files=[path], separator=END, threads=8, **options) == tok
+    assert bpe.train(files=bpe.Sources([path], separator=END), threads=8, **options) == tok
     tok.save(tmp_path / "tokenizer.json")
     again = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
     assert again == tok

@@ -58,7 +58,7 @@ def originals() -> dict[str, dict[str, bytes]]:
         vocab_size=275,
         special_tokens=["<unk>"],
         pretokenizer="tekken",
-        initial_alphabet=[bytes([byte]) for byte in range(256)],
+        alphabet=bpe.Alphabet(initial=[bytes([byte]) for byte in range(256)]),
     )
     chars = "\u2581lowernstabci"
     pieces = files.usual_pieces(["lo", "er", "\u2581lo", "\u2581low", "es", "est", "ab"], chars, bytes_too=False)

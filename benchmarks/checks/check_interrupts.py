@@ -34,7 +34,6 @@ import bpe
 from bpe.data import TokenShards, convert_shards, encode_shards
 from bpe.evaluation.evaluating import evaluate
 from bpe.training import trainer as learning
-from bpe.training.kernel_input import Tuning
 
 #: The most seconds that a thread may live on after its call, and that an interrupted call may take.
 PATIENCE, SECONDS = 60.0, 5.0
@@ -51,7 +50,7 @@ def make_inputs(folder: Path) -> dict[str, Callable[[], Any]]:
     tok = bpe.train(texts=lines[:2000], vocab_size=300)
     sources = bpe.Sources(str(records))
     encode_shards(bpe.Sources(str(text), per_line=True), tok, folder / "shards", shard_size=20_000)
-    learning.tuning = Tuning(least=100)  # else helpers start only for corpora of a million symbols
+    learning.tuning = {"least": 100}  # else helpers start only for corpora of a million symbols
     numbers = itertools.count()
 
     def make_shards(make: Callable[[Path], object]) -> list[int]:

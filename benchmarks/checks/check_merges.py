@@ -63,7 +63,7 @@ def compare(what: str, documents: list[str], pattern: str, vocab_size: int) -> N
 
 def merges(documents: list[str], pattern: str, vocab_size: int) -> list[tuple[str, ...]]:
     """Merges by this package, in the letters of tokenizer.json."""
-    tok = bpe.train(texts=documents, vocab_size=vocab_size, pretokenizer=pattern, tie_break="id")
+    tok = bpe.train(texts=documents, vocab_size=vocab_size, pretokenizer=pattern, rules=bpe.MergeRules(tie_break="id"))
     return [tuple(to_letters(tok.token_bytes(token)) for token in pair) for pair in tok.merges.tolist()]
 
 

@@ -35,7 +35,7 @@ from bpe.corpus import blocks as corpus
 from bpe.count._word_table import WordTable
 from bpe.count.spilling import Spill
 from bpe.training import checkpoint
-from bpe.training.options import TIE_BREAKS
+from bpe.training.merge_rules import TIE_BREAKS
 
 KILLS = 8
 
@@ -85,9 +85,11 @@ def one(arguments: dict[str, Any]) -> dict[str, Any]:
         add(spill, table)
 
     Spill.add = recording_add  # type: ignore[assignment,method-assign]
+    sources = bpe.Sources(arguments.pop("files"), separator=arguments.pop("separator"))
+    rules = bpe.MergeRules(tie_break=arguments.pop("tie_break", "id"))
     began = time.perf_counter()
     try:
-        tok = bpe.train(**arguments)
+        tok = bpe.train(files=sources, rules=rules, **arguments)
     except ValueError as error:
         return {"error": str(error)}
     took = time.perf_counter() - began

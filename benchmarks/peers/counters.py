@@ -18,7 +18,7 @@ class Ours(Own):
         """Counts in this package's table."""
         import bpe
 
-        return bpe.count_words(files=path, separator=SEPARATOR, threads=threads)
+        return bpe.count_words(files=bpe.Sources(path, separator=SEPARATOR), threads=threads)
 
     def words(self, counted: Any) -> Ranks:
         """The counts as a dict."""

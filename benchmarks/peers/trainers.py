@@ -20,7 +20,10 @@ class Ours(Own):
         import bpe
 
         tok = bpe.train(
-            files=path, separator=SEPARATOR, vocab_size=vocab_size, initial_alphabet=range(256), threads=threads
+            files=bpe.Sources(path, separator=SEPARATOR),
+            vocab_size=vocab_size,
+            threads=threads,
+            alphabet=bpe.Alphabet(initial=range(256)),
         )
         return lambda: [tok.token_bytes(number) for number in range(256, tok.vocab_size)]
 
@@ -34,7 +37,7 @@ class OursByLetters(Ours):
         """Tokens of merges in order."""
         import bpe
 
-        tok = bpe.train(files=path, separator=SEPARATOR, vocab_size=vocab_size, threads=threads)
+        tok = bpe.train(files=bpe.Sources(path, separator=SEPARATOR), vocab_size=vocab_size, threads=threads)
         return lambda: [tok.token_bytes(number) for number in range(256, tok.vocab_size)]
 
 

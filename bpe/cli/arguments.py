@@ -35,7 +35,7 @@ from bpe.cli.shared_arguments import (
     add_timeout,
     add_tokenizer,
 )
-from bpe.cli.training_arguments import add_choosing, add_count_words, add_merge_counts, add_train
+from bpe.cli.training_arguments import add_count_words, add_merge_counts, add_prune, add_train
 from bpe.formats.loading import format_names
 from bpe.pretokenize.patterns import NAMES
 
@@ -454,15 +454,7 @@ _COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None]]] = {
             "Again and again, the rarest token that is a part of no other token goes. Ids are numbered anew, without "
             "gaps."
         ),
-        add_choosing,
-    ),
-    "adapt": (
-        "choose the tokens of a larger vocabulary that make a corpus short",
-        (
-            "It begins with the first N tokens, and exchanges the rarest ones for those whose pairs are more frequent, "
-            "while the corpus becomes shorter. Ids are numbered anew, without gaps."
-        ),
-        add_choosing,
+        add_prune,
     ),
     "edit": (
         "add tokens to a tokenizer",

@@ -13,6 +13,7 @@ import argparse
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -50,7 +51,8 @@ def _run(argv: Sequence[str] | None, came: Sequence[int]) -> int:
     outputs: dict[str, object] = {}
     try:
         _starting.end()
-        args = parser(_COMMANDS).parse_args(argv)
+        given = sys.argv[1:] if argv is None else argv
+        args = parser(_COMMANDS).parse_args(given or ["--help"])
         outputs.update((path, identity(path)) for path in outputs_of(args))
         with _logging(getattr(args, "quiet", False)):
             status: int = args.run(args) or 0
@@ -175,7 +177,6 @@ _COMMANDS = {
     "convert": _run_of("converting", "convert"),
     "diff": _run_of("converting", "diff"),
     "prune": _run_of("training", "prune"),
-    "adapt": _run_of("training", "adapt"),
     "edit": _run_of("inspecting", "edit"),
     "show": _run_of("inspecting", "show"),
     "evaluate": _run_of("evaluating", "evaluate"),

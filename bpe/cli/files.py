@@ -12,7 +12,7 @@ import logging
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
@@ -149,20 +149,12 @@ def corpus_in(args: argparse.Namespace, path: str) -> Sources:
     return sources_of(argparse.Namespace(**values))
 
 
-def check_corpus(args: argparse.Namespace, *, languages: bool = False) -> None:
-    """Refuse a corpus given in no way or in several ways: FILES, --counts or, if `languages`, --language."""
-    if bool(args.files) + (args.counts is not None) + (languages and bool(args.languages)) != 1:
-        more = ", or --language NAME=FILE for each language" if languages else ""
-        args.parser.error(f"give either FILES or --counts words.counts{more}")
+def check_corpus(args: argparse.Namespace) -> None:
+    """Refuse a corpus given in no way or in two: FILES and --counts."""
+    if bool(args.files) == (args.counts is not None):
+        args.parser.error("give either FILES or --counts words.counts")
     if args.counts is not None and (args.per_line or args.separator is not None):
         args.parser.error("--separator and --per-line cut FILES into documents; --counts has the words already")
-
-
-def given_flags(args: argparse.Namespace, names: Iterable[str]) -> list[str]:
-    """Which of some flags, named as attributes, were given."""
-    values = {name: getattr(args, name) for name in names}
-    given = [name for name, value in values.items() if value is not None and value is not False and value != []]
-    return [f"--{name.replace('_', '-')}" for name in given]
 
 
 def holds_counts(path: str) -> bool:

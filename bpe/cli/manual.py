@@ -26,10 +26,6 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
             "the classic character-level model; each merge is printed",
         ),
         (
-            "bpe train --language en=en.txt --language ko=ko.txt --ratio en=1 --ratio ko=2 --vocab-size 9000 -o t.json",
-            "each merge is chosen by the language that is encoded worst",
-        ),
-        (
             "bpe train corpus/*.txt -o tokenizer.json --vocab-size 200000 --max-memory 2G --checkpoint run.ckpt",
             "a long training, which the same command resumes after Ctrl-C or a crash",
         ),
@@ -95,12 +91,6 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
         (
             "bpe prune --counts words.counts -t tokenizer.json -o small.json --vocab-size 32000 --remap new_ids.npy",
             "by saved counts; the new id of each old one goes to a file, for a model's embeddings",
-        ),
-    ],
-    "adapt": [
-        (
-            "bpe adapt legal/*.txt -t tokenizer.json -o legal.json --vocab-size 32000",
-            "32,000 of its tokens, for a domain",
         ),
     ],
     "diff": [

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 #: The flags of Python arguments whose name is not argparse's `dest`.
 _OTHER_NAMES = {"any_documents": "--any-documents", "normalizer": "--normalizer", "pretokenizer": "--pretokenizer"} | {
-    "counted_special_tokens": "--special-token"
+    "counted_special_tokens": "--special-token",
+    "coverage": "--character-coverage",
 }
 
 
@@ -82,8 +83,8 @@ def in_flags(message: str, parser: argparse.ArgumentParser) -> str:
 
     >>> train = argparse.ArgumentParser()
     >>> for flag in ("--vocab-size", "--end-of-word", "--separator"): _ = train.add_argument(flag)
-    >>> in_flags("vocab_size is 12; it must be at least 256, or pass initial_alphabet='corpus'", train)
-    '--vocab-size is 12; it must be at least 256, or pass --corpus-alphabet'
+    >>> in_flags("vocab_size is 12; it must be at least 256", train)
+    '--vocab-size is 12; it must be at least 256'
     >>> in_flags("end_of_word='</w>' is given, but separator=None", train)
     "--end-of-word '</w>' is given, but no --separator"
     >>> in_flags("name one with end_of_word=, or pass separator=''", train)
@@ -96,8 +97,6 @@ def in_flags(message: str, parser: argparse.ArgumentParser) -> str:
     if "input_format" in flags:  # the library's argument is of the sources
         flags["format"] = flags["input_format"]
     switches = {flag for action in parser._actions if action.nargs == 0 for flag in action.option_strings}
-    message = message.replace("initial_alphabet='corpus'", "--corpus-alphabet")
-    message = message.replace("initial_alphabet=None", "no --corpus-alphabet")
     message = re.sub(r"\bPretokenizer\('(\w+)'\)", r"\1", message)
     names = "|".join(sorted(map(re.escape, flags), key=len, reverse=True))
 
@@ -163,15 +162,6 @@ def port(text: str) -> int:
     return int(text)
 
 
-def superwords_start(text: str) -> int | str:
-    """A `type` for argparse: where stage 2 begins, "boundless", or "boundless:N"."""
-    if re.fullmatch(r"boundless(:[0-9]{1,18})?", text):
-        return text
-    if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1, 'boundless' or 'boundless:N'")
-    return int(text)
-
-
 def part(text: str) -> tuple[int, int]:
     """A `type` for argparse: part I of N, as I/N."""
     found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
@@ -202,31 +192,6 @@ def fractions_of(text: str) -> list[Fraction]:
     if not numbers or min(numbers) <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers above 0, such as 3,0.5,1/3")
     return numbers
-
-
-def named(text: str) -> tuple[str, str]:
-    """A `type` for argparse: NAME=VALUE."""
-    name, separator, value = text.partition("=")
-    if not (name and separator and value):
-        raise argparse.ArgumentTypeError(f"{text!r} has no name; give NAME=VALUE, such as en=1.0 or en=english.txt")
-    return name, value
-
-
-def named_number(text: str) -> tuple[str, float]:
-    """A `type` for argparse: NAME=NUMBER."""
-    name, value = named(text)
-    return name, positive(value)
-
-
-def positive(text: str) -> float:
-    """A `type` for argparse: a number above 0."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return number
 
 
 def sizes(text: str) -> int | list[int]:

@@ -60,7 +60,7 @@ def remover_of(pattern: str) -> Normalizer:
     return Remove(pattern)
 
 
-def add_words(parser: Parser, remarks: Mapping[str, str]) -> None:
+def add_words(parser: argparse._ActionsContainer, remarks: Mapping[str, str]) -> None:
     """The options that split texts into words, for `bpe train` and `bpe count-words`."""
     names = ", ".join(f"{name} ({remarks[name]})" if name in remarks else name for name in NAMES)
     cut = parser.add_mutually_exclusive_group()
@@ -131,7 +131,7 @@ def add_rank_pattern(parser: Parser) -> None:
     )
 
 
-def add_files(parser: Parser, number: str) -> None:
+def add_files(parser: argparse._ActionsContainer, number: str) -> None:
     """FILES, of which there are `number` as argparse writes it, and their format."""
     parser.add_argument(
         "files", metavar="FILE", nargs=number, help="files, globs, directories, - for stdin, or scheme://…"
@@ -139,7 +139,7 @@ def add_files(parser: Parser, number: str) -> None:
     add_input_format(parser)
 
 
-def add_input_format(parser: Parser) -> None:
+def add_input_format(parser: argparse._ActionsContainer) -> None:
     """What the files are, and what becomes of bad records."""
     parser.add_argument(
         "--input-format",
@@ -186,7 +186,7 @@ def add_tokenizer(parser: Parser) -> None:
     parser.add_argument("-t", "--tokenizer", metavar="tokenizer.json", required=True, help="the tokenizer to use")
 
 
-def add_documents(parser: Parser) -> None:
+def add_documents(parser: argparse._ActionsContainer) -> None:
     """What a document is, and what becomes of bytes that are not UTF-8."""
     cut = parser.add_mutually_exclusive_group()
     cut.add_argument(
@@ -200,7 +200,7 @@ def add_documents(parser: Parser) -> None:
     add_encoding_errors(parser)
 
 
-def add_timeout(parser: Parser) -> None:
+def add_timeout(parser: argparse._ActionsContainer) -> None:
     """The time limit for regular expressions."""
     parser.add_argument(
         "--timeout",
@@ -219,7 +219,7 @@ def seconds(text: str) -> float | None:
     return check_timeout(value)
 
 
-def add_encoding_errors(parser: Parser) -> None:
+def add_encoding_errors(parser: argparse._ActionsContainer) -> None:
     """What becomes of bytes that are not UTF-8."""
     parser.add_argument(
         "--encoding-errors",

@@ -1,4 +1,4 @@
-"""The commands that read a corpus to learn from: train, count-words, merge-counts, prune, adapt."""
+"""The commands that read a corpus to learn from: train, count-words, merge-counts, prune."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import argparse
 import logging
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,14 +14,11 @@ import bpe
 from bpe.base.atomic_files import atomic_write
 from bpe.base.progress import progress_note
 from bpe.base.spelling import spell
-from bpe.cli.fairness import corpus_by_language, fair_options, seed_options
 from bpe.cli.files import (
     check_corpus,
     check_inputs,
     check_output,
     error_context,
-    given_flags,
-    holds_counts,
     local_names,
     log_skipped,
     outputs_of,
@@ -43,42 +38,29 @@ log = logging.getLogger("bpe.cli")
 
 def train(args: argparse.Namespace) -> None:
     """Learn a tokenizer from files or word counts, and save it."""
-    check_corpus(args, languages=True)
+    check_corpus(args)
     if args.end_of_word_glued and not hasattr(args, "end_of_word"):
         args.parser.error("--end-of-word-glued needs --end-of-word")
-    check_inputs(args, [path for path in (args.counts, args.unit_counts) if path])
+    check_inputs(args, [] if args.counts is None else [args.counts])
     sources = sources_of(args) if args.files else None
-    corpus, by_language = corpus_by_language(args)
-    read = [*by_language, *([] if sources is None else [sources])]
-    outputs = _outputs(args, read)
+    outputs = _outputs(args, sources)
     wanted = (
-        "vocab_size num_merges model pretokenizer end_of_word unk_token tie_break min_frequency max_token_length "
-        "limit_alphabet byte_fallback character_coverage split_digits first_id threads max_memory checkpoint"
+        "vocab_size num_merges model pretokenizer end_of_word unk_token min_frequency threads max_memory checkpoint"
     )
     options = {name: getattr(args, name) for name in wanted.split() if hasattr(args, name)}
     options.update(_normalizing(args))
     _with_pattern_options(args, options)
-    if args.corpus_alphabet:
-        options["initial_alphabet"] = "corpus"
-    superwords = _superwords(args)
-    rules = _rules(args)
-    if hasattr(args, "deletions"):
-        options["deletions"] = bpe.PickyBPE(args.deletions)
-    if rules is not None:
-        options["rules"] = rules
     if args.trace:
         options["on_merge"] = _trace
     progress = not args.quiet and not (args.trace and sys.stdout.isatty())
     try:
-        if sources is not None:
-            corpus = {"files": sources}
-        elif args.counts is not None:
-            corpus = {"counts": _counts(args)}
         trained: bpe.Tokenizer | list[bpe.Tokenizer] = bpe.train(
-            **corpus,
-            superwords=superwords,
-            fair=fair_options(args, corpus, options),
-            seeds=seed_options(args),
+            files=sources,
+            counts=None if args.counts is None else WordCounts.load(args.counts),
+            superwords=None if args.superwords is None else bpe.SuperWords(args.superwords),
+            alphabet=bpe.Alphabet(coverage=args.character_coverage, byte_fallback=args.byte_fallback),
+            rules=bpe.MergeRules(tie_break=args.tie_break, max_token_length=args.max_token_length),
+            split_digits=args.split_digits,
             **options,
             special_tokens=args.special_tokens,
             end_of_word_glued=args.end_of_word_glued,
@@ -90,7 +72,7 @@ def train(args: argparse.Namespace) -> None:
                 tokenizer.save(output)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_saved(args)) from None
-    log_skipped(sum(each.skipped for each in read))
+    log_skipped(0 if sources is None else sources.skipped)
     for tokenizer, output in zip(tokenizers, outputs, strict=True):
         _log_training(tokenizer, output)
 
@@ -107,11 +89,10 @@ def _log_training(tokenizer: bpe.Tokenizer, output: str) -> None:
     )
 
 
-def _outputs(args: argparse.Namespace, read: list[Sources]) -> list[str]:
+def _outputs(args: argparse.Namespace, sources: Sources | None) -> list[str]:
     """The files to write, checked: none of them, nor a file of the checkpoint, is a file that is read."""
     outputs = outputs_of(args)
-    inputs = [*(name for each in read for name in local_names(each)), args.counts, args.unit_counts, args.seed_merges]
-    inputs += [path for _, path in (*args.languages, *args.dev) if holds_counts(path)]
+    inputs = [*([] if sources is None else local_names(sources)), args.counts]
     for output in outputs:
         check_output(output, inputs)
         check_target(output)
@@ -120,64 +101,12 @@ def _outputs(args: argparse.Namespace, read: list[Sources]) -> list[str]:
     return outputs
 
 
-def _superwords(args: argparse.Namespace) -> bpe.SuperWords | None:
-    """The options of stage 2, or None without --superwords."""
-    if args.superwords is None:
-        for flag in given_flags(args, ("units", "drop_unused", "unit_counts", "eligible")):
-            args.parser.error(f"{flag} needs --superwords N")
-        return None
-    if isinstance(args.superwords, str):
-        return _boundless(args)
-    if args.eligible is not None:
-        args.parser.error("--eligible needs --superwords boundless")
-    if bool(args.counts) != bool(args.unit_counts):
-        args.parser.error("--superwords needs both --counts and --unit-counts, or FILES")
-    return _SUPERWORDS[args.units or "lines"](
-        args.superwords,
-        max_words=4 if args.max_words is None else args.max_words or None,
-        forbidden=(": ",) if args.forbid is None else tuple(args.forbid),
-        unused="drop" if args.drop_unused else "keep",
-    )
-
-
-def _rules(args: argparse.Namespace) -> bpe.MergeRules | None:
-    """Which merges are never made; with --superwords, its limits of words and strings are those of stage 2."""
-    limits: dict[str, Any] = {}
-    if args.superwords is None:
-        limits = {"max_words": args.max_words or None, "forbidden": tuple(args.forbid or ())}
-    rules = bpe.MergeRules(whole_characters=args.whole_characters, one_script=args.one_script, **limits)
-    return None if rules == bpe.MergeRules() else rules
-
-
-def _boundless(args: argparse.Namespace) -> bpe.SuperWords:
-    """The options for --superwords boundless or boundless:N."""
-    for flag in given_flags(args, ("units", "max_words", "forbid", "drop_unused", "unit_counts", "counts")):
-        args.parser.error(f"{flag} is not for --superwords boundless; leave it out")
-    _, _, start = args.superwords.partition(":")
-    eligible = {} if args.eligible is None else {"eligible": args.eligible}
-    return bpe.SuperWords(int(start) if start else None, kind="boundless", **eligible)
-
-
-_SUPERWORDS: dict[str, Callable[..., bpe.SuperWords]] = {
-    "lines": bpe.SuperWords,
-    "paper": bpe.SuperWords.paper,
-    "v2": bpe.SuperWords.v2,
-}
-
-
-def _counts(args: argparse.Namespace) -> WordCounts | tuple[WordCounts, WordCounts]:
-    counts = WordCounts.load(args.counts)
-    return counts if args.unit_counts is None else (counts, WordCounts.load(args.unit_counts))
-
-
 def _checkpoint_files(args: argparse.Namespace) -> list[str]:
     if not hasattr(args, "checkpoint"):
         return []
     names = [args.checkpoint, f"{args.checkpoint}.counts"]
     if args.superwords is not None:
         names += [f"{args.checkpoint}.stage2", f"{args.checkpoint}.stage2.counts"]
-    for number in range(1, len(dict(args.languages)) + 1):
-        names += [f"{args.checkpoint}.{number}", f"{args.checkpoint}.{number}.counts"]
     return names
 
 
@@ -223,14 +152,7 @@ def count_words(args: argparse.Namespace) -> None:
     options = {name: getattr(args, name) for name in ("pretokenizer", "threads") if hasattr(args, name)}
     _with_pattern_options(args, options)
     began = time.perf_counter()
-    if (args.units is None) != (args.stage is None):
-        args.parser.error("give both --units and --stage, or neither")
-    count: Callable[..., WordCounts] = bpe.count_words
-    if args.units is not None:
-        count = partial(_SUPERWORDS[args.units](1).count_words, args.stage)
-        if "pretokenizer" in options:
-            args.parser.error("--units has pretokenizers of its own; leave --pretokenizer and --pattern out")
-    counts = count(
+    counts = bpe.count_words(
         files=sources,
         **options,
         **_normalizing(args),
@@ -267,15 +189,6 @@ def _log_counts(counts: WordCounts, how: str, path: str) -> None:
 
 def prune(args: argparse.Namespace) -> None:
     """Save a tokenizer without the tokens that a corpus needs least."""
-    _choose(args, bpe.prune)
-
-
-def adapt(args: argparse.Namespace) -> None:
-    """Save a tokenizer with those tokens that make a corpus short."""
-    _choose(args, bpe.adapt)
-
-
-def _choose(args: argparse.Namespace, change: Callable[..., Any]) -> None:
     check_corpus(args)
     check_inputs(args, [args.tokenizer, *([] if args.counts is None else [args.counts])])
     sources = sources_of(args) if args.files else None
@@ -286,7 +199,7 @@ def _choose(args: argparse.Namespace, change: Callable[..., Any]) -> None:
     corpus = {"files": sources} if sources is not None else {"counts": WordCounts.load(args.counts)}
     before = bpe.Tokenizer.load(args.tokenizer)
     options = {} if not hasattr(args, "threads") else {"threads": args.threads}
-    after, remap = change(before, args.vocab_size, **corpus, **options)
+    after, remap = bpe.prune(before, args.vocab_size, **corpus, **options)
     after.save(args.output)
     if args.remap is not None:
         with atomic_write(args.remap) as file:

@@ -543,7 +543,7 @@ class Tokenizer(TokenizerFields):
 
         This package trains where its result is the same (`bpe/compat/training.py`), and `tokenizers` otherwise.
         """
-        self._train(trainer, {"files": files, "per_line": True}, lambda theirs: theirs.train(files, trainer))
+        self._train(trainer, {"files": files}, lambda theirs: theirs.train(files, trainer))
 
     def train_from_iterator(self, iterator: Iterable[Any], trainer: Any = None, length: int | None = None) -> None:
         """Train on texts, or lists of texts, with a trainer of `tokenizers`; see `train`."""

@@ -13,9 +13,11 @@ from typing import Any
 
 from bpe.compat.document import FLAGS, Added, Model, compact
 from bpe.compat.state import State
+from bpe.corpus.sources import Sources
 from bpe.errors import FormatError
 from bpe.formats.huggingface.normalizers import read_normalizer, spells_letters
 from bpe.formats.huggingface.pretokenizers import read_pre_tokenizer
+from bpe.training.config import Alphabet
 from bpe.training.train import train
 from bpe.vocab.byte_letters import byte_letters, to_letters
 
@@ -35,7 +37,7 @@ def trained(state: State, trainer: Any, **corpus: Any) -> State | None:
     Args:
         state: the state before.
         trainer: a trainer of `tokenizers`.
-        corpus: `files` or `texts`, as for `bpe.train`.
+        corpus: `files`, whose lines are the texts, or `texts`, as for `bpe.train`.
 
     """
     settings = _covered(trainer)
@@ -54,12 +56,14 @@ def trained(state: State, trainer: Any, **corpus: Any) -> State | None:
         return None
     if pretokenizer is None or any(len(pretokenizer.split(name)) < 2 for name in names):
         return None  # merges might make the name of a special token, whose id would then be that of the result
+    if "files" in corpus:
+        corpus["files"] = Sources(corpus["files"], per_line=True)
     learned = train(
         **corpus,
         vocab_size=size,
         pretokenizer=pretokenizer,
         normalizer=normalizer,
-        initial_alphabet=sorted(byte_letters()),
+        alphabet=Alphabet(sorted(byte_letters())),
         min_frequency=max(settings["min_frequency"], 1),
     )
     tokens = [to_letters(learned.token_bytes(number)) for number in range(learned.n_vocab)]

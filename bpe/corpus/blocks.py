@@ -286,13 +286,6 @@ def separators_of(separator: str | None, per_line: bool) -> list[bytes]:
     return [b"\n"] if per_line else [] if separator is None else [check_unicode("separator", separator)]
 
 
-def check_separating(separator: str | None, per_line: bool) -> None:
-    """Raise ValueError if `separator` or `per_line` is given without files."""
-    if separator is not None or per_line:
-        given = f"separator is {shown(separator)}" if separator is not None else f"per_line is {per_line!r}"
-        raise ValueError(f"{given}, but only files= are split into documents; leave it out, and split texts yourself")
-
-
 def overlaps(separator: bytes) -> bool:
     """Whether two occurrences can overlap, so that the matches depend on where the search begins."""
     return any(separator.startswith(separator[k:]) for k in range(1, len(separator)))

@@ -83,21 +83,18 @@ class Start:
     expected: Expected = ANY_TEXT
 
 
-def checked_encoding_errors(value: object, *, given: bool = True, chars: bool = False) -> EncodingErrors:
+def checked_encoding_errors(value: object, *, chars: bool = False) -> EncodingErrors:
     """Validate the argument `encoding_errors`.
 
     Args:
         value: the argument.
-        given: whether the call has files=.
         chars: whether the text is for a character model.
 
     Raises:
-        ValueError: for any other value than the three; without files; for "bytes" in a character model.
+        ValueError: for any other value than the three; for "bytes" in a character model.
 
     """
     checked: EncodingErrors = check_choice("encoding_errors", value, ("strict", "replace", "bytes"))
-    if checked != "strict" and not given:
-        raise ValueError(f"encoding_errors is {value!r}, but only files= are decoded; leave it out")
     if checked == "bytes" and chars:
         raise ValueError(
             "encoding_errors is 'bytes', but a character model has no symbols for bytes that are not UTF-8; pass "

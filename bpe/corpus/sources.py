@@ -165,8 +165,8 @@ class Sources:
     def of(
         cls,
         files: PathLike | Iterable[PathLike] | Sources,
-        separator: str | None,
-        per_line: bool,
+        separator: str | None = None,
+        per_line: bool = False,
         encoding_errors: EncodingErrors = "strict",
         *,
         chars: bool = False,

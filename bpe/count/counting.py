@@ -1,6 +1,7 @@
 """Counting the words of a corpus, on several threads.
 
-The class that holds the counts: `word_counts.py`.
+Not here: how files are divided into documents (`bpe/corpus/blocks.py`) and texts into words (`bpe/pretokenize`), and
+the class that holds the counts (`bpe/count/word_counts.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from bpe.base.progress import ProgressLike, check_progress, progress_bar
 from bpe.base.threads import in_order, shared_out, thread_count
 from bpe.base.utf8 import TextLike
 from bpe.corpus._file_reader import FileReader
-from bpe.corpus.blocks import Block, Position, check_separating, text_blocks
+from bpe.corpus.blocks import Block, Position, text_blocks
 from bpe.corpus.sources import Sources
 from bpe.count._word_table import WordTable
 from bpe.count.spilling import PARTS
@@ -29,7 +30,6 @@ from bpe.pretokenize.pretokenizer import Pretokenizer
 
 if TYPE_CHECKING:
     from bpe.corpus.blocks import PathLike
-    from bpe.corpus.reading import EncodingErrors
     from bpe.count.spilling import Spill
     from bpe.text.normalizers import NormalizerLike
 
@@ -40,7 +40,7 @@ STRIDE = 1 << 36
 #: A table starts with one slot for BYTES_PER_SLOT of the thread's share, at most MOST_SLOTS: growing it costs threads
 #: most of their waiting time.
 BYTES_PER_SLOT, MOST_SLOTS = 64, 1 << 19
-#: Batch size for adding words that were counted before; tables can be spilled between batches.
+#: Words that were counted before are added by so many, so that tables can be spilled between.
 WORDS_AT_ONCE = 1 << 20
 
 
@@ -51,26 +51,19 @@ def count_words(
     pretokenizer: Pretokenizer | str | None = "gpt2",
     normalizer: NormalizerLike | None = None,
     special_tokens: Iterable[str] = (),
-    separator: str | None = None,
-    per_line: bool = False,
-    encoding_errors: EncodingErrors = "strict",
     threads: int | None = None,
     progress: ProgressLike = False,
 ) -> WordCounts:
-    r"""Count the words of a corpus.
+    """Count the words of a corpus.
 
     Args:
-        files: paths of text, JSON Lines, CSV, Parquet or Arrow files, also compressed, or a `bpe.Sources`, which has
-            more options; or
+        files: paths of text, JSON Lines, CSV, Parquet or Arrow files, also compressed, each text file a document; or a
+            `bpe.Sources`, which has options: separators, lines, fields, bytes that are not UTF-8; or
         texts: an iterable of str or bytes, each a document, or an Arrow array of strings, which is not copied (a null
             is an empty text). Give exactly one of `files` and `texts`.
         pretokenizer: how texts are split into words: a name, a `Pretokenizer`, or None (a text is one word).
         normalizer: how a text is changed before it is split: one or several of `bpe.normalizers`, or names ("nfc").
         special_tokens: strings that separate text and are part of no word.
-        separator: the string between the documents of a file, part of neither; None makes each file one document.
-        per_line: make each line of a file a document, its newline included (`separator="\n"` leaves newlines out).
-        encoding_errors: how bytes in files that are not UTF-8 are handled: "strict", an error; "replace", U+FFFD as in
-            `bytes.decode`; "bytes", they are counted unchanged.
         threads: the number of threads; None means one per core. The result does not depend on it.
         progress: True shows a progress bar on stderr or in a notebook, or prints a line every 30 s if stderr is not a
             terminal. A function is called with a `bpe.base.Progress` from time to time.
@@ -78,8 +71,8 @@ def count_words(
     Raises:
         TypeError: if texts is a single str, or its items are neither str nor bytes, or it is an Arrow array of another
             type.
-        ValueError: for both a separator and `per_line`, and for other invalid arguments.
-        FormatError: for a file in UTF-16 or UTF-32, or not UTF-8 (`encoding_errors`), and for a damaged file or a bad
+        ValueError: for other invalid arguments.
+        FormatError: for a file in UTF-16 or UTF-32, or not UTF-8, and for a damaged file or a bad
             record.
         OSError: for a file that cannot be read, or gets shorter while it is read.
 
@@ -89,7 +82,7 @@ def count_words(
     """
     check_progress(progress)
     counts = WordCounts(pretokenizer, normalizer, special_tokens)
-    count_corpus(counts, files, texts, separator, per_line, encoding_errors, threads, progress)
+    count_corpus(counts, files, texts, threads, progress)
     return counts
 
 
@@ -97,42 +90,14 @@ def count_corpus(
     counts: WordCounts,
     files: PathLike | Iterable[PathLike] | Sources | None,
     texts: Iterable[TextLike] | None,
-    separator: str | None,
-    per_line: bool,
-    encoding_errors: EncodingErrors,
     threads: int | None,
     progress: ProgressLike,
 ) -> None:
     """Fill empty counts as `count_words` does."""
     if (files is None) == (texts is None):
         raise ValueError("give exactly one of files= and texts=")
-    source = corpus_source(files, texts, separator, per_line, encoding_errors)
+    source = texts if files is None else Sources.of(files)
     count_into(counts, source, thread_count(threads), progress)
-
-
-def corpus_source(
-    files: PathLike | Iterable[PathLike] | Sources | None,
-    texts: Iterable[TextLike] | None,
-    separator: str | None,
-    per_line: bool,
-    encoding_errors: EncodingErrors,
-    *,
-    chars: bool = False,
-) -> Sources | Iterable[TextLike] | None:
-    """Check the arguments that name a corpus; return the files, or the texts themselves.
-
-    Raises:
-        TypeError, ValueError: for invalid arguments, or arguments for files given with texts.
-        OSError: for a file that cannot be read.
-
-    """
-    from bpe.corpus.reading import checked_encoding_errors
-
-    if files is not None:
-        return Sources.of(files, separator, per_line, encoding_errors, chars=chars)
-    check_separating(separator, per_line)
-    checked_encoding_errors(encoding_errors, given=False)
-    return texts
 
 
 def count_into(

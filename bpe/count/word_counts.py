@@ -86,7 +86,7 @@ class WordCounts:
         unicode_version: the Unicode version that words were split by: the pretokenizer's, or the one in the file that
             the counts were loaded from.
         units: what was split into words: "documents"; "lines" for the counts of `SuperWords.count_words`, which cut
-            documents into lines; "runs" for those of its kind "boundless", whose words are runs of words.
+            documents into lines; "runs" for those of `bpe.research.count_runs`, whose words are runs of words.
         documents: how text files were made documents, as `count_words` was called: "separator=None",
             `"separator='<|end|>'"`, "per_line=True"; None if there were none, or where it is not recorded.
 
@@ -480,7 +480,7 @@ class Splitter:
         if counts.units == "runs":
             raise ValueError(
                 "the counts are of runs of words, which depend on a tokenizer, so no text can be added to them: count "
-                "it with superwords.count_words(2, words=...), and merge"
+                "it with bpe.research.count_runs, and merge"
             )
         self.lines = counts.units == "lines"
         self.specials = [name.encode() for name in counts.special_tokens]

@@ -16,7 +16,6 @@ from typing import Any
 from bpe.corpus._file_reader import FileReader
 from bpe.corpus.blocks import Block, document_cut, safe_cut, text_blocks, text_groups
 from bpe.corpus.documents import arrow_documents, row_blocks
-from bpe.corpus.reading import EncodingErrors
 from bpe.corpus.sources import Sources
 from bpe.errors import check_iterable, shown, typed
 from bpe.evaluation._common_cuts import CommonCuts
@@ -64,9 +63,7 @@ class Corpus:
         return text_blocks(self.texts, None, threads=threads, most=_JOINED)
 
 
-def corpora_of(
-    given: Any, files: Any, texts: Any, separator: str | None, per_line: bool, encoding_errors: EncodingErrors
-) -> list[Corpus]:
+def corpora_of(given: Any, files: Any, texts: Any) -> list[Corpus]:
     """The corpora that the arguments of `bpe.evaluate` name.
 
     Raises:
@@ -90,14 +87,10 @@ def corpora_of(
         if not name and len(named) > 1:
             raise ValueError("the name of a corpus is ''; of several corpora, each must have a name that is not empty")
         if what == "files" or (what is None and _names_files(each)):
-            sources = Sources.of(each, separator, per_line, encoding_errors)
-            found.append(Corpus(name, sources=sources))
+            found.append(Corpus(name, sources=Sources.of(each)))
         else:
             _check_texts(name, each)
             found.append(Corpus(name, texts=each))
-    if all(corpus.sources is None for corpus in found) and (separator is not None or per_line):
-        given_flag = "per_line" if per_line else "separator"
-        raise ValueError(f"{given_flag} is given, but only files are split into documents; split the texts yourself")
     return found
 
 

@@ -10,7 +10,6 @@ from bpe.base.progress import ProgressLike, check_progress, progress_bar
 from bpe.base.threads import thread_count
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
-from bpe.corpus.reading import EncodingErrors
 from bpe.corpus.sources import Sources
 from bpe.errors import check_choice, check_int, shown, typed
 from bpe.evaluation._tally import BY_CHARACTERS, BY_SCRIPT, BY_SPACES
@@ -35,9 +34,6 @@ def evaluate(
     *,
     files: Files | Mapping[str, Files] | None = None,
     texts: Iterable[TextLike] | Mapping[str, Iterable[TextLike]] | None = None,
-    separator: str | None = None,
-    per_line: bool = False,
-    encoding_errors: EncodingErrors = "strict",
     words: Words = "script",
     morphemes: Morphemes | None = None,
     reference: str | None = None,
@@ -61,9 +57,6 @@ def evaluate(
             `pathlib.Path` and `bpe.Sources`; any other iterable holds texts. Or one corpus without a name.
         files: paths or `bpe.Sources`, as for `bpe.train`; or a mapping of names to them.
         texts: an iterable of texts (str or bytes) or an Arrow array of strings; or a mapping of names to them.
-        separator: of files, the string between documents; one at the end of a file starts no empty document.
-        per_line: of files, make each line a document.
-        encoding_errors: of files, as for `bpe.train`.
         words: "script" takes words between white space, and single characters of Chinese, Japanese, Thai, Lao,
             Khmer, Burmese, Tibetan and other scripts without spaces between words; "spaces" and "characters" take one
             of the two for all text.
@@ -92,7 +85,7 @@ def evaluate(
     """
     check_progress(progress)
     adapters = adapters_of(tokenizers)
-    found = corpora_of(corpora, files, texts, separator, per_line, encoding_errors)
+    found = corpora_of(corpora, files, texts)
     names = [corpus.name for corpus in found]
     if reference is not None and reference not in names:
         raise ValueError(f"reference is {shown(reference)}; it must be one of the corpora, {', '.join(names)}")

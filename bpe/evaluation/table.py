@@ -206,7 +206,7 @@ def table(evaluation: Evaluation, width: int | None = None) -> str:
     if total.draws is None and evaluation.resamples:
         parts.append(
             "No intervals: they need at least two documents (for files, --per-line or, for example, "
-            "--separator '<|endoftext|>'; in Python per_line=True or separator='<|endoftext|>')."
+            "--separator '<|endoftext|>'; in Python bpe.Sources(path, per_line=True) or separator=)."
         )
     return printable("\n\n".join(parts), keep="\n")  # the names of tokenizers and corpora are the caller's
 

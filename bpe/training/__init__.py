@@ -1,16 +1,14 @@
 """Learning merges from word counts.
 
-In come a corpus or counts and the options; out comes a tokenizer. The files, in the order in which data meets them:
+A corpus or counts and the options become a tokenizer. The files, in the order in which data meets them:
 
-- `train.py` `bpe.train`, `run.py` its stages; `extend.py` `bpe.extend`, which extends a vocabulary, with `encoded.py`
-  (words as its ids); `options.py` the validated options;
-- `superwords.py` training in two stages, `boundless.py` merges of whole words, which `runs.py` counts in sequence,
-  `picky` deletions of tokens;
-- `fair.py` and `parity.py` training by language; `seeds.py` given tokens; `merge_rules.py` merges that
-  are never made (`_spelling_rules.pxd`); `adapting.py` smaller vocabularies by a corpus;
+- `train.py` `bpe.train` and its two strategies; `config.py` its arguments, validated; `job.py` one call of it;
+  `memory.py` what it needs; `superwords.py` the option for two stages, `merge_rules.py` rules for merges
+  (`_spelling_rules.pxd`);
+- `extend.py` `bpe.extend`, with `encoded.py` (words as ids); `prune.py` `bpe.prune`, a smaller vocabulary by a corpus;
 - `words.py`, `kernel_input.py` the kernel's input; `alphabet.py` the initial tokens; `trainer.py` drives the kernel;
 - `checkpoint.py` the files that an interrupted training resumes from;
-- `_loop.pyx` the loop, which `picky` shares: take the best pair, have it merged, until the vocabulary is full;
+- `_loop.pyx` the loop, which `bpe/research` shares: take the best pair, have it merged, until the vocabulary is full;
   `_trainer.pyx` merges it everywhere;
 - `_symbol_array.pyx` all words as one array of symbols; `_token_table.pxd` the tokens; `_pair_table.pxd` and
   `_pair_heap.pxd` the pairs and their queue; `_pair_merge.pyx` one merge; `_recount.pyx` the next epoch.

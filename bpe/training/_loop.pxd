@@ -1,4 +1,4 @@
-"""What the loops of training have in common, `_trainer.pyx` and `picky/_learner.pyx`; `_loop.pyx` says what that is."""
+"""What the loops of `_trainer.pyx` and `bpe/research/_picky.pyx` have in common; `_loop.pyx` says what that is."""
 
 from bpe.base._types cimport count_t, token_t
 from bpe.training._pair_heap cimport Entry, Heap
@@ -41,7 +41,7 @@ cdef class Learner:
     cdef readonly tuple teams         # of threads; their helpers must be running whenever merges are made
     cdef readonly int stop            # a Stop
 
-    cdef int begin(self, start, rule) except -1
+    cdef int begin(self, initial, config) except -1
     cdef int step(self, uint32_t number, token_t token, count_t* removed) except -1 nogil
     cdef bint is_reusable(self, token_t token, bint ends_word) noexcept nogil
     cdef bint any_left(self) except -1 nogil

@@ -1,7 +1,7 @@
 """What every loop of training does: take the best pair from the queue, find its token, have it merged, record it.
 
-`Learner` is the base of `Trainer` (`_trainer.pyx`) and of `PickyLearner` (`picky/_learner.pyx`). It decides ties, asks
-the rules and the veto, remembers what they refuse, and says why the training stopped.
+`Learner` is the base of `Trainer` (`_trainer.pyx`) and of `PickyLearner` (`bpe/research/_picky.pyx`). It decides ties,
+asks the rules and the veto, remembers what they refuse, and says why the training stopped.
 
 The queue is lazy: an entry remembers the count that its pair had when it was pushed. A popped entry with the right
 count is the best pair; one whose pair has become rarer goes back with its present count. Whoever makes a pair more
@@ -63,16 +63,17 @@ cdef class Learner:
         free_state(&self.state)
         free(self.heap.entries)
 
-    cdef int begin(self, start, rule) except -1:
-        """Take the first tokens of a `Start` and the rule of a `NextMerge` (`kernel_input.py`)."""
-        self.tie_break = <TieBreak><int>rule.tie_break
-        self.state.policy.threshold = max(<count_t>rule.min_frequency, 1)
-        self.state.policy.max_length = rule.max_length
-        self.state.policy.disjoint = rule.disjoint
-        self.forbidden, self.scripts, self.mark_size = b"".join(rule.forbidden), rule.scripts, rule.mark_size
-        set_rules(&self.rules, rule, self.forbidden, self.scripts)
-        self.veto, self.has_veto = rule.veto, rule.veto is not None
-        for token, ends_word, reserved, length in start.tokens:
+    cdef int begin(self, initial, config) except -1:
+        """Take the first tokens of an `InitialTokens` and the rules for the next merge of a `TrainConfig`."""
+        self.tie_break = <TieBreak><int>config.tie_rule
+        self.state.policy.threshold = max(<count_t>config.min_frequency, 1)
+        self.state.policy.max_length = config.max_length
+        self.state.policy.disjoint = config.disjoint
+        self.forbidden, self.scripts, self.mark_size = b"".join(config.forbidden), config.scripts, config.mark_size
+        set_rules(&self.rules, config, self.forbidden, self.scripts)
+        self.veto = config.veto
+        self.has_veto = self.veto is not None
+        for token, ends_word, reserved, length in initial.tokens:
             add_token(&self.state.tokens, token, len(token), ends_word, reserved, length)
         self.compared.tokens, self.compared.pairs = &self.state.tokens, &self.state.pairs
         self.heap.context = &self.compared

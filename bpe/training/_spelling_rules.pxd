@@ -23,16 +23,16 @@ cdef struct SpellingRules:    # a merge must not make a token
     bint whole_characters     # nor join a part of a character with anything but its next byte
 
 
-cdef inline int set_rules(SpellingRules* rules, merge, bytes strings, bytes scripts) except -1:
-    """Set the rules of a `NextMerge`. `strings`, its forbidden ones end to end, and `scripts` must live as long."""
+cdef inline int set_rules(SpellingRules* rules, config, bytes strings, bytes scripts) except -1:
+    """Set the rules of a `TrainConfig`. `strings`, its forbidden ones end to end, and `scripts` must live as long."""
     cdef bytes string
-    if len(merge.forbidden) > MOST_FORBIDDEN:
-        raise ValueError(f"{len(merge.forbidden)} strings are forbidden in tokens; at most {MOST_FORBIDDEN} may be")
-    rules.max_words, rules.strings, rules.n = merge.max_words, strings, 0
-    for string in merge.forbidden:
+    if len(config.forbidden) > MOST_FORBIDDEN:
+        raise ValueError(f"{len(config.forbidden)} strings are forbidden in tokens; at most {MOST_FORBIDDEN} may be")
+    rules.max_words, rules.strings, rules.n = config.max_words, strings, 0
+    for string in config.forbidden:
         rules.ends[rules.n] = len(string) + (rules.ends[rules.n - 1] if rules.n else 0)
         rules.n += 1
-    rules.whole_characters = merge.whole_characters
+    rules.whole_characters = config.whole_characters
     if scripts:
         rules.scripts, rules.n_scripts = scripts, len(scripts)
     return 0

@@ -36,7 +36,7 @@ cdef struct Symbols:
     size_t room               # of `starts` and `counts`
     cell_t anchors[ANCHORS + 1]    # word starts, ascending, about evenly spaced; the last one is n
 
-cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, start, bint by_count) except -1
+cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, initial, bint by_count) except -1
 cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens) except -1 nogil
 cdef int widen(Symbols* symbols) except -1 nogil
 cdef void free_symbols(Symbols* symbols) noexcept nogil

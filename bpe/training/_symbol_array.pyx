@@ -200,26 +200,26 @@ cdef int lay_out(Symbols* symbols, const WordInput* words, const int64_t[::1] or
     return 0
 
 
-cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, start, bint by_count) except -1:
-    """Write the symbols of a `Words`, given the first tokens of a `Start`: the highest count first if `by_count`.
+cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, initial, bint by_count) except -1:
+    """Write the symbols of a `Words`, given an `InitialTokens`: the highest count first if `by_count`.
 
     A token that occurs gets a length of at least 1, since no merge may have it as its result.
     """
     cdef const byte_t[::1] blob = words.blob
     cdef const int64_t[::1] offsets = words.offsets, counts = words.counts, order = words.order(by_count)
-    cdef const uint32_t[::1] inner = start.inner, last = start.last
+    cdef const uint32_t[::1] inner = initial.inner, last = initial.last
     cdef WordInput given
     cdef size_t i
-    encoded = start.spelling == TOKENS
-    if start.spelling not in (BYTES, CHARS, TOKENS) or (inner is None) != encoded or (last is None) != encoded:
-        raise ValueError(f"spelling is {start.spelling}; bytes and characters need tables of symbols, tokens have none")
+    encoded = initial.spelling == TOKENS
+    if initial.spelling not in (BYTES, CHARS, TOKENS) or (inner is None) != encoded or (last is None) != encoded:
+        raise ValueError(f"spelling is {initial.spelling}; bytes and characters need tables, tokens have none")
     check_offsets(offsets, counts.shape[0], blob.shape[0])
     if order.shape[0] and not 0 <= np.min(order) <= np.max(order) < counts.shape[0]:
         raise ValueError(f"the order names words {np.min(order)} to {np.max(order)}; there are {counts.shape[0]} words")
-    if start.mark != NO_TOKEN and start.mark >= tokens.n:
-        raise ValueError(f"the end-of-word mark is token {start.mark}; the vocabulary has {tokens.n} tokens")
+    if initial.mark != NO_TOKEN and initial.mark >= tokens.n:
+        raise ValueError(f"the end-of-word mark is token {initial.mark}; the vocabulary has {tokens.n} tokens")
     memset(&given, 0, sizeof(given))
-    given.spelling, given.mark, given.n_tokens, given.offsets = start.spelling, start.mark, tokens.n, &offsets[0]
+    given.spelling, given.mark, given.n_tokens, given.offsets = initial.spelling, initial.mark, tokens.n, &offsets[0]
     if blob.shape[0]:
         given.blob, given.mapped = &blob[0], blob.shape[0] if words.mapped else 0
     if counts.shape[0]:

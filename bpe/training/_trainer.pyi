@@ -4,7 +4,8 @@ from typing_extensions import Self
 
 from bpe.base._team import Team
 from bpe.training._loop import Learner
-from bpe.training.kernel_input import NextMerge, Start, Tuning
+from bpe.training.config import TrainConfig
+from bpe.training.kernel_input import InitialTokens
 from bpe.training.words import Words
 
 class Trainer(Learner):
@@ -13,13 +14,12 @@ class Trainer(Learner):
     def __new__(
         cls,
         words: Words,
-        start: Start,
-        rule: NextMerge,
+        initial: InitialTokens,
+        config: TrainConfig,
         merges: int,
         *,
-        memory: int = 0,
-        strict: bool = False,
-        tuning: Tuning,
+        every: bool = False,
+        **tuning: int,
     ) -> Self: ...
     def best(self) -> tuple[int, int, int] | None: ...
     def apply(self, left: int, right: int) -> tuple[int, int]: ...

@@ -6,8 +6,6 @@ merging one pair (`_pair_merge`). An epoch lasts from one recount to the next.
 
 Counts are exact at every step; a new pair's count is complete when it first occurs and only falls afterwards, as the
 queue needs it (`_loop.pyx`, which has the loop itself).
-
-Not here: counting words, alphabets, what ids and options mean (`bpe/training/trainer.py`).
 """
 
 import numpy as np
@@ -41,35 +39,45 @@ cdef class Trainer(Learner):
     cdef size_t least                 # cells in a part
     cdef readonly size_t epochs       # recounts so far
 
-    def __cinit__(self, words, start, rule, uint64_t merges, *, size_t memory=0, bint strict=False, tuning):
+    def __cinit__(self, words, initial, config, uint64_t merges, *, bint every=False, **tuning):
         """Write the symbols; the pairs are counted by the first `run`.
+
+        What follows `every` changes the speed and the memory, never the result; tests set it to reach every path.
 
         Args:
             words: a `Words` of `words.py`: `blob`, the words' bytes; `offsets` (n + 1,) in it; `counts` (n,); `order`.
-            start: a `Start` of `kernel_input.py`: what the bytes spell, and the first tokens.
-            rule: a `NextMerge` of `kernel_input.py`: `tie_break` is a TieBreak.
+            initial: an `InitialTokens` of `kernel_input.py`: what the bytes spell, and the first tokens.
+            config: a `TrainConfig`: the rules for the next merge.
             merges: how many are to be learned in all; an estimate is enough.
-            memory: bytes for lists, table and queue; 0 chooses by the size of the corpus.
+            every: track every pair, however rare, so that `apply` finds it.
+            memory: bytes for lists, table and queue; 0, the default, chooses by the size of the corpus.
             strict: never take more than these.
-            tuning: a `Tuning` of `kernel_input.py`.
+            threads: the number of threads, the caller's included.
+            narrow: with at least this many tokens, symbols have 32 bits.
+            ratio: the threshold of an epoch is the best count divided by this.
+            dense: with at most this many tokens, pairs are counted in a table of all pairs.
+            least: the fewest symbols of the array that one thread processes.
+            long_list: the fewest occurrences of a pair that one thread processes.
 
         """
-        self.begin(start, rule)
-        self.plan.every = rule.every
-        self.plan.floor = 1 if rule.every else self.state.policy.threshold
+        self.begin(initial, config)
+        self.plan.every = every
+        self.plan.floor = 1 if every else self.state.policy.threshold
         self.plan.ceiling = INT64_MAX
-        self.plan.ratio = max(<count_t>tuning.ratio, 1)
-        self.plan.dense = tuning.dense
-        self.plan.growing = not strict
-        self.state.long_list = max(<size_t>tuning.long_list, <size_t>1)
+        self.plan.ratio = max(<count_t>tuning.pop("ratio", 1000), 1)
+        self.plan.dense = tuning.pop("dense", 768)
+        self.plan.growing = not tuning.pop("strict", False)
+        self.state.long_list = max(<size_t>tuning.pop("long_list", 1 << 13), <size_t>1)
         self.goal = merges
-        self.narrow = min(<size_t>tuning.narrow, <size_t>0xFFFF)
-        self.least = max(<size_t>tuning.least, <size_t>1)
+        self.narrow = min(<size_t>tuning.pop("narrow", 0xFFFF), <size_t>0xFFFF)
+        self.least = max(<size_t>tuning.pop("least", 1 << 19), <size_t>1)
         self.state.symbols.wide = self.state.tokens.n >= self.narrow
-        write_symbols(&self.state.symbols, &self.state.tokens, words, start, self.tie_break != BY_FIRST)
-        self.take_memory(memory)
-        self.team = Team(parts_worth(max(<int>tuning.threads, 1), self.state.symbols.n // self.least))
+        write_symbols(&self.state.symbols, &self.state.tokens, words, initial, self.tie_break != BY_FIRST)
+        self.take_memory(tuning.pop("memory", 0))
+        self.team = Team(parts_worth(max(<int>tuning.pop("threads", 1), 1), self.state.symbols.n // self.least))
         self.teams = (self.team,)
+        if tuning:
+            raise TypeError(f"there is no tuning named {', '.join(tuning)}")
 
     cdef int take_memory(self, size_t memory) except -1:
         """Share out the memory for lists, table and queue; pages that are never written cost nothing."""

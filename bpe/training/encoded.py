@@ -21,7 +21,7 @@ from bpe.vocab.spec import TokenizerSpec
 GROUP = 1 << 22
 
 
-def encoded_groups(
+def encode_in_groups(
     spec: TokenizerSpec, blob: NDArray[np.uint8], offsets: NDArray[np.int64], threads: int = 1
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64]]]:
     """(The ids, their offsets) of words by a tokenizer's merges alone, a group of GROUP bytes or more at a time.

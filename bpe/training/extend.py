@@ -1,7 +1,4 @@
-"""`extend`: extend an existing vocabulary with tokens learned from word counts.
-
-Not here: training from scratch (`bpe/training/train.py`); making a vocabulary smaller (`bpe/vocab/pruning.py`).
-"""
+"""`extend`: extend an existing vocabulary with tokens learned from word counts."""
 
 from __future__ import annotations
 
@@ -14,19 +11,21 @@ from numpy.typing import NDArray
 
 from bpe.base.memory_limits import resident
 from bpe.base.offsets import offsets_of
-from bpe.base.progress import ProgressLike, check_progress, progress_note
+from bpe.base.progress import ProgressLike, progress_note
 from bpe.count.word_counts import UNITS, WordCounts, check_made_for
-from bpe.errors import counted, typed
+from bpe.errors import check_int, counted, typed
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
 from bpe.training.alphabet import digit_codes
-from bpe.training.encoded import TokenNumbers, encoded_groups
-from bpe.training.kernel_input import ENCODED, Start
+from bpe.training.checkpoint import Checkpoint
+from bpe.training.config import OnMerge, TrainConfig
+from bpe.training.encoded import TokenNumbers, encode_in_groups
+from bpe.training.job import TrainingJob
+from bpe.training.kernel_input import ENCODED, InitialTokens
 from bpe.training.merge_rules import MergeRules
-from bpe.training.options import OnMerge, TieBreak, TrainOptions
-from bpe.training.superwords import SuperWords, stage_two
-from bpe.training.trainer import Execution, MergeLearner, make_trainer, memory_for_pairs, run_merges, training_of
-from bpe.training.words import SYMBOL_LIMIT, Extent, Words, words_of
+from bpe.training.superwords import SuperWords, begin_stage_two
+from bpe.training.trainer import MergeLearner, learn_merges, make_trainer, record, run_merges
+from bpe.training.words import SYMBOL_LIMIT, Words, words_of
 from bpe.vocab.spec import TokenizerSpec, has_text_marks, refuse_events
 from bpe.vocab.symbols import word_symbols
 from bpe.vocab.training_record import Training
@@ -38,12 +37,10 @@ def extend(
     counts: WordCounts | Mapping[str, int] | Mapping[bytes, int],
     vocab_size: int,
     *,
-    tie_break: TieBreak = "id",
     min_frequency: int = 1,
-    max_token_length: int | None = None,
-    split_digits: bool = False,
     superwords: SuperWords | None = None,
     rules: MergeRules | None = None,
+    split_digits: bool = False,
     on_merge: OnMerge | None = None,
     progress: ProgressLike = False,
 ) -> Tokenizer:
@@ -60,13 +57,11 @@ def extend(
             `bpe.count_words(..., pretokenizer=tok.pretokenizer, normalizer=tok.normalizer,
             special_tokens=tok.special_tokens)`.
         vocab_size: the number of tokens of the result, those of `tok` included. New ids follow the largest id of `tok`.
-        tie_break: as for `bpe.train`.
         min_frequency: merge no pair that occurs less often.
-        max_token_length: make no token longer than this many symbols; longer tokens of `tok` stay.
-        split_digits: as for `bpe.train`; tokens of `tok` that have digits stay.
         superwords: learn tokens that reach across words: `counts` are those of its `count_words(2, ...)`, the result
             has its pretokenizer, and its transition and first pretokenizer have no meaning.
-        rules: merges that are never made, as this `bpe.MergeRules` says; tokens of `tok` that break them stay.
+        rules: as for `bpe.train`; tokens of `tok` that break them stay.
+        split_digits: as for `bpe.train`.
         on_merge: called after each new merge as for `bpe.train`; step counts from 1.
         progress: as for `bpe.train`.
 
@@ -86,59 +81,46 @@ def extend(
 
     """
     _check_extendable(tok)
-    check_progress(progress)
+    check_int("vocab_size", vocab_size, 1)
     spec = tok.spec
-    options = TrainOptions(
+    config = TrainConfig(
+        counts=counts,
         vocab_size=vocab_size,
         model=spec.model,
-        tie_break=tie_break,
         min_frequency=min_frequency,
-        max_token_length=max_token_length,
-        split_digits=split_digits,
         end_of_word=spec.end_of_word,
-        rules=MergeRules() if rules is None else rules,
+        rules=rules,
+        split_digits=split_digits,
+        on_merge=on_merge,
+        threads=1,
+        progress=progress,
     )
     _check_size(tok, vocab_size)
     if superwords is not None:
-        spec, options = _with_units(spec, options, superwords)
-    words = as_counts(counts, spec, UNITS[0] if superwords is None else superwords.units(2))
+        if not isinstance(superwords, SuperWords):
+            raise TypeError(f"superwords is {typed(superwords)}; it must be a bpe.SuperWords or None")
+        spec, config = replace(spec, pretokenizer=superwords.of_stage(2)), superwords.vetoed(config)
+    words = as_counts(counts, spec, UNITS[0] if superwords is None else superwords.units)
     if superwords is not None:
-        spec = stage_two(spec, words, superwords)
-    learned, training = learn_more(words, spec, options, Execution(on_merge, progress))
+        spec = begin_stage_two(spec, words, superwords)
+    job = TrainingJob(config, learn_merges)
+    learned, training, _ = learn_more(job, words, spec, config, None)
     return Tokenizer(replace(learned, training=training))
 
 
-def _with_units(spec: TokenizerSpec, options: TrainOptions, superwords: object) -> tuple[TokenizerSpec, TrainOptions]:
-    """The tokenizer with the pretokenizer of stage 2, and the options with its veto."""
-    if not isinstance(superwords, SuperWords):
-        raise TypeError(f"superwords is {typed(superwords)}; it must be a bpe.SuperWords or None")
-    if superwords.kind == "boundless":
-        raise ValueError('superwords of the kind "boundless" need both phases of training; use bpe.train')
-    return replace(spec, pretokenizer=superwords.of_stage(2)), superwords.vetoed(options)
-
-
 def learn_more(
-    counts: WordCounts, spec: TokenizerSpec, options: TrainOptions, execution: Execution
-) -> tuple[TokenizerSpec, Training]:
-    """Learn merges that follow those of a tokenizer, up to `options.vocab_size` tokens; the arguments as for `learn`.
-
-    Words are encoded by the tokenizer's merges alone, whatever its pretokenizer is.
-    """
-    return learn_more_with_counts(counts, spec, options, execution)[:2]
-
-
-def learn_more_with_counts(
-    counts: WordCounts, spec: TokenizerSpec, options: TrainOptions, execution: Execution
+    job: TrainingJob, counts: WordCounts, spec: TokenizerSpec, config: TrainConfig, saved: Checkpoint | None
 ) -> tuple[TokenizerSpec, Training, NDArray[np.int64]]:
-    """As `learn_more`, with the count of each new merge's pair when it was merged."""
-    assert options.vocab_size is not None
+    """Learn merges that follow those of a tokenizer, up to `config.vocab_size` tokens.
+
+    Words are encoded by the tokenizer's merges alone, whatever its pretokenizer is. Otherwise as `learn_merges`.
+    """
     began = time.perf_counter()
-    more = options.vocab_size - len(spec.vocabulary)
-    with progress_note(execution.progress, "index"):
-        trainer, ids, n_words, extent = start_trainer(counts, spec, options, more, execution)
-    merges = run_merges(trainer, options, len(ids) + more, execution, n_words)
-    training = training_of(trainer, merges, n_words, began, extent, options)
-    return extended(spec, ids, trainer), training, trainer.merges()[:, 3]
+    more = config.vocab_size - len(spec.vocabulary)
+    with progress_note(config.progress, "index"):
+        trainer, ids, n_words, extent = continue_from(job, counts, spec, config, more, max_memory=job.max_memory)
+    run_merges(trainer, config, len(ids) + more, saved, n_words)
+    return extend_spec(spec, ids, trainer), record(trainer, n_words, began, extent, config), trainer.merges()[:, 3]
 
 
 def _check_extendable(tok: Tokenizer) -> None:
@@ -200,52 +182,50 @@ def as_counts(
     return counts
 
 
-def start_trainer(
+def continue_from(
+    job: TrainingJob,
     counts: WordCounts,
     spec: TokenizerSpec,
-    options: TrainOptions,
+    config: TrainConfig,
     more: int,
-    execution: Execution,
     *,
+    max_memory: int | None,
     every: bool = False,
-) -> tuple[Trainer, NDArray[np.int64], int, Extent]:
-    """(A trainer that starts from the words as the tokenizer encodes them, all ids, the number of words, their length).
+) -> tuple[Trainer, NDArray[np.int64], int, tuple[int, int]]:
+    """(A trainer that starts from the words as the tokenizer encodes them, all ids, the number of words, their extent).
 
     The kernel numbers tokens from 0 without gaps, in the order of their ids. With `every`, it tracks every pair.
     """
     vocabulary = spec.vocabulary
     ids = np.flatnonzero(vocabulary.kinds != NONE)
-    words = words_of(counts, options)
-    if execution.consume:
-        counts.clear()
-    apart = _digit_tokens(vocabulary, options)
+    words = words_of(counts, config)
+    job.clear(counts)
+    apart = _digit_tokens(vocabulary, config)
     of_bytes = word_symbols(spec).of_bytes
     if of_bytes is not None:
         apart += of_bytes[of_bytes != NO_TOKEN].tolist()
-    n_bytes = words.extent(options).bytes
-    words = _encoded(words, spec, ids, apart, execution)
-    extent = Extent(n_bytes, int(np.dot(np.diff(words.offsets) // 4, words.counts)))
-    most = execution.max_memory
-    memory = None if most is None else memory_for_pairs(words, most, len(ids), len(ids) + more)
+    n_bytes, _ = words.extent(config)
+    words = _encoded(words, spec, ids, apart, job.threads, max_memory)
+    n_tokens = int(np.dot(np.diff(words.offsets) // 4, words.counts))
     ends = spec.ends_word if spec.ends_word is not None else np.zeros(vocabulary.limit, dtype=np.bool_)
     lengths = _lengths(spec)
     reserved = (vocabulary.kinds == SPECIAL) | _parts_only(spec, lengths)
-    start = Start(
-        ENCODED,
-        [
-            (token, bool(ends[number]), bool(reserved[number]), int(lengths[number]))
-            for number, token in vocabulary.items()
-        ],
-        None,
-        None,
-        NO_TOKEN,
-    )
-    trainer = make_trainer(words, options, start, more, memory, execution.threads, every=every)
-    return trainer, ids, len(words.counts), extent  # frees the arrays of `words`
+    tokens = [
+        (token, bool(ends[number]), bool(reserved[number]), int(lengths[number]))
+        for number, token in vocabulary.items()
+    ]
+    initial = InitialTokens(ENCODED, tokens, None, None, NO_TOKEN)
+    trainer = make_trainer(words, config, initial, more, max_memory=max_memory, threads=job.threads, every=every)
+    return trainer, ids, len(words.counts), (n_bytes, n_tokens)  # frees the arrays of `words`
 
 
 def _encoded(
-    words: Words, spec: TokenizerSpec, ids: NDArray[np.int64], apart: list[int], execution: Execution
+    words: Words,
+    spec: TokenizerSpec,
+    ids: NDArray[np.int64],
+    apart: list[int],
+    threads: int,
+    max_memory: int | None,
 ) -> Words:
     """The words as the tokenizer encodes them, as uint32 token numbers.
 
@@ -257,10 +237,9 @@ def _encoded(
     numbers[ids] = np.arange(len(ids), dtype=np.uint32)
     numbers[:-1][vocabulary.kinds == SPECIAL] = NO_TOKEN
     numbers[apart] = NO_TOKEN
-    most = execution.max_memory
-    tokens = TokenNumbers(None if most is None else max(most - resident(), 0) // 4)
+    tokens = TokenNumbers(None if max_memory is None else max(max_memory - resident(), 0) // 4)
     lengths = [np.zeros(1, dtype=np.int64)]
-    for found, bounds in encoded_groups(spec, words.blob, words.offsets, execution.threads):
+    for found, bounds in encode_in_groups(spec, words.blob, words.offsets, threads):
         tokens.append(numbers[np.minimum(found, np.uint32(vocabulary.limit))])
         lengths.append(np.diff(bounds))
     offsets = np.cumsum(np.concatenate(lengths))
@@ -290,9 +269,9 @@ def _lengths(spec: TokenizerSpec) -> NDArray[np.int64]:
     return np.where(occurs, np.clip(lengths, 1, 0xFFFFFFFF), 0)
 
 
-def _digit_tokens(vocabulary: Vocabulary, options: TrainOptions) -> list[int]:
+def _digit_tokens(vocabulary: Vocabulary, config: TrainConfig) -> list[int]:
     """The tokens that are one digit, with `split_digits`: they take part in no new merge."""
-    digits = {chr(code).encode() for code in digit_codes(options)}
+    digits = {chr(code).encode() for code in digit_codes(config)}
     return [number for number, token in vocabulary.items(ORDINARY, 3) if token in digits] if digits else []
 
 
@@ -307,7 +286,7 @@ def _parts_only(spec: TokenizerSpec, lengths: NDArray[np.int64]) -> NDArray[np.b
     return parts
 
 
-def extended(spec: TokenizerSpec, ids: NDArray[np.int64], trainer: MergeLearner) -> TokenizerSpec:
+def extend_spec(spec: TokenizerSpec, ids: NDArray[np.int64], trainer: MergeLearner) -> TokenizerSpec:
     """The tokenizer with the tokens and merges that a trainer has learned."""
     old = spec.vocabulary
     blob, offsets, ends = trainer.vocabulary()

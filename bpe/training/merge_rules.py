@@ -1,16 +1,20 @@
-"""Rules for the merges of a training: which tokens no merge may make.
+"""Rules for the merges of a training: which of equal pairs goes first, and which tokens no merge may make.
 
-Not here: their use in training (`bpe/training/_spelling_rules.pxd`), and the choice of the best pair (`options.py`).
+The kernels apply them in `bpe/training/_spelling_rules.pxd` and `_loop.pyx`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
-from bpe.errors import check_int, shown, typed
+from bpe.errors import check_choice, check_int, shown, typed
 from bpe.training.kernel_input import MOST_FORBIDDEN
+from bpe.vocab.vocabulary import ID_LIMIT
+
+TieBreak = Literal["id", "first", "smallest", "greatest"]
+TIE_BREAKS: tuple[TieBreak, ...] = ("id", "first", "smallest", "greatest")
 
 #: Called as veto(left, right, count).
 Veto = Callable[[Any, Any, int], object]
@@ -18,7 +22,7 @@ Veto = Callable[[Any, Any, int], object]
 
 @dataclass(frozen=True)
 class MergeRules:
-    """Merges that `bpe.train` and `bpe.extend` never make: the argument `rules`.
+    """Which merges `bpe.train` and `bpe.extend` make, and which never: the argument `rules`.
 
     A pair that a rule refuses costs no id and is refused for good; the next best pair is taken instead. The rules do
     not see the end-of-word mark. Tokens that the training starts from are not concerned.
@@ -36,6 +40,10 @@ class MergeRules:
             allow: bytes in a byte model, str in a character model, and an int. If the result is true, the pair is not
             merged. It is called once for each pair that becomes the best one, takes about a microsecond, and must
             depend on nothing else for the result to be reproducible.
+        tie_break: which of several pairs with the highest count is merged: "id", the one with the smallest ids (as in
+            Hugging Face); "first", the one that occurs first in the corpus; "smallest" or "greatest" by the tokens'
+            bytes.
+        max_token_length: make no token longer than this many symbols (bytes or characters).
 
     Raises:
         TypeError, ValueError: for other values than these.
@@ -54,8 +62,13 @@ class MergeRules:
     max_words: int | None = None
     forbidden: tuple[str, ...] = ()
     veto: Veto | None = None
+    tie_break: TieBreak = "id"
+    max_token_length: int | None = None
 
     def __post_init__(self) -> None:
+        check_choice("tie_break", self.tie_break, TIE_BREAKS)
+        if self.max_token_length is not None:
+            check_int("max_token_length", self.max_token_length, 1, ID_LIMIT)
         for name in ("whole_characters", "one_script"):
             if not isinstance(getattr(self, name), bool):
                 raise TypeError(f"{name} is {typed(getattr(self, name))}; it must be a bool")
@@ -75,6 +88,8 @@ class MergeRules:
     def to_json(self) -> dict[str, Any]:
         """The rules as name → JSON value, without those that are off; of a veto, only whether there is one."""
         values = {
+            "tie_break": self.tie_break,
+            "max_token_length": None if self.max_token_length is None else int(self.max_token_length),
             "whole_characters": self.whole_characters,
             "one_script": self.one_script,
             "max_words": None if self.max_words is None else int(self.max_words),

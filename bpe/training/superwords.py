@@ -3,36 +3,29 @@ r"""Superwords: tokens that reach across words, learned in a second stage of tra
 Stage 1 is plain training to `transition` tokens. Stage 2 cuts the corpus into larger units, whole lines or nearly so,
 encodes them with the merges of stage 1, and goes on merging; a veto keeps its tokens short. The result splits text as
 stage 2 does. Source: Liu et al., "SuperBPE: Space Travel for Language Models" (2025), as its authors' code does it.
-
-Not here: the loop (`_trainer.pyx`, which also applies the veto), and counting (`bpe/count`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from bpe.base.progress import ProgressLike, check_progress
-from bpe.base.threads import thread_count
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
-from bpe.corpus.reading import EncodingErrors
 from bpe.corpus.sources import Sources
-from bpe.count.counting import corpus_source, count_corpus
+from bpe.count.counting import count_corpus
 from bpe.count.word_counts import WordCounts, arrays_of
-from bpe.errors import check_choice, check_int, shown, typed
+from bpe.errors import check_choice, check_int, typed
 from bpe.pretokenize.patterns import SUPERBPE_UNITS, SUPERBPE_V2_UNITS, SUPERBPE_V2_WORDS, SUPERBPE_WORDS
 from bpe.pretokenize.pretokenizer import Pretokenizer, PretokenizerLike, as_pretokenizer
-from bpe.text.matching import compiled
 from bpe.text.normalizers import NormalizerLike
-from bpe.tokenizer import Tokenizer
-from bpe.training.encoded import encoded_groups
+from bpe.training.config import TrainConfig
+from bpe.training.encoded import encode_in_groups
 from bpe.training.merge_rules import check_word_limits
-from bpe.training.options import TrainOptions
-from bpe.training.runs import as_counts, count_runs
 from bpe.vocab.pruning import first_id, renumber, without_tokens
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN
@@ -43,8 +36,7 @@ class SuperWords:
     """How `bpe.train` and `bpe.extend` learn tokens that reach across words.
 
     Attributes:
-        transition: the vocabulary size, special tokens and alphabet included, at which stage 2 begins. None with the
-            kind "boundless" lets merges of words compete with merges within words.
+        transition: the vocabulary size, special tokens and alphabet included, at which stage 2 begins.
         pretokenizer: how stage 2, and the tokenizer, split text into units: a name, a `Pretokenizer`, or None (a line
             is one unit; the tokenizer takes a whole text as one).
         first_pretokenizer: how stage 1 splits text into words, unless `bpe.train` is given a `pretokenizer`.
@@ -52,10 +44,6 @@ class SuperWords:
         forbidden: strings that no new token contains.
         unused: "keep" the tokens of stage 1 that no unit contains, or "drop" them, as the authors' code does.
         lines: cut the text of both stages into lines first, newlines included, so that no token reaches across one.
-        kind: "superbpe", or "boundless": stage 2 merges neighbouring words that are one token each, and encoding does
-            so too. Then only `transition`, `first_pretokenizer` and `eligible` have a meaning.
-        eligible: with the kind "boundless", a regular expression that a word must have a match of to be merged with
-            others. The default is a letter; `SuperWords.PAPER_ELIGIBLE` is the paper's, without digits and punctuation.
 
     Raises:
         TypeError, ValueError: for other values than these.
@@ -68,41 +56,20 @@ class SuperWords:
 
     """
 
-    transition: int | None = None
+    transition: int
     pretokenizer: PretokenizerLike | None = None
     first_pretokenizer: PretokenizerLike | None = "gpt2"
     max_words: int | None = 4
     forbidden: tuple[str, ...] = (": ",)
     unused: Literal["keep", "drop"] = "keep"
     lines: bool = True
-    kind: Literal["superbpe", "boundless"] = "superbpe"
-    eligible: str = r"\p{L}"
-
-    #: BoundlessBPE's own pattern for `eligible`: letters, spaces, underscores and apostrophes.
-    PAPER_ELIGIBLE: ClassVar[str] = r"^(?=.+\p{L})(?:\p{L}\p{M}*|[ _'\u2019])+$"
 
     def __post_init__(self) -> None:
-        check_choice("kind", self.kind, ("superbpe", "boundless"))
-        if self.kind == "boundless":
-            self._check_boundless()
-        if self.transition is not None or self.kind == "superbpe":
-            check_int("transition", self.transition, 1, ID_LIMIT)
+        check_int("transition", self.transition, 1, ID_LIMIT)
         check_choice("unused", self.unused, ("keep", "drop"))
         object.__setattr__(self, "forbidden", check_word_limits(self.max_words, self.forbidden))
         for name in ("pretokenizer", "first_pretokenizer"):
             object.__setattr__(self, name, as_pretokenizer(getattr(self, name)))
-
-    def _check_boundless(self) -> None:
-        """Refuse what has no meaning with the kind "boundless"."""
-        if not isinstance(self.eligible, str):
-            raise TypeError(f"eligible is {typed(self.eligible)}; it must be a regular expression as a str")
-        compiled(self.eligible)
-        plain = SuperWords(1)
-        for name in ("pretokenizer", "max_words", "forbidden", "unused", "lines"):
-            if getattr(self, name) != getattr(plain, name):
-                raise ValueError(
-                    f'{name} is {shown(getattr(self, name))}; with the kind "boundless" it has no meaning: leave it out'
-                )
 
     @classmethod
     def paper(cls, transition: int, **changes: Any) -> SuperWords:
@@ -130,13 +97,10 @@ class SuperWords:
         self,
         stage: Literal[1, 2],
         *,
-        words: Tokenizer | None = None,
         files: PathLike | Iterable[PathLike] | Sources | None = None,
         texts: Iterable[TextLike] | None = None,
         normalizer: NormalizerLike | None = None,
         special_tokens: Iterable[str] = (),
-        separator: str | None = None,
-        encoding_errors: EncodingErrors = "strict",
         threads: int | None = None,
         progress: ProgressLike = False,
     ) -> WordCounts:
@@ -146,15 +110,10 @@ class SuperWords:
 
         Args:
             stage: 1 or 2.
-            words: for stage 2 of the kind "boundless", the tokenizer of stage 1, which decides what the runs of words
-                are: `bpe.train` gives it for the counts of stage 1 and a `vocab_size` that is the `transition` (without
-                one, with a transition at the `vocab_size`). The normalizer and the special tokens are its own.
             files: as for `bpe.count_words`, like all that follow.
             texts: documents.
             normalizer: how a line is changed before it is split.
             special_tokens: strings that separate text and are part of no word.
-            separator: the string between the documents of a file.
-            encoding_errors: how bytes in files that are not UTF-8 are handled.
             threads: the number of threads; None means one per core.
             progress: True shows a progress bar.
 
@@ -168,67 +127,28 @@ class SuperWords:
         """
         check_int("stage", stage, 1, 2)
         check_progress(progress)
-        if self.kind == "boundless" and stage == 2:
-            spec = self._words_of(words, normalizer, special_tokens)
-            source = corpus_source(files, texts, separator, False, encoding_errors)
-            runs = count_runs(spec, self.eligible, source, spec.special_tokens, thread_count(threads), progress)
-            counts = WordCounts(spec.pretokenizer, spec.normalizer, tuple(spec.special_tokens))
-            counts.units = self.units(stage)
-            as_counts(runs, spec, counts)
-            return counts
-        if words is not None:
-            raise ValueError('words is given; it is for stage 2 of the kind "boundless": leave it out')
         counts = WordCounts(self.of_stage(stage), normalizer, special_tokens)
-        counts.units = self.units(stage)
-        count_corpus(counts, files, texts, separator, False, encoding_errors, threads, progress)
+        counts.units = self.units
+        count_corpus(counts, files, texts, threads, progress)
         return counts
-
-    def _words_of(self, words: object, normalizer: object, special_tokens: Iterable[str]) -> TokenizerSpec:
-        """The tokenizer that decides what runs of words are, checked."""
-        if not isinstance(words, Tokenizer):
-            raise TypeError(
-                f'words is {typed(words)}; with the kind "boundless", runs of words depend on stage 1: pass the '
-                "tokenizer that bpe.train gives for the counts of stage 1 and a vocab_size that is the transition"
-            )
-        spec = words.spec
-        if spec.word_merges != len(spec.merges):
-            raise ValueError(
-                'words has merges across words, or was not trained with superwords of the kind "boundless"; train it '
-                "with a transition that is its vocab_size"
-            )
-        if spec.pretokenizer != self.of_stage(1):
-            raise ValueError(
-                f"words has the pretokenizer {spec.pretokenizer!r}, but first_pretokenizer is {self.of_stage(1)!r}; "
-                "they must be the same"
-            )
-        if normalizer is not None or tuple(special_tokens):
-            raise ValueError(
-                "normalizer or special_tokens are given; runs of words are those of the tokenizer `words`, which has "
-                "its own: leave them out"
-            )
-        return spec
 
     def of_stage(self, stage: int) -> Pretokenizer | None:
         """The pretokenizer of stage 1 or 2."""
         return as_pretokenizer(self.first_pretokenizer if stage == 1 else self.pretokenizer)
 
-    def units(self, stage: int) -> str:
-        """What stage 1 or 2 splits into words, as `WordCounts.units` has it."""
-        if self.kind == "boundless":
-            return "documents" if stage == 1 else "runs"
+    @property
+    def units(self) -> str:
+        """What both stages split into words, as `WordCounts.units` has it."""
         return "lines" if self.lines else "documents"
 
-    def vetoed(self, options: TrainOptions) -> TrainOptions:
-        """The options of stage 2: the same, with the veto on new tokens."""
-        return replace(options, rules=options.rules.and_limits(self.max_words, self.forbidden))
+    def vetoed(self, config: TrainConfig) -> TrainConfig:
+        """The config of stage 2, with the limits of new tokens."""
+        return replace(config, rules=config.rules.and_limits(self.max_words, self.forbidden))
 
     def to_json(self) -> dict[str, Any]:
         """What determines the result, beside the pretokenizers, as name → JSON value."""
-        if self.kind == "boundless":
-            transition = None if self.transition is None else int(self.transition)
-            return {"kind": self.kind, "transition": transition, "eligible": self.eligible}
         return {
-            "transition": int(self.transition or 0),
+            "transition": int(self.transition),
             "max_words": None if self.max_words is None else int(self.max_words),
             "forbidden": list(self.forbidden),
             "unused": self.unused,
@@ -236,7 +156,7 @@ class SuperWords:
         }
 
 
-def check_superwords(superwords: object, options: TrainOptions, counts: object, texts: object, source: object) -> None:
+def check_superwords(superwords: object, config: TrainConfig, source: object) -> None:
     """Validate the argument `superwords` of `bpe.train` and what else it is given.
 
     Raises:
@@ -246,15 +166,15 @@ def check_superwords(superwords: object, options: TrainOptions, counts: object, 
     """
     if not isinstance(superwords, SuperWords):
         raise TypeError(f"superwords is {typed(superwords)}; it must be a bpe.SuperWords or None")
-    if options.model != "byte" or options.end_of_word is not None:
+    if config.chars or config.end_of_word is not None:
         raise ValueError("superwords are for byte models without an end-of-word mark; leave model and end_of_word out")
-    least = min((options.vocab_size or 0, *options.sizes))
-    if options.vocab_size is None or least < (superwords.transition or 0):
-        given = f"num_merges is {options.num_merges}" if options.vocab_size is None else f"it is {least}"
+    least = min((config.vocab_size or 0, *config.sizes))
+    if config.vocab_size is None or least < superwords.transition:
+        given = f"num_merges is {config.num_merges}" if config.vocab_size is None else f"it is {least}"
         raise ValueError(f"superwords need a vocab_size of at least their transition, {superwords.transition}; {given}")
-    if counts is not None:
-        check_two_counts(counts)
-    check_rereadable(texts, source)
+    if config.counts is not None:
+        check_two_counts(config.counts)
+    check_rereadable(config.texts, source)
 
 
 def check_two_counts(counts: object) -> None:
@@ -267,8 +187,8 @@ def check_two_counts(counts: object) -> None:
     """
     if not (isinstance(counts, tuple) and len(counts) == 2 and all(isinstance(each, WordCounts) for each in counts)):
         raise TypeError(
-            f"counts is {typed(counts)}; with superwords it must be a tuple of two bpe.WordCounts: those of "
-            "superwords.count_words(1, ...) and of superwords.count_words(2, ...)"
+            f"counts is {typed(counts)}; with superwords it must be a tuple of two bpe.WordCounts: those of stage 1 "
+            "and of stage 2"
         )
     for name in ("normalizer", "special_tokens"):
         ours, theirs = (getattr(each, name) for each in counts)
@@ -284,23 +204,23 @@ def check_rereadable(texts: object, source: object) -> None:
     if texts is not None and iter(texts) is texts:  # type: ignore[call-overload]
         raise TypeError(
             f"texts is {typed(texts)}, which can be read only once, and superwords read it twice; pass a list, or "
-            "count both stages with superwords.count_words"
+            "count both stages"
         )
     if isinstance(source, Sources) and not source.regular:
         raise ValueError(
             "files has a pipe or a file of another machine, which superwords would read twice; save it first, or "
-            "count both stages with superwords.count_words"
+            "count both stages"
         )
 
 
-def without_unused(spec: TokenizerSpec, counts: WordCounts) -> TokenizerSpec:
+def drop_unused(spec: TokenizerSpec, counts: WordCounts) -> TokenizerSpec:
     """The tokenizer without the merges that are never applied to these words, and without their tokens.
 
     A merge is applied if its token is in a word's ids, or in the merges that one of those is made of.
     """
     blob, offsets, _ = arrays_of(counts)
     used = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
-    for ids, _ in encoded_groups(spec, blob, offsets):
+    for ids, _ in encode_in_groups(spec, blob, offsets):
         used[ids[ids != NO_TOKEN]] = True  # NO_TOKEN: a byte without a token
     for (left, right), token in zip(spec.merges[::-1].tolist(), spec.merge_results[::-1].tolist(), strict=True):
         if used[token]:
@@ -311,11 +231,11 @@ def without_unused(spec: TokenizerSpec, counts: WordCounts) -> TokenizerSpec:
     return renumber(smaller, spec.vocabulary.limit, first_id(spec))[0]
 
 
-def stage_two(spec: TokenizerSpec, counts: WordCounts, superwords: SuperWords) -> TokenizerSpec:
+def begin_stage_two(spec: TokenizerSpec, counts: WordCounts, superwords: SuperWords) -> TokenizerSpec:
     """The tokenizer that stage 2 starts from: that of stage 1, with the units' pretokenizer."""
     if superwords.unused == "drop":
-        spec = without_unused(spec, counts)
+        spec = drop_unused(spec, counts)
     return replace(spec, pretokenizer=counts.pretokenizer)
 
 
-__all__ = ["SuperWords", "check_superwords", "stage_two", "without_unused"]
+__all__ = ["SuperWords", "begin_stage_two", "check_superwords", "drop_unused"]

@@ -1,7 +1,4 @@
-"""The words that a training learns from, validated, as arrays for the kernel.
-
-Not here: how they are counted (`bpe/count`), and which of their symbols are in the alphabet (`alphabet.py`).
-"""
+"""The words that a training learns from, validated, as arrays for the kernel. `bpe/count` counts them."""
 
 from __future__ import annotations
 
@@ -14,23 +11,9 @@ from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import check_utf8
 from bpe.count.word_counts import WordCounts, arrays_of
 from bpe.training._symbol_array import symbol_counts
-from bpe.training.options import TrainOptions
+from bpe.training.config import TrainConfig
 
 SYMBOL_LIMIT = 2**32 - 2
-
-
-@dataclass(frozen=True)
-class Extent:
-    """How long a corpus is.
-
-    Attributes:
-        bytes: the bytes of all its words.
-        tokens: the tokens that training starts from; a symbol outside the alphabet counts as one.
-
-    """
-
-    bytes: int
-    tokens: int
 
 
 @dataclass(frozen=True)
@@ -59,15 +42,15 @@ class Words:
         """The bytes of the arrays that are in memory."""
         return self.offsets.nbytes + self.counts.nbytes + (0 if self.mapped else self.blob.nbytes)
 
-    def extent(self, options: TrainOptions) -> Extent:
-        """How long the corpus is when each symbol is a token."""
+    def extent(self, config: TrainConfig) -> tuple[int, int]:
+        """(The bytes of all words of the corpus, their tokens when each symbol is one, in the alphabet or not)."""
         occurring = self.inner + self.last
         tokens = int(occurring.sum())
-        ends = (0x80, 0x800, 0x10000) if options.chars else (0x100,)
+        ends = (0x80, 0x800, 0x10000) if config.chars else (0x100,)
         n_bytes = sum(int(part.sum()) * width for width, part in enumerate(np.split(occurring, ends), 1))
-        if options.end_of_word is not None and not options.end_of_word_glued:
+        if config.end_of_word is not None and not config.end_of_word_glued:
             tokens += int(self.counts.sum())
-        return Extent(n_bytes, tokens)
+        return n_bytes, tokens
 
     def order(self, by_count: bool) -> NDArray[np.int64]:
         """The words in the order in which the kernel lays them out: the highest count first, or as they are.
@@ -84,7 +67,7 @@ class Words:
         return order
 
 
-def words_of(counts: WordCounts, options: TrainOptions) -> Words:
+def words_of(counts: WordCounts, config: TrainConfig) -> Words:
     """Validate counts and count their symbols. Words with count 0 are dropped.
 
     Raises:
@@ -105,16 +88,16 @@ def words_of(counts: WordCounts, options: TrainOptions) -> Words:
         blob = np.frombuffer(b"".join(pieces), dtype=np.uint8)
         offsets = offsets_of([len(piece) for piece in pieces])
         numbers = numbers[kept]
-    if options.chars:
+    if config.chars:
         data = blob.tobytes()
         check_utf8(data, "the corpus's words")
         within = np.flatnonzero(blob[offsets[:-1]] & 0xC0 == 0x80)
         if len(within):
             at = int(within[0])
             check_utf8(data[offsets[at] : offsets[at + 1]], f"word {at}")
-    codes = _code_points(int(blob.max())) if options.chars else 256
+    codes = _code_points(int(blob.max())) if config.chars else 256
     inner, last = np.zeros(codes, np.int64), np.zeros(codes, np.int64)
-    symbols, overflow = symbol_counts(blob, offsets, numbers, options.chars, inner, last)
+    symbols, overflow = symbol_counts(blob, offsets, numbers, config.chars, inner, last)
     if overflow:
         raise ValueError(
             "the counts of the symbols sum to more than 2**63 - 1, the largest sum supported; scale the counts down"

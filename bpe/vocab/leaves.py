@@ -1,7 +1,7 @@
 """Chooses tokens to remove or to exchange by how often they occur in a corpus.
 
 A leaf is a token that a merge makes and that is a part of no other merge, so that it can go without another one. Not
-here: counting (`bpe/training/adapting.py`), and removing (`pruning.py`).
+here: counting (`bpe/training/prune.py`), and removing (`pruning.py`).
 """
 
 from __future__ import annotations

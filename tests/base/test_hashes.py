@@ -106,7 +106,7 @@ rng = random.Random(2)
 text = " ".join("".join(rng.choices("abcdeé漢字", k=rng.randint(1, 24))) for _ in range(4000))
 counts = bpe.count_words(texts=[text], pretokenizer="whitespace")
 byte = bpe.train(counts=counts, vocab_size=600)
-char = bpe.train(counts=counts, vocab_size=400, model="char", initial_alphabet="corpus")
+char = bpe.train(counts=counts, vocab_size=400, model="char", alphabet=bpe.Alphabet("corpus"))
 results = [[[array.tolist() for array in counts.arrays()]], byte.merges.tolist(), char.merges.tolist()]
 results += [byte.encode(text).tolist(), char.encode("abc").tolist()]
 print(json.dumps([[hashes_of_word(b"low"), hashes_of_word(b"l" * 40), hashes_of_pair(1, 2)], results]))

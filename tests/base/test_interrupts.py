@@ -23,7 +23,8 @@ from bpe.base.threads import together
 from bpe.encode import _batch as gather
 from bpe.merge._dropout import Dropout
 from bpe.training import trainer as learning
-from bpe.training.options import TrainOptions
+from bpe.training.config import TrainConfig
+from bpe.training.job import TrainingJob
 
 POLL_INTERVAL = 100  # ids between two checks for signals, in these tests
 
@@ -103,7 +104,8 @@ def test_decoding_ends_at_a_signal() -> None:
 
 def test_training_ends_at_a_signal() -> None:
     counts = bpe.count_words(texts=["low lower lowest"])
-    trainer, target, *_ = learning._start_trainer(counts, TrainOptions(num_merges=5), learning.Execution())
+    config = TrainConfig(counts=counts, num_merges=5)
+    trainer, target, *_ = learning.start_trainer(TrainingJob(config, learning.learn_merges), counts, config)
     assert not with_signal(partial(trainer.run, 5, target))
     assert len(trainer.merges()) + len(trainer.run(5 - len(trainer.merges()), target)) == 5
 

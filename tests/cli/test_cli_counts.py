@@ -74,7 +74,7 @@ def test_count_words_equals_the_library(
     assert main(["count-words", *parts, "-o", out, *cut, "--threads", threads, "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
     counts = bpe.WordCounts.load(out)
-    assert counts == bpe.count_words(files=parts, **kept)
+    assert counts == bpe.count_words(files=bpe.Sources(parts, **kept))
     assert os.listdir(Path(out).parent) == ["words.counts"]
 
 

@@ -30,7 +30,8 @@ def files(tokenizer_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_json_is_the_result_of_the_library(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", "a.json", "ko=ko.txt", "en.txt", "b.json", "--per-line", "--json"]) == 0
     loaded = {name: bpe.Tokenizer.load(f"{name}.json") for name in "ab"}
-    expected = bpe.evaluate(loaded, {"ko": "ko.txt", "en": "en.txt"}, per_line=True).to_dict()
+    sources = {name: bpe.Sources(f"{name}.txt", per_line=True) for name in ("ko", "en")}
+    expected = bpe.evaluate(loaded, sources).to_dict()
     assert json.loads(capsys.readouterr().out) == expected
 
 

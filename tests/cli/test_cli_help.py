@@ -91,7 +91,7 @@ def completed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["tr"], {"train"}),
         ([""], {*COMMANDS, "--help", "--version"}),
         (["train", "--vo"], {"--vocab-size"}),
-        (["train", "a.txt", "--ma"], {"--max-token-length", "--max-memory", "--max-words"}),
+        (["train", "a.txt", "--ma"], {"--max-token-length", "--max-memory"}),
         (["train", "--model", ""], {"byte", "char"}),
         (["train", "--tie-break", "s"], {"smallest"}),
         (["train", "--pretokenizer", "l"], {"llama3"}),
@@ -193,14 +193,14 @@ def python_arguments(message: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "pattern"),
     [
-        ("--vocab-size 3", r"--vocab-size is 3, but the alphabet has 256 symbols, .* or pass --corpus-alphabet$"),
+        (
+            "--vocab-size 3",
+            r"--vocab-size is 3, but the alphabet has 256 symbols, .* give bpe.Alphabet\('corpus'\)$",
+        ),
         ("--vocab-size 99999999999", r"--vocab-size is 99999999999; it must be from"),
         ("--num-merges 99999999999", r"--num-merges is 99999999999; it must be from"),
         ("--num-merges 3 --threads 5000", r"--threads is 5000; it must be from 1 to 4096"),
-        ("--num-merges 3 --first-id 2147483600", r"--first-id is 2147483600"),
-        ("--num-merges 3 --first-id 2000000", r"--first-id is 2000000, too large for .* tokens"),
         ("--num-merges 3 --max-token-length 99999999999", r"--max-token-length is 99999999999; it must be"),
-        ("--num-merges 3 --limit-alphabet 99999999999", r"--limit-alphabet is 99999999999; it must be"),
         ("--num-merges 3 --max-memory 3M", r"error: --max-memory is 3145728 bytes \(3 MB\), but this"),
         ("--num-merges 3 --max-memory much", r"error: --max-memory is 'much'; it must be a number of bytes"),
         ("--num-merges 3 --end-of-word X --special-token X", r"--end-of-word 'X' is a special token too"),
@@ -209,14 +209,13 @@ def python_arguments(message: str) -> list[str]:
         ("--num-merges 3 --special-token= ", r"special"),
         ("--num-merges 3 --special-token X --special-token X", r"special"),
         ("--num-merges 3 --model char --bad", r"not UTF-8.*--encoding-errors"),
-        ("--num-merges 3 --model char --corpus-alphabet", None),
-        ("--num-merges 3 --model char --limit-alphabet 2", None),
+        ("--num-merges 3 --byte-fallback --model byte", r"--byte-fallback is for models of characters"),
+        ("--num-merges 3 --character-coverage 0.5", r"--character-coverage is for models of characters"),
         ("--num-merges 3 --pretokenizer nothing", r"error: --pretokenizer is 'nothing'; it must be one of"),
         ("--num-merges 3 --normalizer nothing", r"argument --normalizer: .*nothing"),
         ("--num-merges 3 --pattern (", r"argument --pattern: .*does not compile"),
         ("--num-merges 3 --remove (", r"argument --remove: .*does not compile"),
         ("--num-merges 3 --unk-token <unk>", None),
-        ("--num-merges 3 --corpus-alphabet --limit-alphabet 2", None),
         ("--num-merges 3 --per-line --separator X", r"--separator.*--per-line|--per-line.*--separator"),
     ],
 )
@@ -250,7 +249,11 @@ def test_errors_of_training_name_flags(
         ("--num-merges 3", "--num-merges 3 --per-line", r"no --per-line, but --per-line is requested"),
         ("--num-merges 3", "--num-merges 3 --pretokenizer cl100k", r"--pretokenizer "),
         ("--num-merges 3", "--num-merges 3 --normalizer nfc", r"no --normalizer, but --normalizer "),
-        ("--num-merges 3", "--num-merges 3 --corpus-alphabet", r"--corpus-alphabet"),
+        (
+            "--num-merges 3 --model char",
+            "--num-merges 3 --model char --character-coverage 0.5",
+            r"--character-coverage",
+        ),
     ],
 )
 def test_errors_of_checkpoints_name_flags(
@@ -328,3 +331,18 @@ def test_the_manual_has_exactly_the_flags_of_the_parser() -> None:
     command = top.add_subparsers().add_parser("do", help="do it", description="Do it.")
     command.add_argument("--how", choices=("a", "b"), help="the way")
     assert "--how {a,b}\n        the way" in page(top, "do")
+
+
+def test_the_command_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    alone = capsys.readouterr()
+    assert main(["--help"]) == 0
+    assert alone == capsys.readouterr()
+
+
+def test_training_has_few_options_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "-h"]) == 0
+    shown = capsys.readouterr().out
+    options = re.findall(r"^  -", shown, re.MULTILINE)
+    assert len(options) <= 35
+    assert re.findall(r"^(\w+):$", shown, re.MULTILINE) == ["options", "corpus", "words", "vocabulary", "merges", "run"]

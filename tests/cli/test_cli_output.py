@@ -65,7 +65,7 @@ def test_trace_prints_worked_example_b(tmp_path, capsys):
 
 def test_trace_of_worked_example_c_shows_spaces(tmp_path, capsys):
     (tmp_path / "c.txt").write_text(" ".join(["low"] * 5 + ["lower"] * 2 + ["newest"] * 6 + ["widest"] * 3))
-    argv = ["train", str(tmp_path / "c.txt"), "-o", str(tmp_path / "c.json"), "--vocab-size", "50", "--corpus-alphabet"]
+    argv = ["train", str(tmp_path / "c.txt"), "-o", str(tmp_path / "c.json"), "--num-merges", "99"]
     assert main([*argv, "--special-token", "<|endoftext|>", "--tie-break", "first", "--trace"]) == 0
     out, err = capsys.readouterr()
     pairs = [tuple(line.split("\t")[1:3]) for line in out.splitlines()]
@@ -74,9 +74,9 @@ def test_trace_of_worked_example_c_shows_spaces(tmp_path, capsys):
         ("·new", "est"), ("·", "w"), ("·w", "i"), ("·wi", "d"), ("·wid", "est"), ("·low", "e"), ("·lowe", "r"),
     ]  # fmt: skip
     assert "no pairs left" in err, "the log says why training stopped early"
-    assert "27 tokens" in err
+    assert "272 tokens" in err
     tok = bpe.Tokenizer.load(tmp_path / "c.json")
-    assert tok.vocab_size == 27
+    assert tok.vocab_size == 272
     assert tok.special_tokens == {"<|endoftext|>": 0}
 
 
@@ -107,15 +107,15 @@ def test_train_options_reach_the_library(tmp_path, text_file, monkeypatch):
     assert seen.pop("files").plan() == bpe.Sources([text_file, text_file]).plan()
     assert seen == {
         "vocab_size": 300, "special_tokens": [], "end_of_word_glued": False, "progress": True, "superwords": None,
-        "fair": None, "seeds": None,
+        "counts": None, "alphabet": bpe.Alphabet(), "rules": bpe.MergeRules(),
     }, "options that are not given keep the library's defaults"  # fmt: skip
     seen.clear()
     argv = ["train", text_file, "-o", str(tmp_path / "t.json"), "--num-merges", "7", "--separator", r"\n\\n"]
     argv += ["--model", "char", "--pretokenizer", "o200k", "--end-of-word", "</w>", "--end-of-word-glued"]
     argv += ["--unk-token", "<unk>", "--tie-break", "greatest", "--special-token", "A", "--special-token", "B"]
-    argv += ["--min-frequency", "2", "--max-token-length", "8", "--limit-alphabet", "99", "--first-id", "1"]
+    argv += ["--min-frequency", "2", "--max-token-length", "8"]
     argv += ["--byte-fallback", "--character-coverage", "0.9995", "--split-digits"]
-    argv += ["--threads", "2", "--corpus-alphabet", "--normalizer", "nfkc", "--normalizer", "strip"]
+    argv += ["--threads", "2", "--normalizer", "nfkc", "--normalizer", "strip"]
     argv += ["--remove", "[0-9]", "--normalizer", "lower"]
     assert main(argv) == 1
     n = bpe.normalizers
@@ -123,10 +123,10 @@ def test_train_options_reach_the_library(tmp_path, text_file, monkeypatch):
     assert seen == {
         "num_merges": 7, "model": "char",
         "end_of_word": "</w>", "pretokenizer": bpe.Pretokenizer("o200k"), "end_of_word_glued": True,
-        "unk_token": "<unk>", "tie_break": "greatest", "special_tokens": ["A", "B"], "min_frequency": 2,
-        "max_token_length": 8, "limit_alphabet": 99, "first_id": 1, "threads": 2, "initial_alphabet": "corpus",
-        "byte_fallback": True, "character_coverage": 0.9995, "split_digits": True, "superwords": None, "fair": None,
-        "seeds": None,
+        "unk_token": "<unk>", "special_tokens": ["A", "B"], "min_frequency": 2, "threads": 2, "superwords": None,
+        "counts": None, "alphabet": bpe.Alphabet(coverage=0.9995, byte_fallback=True),
+        "rules": bpe.MergeRules(tie_break="greatest", max_token_length=8),
+        "split_digits": True,
         "normalizer": [n.NFKC(), n.Strip(), n.Remove("[0-9]"), n.Lowercase()], "progress": True,
     }  # fmt: skip
     seen.clear()
@@ -366,8 +366,8 @@ def test_info(tmp_path, tokenizer_file, capsys):
     assert "·newest" in facts["longest tokens"]
     path = tmp_path / "char.json"
     bpe.train(
-        texts=["aab abb"], num_merges=2, model="char", end_of_word="</w>", unk_token="<unk>", first_id=5,
-        pretokenizer=bpe.Pretokenizer.from_regex(r"[ab]+"), normalizer=bpe.normalizers.NFC(),
+        texts=["aab abb"], num_merges=2, model="char", end_of_word="</w>", unk_token="<unk>",
+        alphabet=bpe.Alphabet(first_id=5), pretokenizer=bpe.Pretokenizer.from_regex(r"[ab]+"), normalizer=bpe.normalizers.NFC(),
     ).save(path)  # fmt: skip
     assert main(["info", str(path)]) == 0
     out = capsys.readouterr().out

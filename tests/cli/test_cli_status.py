@@ -25,7 +25,6 @@ from bpe.training.checkpoint import Checkpoint
 @pytest.mark.parametrize(
     ("line", "pattern"),
     [
-        ("", "COMMAND"),
         ("tarin a.txt", "invalid choice: 'tarin'"),
         ("train a.txt -o t.json", "one of the arguments --vocab-size --num-merges is required"),
         ("train a.txt --vocab-size 300", "required: -o/--output"),

@@ -67,8 +67,8 @@ def test_binary_data_is_refused_whatever_packs_it(kind: str, tmp_path: Path, mon
         path.write_bytes(pack(BINARY[kind]))
         for errors in ("strict", "replace"):
             with pytest.raises(bpe.FormatError, match=rf"data{ending}: .*{kind}"):
-                bpe.count_words(files=path, encoding_errors=errors)  # type: ignore[arg-type]
-    assert bpe.count_words(files=tmp_path / "data", encoding_errors="bytes").total > 0
+                bpe.count_words(files=bpe.Sources(path, encoding_errors=errors))  # type: ignore[arg-type]
+    assert bpe.count_words(files=bpe.Sources(tmp_path / "data", encoding_errors="bytes")).total > 0
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(BINARY[kind])))
     with pytest.raises(bpe.FormatError, match=rf"stdin: .*{kind}"):
         tok.encode_files("-")

@@ -99,9 +99,9 @@ def test_blocks_of_every_size_have_the_same_counts(
     expected = bpe.count_words(texts=documents, **made)
     monkeypatch.setattr("bpe.corpus.blocks.BLOCK", size)
     monkeypatch.setattr(reading, "READ", size)
-    assert bpe.count_words(files=[path], **options, **made) == expected
+    assert bpe.count_words(files=bpe.Sources([path], **options), **made) == expected
     monkeypatch.setattr(reading, "LEAST", max(size // 2, 1))
-    assert bpe.count_words(files=[path], threads=2, **options, **made) == expected
+    assert bpe.count_words(files=bpe.Sources([path], **options), threads=2, **made) == expected
     assert bpe.count_words(texts=documents, threads=2, **made) == expected
 
 
@@ -119,7 +119,7 @@ def test_pipes_have_the_same_counts_as_texts(
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(TEXT.encode(),))
     writer.start()
-    assert bpe.count_words(files=[pipe], separator="<|x y|>", threads=2, **made) == expected
+    assert bpe.count_words(files=bpe.Sources([pipe], separator="<|x y|>"), threads=2, **made) == expected
     writer.join()
 
 

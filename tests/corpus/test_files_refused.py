@@ -46,7 +46,6 @@ def test_devices_and_closed_stdin_are_refused_on_the_command_line(tokenizer_file
         (f"{' '.join(run)} - < /dev/zero", "it is a device"),
         (f"{' '.join(run)} /dev/zero", "it is a device"),
         (f"{' '.join(run[:3])} evaluate {text_file} {tokenizer_file} --morphemes /dev/zero", "it is a device"),
-        (f"{' '.join(run[:3])} train {text_file} -o x --num-merges 2 --seed-merges /dev/zero", "it is a device"),
     ):
         done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, timeout=60)
         assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr

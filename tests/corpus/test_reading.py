@@ -10,6 +10,7 @@ import random
 import re
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,9 @@ def test_word_counts_do_not_depend_on_blocks(small_blocks: None, tmp_path: Path)
             made: dict[str, Any] = {"pretokenizer": choose.choice(["gpt2", None]), "special_tokens": ["ab", "<|end|>"]}
             expected = bpe.count_words(texts=naive_documents(text, separator, per_line), **made)
             for threads in (1, 2):
-                counts = bpe.count_words(files=path, separator=separator, per_line=per_line, threads=threads, **made)
+                counts = bpe.count_words(
+                    files=bpe.Sources(path, separator=separator, per_line=per_line), threads=threads, **made
+                )
                 assert counts == expected
 
 
@@ -284,9 +287,10 @@ def test_a_file_that_is_changed_between_two_stages_is_an_error(tmp_path: Path) -
     path = tmp_path / "a.txt"
     path.write_text("by the way, " * 50)
     os.utime(path, ns=(1, 1))
-    for stages in (bpe.SuperWords(transition=260), bpe.SuperWords(kind="boundless", transition=260)):
+    two_stages = partial(bpe.train, superwords=bpe.SuperWords(transition=260))
+    for train in (two_stages, partial(bpe.research.train_boundless, 260)):
         with pytest.raises(OSError, match="was changed"):
-            bpe.train(files=path, vocab_size=262, superwords=stages, on_merge=lambda *_: append(path))
+            train(files=path, vocab_size=262, on_merge=lambda *_: append(path))
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system has no /proc")
@@ -351,9 +355,9 @@ def test_the_error_names_the_kind_of_a_file_that_is_not_text(
     path.write_bytes(NO_TEXT[message])
     tok = tokenizer("scanner")
     for errors in ("strict", "replace"):
-        for call in (tok.encode_files, bpe.count_words, lambda **given: bpe.train(num_merges=1, **given)):
+        for call in (tok.encode_files, bpe.count_words, partial(bpe.train, num_merges=1)):
             with pytest.raises(bpe.FormatError, match=rf"data: this is {message}"):
-                call(files=path, encoding_errors=errors)
+                call(files=bpe.Sources(path, encoding_errors=errors))  # type: ignore[operator, arg-type]
     assert len(tok.encode_files(path, encoding_errors="bytes").ids)
     tok.save(saved)
     for command in (["encode", "-t"], ["count", "-t"], ["count-words", "-o"], ["train", "--num-merges", "1", "-o"]):
@@ -450,16 +454,21 @@ def test_encoding_errors(
                 == tok.encode_batch([data] if separator is None else data.split(separator.encode())).to_list()
             )
         else:
-            for call in (tok.encode_files, bpe.count_words):
+            for call in (
+                lambda: tok.encode_files(path, **given),
+                lambda: bpe.count_words(files=bpe.Sources(path, **given)),
+            ):
                 with pytest.raises(bpe.FormatError, match=f"byte 0x{data[error[0]]:02x} is not UTF-8") as caught:
-                    call(files=path, **given)
+                    call()
                 assert caught.value.where == f"offset {error[0]}"
         texts = [replaced] if separator is None else replaced.split(separator)
         assert tok.encode_files(path, encoding_errors="replace", **given).to_list() == tok.encode_batch(texts).to_list()
-        assert bpe.count_words(files=path, encoding_errors="replace", **given) == bpe.count_words(texts=texts)
+        replacing = bpe.Sources(path, encoding_errors="replace", **given)
+        assert bpe.count_words(files=replacing) == bpe.count_words(texts=texts)
         raw = [data] if separator is None else data.split(separator.encode())
         assert tok.encode_files(path, encoding_errors="bytes", **given).to_list() == tok.encode_batch(raw).to_list()
-        assert bpe.count_words(files=path, encoding_errors="bytes", **given) == bpe.count_words(texts=raw)
+        keeping = bpe.Sources(path, encoding_errors="bytes", **given)
+        assert bpe.count_words(files=keeping) == bpe.count_words(texts=raw)
 
 
 def test_encoding_errors_on_the_command_line(
@@ -489,11 +498,9 @@ def test_invalid_values_of_encoding_errors_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b"low")
     with pytest.raises(ValueError, match="encoding_errors is 'ignore'; it must be one of 'strict', 'replace', 'bytes'"):
         tokenizer("scanner").encode_files(path, encoding_errors="ignore")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="encoding_errors is 'replace', but only files= are decoded; leave it out"):
-        bpe.train(texts=["low"], num_merges=1, encoding_errors="replace")
-    for call in (tokenizer("characters").encode_files, lambda files, **more: bpe.train(files=files, **more, **CHARS)):
+    for call in (tokenizer("characters").encode_files, lambda files: bpe.train(files=files, **CHARS)):
         with pytest.raises(ValueError, match="encoding_errors is 'bytes', but a character model has no symbols for"):
-            call(path, encoding_errors="bytes")
+            call(bpe.Sources(path, encoding_errors="bytes"))
 
 
 CHARS: dict[str, Any] = {"model": "char", "num_merges": 1}

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from options import grouped
 from reference import count_words as naive_count
 from reference import split_specials
 from strategies import examples
@@ -148,7 +149,7 @@ def test_files_have_the_counts_of_their_texts(tmp_path: Path) -> None:
     for files in (paths, tuple(map(str, paths)), iter(paths)):
         assert bpe.count_words(files=files) == expected
     assert bpe.count_words(files=paths[0]) == bpe.count_words(files=str(paths[0])) == bpe.count_words(texts=texts[:1])
-    split = bpe.count_words(files=paths, separator="<|x|>")
+    split = bpe.count_words(files=bpe.Sources(paths, separator="<|x|>"))
     assert split == bpe.count_words(texts=["low lower", "low\r\n", *texts[1:]])
     assert bpe.count_words(files=[]) == bpe.count_words(texts=[])
 
@@ -180,7 +181,8 @@ def test_blocks_of_text_files_have_the_counts_of_the_documents(
             patch.setattr(Splitter, "count", None)
             for size, threads in ((7, 1), (1000, 1), (1000, 3), (1 << 18, 2)):
                 patch.setattr(reading, "READ", size)
-                counts = bpe.count_words(files=paths, pretokenizer=pretokenizer, threads=threads, **options)
+                given = grouped(files=paths, pretokenizer=pretokenizer, threads=threads, **options)
+                counts = bpe.count_words(**given)
                 assert list(counts.items()) == expected
 
 
@@ -436,7 +438,7 @@ def test_invalid_arguments_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="the directory has no files"):
         bpe.count_words(files=[tmp_path])
     with pytest.raises(ValueError, match="separator is ''; it must be at least one character, or None"):
-        bpe.count_words(files=[], separator="")
+        bpe.count_words(files=bpe.Sources([], separator=""))
     with pytest.raises(ValueError, match="threads is 0; it must be"):
         bpe.count_words(texts=[], threads=0)
     with pytest.raises(TypeError, match=r"threads is 1\.5, a float; it must be an int"):

@@ -42,10 +42,11 @@ def test_per_line_makes_each_line_a_document(
     documents = [part + b"\n" for part in data.split(b"\n")]
     documents[-1] = documents[-1][:-1]
     options: dict[str, Any] = {"pretokenizer": pretokenizer, "threads": threads}
-    of_files: dict[str, Any] = {"files": path, "encoding_errors": "bytes", **options}
-    counts = bpe.count_words(**of_files, per_line=True)
+    lines = bpe.Sources(path, encoding_errors="bytes", per_line=True)
+    parts = bpe.Sources(path, encoding_errors="bytes", separator="\n")
+    counts = bpe.count_words(files=lines, **options)
     assert counts == bpe.count_words(texts=documents, **options)
-    assert bpe.count_words(**of_files, separator="\n") == bpe.count_words(texts=data.split(b"\n"), **options)
+    assert bpe.count_words(files=parts, **options) == bpe.count_words(texts=data.split(b"\n"), **options)
     if pretokenizer is not None and pretokenizer != "whitespace":
         assert sum(len(word) * count for word, count in counts.items()) == len(data), "no byte is lost"
 
@@ -57,18 +58,18 @@ def test_per_line_over_several_files_and_parts(tmp_path: Path, monkeypatch: Any)
         (tmp_path / name).write_bytes(data.encode())
     files = [tmp_path / "a.txt", tmp_path / "b.txt"]
     for threads in (1, 2, 8):
-        counts = bpe.count_words(files=files, per_line=True, threads=threads)
+        counts = bpe.count_words(files=bpe.Sources(files, per_line=True), threads=threads)
         assert counts == bpe.count_words(texts=2 * data.encode().splitlines(keepends=True))
-    tok = bpe.train(files=files, per_line=True, num_merges=20)
+    tok = bpe.train(files=bpe.Sources(files, per_line=True), num_merges=20)
     assert tok == bpe.train(counts=counts, num_merges=20)
 
 
 def test_a_separator_and_per_line_exclude_each_other() -> None:
     message = r"separator is '\\n' and per_line is True; give at most one of them"
     with pytest.raises(ValueError, match=message):
-        bpe.count_words(files=[], separator="\n", per_line=True)
+        bpe.count_words(files=bpe.Sources([], separator="\n", per_line=True))
     with pytest.raises(ValueError, match=message):
-        bpe.train(files=[], separator="\n", per_line=True, num_merges=1)
+        bpe.train(files=bpe.Sources([], separator="\n", per_line=True), num_merges=1)
 
 
 # Counts beyond 32 bits ------------------------------------------------------------------------------------------------
@@ -118,9 +119,8 @@ def test_large_counts_survive_training(tmp_path: Path, model: Any) -> None:
         counts=bpe.WordCounts.load(tmp_path / "a.counts"),
         model=model,
         num_merges=3,
-        max_token_length=3,
-        tie_break="first",
         on_merge=lambda step, left, right, token, count: seen.append((token, count)),
+        rules=bpe.MergeRules(max_token_length=3, tie_break="first"),
     )
     if model == "byte":
         seen = [(token.decode(), count) for token, count in seen]

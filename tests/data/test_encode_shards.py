@@ -227,7 +227,7 @@ def test_the_dtype_comes_from_the_largest_usable_id(tmp_path):
     assert largest_id(far, (None, None), frozenset()) == 255
     assert largest_id(far, (None, far.special_tokens["<s>"]), frozenset()) == 256
     assert largest_id(far, (None, None), frozenset({"<s>"})) == 256
-    large = bpe.train(texts=["low"], vocab_size=256, first_id=1 << 16)
+    large = bpe.train(texts=["low"], vocab_size=256, alphabet=bpe.Alphabet(first_id=1 << 16))
     (tmp_path / "a.txt").write_text("low")
     assert encode_shards(tmp_path / "a.txt", large, tmp_path / "out").dtype == "uint32"
     with pytest.raises(ValueError, match="largest id is 65791; nanogpt shards hold ids up to 65535"):

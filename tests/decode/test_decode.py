@@ -329,7 +329,13 @@ def test_decoders_are_independent() -> None:
 
 def with_steps(*kinds: str) -> bpe.Tokenizer:
     """A model with decoder steps: byte tokens are held back, and spaces at both ends are stripped."""
-    tok = bpe.train(texts=[TEXT.replace(" ", "▁")], vocab_size=400, model="char", byte_fallback=True, unk_token="<unk>")
+    tok = bpe.train(
+        texts=[TEXT.replace(" ", "▁")],
+        vocab_size=400,
+        model="char",
+        unk_token="<unk>",
+        alphabet=bpe.Alphabet(byte_fallback=True),
+    )
     steps = [Metaspace(), *([ByteFallback(), Fuse()] if "bytes" in kinds else [Fuse()])]
     return bpe.Tokenizer(replace(tok.spec, decoder=(*steps, Strip(" ", 1, 1))))
 
@@ -433,7 +439,7 @@ def test_gaps_between_ids(tmp_path: Any) -> None:
         tok.decode([97, 299])
     with pytest.raises(ValueError, match=r"token id 301 at position 0 .*ids are from 0 to 300"):
         tok.decode([301])
-    shifted = bpe.train(counts={"a": 1}, num_merges=0, first_id=10)
+    shifted = bpe.train(counts={"a": 1}, num_merges=0, alphabet=bpe.Alphabet(first_id=10))
     with pytest.raises(ValueError, match="token id 9 at position 0"):
         shifted.decode([9])
     assert shifted.decode(shifted.encode("hé")) == "hé"
@@ -455,7 +461,7 @@ def test_results_larger_or_smaller_than_estimated() -> None:
 
 
 def test_ids_without_a_token_are_skipped_where_a_call_says_so():
-    tok = bpe.train(texts=["a b"], vocab_size=256, first_id=2).with_tokens(special=["<|end|>"])
+    tok = bpe.train(texts=["a b"], vocab_size=256, alphabet=bpe.Alphabet(first_id=2)).with_tokens(special=["<|end|>"])
     a, end = tok.token_id("a"), tok.token_id("<|end|>")
     ids = [a, 0, 300, -100, end, 2**40, a]
     for listed in (ids, np.array(ids)):

@@ -95,8 +95,8 @@ def test_gathered_without_order_is_sorted_and_trains_the_same() -> None:
     counts = arrow_functions.gathered([rows.slice(9), rows.slice(0, 9)], one)
     assert [word for word, _ in counts.items()] == sorted(word for word, _ in one.items())
     for rule in ("id", "smallest", "greatest"):
-        assert bpe.train(counts=counts, vocab_size=300, tie_break=rule) == bpe.train(
-            texts=TEXTS, vocab_size=300, tie_break=rule
+        assert bpe.train(counts=counts, vocab_size=300, rules=bpe.MergeRules(tie_break=rule)) == bpe.train(
+            texts=TEXTS, vocab_size=300, rules=bpe.MergeRules(tie_break=rule)
         )
     counts.add("the low")  # counts that were gathered can be filled further, merged and saved
     one.add("the low")

@@ -99,8 +99,12 @@ def test_counts_equal_one_process(dataset: Any) -> None:
     assert dict(counts.items()) == dict(one_process().items())
     assert [word for word, _ in counts.items()] == sorted(word for word, _ in one_process().items())
     for rule in ("id", "smallest"):
-        trained = bpe.train(counts=counts, vocab_size=400, special_tokens=[SPECIAL], tie_break=rule)
-        assert trained == bpe.train(counts=one_process(), vocab_size=400, special_tokens=[SPECIAL], tie_break=rule)
+        trained = bpe.train(
+            counts=counts, vocab_size=400, special_tokens=[SPECIAL], rules=bpe.MergeRules(tie_break=rule)
+        )
+        assert trained == bpe.train(
+            counts=one_process(), vocab_size=400, special_tokens=[SPECIAL], rules=bpe.MergeRules(tie_break=rule)
+        )
 
 
 def test_a_killed_actor_counts_nothing_twice(dataset: Any, deaths: Path) -> None:

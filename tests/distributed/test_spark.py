@@ -90,8 +90,12 @@ def test_counts_equal_one_process(frame: Any) -> None:
     counts = bpe_spark.count(frame, special_tokens=[SPECIAL])
     assert counts == one_process()
     for rule in ("id", "first"):
-        trained = bpe.train(counts=counts, vocab_size=400, special_tokens=[SPECIAL], tie_break=rule)
-        assert trained == bpe.train(counts=one_process(), vocab_size=400, special_tokens=[SPECIAL], tie_break=rule)
+        trained = bpe.train(
+            counts=counts, vocab_size=400, special_tokens=[SPECIAL], rules=bpe.MergeRules(tie_break=rule)
+        )
+        assert trained == bpe.train(
+            counts=one_process(), vocab_size=400, special_tokens=[SPECIAL], rules=bpe.MergeRules(tie_break=rule)
+        )
 
 
 def test_counts_with_other_settings(frame: Any) -> None:

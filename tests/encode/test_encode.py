@@ -15,6 +15,7 @@ import pytest
 import reference
 from hypothesis import given
 from hypothesis import strategies as st
+from options import grouped
 from strategies import examples
 
 import bpe
@@ -49,7 +50,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "byte corpus alphabet": {"pretokenizer": "gpt2", "initial_alphabet": "corpus", "unk_token": "<unk>"},
     "byte glued mark": {"pretokenizer": "clip", "end_of_word": "</w>", "end_of_word_glued": True},
     "byte own mark": {"pretokenizer": "whitespace", "end_of_word": "</w>"},
-    "byte first id": {"pretokenizer": "gpt2", "first_id": 1000},
+    "byte first id": {"pretokenizer": "gpt2", "alphabet": bpe.Alphabet(first_id=1000)},
     "char": {"model": "char", "unk_token": "<unk>"},
     "char gpt2": {"model": "char", "pretokenizer": "gpt2", "unk_token": "<unk>"},
     "char whole": {"model": "char", "pretokenizer": None, "unk_token": "<unk>"},
@@ -63,7 +64,7 @@ each_model = pytest.mark.parametrize("kind", OPTIONS)
 
 @cache
 def model(kind: str) -> bpe.Tokenizer:
-    return bpe.train(texts=CORPUS, num_merges=90, special_tokens=SPECIALS, **OPTIONS[kind])
+    return bpe.train(texts=CORPUS, num_merges=90, special_tokens=SPECIALS, **grouped(**OPTIONS[kind]))
 
 
 class Naive:
@@ -403,7 +404,7 @@ def test_symbols_outside_the_alphabet_are_unknown_or_refused() -> None:
             tok.count_tokens([text])
     assert tok.tokens("hug bog") == ["hug", "b", "o", "g"]
     assert tok.encode("hug").tolist() == [tok.token_id("hug")]
-    bytes_ = bpe.train(counts={"hug": 3}, num_merges=2, initial_alphabet="corpus")
+    bytes_ = bpe.train(counts={"hug": 3}, num_merges=2, alphabet=bpe.Alphabet(initial="corpus"))
     with pytest.raises(ValueError, match="byte 0x62 of the text 'bug' is not in the vocabulary"):
         bytes_.encode("bug")
     assert bytes_.tokens("bug") == [b"b", b"ug"] if b"ug" in bytes_.vocab() else [b"b", b"u", b"g"]

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import count, pairwise, product
 from typing import Any
 
@@ -664,11 +664,11 @@ def test_documents_of_one_buffer_equal_single_texts(threads: int, monkeypatch: p
     assert np.array_equal(batch[0], tok.encode(buffer))
 
 
-@pytest.mark.parametrize("options", [{}, {"model": "char"}, {"superwords": bpe.SuperWords(kind="boundless")}])
-def test_visited_documents_have_the_ids_of_encoded_ones(options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("train", [bpe.train, partial(bpe.train, model="char"), bpe.research.train_boundless])
+def test_visited_documents_have_the_ids_of_encoded_ones(train: Any) -> None:
     """Also where a visitor takes the ids of a text in several parts."""
     texts = [text.encode() for text in ("low lower 42", "", "낮은 lowest", "low " * 50_000, "", "lower")]
-    tok = bpe.train(texts=texts, vocab_size=290, **options)
+    tok = train(texts=texts, vocab_size=290)
     ends = np.cumsum([len(text) for text in texts])
     starts, buffer, engine = np.concatenate(([0], ends[:-1])), b"".join(texts), tok._engine
     for part in (slice(0, 6), slice(1, 2), slice(0, 0)):
@@ -686,7 +686,7 @@ def test_visited_documents_have_the_ids_of_encoded_ones(options: dict[str, Any])
 
 
 def test_visiting_refuses_symbols_without_an_id() -> None:
-    engine = bpe.train(counts={"hug": 3}, num_merges=2, initial_alphabet="corpus")._engine
+    engine = bpe.train(counts={"hug": 3}, num_merges=2, alphabet=bpe.Alphabet(initial="corpus"))._engine
     starts, ends = np.array([0, 3]), np.array([3, 6])
     tally = TokenTally(np.ones(9), BY_SPACES)
     tally.begin(b"hugbug", starts, ends, True)

@@ -412,7 +412,7 @@ def test_batches_write_to_out() -> None:
     frozen.flags.writeable = False
     with pytest.raises(ValueError, match="out is read-only"):
         tok.encode_batch(given_texts, out=frozen)
-    far = bpe.train(texts=["a"], num_merges=0, first_id=70000)
+    far = bpe.train(texts=["a"], num_merges=0, alphabet=bpe.Alphabet(first_id=70000))
     with pytest.raises(ValueError, match="out is uint16, and this vocabulary has ids up to 70255"):
         far.encode_batch(["a"], out=np.zeros(9, dtype=np.uint16))
 
@@ -519,7 +519,7 @@ def test_offsets_of_adjacent_unknown_characters_in_one_token() -> None:
 
 
 def test_offsets_of_unknown_bytes() -> None:
-    options: dict[str, Any] = {"initial_alphabet": "corpus", "unk_token": "<unk>", "pretokenizer": "gpt2"}
+    options: dict[str, Any] = {"alphabet": bpe.Alphabet("corpus"), "unk_token": "<unk>", "pretokenizer": "gpt2"}
     tok = bpe.train(texts=["low low"], num_merges=2, **options)
     ids, spans = tok.encode_with_offsets("low é\x00 low")
     assert (ids == tok.token_id("<unk>")).tolist() == [False, False, True, True, True, False, False]

@@ -189,7 +189,7 @@ def test_which_vocabularies_have_two_stages() -> None:
 
 def test_a_byte_without_a_token_is_refused() -> None:
     texts = sentences(0)
-    tok = bpe.train(texts=texts, vocab_size=400, superwords=SuperWords(200), initial_alphabet="corpus")
+    tok = bpe.train(texts=texts, vocab_size=400, superwords=SuperWords(200), alphabet=bpe.Alphabet(initial="corpus"))
     assert tok._engine.kernel.high is not None
     with pytest.raises(ValueError, match="Q"):
         tok.encode("the end of the Queue")

@@ -28,7 +28,7 @@ def test_symbols_without_an_id_are_marked():
     tok = bpe.train(texts=["ab ab"], num_merges=1, model="char", end_of_word="</w>")
     assert tok.tokens("abc", as_text=True) == ["ab", "⁇c", "</w>"]
     assert tok.tokens("abc") == ["ab", "c", "</w>"]
-    tok = bpe.train(texts=["ab ab"], num_merges=1, initial_alphabet="corpus")
+    tok = bpe.train(texts=["ab ab"], num_merges=1, alphabet=bpe.Alphabet(initial="corpus"))
     assert tok.tokens("abé?", as_text=True) == ["ab", r"⁇\xc3", r"⁇\xa9", "⁇?"]
     tok = bpe.train(texts=["ab ab"], num_merges=1, model="char", unk_token="<unk>")
     assert tok.tokens("abc", as_text=True) == ["ab", "<unk>"]

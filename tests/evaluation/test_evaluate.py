@@ -43,7 +43,6 @@ REFUSED_ARGUMENTS = [
     ({"texts": {}}, "empty mapping"),
     ({"texts": {1: ["a"]}}, "name of a corpus is 1"),
     ({"texts": {"": ["a"], "b": ["b"]}}, "name of a corpus is ''; of several"),
-    ({"texts": ["a"], "per_line": True}, "per_line is given"),
     ({"texts": ["a"], "reference": "ko"}, "reference is 'ko'"),
     ({"texts": ["a"], "words": "letters"}, "words is 'letters'"),
     ({"texts": ["a"], "alpha": 0}, "alpha is 0"),
@@ -180,7 +179,7 @@ def test_files_equal_texts_whatever_the_blocks(
         path.write_text((separator or "").join([*parts, ""] if separator else parts), encoding="utf-8", newline="")
         expected = bpe.evaluate([tok, other], texts=parts).to_dict()
         for threads in (1, 3):
-            found = bpe.evaluate([tok, other], files=path, separator=separator, threads=threads)
+            found = bpe.evaluate([tok, other], files=bpe.Sources(path, separator=separator), threads=threads)
             assert found.to_dict() == expected
             assert found[0].total.sums["tokens"] == sum(map(len, (tok.encode(part) for part in parts)))
 
@@ -267,7 +266,7 @@ def test_a_document_that_continues_in_other_blocks_has_the_same_metrics(
         parts = parts[:-1] if parts[-1] == "" else parts
         expected = bpe.evaluate([tok, other], texts=parts * 2).to_dict()
         for files in ([plain, plain], [packed, plain], [plain, packed]):
-            found = bpe.evaluate([tok, other], files=files, separator=separator, threads=threads)
+            found = bpe.evaluate([tok, other], files=bpe.Sources(files, separator=separator), threads=threads)
             assert found.to_dict() == expected
 
 
@@ -276,7 +275,7 @@ def test_a_file_that_is_not_utf8_is_refused(tok: bpe.Tokenizer, tmp_path: Path) 
     path.write_bytes(b"low lower " * 99 + b"\xff low")
     with pytest.raises(bpe.FormatError, match=r"a.txt.*not UTF-8"):
         bpe.evaluate(tok, files=path)
-    found = bpe.evaluate(tok, files=path, encoding_errors="bytes").to_dict()
+    found = bpe.evaluate(tok, files=bpe.Sources(path, encoding_errors="bytes")).to_dict()
     assert found == bpe.evaluate(tok, texts=[path.read_bytes()]).to_dict()
 
 
@@ -546,7 +545,7 @@ def test_two_corpora_of_files(tok: bpe.Tokenizer, tmp_path: Path) -> None:
     assert found["ko"]["tokens"] == found["also"]["tokens"]
     with pytest.raises(bpe.FormatError, match=r"bad\.txt"):
         bpe.evaluate(tok, files=tmp_path / "bad.txt")
-    assert bpe.evaluate(tok, files=tmp_path / "bad.txt", encoding_errors="bytes")["characters"] == 5
+    assert bpe.evaluate(tok, files=bpe.Sources(tmp_path / "bad.txt", encoding_errors="bytes"))["characters"] == 5
     with pytest.raises(OSError, match=r"none\.txt"):
         bpe.evaluate(tok, files=tmp_path / "none.txt")
 
@@ -554,7 +553,7 @@ def test_two_corpora_of_files(tok: bpe.Tokenizer, tmp_path: Path) -> None:
 def test_a_table_of_one_document_says_how_to_get_intervals(tok: bpe.Tokenizer) -> None:
     lines = str(bpe.evaluate(tok, texts=["low lower"])).splitlines()
     assert lines[0] == "9 bytes, 2 words, 1 document"
-    assert lines[-1].endswith("in Python per_line=True or separator='<|endoftext|>').")
+    assert lines[-1].endswith("in Python bpe.Sources(path, per_line=True) or separator=).")
 
 
 def test_an_evaluation_as_a_data_frame_and_a_table(tok: bpe.Tokenizer, other: bpe.Tokenizer) -> None:
@@ -592,7 +591,7 @@ def test_files_with_a_tokenizer_whose_tokens_are_too_long_for_the_table(tok: bpe
 
 
 def test_a_file_with_a_byte_that_has_no_token_is_refused_by_name(tok: bpe.Tokenizer, tmp_path: Path) -> None:
-    few = bpe.train(texts=["low low wow lo lo"], num_merges=1, initial_alphabet="corpus")
+    few = bpe.train(texts=["low low wow lo lo"], num_merges=1, alphabet=bpe.Alphabet(initial="corpus"))
     path = tmp_path / "a.txt"
     path.write_text("low low wow low")
     assert bpe.evaluate([tok, few], files=path)[1].total.sums["tokens"] == 12

@@ -35,7 +35,7 @@ def ranked() -> bpe.Tokenizer:
         vocab_size=300,
         special_tokens=["<unk>", "<s>"],
         pretokenizer="tekken",
-        initial_alphabet=[bytes([byte]) for byte in range(256)],
+        alphabet=bpe.Alphabet(initial=[bytes([byte]) for byte in range(256)]),
     )
 
 

@@ -136,7 +136,7 @@ def test_pieces_are_split_where_nothing_is_left_out_around(lacking: frozenset[in
 
 
 def test_own_tokenizers_that_lack_bytes_still_raise(tmp_path: Path) -> None:
-    tok = bpe.train(texts=["ab ab"], vocab_size=5, initial_alphabet="corpus")
+    tok = bpe.train(texts=["ab ab"], vocab_size=5, alphabet=bpe.Alphabet(initial="corpus"))
     tok.save(tmp_path / "tok.json")
     for each in (tok, bpe.Tokenizer.load(tmp_path / "tok.json")):
         with pytest.raises(ValueError, match="byte 0x78 of the text 'xab' is not in the vocabulary"):

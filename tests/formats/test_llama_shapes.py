@@ -180,9 +180,14 @@ def test_merges_across_marks_are_not_cut():
 def test_a_tokenizer_like_llama_2_is_trained(options, tmp_path):
     metaspace = Metaspace(**options)
     tok = bpe.train(
-        texts=CORPUS, vocab_size=360, byte_fallback=True, pretokenizer=metaspace, character_coverage=0.97,
-        split_digits=True, special_tokens=SPECIALS, unk_token="<unk>",
-    )  # fmt: skip
+        texts=CORPUS,
+        vocab_size=360,
+        pretokenizer=metaspace,
+        special_tokens=SPECIALS,
+        unk_token="<unk>",
+        alphabet=bpe.Alphabet(byte_fallback=True, coverage=0.97),
+        split_digits=True,
+    )
     tok.save(tmp_path / "tokenizer.json")
     assert bpe.Tokenizer.load(tmp_path / "tokenizer.json") == tok
     peer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))

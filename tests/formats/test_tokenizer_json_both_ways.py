@@ -8,6 +8,7 @@ import pickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from options import grouped
 from peers import Peer
 from strategies import examples
 from tokenizer_json import (
@@ -238,7 +239,7 @@ SETTINGS = {
         "initial_alphabet": "corpus",
         "unk_token": "<unk>",
     },
-    "byte whole text": {"pretokenizer": None, "first_id": 5},
+    "byte whole text": {"pretokenizer": None, "alphabet": bpe.Alphabet(first_id=5)},
     "byte, prefix": {"pretokenizer": Pretokenizer("gpt2", add_prefix_space=True), "special_tokens": ["<s>"]},
     "byte, normalized": {"normalizer": n.Sequence(n.NFKC(), n.Lowercase(), n.CollapseWhitespace(), n.Strip())},
     "byte, own pattern": {"pretokenizer": Pretokenizer.from_regex(r"\p{Han}|\p{L}+|\d{1,2}", gaps="keep")},
@@ -253,13 +254,18 @@ SETTINGS = {
         "special_tokens": ["<s>"],
     },
     "char, few letters": {"model": "char", "limit_alphabet": 10, "unk_token": "<unk>", "normalizer": n.NFD()},
-    "char whole text": {"model": "char", "pretokenizer": None, "unk_token": "<unk>", "first_id": 3},
+    "char whole text": {
+        "model": "char",
+        "pretokenizer": None,
+        "unk_token": "<unk>",
+        "alphabet": bpe.Alphabet(first_id=3),
+    },
 }
 
 
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_our_trained_tokenizers_have_the_same_ids_there(kind, tmp_path):
-    ours = bpe.train(texts=CORPUS * 2, num_merges=150, **SETTINGS[kind])
+    ours = bpe.train(texts=CORPUS * 2, num_merges=150, **grouped(**SETTINGS[kind]))
     ours.save(tmp_path / "tokenizer.json")
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     again = bpe.Tokenizer.load(tmp_path / "tokenizer.json")

@@ -106,8 +106,8 @@ def test_without_texts_the_vocabularies_are_shown(small, large):
         bpe.train(texts=["aab aab"], num_merges=1, model="char", end_of_word="</w>"),
         bpe.train(texts=["aab aab"], num_merges=1, model="char", unk_token="<unk>"),
         bpe.train(texts=["aab aab"], num_merges=0),
-        bpe.train(texts=["aab aab"], num_merges=1, initial_alphabet="corpus", pretokenizer=None),
-        bpe.train(texts=["aab aab"], num_merges=2, first_id=7, special_tokens=["<s>"]),
+        bpe.train(texts=["aab aab"], num_merges=1, pretokenizer=None, alphabet=bpe.Alphabet(initial="corpus")),
+        bpe.train(texts=["aab aab"], num_merges=2, alphabet=bpe.Alphabet(first_id=7), special_tokens=["<s>"]),
     ],
 )
 def test_every_kind_of_model(tokenizer):

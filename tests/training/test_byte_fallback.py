@@ -7,6 +7,7 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
+from options import grouped
 from peers import Peer
 
 import bpe
@@ -20,7 +21,7 @@ DIGITS = set("0123456789０１２３４５６７８９")
 INVALID_OPTIONS = [
     ({"byte_fallback": 1}, TypeError, "byte_fallback"),
     ({"split_digits": "yes"}, TypeError, "split_digits"),
-    ({"character_coverage": "all"}, TypeError, "character_coverage"),
+    ({"character_coverage": "all"}, TypeError, "coverage is 'all'"),
     ({"character_coverage": 0}, ValueError, "above 0"),
     ({"character_coverage": float("nan")}, ValueError, "above 0"),
     ({"model": "byte", "byte_fallback": True}, ValueError, 'model="char"'),
@@ -88,12 +89,12 @@ def test_merges_equal_the_naive_oracle_and_ids_those_of_tokenizers(seed, tmp_pat
         "model": "char", "pretokenizer": None, "special_tokens": SPECIALS, "unk_token": "<unk>",
         "byte_fallback": fallback, "character_coverage": coverage, "split_digits": digits,
     }  # fmt: skip
-    tok = bpe.train(counts=counts, num_merges=20, **options)
+    tok = bpe.train(counts=counts, num_merges=20, **grouped(**options))
     merges, tokens = naive_merges(counts, 20, naive_alphabet(counts, coverage), DIGITS if digits else set())
     assert list(tok.vocab())[3 + 256 * fallback :] == tokens
     names = {number: token for token, number in tok.vocab().items()}
     assert [(names[left], names[right]) for left, right in tok.merges.tolist()] == merges
-    half = bpe.train(counts=counts, num_merges=8, **options)
+    half = bpe.train(counts=counts, num_merges=8, **grouped(**options))
     assert bpe.extend(half, counts, tok.vocab_size, split_digits=digits) == tok
     tok.save(tmp_path / "tokenizer.json")
     assert bpe.Tokenizer.load(tmp_path / "tokenizer.json") == tok
@@ -107,7 +108,7 @@ def test_merges_equal_the_naive_oracle_and_ids_those_of_tokenizers(seed, tmp_pat
 
 
 def test_every_text_has_ids_with_byte_fallback():
-    tok = bpe.train(counts={"ab": 1}, num_merges=1, byte_fallback=True, pretokenizer=None)
+    tok = bpe.train(counts={"ab": 1}, num_merges=1, pretokenizer=None, alphabet=bpe.Alphabet(byte_fallback=True))
     assert tok.model == "char"
     assert tok.tokens("abé\n") == ["ab", "<0xC3>", "<0xA9>", "<0x0A>"]
     assert tok.decode(tok.encode("abé\n한😊")) == "abé\n한😊"
@@ -125,12 +126,12 @@ def test_a_checkpoint_keeps_the_options(tmp_path):
         "counts": {"ab1": 3, "abc2": 2, "é": 1}, "num_merges": 3, "byte_fallback": True, "pretokenizer": None,
         "character_coverage": 0.95, "split_digits": True, "checkpoint": tmp_path / "c",
     }  # fmt: skip
-    tok = bpe.train(**options)
-    assert bpe.train(**options) == tok
+    tok = bpe.train(**grouped(**options))
+    assert bpe.train(**grouped(**options)) == tok
     with pytest.raises(ValueError, match="split_digits"):
-        bpe.train(**{**options, "split_digits": False})
+        bpe.train(**grouped(**{**options, "split_digits": False}))
     with pytest.raises(ValueError, match="character_coverage"):
-        bpe.train(**{**options, "character_coverage": 0.5})
+        bpe.train(**grouped(**{**options, "character_coverage": 0.5}))
 
 
 @pytest.mark.parametrize(
@@ -139,4 +140,4 @@ def test_a_checkpoint_keeps_the_options(tmp_path):
 )
 def test_options_are_checked(options, error, match):
     with pytest.raises(error, match=match):
-        bpe.train(**{"counts": {"ab": 1}, "num_merges": 1, "pretokenizer": None, **options})
+        bpe.train(**grouped(**{"counts": {"ab": 1}, "num_merges": 1, "pretokenizer": None, **options}))

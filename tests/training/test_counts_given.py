@@ -20,13 +20,13 @@ def test_counts_without_the_special_tokens_are_refused(tmp_path: Path, capsys: A
     plain, apart = bpe.count_words(texts=TEXTS), bpe.count_words(texts=TEXTS, special_tokens=[*END, "<|x|>"])
     tok = bpe.train(texts=TEXTS, vocab_size=258, special_tokens=END)
     message = r"made without the special token '<\|end\|>'.*count again with special_tokens="
-    fair, superwords = bpe.ParityAware(), bpe.SuperWords(transition=258)
+    superwords = bpe.SuperWords(transition=258)
     for call in (
         lambda counts: bpe.train(counts=counts, vocab_size=258, special_tokens=END),
-        lambda counts: bpe.train(counts={"a": counts, "b": counts}, vocab_size=258, special_tokens=END, fair=fair),
+        lambda counts: bpe.research.train_parity(counts={"a": counts, "b": counts}, vocab_size=258, special_tokens=END),
         lambda counts: bpe.extend(tok, counts, 259),
         lambda counts: bpe.prune(tok, 257, counts=counts),
-        lambda counts: bpe.adapt(tok, 257, counts=counts),
+        lambda counts: bpe.research.adapt(tok, 257, counts=counts),
     ):
         with pytest.raises(ValueError, match=message):
             call(plain)
@@ -56,8 +56,6 @@ def test_counts_of_lines_and_of_documents_are_kept_apart(tmp_path: Path) -> None
     superwords, texts = bpe.SuperWords(transition=258, pretokenizer="gpt2"), ["low  \n\nlower\n"] * 3
     lines, whole = superwords.count_words(2, texts=texts), bpe.count_words(texts=texts)
     assert (lines.units, whole.units, lines == whole) == ("lines", "documents", False)
-    runs = bpe.SuperWords(kind="boundless").count_words(1, texts=texts)
-    assert runs == whole, "its first counts are of words"
     tok = bpe.train(counts=whole, vocab_size=258)
     for call in (
         lambda: bpe.train(counts=lines, vocab_size=258),
@@ -67,8 +65,8 @@ def test_counts_of_lines_and_of_documents_are_kept_apart(tmp_path: Path) -> None
         lambda: bpe.train(counts=(whole, lines), vocab_size=260, superwords=superwords),
         lambda: bpe.extend(tok, whole, 260, superwords=superwords),
         lambda: lines.merge(whole),
-        lambda: bpe.train(counts={"a": whole, "b": lines}, vocab_size=258, fair=bpe.ParityAware()),
-        lambda: bpe.train(counts={"a": whole}, vocab_size=258, fair=bpe.ParityAware(dev={"a": lines})),
+        lambda: bpe.research.train_parity(counts={"a": whole, "b": lines}, vocab_size=258),
+        lambda: bpe.research.train_parity({"a": lines}, counts={"a": whole}, vocab_size=258),
     ):
         with pytest.raises(ValueError, match=r"words of (lines|documents), and this needs|made with units="):
             call()
@@ -81,9 +79,9 @@ def test_counts_of_lines_and_of_documents_are_kept_apart(tmp_path: Path) -> None
 
 
 def test_no_text_is_added_to_runs_of_words() -> None:
-    texts, kind = ["by the sea, by the way"] * 3, bpe.SuperWords(258, kind="boundless")
-    words = bpe.train(counts=kind.count_words(1, texts=texts), vocab_size=258, superwords=kind)
-    runs = kind.count_words(2, words=words, texts=texts)
+    texts = ["by the sea, by the way"] * 3
+    words = bpe.research.train_boundless(258, counts=bpe.count_words(texts=texts), vocab_size=258)
+    runs = bpe.research.count_runs(words, texts=texts)
     with pytest.raises(ValueError, match="no text can be added"):
         runs.add("by the sea")
     with pytest.raises(ValueError, match="the words of runs, and this needs those of documents"):
@@ -95,7 +93,9 @@ def test_counts_of_other_documents_are_not_merged(tmp_path: Path, capsys: Any) -
     (tmp_path / "a.txt").write_text("low<|end|>lower\n")
     (tmp_path / "b.jsonl").write_text('{"text": "low"}\n')
     calls: dict[str, dict[str, Any]] = {"whole": {}, "apart": {"separator": "<|end|>"}, "lines": {"per_line": True}}
-    counts = {name: bpe.count_words(files=tmp_path / "a.txt", **options) for name, options in calls.items()}
+    counts = {
+        name: bpe.count_words(files=bpe.Sources(tmp_path / "a.txt", **options)) for name, options in calls.items()
+    }
     assert [each.documents for each in counts.values()] == ["separator=None", "separator='<|end|>'", "per_line=True"]
     for name, each in counts.items():
         each.save(tmp_path / name)

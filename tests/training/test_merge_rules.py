@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import codecs
 import random
-from collections.abc import Callable
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -12,25 +11,17 @@ from typing import Any
 import pytest
 import reference
 import regex
+from merge_rules import Asked, begins_character, random_rules, random_words, veto_of
+from options import grouped
 from strategies import SOAK, interrupt_at
 
 import bpe
-from bpe.training import kernel_input
 from bpe.training import trainer as learning
+from bpe.training.merge_rules import TIE_BREAKS
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
 BYTE_ORDER = reference.gpt2_byte_order()
-LETTERS = ("aé ", "aя ", "語あア", "aя語é́한1! ", "😀a\N{MUSICAL SYMBOL G CLEF}é ", "ab ")
-SCRIPTS = {
-    name: regex.compile(pattern)
-    for name, pattern in {
-        "Latin": r"\p{sc=Latin}",
-        "Cyrillic": r"\p{sc=Cyrillic}",
-        "Han": r"[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}]",
-        "Hangul": r"\p{sc=Hangul}",
-    }.items()
-}
 #: Settings of the kernel that lead to one epoch, many epochs, no lists, a filter, several threads.
 SWITCHES: tuple[dict[str, Any], ...] = (
     {},
@@ -51,87 +42,6 @@ INVALID_RULES = [
 ]
 
 
-# The rules by their definition ---------------------------------------------------------------------------------------
-
-
-def begins_character(token: bytes) -> bool:
-    """Whether a token is one character, or the first bytes of one."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        text = decoder.decode(token)
-    except UnicodeDecodeError:
-        return False
-    pending = decoder.getstate()[0]
-    return (len(text), len(pending)) in {(1, 0), *((0, n) for n in (1, 2, 3))}
-
-
-def joins_parts(left: bytes, right: bytes) -> bool:
-    if reference.is_whole(left) and reference.is_whole(right):
-        return False
-    parts = begins_character(left), begins_character(left + right)
-    return reference.is_whole(left) or len(right) != 1 or not all(parts)
-
-
-def scripts_of(token: bytes) -> set[str]:
-    text = token.decode(errors="ignore")
-    return {name for name, pattern in SCRIPTS.items() if pattern.search(text)}
-
-
-def breaks(rules: bpe.MergeRules, left: bytes, right: bytes) -> bool:
-    """Whether a rule, other than a veto, refuses a pair."""
-    token = left + right
-    return bool(
-        (rules.whole_characters and joins_parts(left, right))
-        or (rules.one_script and len(scripts_of(token)) > 1)
-        or (rules.max_words is not None and len([part for part in token.split(b" ") if part]) > rules.max_words)
-        or any(each.encode() in token for each in rules.forbidden)
-    )
-
-
-def veto_of(rules: bpe.MergeRules, mark: str = "") -> Callable[[Any, Any, int], bool]:
-    """What the oracle asks."""
-
-    def veto(left: Any, right: Any, count: int) -> bool:
-        parts = [part.encode() if isinstance(part, str) else part for part in (left, right)]
-        if mark:
-            parts[1] = parts[1].removesuffix(mark.encode())
-        return breaks(rules, *parts) or (rules.veto is not None and bool(rules.veto(left, right, count)))
-
-    return veto
-
-
-class Asked:
-    """A veto that remembers what it was asked, and refuses by the length of the token and the count."""
-
-    def __init__(self, modulus: int) -> None:
-        self.modulus = modulus
-        self.calls: list[tuple[Any, Any, int]] = []
-
-    def __call__(self, left: Any, right: Any, count: int) -> bool:
-        self.calls.append((left, right, count))
-        return (len(left) + 3 * len(right) + count) % self.modulus == 0
-
-
-def random_rules(random_: random.Random, veto: Asked | None) -> bpe.MergeRules:
-    return bpe.MergeRules(
-        whole_characters=random_.random() < 0.5,
-        one_script=random_.random() < 0.5,
-        max_words=random_.choice((None, None, 1, 2)),
-        forbidden=random_.choice(((), (), ("a",), ("aa", "é"))),
-        veto=veto,
-    )
-
-
-def random_words(random_: random.Random) -> dict[str, int]:
-    letters = random_.choice(LETTERS)
-    n, most = random_.choice((1, 4, 12)), random_.choice((1, 3, 9))
-    return {
-        "".join(random_.choices(letters, k=random_.choice((1, 2, 4, 9))))
-        * random_.choice((1, 1, 2, 3)): random_.randint(1, most)
-        for _ in range(n)
-    }
-
-
 def merges_of(tok: bpe.Tokenizer) -> list[tuple[Any, Any]]:
     tokens = {number: token for token, number in tok.vocab().items()}
     return [(tokens[left], tokens[right]) for left, right in tok.merges.tolist()]
@@ -139,14 +49,14 @@ def merges_of(tok: bpe.Tokenizer) -> list[tuple[Any, Any]]:
 
 def trained(switches: dict[str, Any], **options: Any) -> bpe.Tokenizer:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "tuning", kernel_input.Tuning(**switches))
-        return bpe.train(**options)
+        patch.setattr(learning, "tuning", switches)
+        return bpe.train(**grouped(**options))
 
 
 # Merges ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tie_break", learning.TIE_BREAKS)
+@pytest.mark.parametrize("tie_break", TIE_BREAKS)
 def test_merges_of_bytes_are_the_oracles(tie_break: str) -> None:
     random_ = random.Random(f"rules {tie_break}")
     for _ in range(80 * SOAK):
@@ -174,9 +84,9 @@ def test_merges_of_characters_are_the_oracles(glued: bool | None) -> None:
     for _ in range(40 * SOAK):
         words, modulus = random_words(random_), random_.choice((0, 3))
         ours, theirs = (Asked(modulus) if modulus else None for _ in range(2))
-        rules = random_rules(random_, ours)
+        rules = replace(random_rules(random_, ours), tie_break="smallest")
         tok = bpe.train(
-            counts=words, rules=rules, pretokenizer=None, model="char", num_merges=20, tie_break="smallest",
+            counts=words, rules=rules, pretokenizer=None, model="char", num_merges=20,
             end_of_word=mark, end_of_word_glued=bool(glued),
         )  # fmt: skip
         expected = reference.train(
@@ -257,7 +167,7 @@ def test_a_checkpoint_resumes_with_the_same_rules_only(tmp_path: Path) -> None:
     rules = bpe.MergeRules(whole_characters=True, veto=lambda left, right, _: right == b"n")
     with pytest.raises(KeyboardInterrupt):
         train(rules, on_merge=interrupt_at(5))
-    with pytest.raises(ValueError, match=r"made with rules=\{'whole_characters': True, 'veto': True\}, but rules=None"):
+    with pytest.raises(ValueError, match=r"made with whole_characters=True, but whole_characters=None"):
         train(None)
     assert train(rules) == bpe.train(texts=texts, vocab_size=280, rules=rules)
     other = bpe.MergeRules(whole_characters=True, veto=lambda left, right, _: right == b"d")
@@ -284,23 +194,6 @@ def test_invalid_rules_are_refused(options: dict[str, Any], error: type[Exceptio
         bpe.train(texts=["aa"], num_merges=1, rules=options)  # type: ignore[arg-type]
 
 
-def test_the_command_line_has_the_rules(tmp_path: Path) -> None:
-    from bpe.cli import main
-
-    path, out = tmp_path / "corpus.txt", tmp_path / "tokenizer.json"
-    path.write_text("я and a: и語 語a and and é é\n" * 4)
-    given = [str(path), "-o", str(out), "--vocab-size", "290", "--quiet", "--whole-characters", "--one-script"]
-    main(["train", *given, "--max-words", "1", "--forbid", "nd"])
-    rules = bpe.MergeRules(True, True, 1, ("nd",))
-    expected = bpe.train(files=path, vocab_size=290, rules=rules)
-    assert bpe.Tokenizer.load(out) == expected
-    assert expected != bpe.train(files=path, vocab_size=290)
-    main(["train", *given, "--superwords", "270", "--max-words", "2", "--forbid", "nd"])
-    superwords = bpe.SuperWords(270, max_words=2, forbidden=("nd",))
-    rules = bpe.MergeRules(whole_characters=True, one_script=True)
-    assert bpe.Tokenizer.load(out) == bpe.train(files=path, vocab_size=290, superwords=superwords, rules=rules)
-
-
 # Digits that are apart ------------------------------------------------------------------------------------------------
 
 NUMBERS = "１２３４ ٣٤٥ १२३ ½² Ⅷ 12 a１b 一，１帯，𝟘𝟙"
@@ -308,23 +201,30 @@ NUMBERS = "１２３４ ٣٤٥ १२३ ½² Ⅷ 12 a１b 一，１帯，𝟘�
 
 def test_split_digits_keeps_the_digits_of_all_scripts_apart() -> None:
     """In a byte model no token has a part of a number and a part of another character."""
-    rules = bpe.MergeRules(one_script=True)
-    for options in ({}, {"pretokenizer": None}, {"deletions": bpe.PickyBPE(0.9)}, {"rules": rules}):
-        tok = bpe.train(texts=[NUMBERS] * 9, vocab_size=500, split_digits=True, **options)
+    apart = bpe.MergeRules(split_digits=True)
+    options: dict[str, Any] = {"texts": [NUMBERS] * 9, "vocab_size": 500}
+    for tok in (
+        bpe.train(**options, rules=apart),
+        bpe.train(**options, rules=apart, pretokenizer=None),
+        bpe.train(**options, split_digits=True, rules=bpe.MergeRules(one_script=True)),
+        bpe.research.train_picky(0.9, **options, rules=apart),
+    ):
         for text in (NUMBERS, "１２", "x１y", "१२१", "帯１，２，𝟙", "，１" * 3):
             pieces = tok.tokens(text)
             bounds, end = {0, *accumulate(map(len, pieces))}, 0
             for char in text:
                 begin, end = end, end + len(char.encode())
                 assert not regex.match(r"\p{N}", char) or {begin, end} <= bounds, (text, pieces)
-    assert len(bpe.train(texts=["１２３４ １２３４"] * 9, vocab_size=300, split_digits=True).tokens("１２３４")) == 4
+    tok = bpe.train(texts=["１２３４ １２３４"] * 9, vocab_size=300, rules=apart)
+    assert len(tok.tokens("１２３４")) == 4
 
 
 def test_split_digits_refuses_seeds_that_join_numbers() -> None:
+    rules = bpe.MergeRules(split_digits=True)
     for seed in ("a１", "１２", "12", "1"):
         with pytest.raises(ValueError, match="has a digit, which split_digits keeps apart"):
-            bpe.train(texts=["a"], vocab_size=300, split_digits=True, seeds=bpe.Seeds(tokens=[seed]))
-    tok = bpe.train(texts=["a"], vocab_size=258, split_digits=True, seeds=bpe.Seeds(tokens=["１"]))
+            bpe.research.train_seeded(bpe.research.Seeds(tokens=[seed]), texts=["a"], vocab_size=300, rules=rules)
+    tok = bpe.research.train_seeded(bpe.research.Seeds(tokens=["１"]), texts=["a"], vocab_size=258, rules=rules)
     assert "１".encode() in tok.tokens("１")
 
 

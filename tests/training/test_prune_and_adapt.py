@@ -1,4 +1,4 @@
-"""`bpe.prune` and `bpe.adapt` choose the tokens of naive oracles, which encode the corpus by the definition of BPE."""
+"""`bpe.prune` and `bpe.research.adapt` choose the tokens of naive oracles, which encode by the definition of BPE."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ KINDS = [
     {"model": "char", "unk_token": "<unk>"},
     {"model": "char", "end_of_word": "</w>"},
     {"model": "char", "end_of_word": "</w>", "end_of_word_glued": True},
-    {"byte_fallback": True, "pretokenizer": "metaspace", "special_tokens": ["<s>"], "character_coverage": 0.9},
+    {
+        "pretokenizer": "metaspace",
+        "special_tokens": ["<s>"],
+        "alphabet": bpe.Alphabet(coverage=0.9, byte_fallback=True),
+    },
     {"superwords": bpe.SuperWords(262)},
 ]
 
@@ -136,7 +140,7 @@ def test_pruning_and_adapting_equal_the_oracles(monkeypatch: pytest.MonkeyPatch,
         assert merges_of(smaller) == pruned(merges, words, n)
         check_remap(tok, smaller, remap)
         passes = random_.choice((1, 2, 40))
-        chosen, remap = bpe.adapt(tok, 256 + n, counts=words, passes=passes, threads=2)
+        chosen, remap = bpe.research.adapt(tok, 256 + n, counts=words, passes=passes, threads=2)
         assert merges_of(chosen) == adapted(merges, words, n, passes)
         check_remap(tok, chosen, remap)
         texts = list(words)
@@ -154,10 +158,10 @@ TEXTS = ["the theory of the thing, in theory", "low lower lowest 12 12 12", "naÃ
     KINDS,
 )
 def test_every_kind_of_tokenizer_becomes_smaller(options: dict[str, Any]) -> None:
-    base = 400 if options.get("byte_fallback") else 290
+    base = 400 if options.get("alphabet") else 290
     tok = bpe.train(texts=TEXTS, vocab_size=base if options.get("model") != "char" else 80, **options)
     size = tok.vocab_size - 9
-    for change in (bpe.prune, bpe.adapt):
+    for change in (bpe.prune, bpe.research.adapt):
         smaller, remap = change(tok, size, texts=TEXTS)
         assert smaller.vocab_size == size
         assert np.count_nonzero(remap >= 0) == size
@@ -172,13 +176,13 @@ def test_files_texts_and_counts_are_the_same_corpus(tmp_path: Path) -> None:
     tok = bpe.train(texts=TEXTS, vocab_size=300, special_tokens=["<|end|>"])
     (tmp_path / "corpus.txt").write_text("\n".join(TEXTS) + "\n", newline="")
     counts = bpe.count_words(texts=[f"{text}\n" for text in TEXTS], special_tokens=["<|end|>"])
-    for change in (bpe.prune, bpe.adapt):
+    for change in (bpe.prune, bpe.research.adapt):
         expected = change(tok, 280, counts=counts)[0]
         assert change(tok, 280, texts=[f"{text}\n" for text in TEXTS])[0] == expected
-        assert change(tok, 280, files=tmp_path / "corpus.txt", per_line=True)[0] == expected
+        assert change(tok, 280, files=bpe.Sources(tmp_path / "corpus.txt", per_line=True))[0] == expected
 
 
-@pytest.mark.parametrize("change", [bpe.prune, bpe.adapt])
+@pytest.mark.parametrize("change", [bpe.prune, bpe.research.adapt])
 @pytest.mark.parametrize(
     ("size", "corpus", "error", "message"),
     [
@@ -199,7 +203,7 @@ def test_wrong_arguments_are_refused(change: Any, size: Any, corpus: Any, error:
         change("gpt2", size, **corpus)
 
 
-def test_the_command_line_prunes_and_adapts(tmp_path: Path) -> None:
+def test_the_command_line_prunes(tmp_path: Path) -> None:
     from bpe.cli import main
 
     tok = bpe.train(texts=TEXTS, vocab_size=300)
@@ -208,11 +212,10 @@ def test_the_command_line_prunes_and_adapts(tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text(TEXTS[1])
     bpe.count_words(texts=[TEXTS[1]]).save(paths["words.counts"])
     given = ["-t", paths["tok.json"], "-o", paths["out.json"], "--vocab-size", "270", "--remap", paths["ids.npy"]]
-    for name, change in (("prune", bpe.prune), ("adapt", bpe.adapt)):
-        expected, remap = change(tok, 270, texts=[TEXTS[1]])
-        for corpus in ([paths["corpus.txt"], "--threads", "2"], ["--counts", paths["words.counts"]]):
-            assert main([name, *given, *corpus]) == 0
-            assert bpe.Tokenizer.load(paths["out.json"]) == expected
-            assert np.array_equal(np.load(paths["ids.npy"]), remap)
-        assert main([name, *given]) == 2
-        assert main([name, *given, "--counts", paths["words.counts"], "--per-line"]) == 2
+    expected, remap = bpe.prune(tok, 270, texts=[TEXTS[1]])
+    for corpus in ([paths["corpus.txt"], "--threads", "2"], ["--counts", paths["words.counts"]]):
+        assert main(["prune", *given, *corpus]) == 0
+        assert bpe.Tokenizer.load(paths["out.json"]) == expected
+        assert np.array_equal(np.load(paths["ids.npy"]), remap)
+    assert main(["prune", *given]) == 2
+    assert main(["prune", *given, "--counts", paths["words.counts"], "--per-line"]) == 2

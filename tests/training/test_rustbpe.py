@@ -20,5 +20,5 @@ def test_the_alphabet_in_byte_order_gives_the_merges_of_rustbpe(seed: int) -> No
     peer.train_from_iterator(iter(texts), 316, pattern=PATTERN)
     expected = [bytes(token) for token, _ in peer.get_mergeable_ranks()]
     pretokenizer = bpe.Pretokenizer.from_regex(PATTERN)
-    tok = bpe.train(texts=texts, vocab_size=316, pretokenizer=pretokenizer, initial_alphabet=range(256))
+    tok = bpe.train(texts=texts, vocab_size=316, pretokenizer=pretokenizer, alphabet=bpe.Alphabet(initial=range(256)))
     assert [tok.token_bytes(number) for number in range(316)] == expected

@@ -12,6 +12,7 @@ import pytest
 import reference
 from hypothesis import given
 from hypothesis import strategies as st
+from options import grouped
 from strategies import SOAK, TIE_BREAKS, corpora, examples, rules
 
 import bpe
@@ -34,7 +35,7 @@ def trained(**options: Any) -> tuple[bpe.Tokenizer, list[tuple[Any, Any, Any, in
         assert type(count) is int
         seen.append((left, right, token, count))
 
-    return bpe.train(**options, on_merge=on_merge), seen
+    return bpe.train(**grouped(**options), on_merge=on_merge), seen
 
 
 def assert_agrees(tok: bpe.Tokenizer, seen: list[tuple[Any, Any, Any, int]], expected: reference.Trained[Any]) -> None:
@@ -304,7 +305,7 @@ def test_threads_grouping_and_types_do_not_change_the_tokenizer(tie_break: str, 
     ]
     options: dict[str, Any] = {
         "num_merges": 150,
-        "tie_break": tie_break,
+        "rules": bpe.MergeRules(tie_break=tie_break),  # type: ignore[arg-type]
         "model": model,
         "pretokenizer": "gpt2",
         "special_tokens": ["<|endoftext|>"],
@@ -324,7 +325,7 @@ def test_threads_grouping_and_types_do_not_change_the_tokenizer(tie_break: str, 
             paths[-1].write_bytes(group.encode())
         part = bpe.train(texts=groups[:50], **options)
         same(bpe.train(files=paths, threads=2, **options), part)
-        same(bpe.train(files=map(str, paths), separator="<|endoftext|>", threads=2, **options), part)
+        same(bpe.train(files=bpe.Sources(map(str, paths), separator="<|endoftext|>"), threads=2, **options), part)
     counts = bpe.count_words(texts=documents, pretokenizer="gpt2", special_tokens=["<|endoftext|>"])
     same(bpe.train(counts=counts, **options), expected)
 
@@ -340,7 +341,8 @@ def test_threads_that_share_a_large_corpus(tie_break: str) -> None:
     assert len(whole) > 9 << 20
     for texts in ([whole], documents):
         results = [
-            bpe.train(texts=texts, num_merges=300, tie_break=tie_break, threads=threads) for threads in (1, 2, 8)
+            bpe.train(texts=texts, num_merges=300, threads=threads, rules=bpe.MergeRules(tie_break=tie_break))
+            for threads in (1, 2, 8)
         ]
         for result in results[1:]:
             same(result, results[0])

@@ -56,8 +56,8 @@ def like_subword_nmt(text: str, number: int) -> tuple[list[Any], list[Any]]:
         model="char",
         end_of_word="</w>",
         end_of_word_glued=True,
-        tie_break="greatest",
         min_frequency=2,
+        rules=bpe.MergeRules(tie_break="greatest"),
     )
     ours = [tuple(tok.token_bytes(token).decode() for token in pair) for pair in tok.merges.tolist()]
     return ours, subword_nmt_merges(counts, number)
@@ -68,7 +68,7 @@ def like_minbpe(text: str, number: int) -> tuple[list[Any], list[Any]]:
     pretokenizer = bpe.Pretokenizer("gpt2")
     documents = text.split(END)
     chunks = [chunk for document in documents for chunk in pretokenizer.split_bytes(document)]
-    tok = bpe.train(texts=documents, num_merges=number, tie_break="first")
+    tok = bpe.train(texts=documents, num_merges=number, rules=bpe.MergeRules(tie_break="first"))
     ours = [tuple(map(tok.token_bytes, pair)) for pair in tok.merges.tolist()]
     return ours, reference.minbpe_merges(chunks, number)
 
@@ -89,7 +89,7 @@ def like_hugging_face(text: str, number: int) -> tuple[list[Any], list[Any]]:
     import json
 
     merges = [tuple(merge) for merge in json.loads(peer.to_str())["model"]["merges"]]
-    tok = bpe.train(texts=documents, vocab_size=number, tie_break="id")
+    tok = bpe.train(texts=documents, vocab_size=number, rules=bpe.MergeRules(tie_break="id"))
     return [tuple(to_letters(tok.token_bytes(token)) for token in pair) for pair in tok.merges.tolist()], merges
 
 

@@ -85,7 +85,7 @@ def test_the_table_maps_encoded_text() -> None:
 
 def test_deletions_have_new_ids() -> None:
     texts = ["low lower lowest slow slower slowest"] * 5
-    tok = bpe.train(texts=texts, vocab_size=270, special_tokens=["<a>", "<b>"], deletions=bpe.PickyBPE(0.5))
+    tok = bpe.research.train_picky(0.5, texts=texts, vocab_size=270, special_tokens=["<a>", "<b>"])
     assert tok.spec.events is not None
     assert len(tok.spec.events.deletions)
     for names in (["<a>"], ["<b>"], ["<a>", "<b>"]):

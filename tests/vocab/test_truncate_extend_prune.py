@@ -15,6 +15,7 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from options import grouped
 from peers import Peer
 from strategies import TIE_BREAKS, corpora, examples, rules
 from written import unspelled
@@ -40,7 +41,7 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def trained(words: dict[str, int], kind: str, **options: Any) -> bpe.Tokenizer:
-    return bpe.train(counts=words, pretokenizer=None, **KINDS[kind], **options)
+    return bpe.train(counts=words, pretokenizer=None, **grouped(**KINDS[kind], **options))
 
 
 # Truncating and extending ---------------------------------------------------------------------------------------------
@@ -74,8 +75,10 @@ def check_sizes(kind: str, tie_break: str, words: dict[str, int], most: int, mor
         truncated = straight.truncate_vocab(size)[0]
         assert truncated == smaller
         assert whole == straight or whole.truncate_vocab(size)[0] == smaller
-        assert bpe.extend(truncated, words, straight.vocab_size, tie_break=tie_break) == straight
-        assert size != between or bpe.extend(truncated, words, size, tie_break=tie_break) == smaller
+        assert bpe.extend(truncated, words, straight.vocab_size, rules=bpe.MergeRules(tie_break=tie_break)) == straight
+        assert (
+            size != between or bpe.extend(truncated, words, size, rules=bpe.MergeRules(tie_break=tie_break)) == smaller
+        )
 
 
 @examples(25)
@@ -91,7 +94,13 @@ def test_extending_with_other_counts_equals_the_naive_trainer(
 def check_extending(
     tie_break: str, words: dict[str, int], others: dict[str, int], most: int, more: int, longest: int
 ) -> None:
-    tok = bpe.train(counts=words, num_merges=most, tie_break=tie_break, first_id=2, special_tokens=["<s>"])
+    tok = bpe.train(
+        counts=words,
+        num_merges=most,
+        alphabet=bpe.Alphabet(first_id=2),
+        special_tokens=["<s>"],
+        rules=bpe.MergeRules(tie_break=tie_break),
+    )
     vocab, old = tok.vocab(), tok.merges.tolist()
     made = tok.spec.merge_results.tolist()
     seen: list[Any] = []
@@ -99,10 +108,9 @@ def check_extending(
         tok,
         others,
         tok.vocab_size + more,
-        tie_break=tie_break,
-        max_token_length=longest,
         min_frequency=2,
         on_merge=lambda *each: seen.append(each),
+        rules=bpe.MergeRules(tie_break=tie_break, max_token_length=longest),
     )
     assert vocab.items() <= longer.vocab().items()
     assert longer.merges[: len(old)].tolist() == old
@@ -302,7 +310,7 @@ def test_invalid_arguments_of_extend_are_refused() -> None:
         bpe.extend(tok, {"a": 1}, 256)
     with pytest.raises(ValueError, match="it must be from 1 to 2147483648"):
         bpe.extend(tok, {"a": 1}, 2**31 + 1)
-    later = bpe.train(counts={"ab": 1}, num_merges=1, first_id=9)
+    later = bpe.train(counts={"ab": 1}, num_merges=1, alphabet=bpe.Alphabet(first_id=9))
     with pytest.raises(ValueError, match="it must be at most 2147483639, since ids are below 2147483648"):
         bpe.extend(later, {"a": 1}, 2**31)
     with pytest.raises(ValueError, match="no words"):
@@ -419,7 +427,7 @@ def test_prune_names_the_ids_that_it_refuses() -> None:
 def test_prune_and_truncate_a_rank_file() -> None:
     """Special tokens above a gap, as in tiktoken's vocabularies."""
     words = {"lower": 5, "lowest": 3, "newest": 6}
-    made = bpe.train(counts=words, num_merges=12, initial_alphabet=range(256))
+    made = bpe.train(counts=words, num_merges=12, alphabet=bpe.Alphabet(initial=range(256)))
     spec = TokenizerSpec(
         model="byte",
         vocabulary=Vocabulary(((number, token) for token, number in made.vocab().items()), [(300, b"<|end|>")]),
@@ -528,7 +536,7 @@ def test_unreachable_special_and_unknown_tokens() -> None:
     assert tok.unreachable().tolist() == [1]
     assert tok.unreachable().dtype == np.int64
     assert bpe.train(counts=words, num_merges=5, model="char", unk_token="<unk>").unreachable().tolist() == []
-    some = bpe.train(counts=words, num_merges=5, initial_alphabet="corpus", unk_token="<unk>")
+    some = bpe.train(counts=words, num_merges=5, unk_token="<unk>", alphabet=bpe.Alphabet(initial="corpus"))
     assert some.unreachable().tolist() == []
     gone, _ = tok.without_tokens([tok.token_id("l")])
     assert gone.unreachable().tolist() == []
@@ -536,7 +544,7 @@ def test_unreachable_special_and_unknown_tokens() -> None:
 
 def test_tokens_of_bytes_are_found_among_tokens_of_their_length() -> None:
     texts = ["<0x4Z> <0xAA> <0xAB <0x00>0 é"]
-    tok = bpe.train(texts=texts, vocab_size=300, byte_fallback=True, pretokenizer="metaspace")
+    tok = bpe.train(texts=texts, vocab_size=300, pretokenizer="metaspace", alphabet=bpe.Alphabet(byte_fallback=True))
     assert tok.spec.byte_fallback
     found = word_symbols(tok.spec).of_bytes
     naive = {token: number for number, token in tok.spec.vocabulary.items()}
@@ -547,7 +555,7 @@ def test_tokens_of_bytes_are_found_among_tokens_of_their_length() -> None:
 def test_n_vocab_is_the_largest_id_plus_one() -> None:
     ranks = {bytes([byte]): byte for byte in range(256)}
     theirs = tiktoken.Encoding("test", pat_str=r"\w+", mergeable_ranks=ranks, special_tokens={"<|end|>": 300})
-    tok = bpe.train(texts=["a"], num_merges=0, special_tokens=["<|end|>"], first_id=44)
+    tok = bpe.train(texts=["a"], num_merges=0, special_tokens=["<|end|>"], alphabet=bpe.Alphabet(first_id=44))
     assert tok.n_vocab == theirs.n_vocab == 301
     assert tok.vocab_size == 257
     assert tok.prune([44])[0].n_vocab == 300

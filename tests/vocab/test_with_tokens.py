@@ -100,7 +100,9 @@ def test_new_ids_follow_the_largest(tmp_path):
     with pytest.raises(ValueError, match="disallowed special token '<y>'"):
         more.encode("<y>", disallowed_special="all")
     assert more.encode("C++", disallowed_special="all").tolist() == [tok.n_vocab + 2]
-    gaps = bpe.train(counts=COUNTS, num_merges=0, special_tokens=["<s>"], first_id=1000).with_tokens(special=["<x>"])
+    gaps = bpe.train(
+        counts=COUNTS, num_merges=0, special_tokens=["<s>"], alphabet=bpe.Alphabet(first_id=1000)
+    ).with_tokens(special=["<x>"])
     assert gaps.token_id("<x>") == 1257
 
 

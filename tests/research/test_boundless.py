@@ -26,29 +26,33 @@ from bpe.cli import main
 from bpe.count.spilling import Spill
 from bpe.count.word_counts import WordCounts
 from bpe.plots import show_merges
-from bpe.training import runs, trainer
-from bpe.training.options import TrainOptions
+from bpe.research import runs
+from bpe.training import trainer
+from bpe.training.config import TrainConfig
+from bpe.training.job import TrainingJob
+from bpe.training.train import learn_plain
 from bpe.vocab.spec import TokenizerSpec
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
-PATTERNS = (r"\p{L}", bpe.SuperWords.PAPER_ELIGIBLE)
+PATTERNS = (r"\p{L}", bpe.research.PAPER_ELIGIBLE)
 WORDS = ["the", "of", "and", "a", "in", "to", "is", "it", "by", "sea", "can't", "don't", "x1", "é", "한국", "日本"]
 WORDS += [".", ",", "!?", "12", "345", "aaaa", "--", "\n", "\n\n", " ", "\t"]
 #: Tunings of the kernel that reach each of its paths.
 TUNINGS = (
-    trainer.tuning,
-    replace(trainer.tuning, dense=0, memory=1 << 12, ratio=2),
-    replace(trainer.tuning, dense=0, narrow=257, threads=2, least=1, long_list=1),
-    replace(trainer.tuning, ratio=1),
+    {},
+    {"dense": 0, "memory": 1 << 12, "ratio": 2},
+    {"dense": 0, "narrow": 257, "threads": 2, "least": 1, "long_list": 1},
+    {"ratio": 1},
 )
 
 #: Arguments that are refused.
 REFUSED_ARGUMENTS = [
-    ({"vocab_size": None, "num_merges": 3}, "need a vocab_size of at least 1; num_merges is 3"),
-    ({"vocab_size": [300, 400], "superwords": bpe.SuperWords(310, kind="boundless")}, "at least 310; it is 300"),
-    ({"tie_break": "first"}, "always take the smallest pair"),
+    ({"vocab_size": None, "num_merges": 3}, "needs a vocab_size of at least 1; num_merges is 3"),
+    ({"vocab_size": [300, 400], "transition": 310}, "at least 310; it is 300"),
+    ({"rules": bpe.MergeRules(tie_break="first")}, "always takes the smallest pair"),
     ({"unk_token": "<unk>"}, "unknown token"),
+    ({"eligible": "("}, "pattern"),
     ({"texts": iter(["a"])}, "can be read only once"),
     ({"texts": None, "counts": {"a": 1}}, "must be a tuple of two bpe.WordCounts"),
 ]
@@ -111,15 +115,16 @@ def test_training_and_encoding_against_the_oracle(seed: int, tuned: Callable[[in
     corpus: dict[str, Any] = {"texts": texts}
     if seed % 2:
         (tmp_path / "corpus").write_text("\0".join(texts), newline="", encoding="utf-8")
-        corpus = {"files": tmp_path / "corpus", "separator": "\0"}
-    tok = bpe.train(
+        corpus = {"files": bpe.Sources(tmp_path / "corpus", separator="\0")}
+    tok = bpe.research.train_boundless(
+        transition,
+        eligible=pattern,
         **corpus,
         vocab_size=size,
         pretokenizer=pretokenizer,
         special_tokens=specials,
         min_frequency=least,
-        first_id=chosen.choice([0, 3]),
-        superwords=bpe.SuperWords(transition, kind="boundless", eligible=pattern),
+        alphabet=bpe.Alphabet(first_id=chosen.choice([0, 3])),
         threads=1 + seed % 2,
         on_merge=lambda step, left, right, token, count: counts.append(count),
     )
@@ -155,11 +160,12 @@ def test_seeds_rules_sizes_and_counts(seed: int, tuned: Callable[[int], None]) -
         return many or any(each.encode() in token for each in limits.forbidden)
 
     options: dict[str, Any] = {
-        "superwords": bpe.SuperWords(transition, first_pretokenizer=pretokenizer, kind="boundless"),
-        "seeds": bpe.Seeds(merges=merges),
+        "transition": transition,
+        "pretokenizer": pretokenizer,
+        "seeds": bpe.research.Seeds(merges=merges),
         "rules": rules,
     }
-    found = bpe.train(texts=texts, vocab_size=sizes, **options)
+    found = bpe.research.train_boundless(texts=texts, vocab_size=sizes, **options)
     for size, tok in zip(sizes, found, strict=True):
         wanted = naive.train(documents, size, transition, is_eligible(PATTERNS[0]), (), 1, merges, refused)
         n = tok.spec.word_merges
@@ -167,47 +173,40 @@ def test_seeds_rules_sizes_and_counts(seed: int, tuned: Callable[[int], None]) -
         assert merges_of(tok)[n:] == pairs(wanted.super_merges)
         assert tok.spec.training is not None
         assert tok.spec.training.merges == len(tok.merges)
-        assert bpe.train(counts=counts_in_parts(texts, size, options), vocab_size=size, **options) == tok
+        counts = counts_in_parts(texts, size, options)
+        assert bpe.research.train_boundless(counts=counts, vocab_size=size, **options) == tok
 
 
 def counts_in_parts(texts: list[str], size: int, options: dict[str, Any]) -> tuple[WordCounts, WordCounts]:
     """The counts of both phases, each counted in two parts."""
-    kind: bpe.SuperWords = options["superwords"]
-    first, other = (kind.count_words(1, texts=part) for part in (texts[:3], texts[3:]))
+    first, other = (
+        bpe.count_words(texts=part, pretokenizer=options["pretokenizer"]) for part in (texts[:3], texts[3:])
+    )
     first |= other
-    transition = kind.transition or size
-    only = replace(kind, transition=transition)
-    words = bpe.train(counts=first, vocab_size=transition, **(options | {"superwords": only}))
-    second, other = (kind.count_words(2, words=words, texts=part) for part in (texts[:3], texts[3:]))
+    transition = options["transition"] or size
+    words = bpe.research.train_boundless(counts=first, vocab_size=transition, **(options | {"transition": transition}))
+    second, other = (bpe.research.count_runs(words, texts=part) for part in (texts[:3], texts[3:]))
     second |= other
     return first, second
 
 
 def test_runs_are_counted_apart_for_their_words_only() -> None:
     """Counts of runs need the tokenizer of the first phase, and are refused with another one."""
-    texts, kind = ["by the sea, by the way"] * 3, bpe.SuperWords(kind="boundless")
-    first = kind.count_words(1, texts=texts)
-    words, few = (
-        bpe.train(counts=first, vocab_size=size, superwords=bpe.SuperWords(size, kind="boundless"))
-        for size in (268, 258)
-    )
+    texts = ["by the sea, by the way"] * 3
+    first = bpe.count_words(texts=texts)
+    words, few = (bpe.research.train_boundless(size, counts=first, vocab_size=size) for size in (268, 258))
     assert words.spec.word_merges == len(words.merges)
-    runs = kind.count_words(2, words=words, texts=texts)
+    runs = bpe.research.count_runs(words, texts=texts)
     assert dict(runs.items()) == {b"by\xff the\xff sea\xff": 3, b" by\xff the\xff way\xff": 3}
-    assert len(kind.count_words(2, words=few, texts=texts)) == 0
+    assert len(bpe.research.count_runs(few, texts=texts)) == 0
     plain = bpe.train(texts=texts, vocab_size=300)
     for wrong, message in (
-        ({"words": None}, "words is None; with the kind"),
-        ({"words": plain}, "was not trained with superwords of the kind"),
-        ({"words": bpe.train(texts=texts, vocab_size=268, superwords=kind)}, "has merges across words"),
-        ({"words": words, "special_tokens": ["<s>"]}, "which has its own"),
+        (None, "tok is None; runs of words depend on the word phase"),
+        (plain, "was not trained with bpe.research.train_boundless"),
+        (bpe.research.train_boundless(texts=texts, vocab_size=268), "has merges across words"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
-            kind.count_words(2, texts=texts, **wrong)
-    with pytest.raises(ValueError, match="they must be the same"):
-        bpe.SuperWords(kind="boundless", first_pretokenizer="o200k").count_words(2, words=words, texts=texts)
-    with pytest.raises(ValueError, match="it is for stage 2"):
-        kind.count_words(1, words=words, texts=texts)
+            bpe.research.count_runs(wrong, texts=texts)  # type: ignore[arg-type]
     for size, counts, message in (
         (258, (first, runs), "not one eligible token each after the word phase"),
         (268, (first, first), "words of documents, and this needs those of runs"),
@@ -215,9 +214,9 @@ def test_runs_are_counted_apart_for_their_words_only() -> None:
         (268, first, "must be a tuple of two"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
-            bpe.train(counts=counts, vocab_size=size, superwords=kind)
-    empty = kind.count_words(2, words=words, texts=["1 2"])
-    alone = bpe.train(counts=(first, empty), vocab_size=268, superwords=kind)
+            bpe.research.train_boundless(counts=counts, vocab_size=size)  # type: ignore[arg-type]
+    empty = bpe.research.count_runs(words, texts=["1 2"])
+    alone = bpe.research.train_boundless(counts=(first, empty), vocab_size=268)
     assert alone.merges.tolist() == words.merges.tolist()
 
 
@@ -229,18 +228,19 @@ def test_pairs_are_counted_without_overlap(words: dict[str, int], merges: int) -
     """Runs of one letter: the naive trainer's merges and counts, in every path of the kernel."""
     spelled = {tuple(bytes([byte]) for byte in word.encode()): count for word, count in words.items()}
     wanted, _ = naive.learn(spelled, merges, [])
-    options = TrainOptions(num_merges=merges, tie_break="smallest", disjoint=True)
-    usual = trainer.tuning
     for tuning in TUNINGS:
         found: list[naive.Merge] = []
-        counts = WordCounts(None)
-        counts.update(words)
-        try:
-            trainer.tuning = tuning
-            on_merge = partial(lambda found, _, left, right, __, count: found.append((left, right, count)), found)
-            trainer.learn(counts, options, trainer.Execution(on_merge))
-        finally:
-            trainer.tuning = usual
+        config = TrainConfig(
+            counts=words,
+            pretokenizer=None,
+            num_merges=merges,
+            rules=bpe.MergeRules(tie_break="smallest"),
+            on_merge=partial(lambda found, _, left, right, __, count: found.append((left, right, count)), found),
+            disjoint=True,
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(trainer, "tuning", tuning)
+            TrainingJob(config, trainer.learn_merges).run(learn_plain)
         assert found == wanted
 
 
@@ -252,7 +252,7 @@ def tok() -> bpe.Tokenizer:
     """A tokenizer with merges across words in several scripts."""
     chosen = random.Random(7)
     texts = [text_of(chosen, 60, WORDS) for _ in range(40)]
-    made = bpe.train(texts=texts, vocab_size=460, superwords=bpe.SuperWords(kind="boundless"), special_tokens=["<s>"])
+    made = bpe.research.train_boundless(texts=texts, vocab_size=460, special_tokens=["<s>"])
     assert len(made.merges) - made.spec.word_merges > 30
     return made
 
@@ -311,7 +311,7 @@ def test_encoding_of_a_corpus(corpus: Callable[[str, int], bytes], tmp_path: Pat
     """On real text, one document and many: the naive encoder's tokens."""
     text = corpus("english", 60_000).decode()
     (tmp_path / "text").write_text(text, newline="", encoding="utf-8")
-    made = bpe.train(files=tmp_path / "text", vocab_size=1200, superwords=bpe.SuperWords(kind="boundless"))
+    made = bpe.research.train_boundless(files=tmp_path / "text", vocab_size=1200)
     listed, n = [(left, right, 0) for left, right in merges_of(made)], made.spec.word_merges
     known = naive.Trained(listed[:n], listed[n:])
     lines = text.splitlines(keepends=True)[:60]
@@ -411,37 +411,26 @@ def test_smaller_and_larger_vocabularies(tok: bpe.Tokenizer) -> None:
     REFUSED_ARGUMENTS,
 )
 def test_refused_arguments(options: dict[str, Any], message: str) -> None:
-    given: dict[str, Any] = {"texts": ["a b"], "vocab_size": 300, "superwords": bpe.SuperWords(kind="boundless")}
+    given: dict[str, Any] = {"texts": ["a b"], "vocab_size": 300}
     with pytest.raises((TypeError, ValueError), match=message):
-        bpe.train(**(given | options))
-
-
-def test_refused_superwords() -> None:
-    for wrong in ({"max_words": 2}, {"lines": False}, {"pretokenizer": "gpt2"}, {"unused": "drop"}):
-        with pytest.raises(ValueError, match="has no meaning"):
-            bpe.SuperWords(kind="boundless", **wrong)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="pattern"):
-        bpe.SuperWords(kind="boundless", eligible="(")
-    with pytest.raises(ValueError, match="kind is 'x'"):
-        bpe.SuperWords(kind="x")  # type: ignore[arg-type]
+        bpe.research.train_boundless(**(given | options))
     with pytest.raises(TypeError, match="transition is None"):
-        bpe.SuperWords()
+        bpe.SuperWords(None)  # type: ignore[arg-type]
 
 
 def test_ends_early_and_progress(caplog: pytest.LogCaptureFixture) -> None:
     """A corpus that runs out of pairs, and one without runs; progress of both phases."""
     stages: list[str] = []
-    tok = bpe.train(
+    tok = bpe.research.train_boundless(
         texts=["by the sea"] * 3,
         vocab_size=400,
-        superwords=bpe.SuperWords(kind="boundless"),
         progress=lambda each: stages.append(each.stage),
     )
     assert tok.spec.training is not None
     assert tok.spec.training.stopped == "no pairs left"
     assert tok.tokens("by the sea") == [b"by the sea"]
     assert tok.spec.training.merges == len(tok.merges)
-    alone = bpe.train(texts=["abab", "12 12"], vocab_size=300, superwords=bpe.SuperWords(kind="boundless"))
+    alone = bpe.research.train_boundless(texts=["abab", "12 12"], vocab_size=300)
     assert alone.spec.word_merges == len(alone.merges)
     assert alone.tokens("abab abab") == [b"abab", b" ", b"abab"]
 
@@ -450,15 +439,16 @@ def test_checkpoint_of_the_word_phase(tmp_path: Path) -> None:
     """A training that is interrupted in the second phase goes on from the checkpoint of the first."""
     chosen = random.Random(3)
     texts = [text_of(chosen, 50, WORDS) for _ in range(20)]
-    options: dict[str, Any] = {"texts": texts, "vocab_size": 420, "superwords": bpe.SuperWords(kind="boundless")}
+    options: dict[str, Any] = {"texts": texts, "vocab_size": 420}
 
     def stop(step: int, left: bytes, right: bytes, token: bytes, count: int) -> None:
         if b" " in token[1:]:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        bpe.train(**options, checkpoint=tmp_path / "saved", on_merge=stop)
-    assert bpe.train(**options, checkpoint=tmp_path / "saved") == bpe.train(**options)
+        bpe.research.train_boundless(**options, checkpoint=tmp_path / "saved", on_merge=stop)
+    resumed = bpe.research.train_boundless(**options, checkpoint=tmp_path / "saved")
+    assert resumed == bpe.research.train_boundless(**options)
 
 
 def test_runs_that_do_not_fit_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -471,32 +461,23 @@ def test_runs_that_do_not_fit_in_memory(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(Spill, "add", lambda spill, table: (spills.append(len(table)), add(spill, table)))
     monkeypatch.setattr(runs, "TEXT_PER_STEP_LIMITED", 2000)
     monkeypatch.setattr(runs, "LEAST", 1 << 40)  # leaves no memory for tables
-    superwords = bpe.SuperWords(kind="boundless")
-    wanted = bpe.train(texts=texts, vocab_size=420, superwords=superwords)
+    wanted = bpe.research.train_boundless(texts=texts, vocab_size=420)
     assert not spills
     corpora: tuple[tuple[dict[str, Any], int], ...] = (
         ({"texts": texts}, 5),
-        ({"files": tmp_path / "corpus", "separator": "\0"}, 1),
+        ({"files": bpe.Sources(tmp_path / "corpus", separator="\0")}, 1),
     )
     for corpus, least in corpora:
-        assert bpe.train(**corpus, vocab_size=420, superwords=superwords, max_memory="4G") == wanted
+        assert bpe.research.train_boundless(**corpus, vocab_size=420, max_memory="4G") == wanted
         assert len(spills) >= least
         spills.clear()
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    chosen = random.Random(5)
-    (tmp_path / "corpus").write_text(text_of(chosen, 2000, WORDS), encoding="utf-8", newline="")
     out = tmp_path / "tokenizer.json"
-    for start, transition in (("boundless", None), ("boundless:350", 350)):
-        arguments = ["train", str(tmp_path / "corpus"), "-o", str(out), "--vocab-size", "400", "--quiet"]
-        assert main([*arguments, "--superwords", start, "--eligible", "[a-z]"]) == 0
-        superwords = bpe.SuperWords(transition, kind="boundless", eligible="[a-z]")
-        assert bpe.Tokenizer.load(out) == bpe.train(files=tmp_path / "corpus", vocab_size=400, superwords=superwords)
+    bpe.research.train_boundless(texts=[text_of(random.Random(5), 2000, WORDS)], vocab_size=400).save(out)
     assert main(["info", str(out)]) == 0
     assert "across words" in capsys.readouterr().out
-    for wrong in (["--superwords", "boundless", "--max-words", "3"], ["--eligible", "a"], ["--superwords", "bound"]):
-        assert main([*arguments, *wrong]) == 2
 
 
 def test_eligible_tokens() -> None:
@@ -506,7 +487,7 @@ def test_eligible_tokens() -> None:
     ).spec
 
     def found(pattern: str) -> set[bytes]:
-        return {spec.vocabulary[number] for number in runs.eligible_tokens(spec, pattern).tolist()}
+        return {spec.vocabulary[number] for number in runs.find_eligible_tokens(spec, pattern).tolist()}
 
     letters, paper = (found(pattern) for pattern in PATTERNS)
     assert {b"ab", b" x1", b"_a", b"don't", b"a", "é".encode()} <= letters

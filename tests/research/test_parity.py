@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 import reference
+from options import grouped
 from strategies import SOAK, TIE_BREAKS, interrupt_at
 
 import bpe
+from bpe.base.memory_limits import resident
 from bpe.training import trainer as learning
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -112,7 +114,7 @@ def random_corpus(chosen: random.Random) -> dict[str, Counts]:
 
 
 def random_options(chosen: random.Random, corpus: dict[str, Counts]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(Keyword arguments of `ParityAware`, with counts as dicts; options of `train`)."""
+    """(Keyword arguments of `train_parity`, with counts as dicts; options of `train`)."""
     fair: dict[str, Any] = {"global_merges": chosen.choice((0, 0, 3, 100))}
     kind = chosen.choice(("corpus", "dev", "ratios"))
     if kind == "dev":
@@ -138,17 +140,13 @@ def counts_of(words: Counts, options: dict[str, Any]) -> bpe.WordCounts:
     return counts
 
 
-def parity_aware(fair: dict[str, Any], options: dict[str, Any]) -> bpe.ParityAware:
-    if fair.get("dev"):
-        fair = fair | {"dev": {name: counts_of(words, options) for name, words in fair["dev"].items()}}
-    return bpe.ParityAware(**fair)
-
-
 def trained(corpus: dict[str, Counts], fair: dict[str, Any], **options: Any) -> tuple[bpe.Tokenizer, list[Any]]:
     seen: list[Any] = []
     counts = {name: counts_of(words, options) for name, words in corpus.items()}
-    tok = bpe.train(
-        counts=counts, fair=parity_aware(fair, options), on_merge=lambda *merge: seen.append(merge), **options
+    if fair.get("dev"):
+        fair = fair | {"dev": {name: counts_of(words, options) for name, words in fair["dev"].items()}}
+    tok = bpe.research.train_parity(
+        counts=counts, on_merge=lambda *merge: seen.append(merge), **fair, **grouped(**options)
     )
     return tok, seen
 
@@ -180,10 +178,10 @@ def test_every_way_through_the_kernel_gives_the_same(monkeypatch: pytest.MonkeyP
     fair = {"global_merges": 20, "window_size": 10, "alpha": 1.2}
     expected, merges = trained(corpus, fair, num_merges=400)
     for tuning in (
-        learning.Tuning(dense=0),
-        learning.Tuning(narrow=300),
-        learning.Tuning(least=1, long_list=1, threads=3),
-        learning.Tuning(memory=1 << 14),
+        {"dense": 0},
+        {"narrow": 300},
+        {"least": 1, "long_list": 1, "threads": 3},
+        {"memory": 1 << 14},
     ):
         monkeypatch.setattr(learning, "tuning", tuning)
         assert trained(corpus, fair, num_merges=400) == (expected, merges)
@@ -224,8 +222,8 @@ def test_hugging_faces_trainer_learns_the_same(kind: str) -> None:
     peer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     trainer = tokenizers.trainers.ParityBpeTrainer(**theirs)
     trainer.train_from_iterator(peer, [iter(texts[name]) for name in languages], **given)
-    fair = bpe.ParityAware(**ours)
-    tok = bpe.train(texts=texts, model="char", num_merges=120, tie_break="greatest", fair=fair)
+    rules = bpe.MergeRules(tie_break="greatest")
+    tok = bpe.research.train_parity(texts=texts, model="char", num_merges=120, rules=rules, **ours)
     merges = [(tok.token_bytes(left).decode(), tok.token_bytes(right).decode()) for left, right in tok.merges.tolist()]
     assert [tuple(pair) for pair in json.loads(peer.to_str())["model"]["merges"]] == merges
     assert tok.vocab() == dict(sorted(peer.get_vocab().items(), key=lambda item: item[1]))
@@ -238,7 +236,7 @@ TEXTS = {
     "ko": ["고양이와 모자\n", "가장 새로운 고양이\n"] * 4,
     "ru": ["кот и шляпа\n", "самый новый кот\n"] * 5,
 }
-FAIR = bpe.ParityAware(ratios={"en": 1.0, "ko": 1.2, "ru": 1.1}, global_merges=4)
+FAIR: dict[str, Any] = {"ratios": {"en": 1.0, "ko": 1.2, "ru": 1.1}, "global_merges": 4}
 
 
 def files_of(folder: Path) -> dict[str, Path]:
@@ -251,41 +249,40 @@ def files_of(folder: Path) -> dict[str, Path]:
 
 def test_files_texts_counts_threads_and_memory_give_the_same(tmp_path: Path) -> None:
     joined = {name: ["".join(texts)] for name, texts in TEXTS.items()}
-    expected = bpe.train(texts=joined, vocab_size=320, fair=FAIR, threads=1)
+    expected = bpe.research.train_parity(texts=joined, vocab_size=320, **FAIR, threads=1)
     counts = {name: bpe.count_words(texts=texts) for name, texts in joined.items()}
     kept = {name: dict(each.items()) for name, each in counts.items()}
-    assert bpe.train(files=files_of(tmp_path), vocab_size=320, fair=FAIR, threads=2) == expected
-    assert bpe.train(counts=counts, vocab_size=320, fair=FAIR) == expected
+    assert bpe.research.train_parity(files=files_of(tmp_path), vocab_size=320, **FAIR, threads=2) == expected
+    assert bpe.research.train_parity(counts=counts, vocab_size=320, **FAIR) == expected
     assert {name: dict(each.items()) for name, each in counts.items()} == kept
-    assert bpe.train(texts=joined, vocab_size=320, fair=FAIR, max_memory="3G") == expected
+    assert bpe.research.train_parity(texts=joined, vocab_size=320, **FAIR, max_memory="3G") == expected
     with pytest.raises(ValueError, match="max_memory"):
-        bpe.train(texts=joined, vocab_size=320, fair=FAIR, max_memory=learning.resident() + (66 << 20))
-    sizes = bpe.train(texts=joined, vocab_size=[320, 290], fair=FAIR)
-    assert sizes == [expected, expected.truncate_vocab(290)[0]]
-    assert sizes[1] == bpe.train(texts=joined, vocab_size=290, fair=FAIR)
+        bpe.research.train_parity(texts=joined, vocab_size=320, **FAIR, max_memory=resident() + (66 << 20))
+    sizes = bpe.research.train_parity(texts=joined, vocab_size=[320, 290], **FAIR)
+    assert sizes == [expected, expected.truncate_vocab(290)]
+    assert sizes[1] == bpe.research.train_parity(texts=joined, vocab_size=290, **FAIR)
 
 
 @pytest.mark.parametrize("form", ["files", "texts"])
 def test_an_interrupted_training_resumes(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus: Any = files_of(tmp_path) if form == "files" else TEXTS
-    options: dict[str, Any] = {form: corpus, "num_merges": 60, "fair": FAIR}
-    expected = bpe.train(**options)
+    options: dict[str, Any] = {form: corpus, "num_merges": 60, **FAIR}
+    expected = bpe.research.train_parity(**options)
     path = tmp_path / "run.ckpt"
 
     with pytest.raises(KeyboardInterrupt):
-        bpe.train(**options, checkpoint=path, on_merge=interrupt_at(25))
+        bpe.research.train_parity(**options, checkpoint=path, on_merge=interrupt_at(25))
     if form == "files":
-        monkeypatch.setattr("bpe.training.run.count_into", None)  # must not be called
+        monkeypatch.setattr("bpe.training.job.count_into", None)  # must not be called
     steps: list[int] = []
-    tok = bpe.train(**options, checkpoint=path, on_merge=lambda step, *_: steps.append(step))
+    tok = bpe.research.train_parity(**options, checkpoint=path, on_merge=lambda step, *_: steps.append(step))
     assert tok == expected
     assert steps == list(range(26, 61))
     assert tok.spec.training is not None
     assert expected.spec.training is not None
     assert tok.spec.training.curve == expected.spec.training.curve
-    other = bpe.ParityAware(global_merges=4)
     with pytest.raises(ValueError, match=r"was made with fair=.*but fair="):
-        bpe.train(**options | {"fair": other}, checkpoint=path)
+        bpe.research.train_parity(**options | {"ratios": None}, checkpoint=path)
 
 
 def test_a_language_without_pairs_leaves_its_turns_to_the_others() -> None:
@@ -308,13 +305,13 @@ def test_a_language_without_pairs_leaves_its_turns_to_the_others() -> None:
 )
 def test_wrong_options_are_refused(fair: dict[str, Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
-        bpe.ParityAware(**fair)
+        bpe.research.train_parity(texts=TEXTS, vocab_size=300, **fair)
 
 
 def test_corpora_without_languages_are_refused() -> None:
-    fair = bpe.ParityAware(ratios={"a": 1.0, "b": 1.0})
+    ratios = {"a": 1.0, "b": 1.0}
     for corpus, message in (
-        ({"texts": ["text"]}, "texts is .*; with fair, it must map each language to its own texts"),
+        ({"texts": ["text"]}, "texts is .*; it must map each language to its own texts"),
         ({"texts": {}}, "it must map each language"),
         ({"texts": {1: ["text"]}}, "the name of a language must be a str"),
         ({"texts": {"a": ["text"]}}, "ratios has the languages 'a', 'b', the corpus has 'a'; they must be the same"),
@@ -322,8 +319,6 @@ def test_corpora_without_languages_are_refused() -> None:
         ({"counts": {"a": bpe.WordCounts("o200k"), "b": bpe.WordCounts()}}, "counts of 'b' in the corpus were made"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
-            bpe.train(**corpus, vocab_size=300, fair=fair)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"fair is True.*; it must be a bpe.ParityAware"):
-        bpe.train(texts=TEXTS, vocab_size=300, fair=True)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="fair and superwords"):
-        bpe.train(texts=TEXTS, vocab_size=300, fair=bpe.ParityAware(), superwords=bpe.SuperWords(270))
+            bpe.research.train_parity(**corpus, vocab_size=300, ratios=ratios)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="rules has a veto function"):
+        bpe.research.train_parity(texts=TEXTS, vocab_size=300, rules=bpe.MergeRules(veto=lambda *_: False))

@@ -4,8 +4,6 @@ A pretoken is eligible if it is one token and the token's text has a match of a 
 two or more eligible pretokens of a document. Runs are counted as byte strings of four bytes a token, and spilled to
 disk where memory is limited. As `WordCounts`, for files and for merging, a run is spelled: its tokens, each followed by
 the byte FF, which no eligible token has.
-
-Not here: what is learned from them (`boundless.py`).
 """
 
 from __future__ import annotations
@@ -20,27 +18,82 @@ from numpy.typing import NDArray
 
 from bpe.base.memory_limits import LEAST
 from bpe.base.offsets import offsets_of
-from bpe.base.progress import ProgressLike, progress_bar
+from bpe.base.progress import ProgressLike, check_progress, progress_bar
+from bpe.base.threads import thread_count
 from bpe.base.utf8 import TextLike
 from bpe.corpus.documents import arrow_documents
 from bpe.corpus.sources import Sources
 from bpe.count.counting import Tables
 from bpe.count.word_counts import WordCounts, arrays_of, fill
 from bpe.encode.models.boundless import MarkedEngine
+from bpe.errors import typed
 from bpe.text.matching import compiled
+from bpe.tokenizer import Tokenizer
+from bpe.training.config import Files
 from bpe.training.words import SYMBOL_LIMIT, Words
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NONE, ORDINARY, end_to_end
 
 #: The bytes of text that are encoded at once, without a limit of memory and with one.
 TEXT_PER_STEP, TEXT_PER_STEP_LIMITED = 32 << 20, 4 << 20
+#: What an eligible word has a match of, unless another pattern is given.
+LETTER = r"\p{L}"
 #: What follows each token of a spelled run.
 END = 0xFF
 
 _EMPTY = np.empty(0, dtype=np.int64)
 
 
-def eligible_tokens(spec: TokenizerSpec, pattern: str) -> NDArray[np.int64]:
+def count_runs(
+    tok: Tokenizer,
+    *,
+    eligible: str = LETTER,
+    files: Files | None = None,
+    texts: Iterable[TextLike] | None = None,
+    threads: int | None = None,
+    progress: ProgressLike = False,
+) -> WordCounts:
+    """Count the runs of words of a corpus or a part of one. Counts of parts can be merged.
+
+    `train_boundless(counts=(words, runs))` trains on them.
+
+    Args:
+        tok: the tokenizer of the word phase, which decides what the runs are: `train_boundless` gives it for the counts
+            of words and a `vocab_size` that is the `transition` (without one, with a transition at the `vocab_size`).
+            Its normalizer and its special tokens apply.
+        eligible: as for `train_boundless`.
+        files: as for `bpe.count_words`, like all that follow.
+        texts: documents.
+        threads: the number of threads; None means one per core.
+        progress: True shows a progress bar.
+
+    Raises:
+        TypeError, ValueError, FormatError, OSError: as `bpe.count_words`; for a tokenizer with merges across words.
+
+    """
+    check_progress(progress)
+    if not isinstance(tok, Tokenizer):
+        raise TypeError(
+            f"tok is {typed(tok)}; runs of words depend on the word phase: pass the tokenizer that train_boundless "
+            "gives for the counts of words and a vocab_size that is the transition"
+        )
+    spec = tok.spec
+    if spec.word_merges != len(spec.merges):
+        raise ValueError(
+            "tok has merges across words, or was not trained with bpe.research.train_boundless; train it with a "
+            "transition that is its vocab_size"
+        )
+    if (files is None) == (texts is None):
+        raise ValueError("give exactly one of files= and texts=")
+    source = texts if files is None else Sources.of(files)
+    runs = find_runs(spec, eligible, source, spec.special_tokens, thread_count(threads), progress)
+    counts = WordCounts(spec.pretokenizer, spec.normalizer, tuple(spec.special_tokens))
+    counts.units = "runs"
+    as_counts(runs, spec, counts)
+    return counts
+
+
+def find_eligible_tokens(spec: TokenizerSpec, pattern: str) -> NDArray[np.int64]:
     """The ids of the ordinary tokens that are UTF-8 and have a match of the pattern."""
     search, found = compiled(pattern).search, []
     for number, token in spec.vocabulary.items(ORDINARY):
@@ -53,7 +106,7 @@ def eligible_tokens(spec: TokenizerSpec, pattern: str) -> NDArray[np.int64]:
     return np.array(found, dtype=np.int64)
 
 
-def count_runs(
+def find_runs(
     spec: TokenizerSpec,
     pattern: str,
     source: Sources | Iterable[TextLike] | None,
@@ -77,7 +130,7 @@ def count_runs(
         ValueError: for runs with too many tokens.
 
     """
-    engine = MarkedEngine(spec, eligible_tokens(spec, pattern))
+    engine = MarkedEngine(spec, find_eligible_tokens(spec, pattern))
     number_of = engine.marked - np.uint32(_first_id(spec))
     total = source.size if isinstance(source, Sources) else None
     step = TEXT_PER_STEP if max_memory is None else TEXT_PER_STEP_LIMITED
@@ -196,27 +249,22 @@ def from_counts(counts: WordCounts, spec: TokenizerSpec, pattern: str) -> Words:
     """
     blob, offsets, numbers = arrays_of(counts)
     words = replace(spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={})
-    engine = MarkedEngine(words, eligible_tokens(spec, pattern))
+    engine = MarkedEngine(words, find_eligible_tokens(spec, pattern))
     ends = np.flatnonzero(blob == END)
     whole = len(numbers) == 0 or bool((blob[offsets[1:] - 1] == END).all())
     starts = np.concatenate(([0], ends + 1))[:-1]
     at = np.searchsorted(starts, offsets)
     if not whole or (np.diff(at) < 2).any():
-        raise ValueError(
-            "the second counts are not those of runs of words; make them with superwords.count_words(2, words=...)"
-        )
+        raise ValueError("the second counts are not those of runs of words; make them with bpe.research.count_runs")
     text, bounds = end_to_end(blob, starts, ends - starts)
     batch = engine.encode_words(text, bounds)
     marked = np.asarray(batch.ids, dtype=np.uint32)
     if len(marked) != len(starts) or (marked < engine.first).any():
         raise ValueError(
             "the second counts have words that are not one eligible token each after the word phase of this training; "
-            "count them again, with words= a tokenizer that was trained on the first counts to the same size"
+            "count them again, with a tokenizer that was trained on the first counts to the same size"
         )
     tokens = engine.marked[marked - np.uint32(engine.first)] - np.uint32(_first_id(spec))
     kept = numbers > 0
     data, at = end_to_end(tokens.view(np.uint8), 4 * at[:-1][kept], 4 * np.diff(at)[kept])
     return _words(data, at, numbers[kept])
-
-
-__all__ = ["as_counts", "count_runs", "eligible_tokens", "from_counts"]

@@ -17,10 +17,10 @@ pytestmark = pytest.mark.usefixtures("quiet")
 #: Options of trainings to several sizes.
 TRAININGS = [
     {},
-    {"model": "char", "end_of_word": "</w>", "special_tokens": ["<s>"], "first_id": 5},
-    {"byte_fallback": True, "unk_token": "<unk>", "limit_alphabet": 12},
+    {"model": "char", "end_of_word": "</w>", "special_tokens": ["<s>"], "alphabet": bpe.Alphabet(first_id=5)},
+    {"alphabet": bpe.Alphabet(byte_fallback=True, limit=12), "unk_token": "<unk>"},
     {"superwords": bpe.SuperWords(262)},
-    {"seeds": bpe.Seeds(tokens=["the"])},
+    {"seeds": bpe.research.Seeds(tokens=["the"])},
     {"min_frequency": 5},
 ]
 
@@ -32,7 +32,7 @@ def random_words(chosen: random.Random) -> dict[str, int]:
     return {"".join(chosen.choices(letters, k=chosen.choice(sizes))): chosen.randint(1, 9) for _ in range(8)}
 
 
-def seed_merges(seeds: bpe.Seeds, symbols: Any) -> list[tuple[Any, Any]]:
+def seed_merges(seeds: bpe.research.Seeds, symbols: Any) -> list[tuple[Any, Any]]:
     """The merges of seeds by the definition, for tokens as `symbols` divides them."""
     merges = list(seeds.merges)
     for token in seeds.tokens:
@@ -99,14 +99,21 @@ def test_seeds_and_curves_are_those_of_the_definition(model: str) -> None:
         made += [word[:3] for word in named]
         tokens = chosen.sample(made, chosen.randint(0, min(4, len(made))))
         tokens = [token for token in dict.fromkeys(tokens) if len(symbols(token)) > 1]
-        merges = seed_merges(bpe.Seeds(tokens=tokens), symbols)
+        merges = seed_merges(bpe.research.Seeds(tokens=tokens), symbols)
         cut = chosen.randint(0, len(merges))
         done = [left + right for left, right in merges[:cut]]
-        seeds = bpe.Seeds(merges=merges[:cut], tokens=[token for token in tokens if token not in done])
+        seeds = bpe.research.Seeds(merges=merges[:cut], tokens=[token for token in tokens if token not in done])
         merges = seed_merges(seeds, symbols)
         tie_break, least = chosen.choice(TIE_BREAKS), chosen.choice((1, 3))
         most = len(merges) + chosen.choice((0, 3, 100))
-        tok = bpe.train(counts=named, num_merges=most, seeds=seeds, tie_break=tie_break, min_frequency=least, **options)
+        tok = bpe.research.train_seeded(
+            seeds,
+            counts=named,
+            num_merges=most,
+            min_frequency=least,
+            rules=bpe.MergeRules(tie_break=tie_break),
+            **options,
+        )
         vocab = tok.vocab()
         ids = {token: number for token, number in vocab.items() if number < tok.vocab_size - len(tok.merges)}
         if mark is not None:
@@ -136,40 +143,44 @@ def test_wrong_seeds_are_refused() -> None:
         ),
     ):
         with pytest.raises(ValueError, match=message):
-            bpe.train(
+            bpe.research.train_seeded(
+                bpe.research.Seeds(**seeds),  # type: ignore[arg-type]
                 counts={"abc": 2},
                 vocab_size=262,
                 special_tokens=["<s>"],
-                seeds=bpe.Seeds(**seeds),  # type: ignore[arg-type]
             )
     with pytest.raises(ValueError, match="has 'x', which is not in the alphabet"):
-        bpe.train(counts={"abc": 2}, model="char", num_merges=9, seeds=bpe.Seeds(tokens=["ax"]))
+        bpe.research.train_seeded(bpe.research.Seeds(tokens=["ax"]), counts={"abc": 2}, model="char", num_merges=9)
     with pytest.raises(ValueError, match="has a digit, which split_digits keeps apart"):
-        bpe.train(counts={"a1": 2}, num_merges=9, split_digits=True, seeds=bpe.Seeds(tokens=["a1"]))
+        bpe.research.train_seeded(bpe.research.Seeds(tokens=["a1"]), counts={"a1": 2}, num_merges=9, split_digits=True)
     with pytest.raises(ValueError, match="the seeds make 2 merges; num_merges must be at least that"):
-        bpe.train(counts={"a1": 2}, num_merges=1, seeds=bpe.Seeds(tokens=["abc"]))
-    with pytest.raises(TypeError, match=r"seeds is .*; it must be a bpe.Seeds or None"):
-        bpe.train(counts={"a1": 2}, num_merges=1, seeds=["abc"])  # type: ignore[arg-type]
+        bpe.research.train_seeded(bpe.research.Seeds(tokens=["abc"]), counts={"a1": 2}, num_merges=1)
+    with pytest.raises(TypeError, match=r"seeds is .*; it must be a bpe.research.Seeds or None"):
+        bpe.research.train_seeded(["abc"], counts={"a1": 2}, num_merges=1)  # type: ignore[arg-type]
     for wrong in ({"tokens": "abc"}, {"tokens": [""]}, {"tokens": [1]}, {"merges": ["ab"]}, {"merges": [("a",)]}):
         with pytest.raises((TypeError, ValueError)):
-            bpe.Seeds(**wrong)  # type: ignore[arg-type]
+            bpe.research.Seeds(**wrong)  # type: ignore[arg-type]
 
 
 def test_training_with_seeds_resumes_and_keeps_to_its_memory(tmp_path: Path) -> None:
     texts = ["the low lower lowest", "new newer newest wide"] * 9
-    options: dict[str, Any] = {"texts": texts, "num_merges": 30, "seeds": bpe.Seeds(tokens=["lowest", "the w"])}
-    expected = bpe.train(**options)
+    options: dict[str, Any] = {
+        "texts": texts,
+        "num_merges": 30,
+        "seeds": bpe.research.Seeds(tokens=["lowest", "the w"]),
+    }
+    expected = bpe.research.train_seeded(**options)
     assert b"the w" in expected.vocab()
     path = tmp_path / "run.ckpt"
 
     with pytest.raises(KeyboardInterrupt):
-        bpe.train(**options, checkpoint=path, on_merge=interrupt_at(12))
-    assert bpe.train(**options, checkpoint=path) == expected
+        bpe.research.train_seeded(**options, checkpoint=path, on_merge=interrupt_at(12))
+    assert bpe.research.train_seeded(**options, checkpoint=path) == expected
     with pytest.raises(ValueError, match="was made with seeds="):
-        bpe.train(**options | {"seeds": None}, checkpoint=path)
-    assert bpe.train(**options, max_memory="3G", threads=2) == expected
+        bpe.research.train_seeded(**options | {"seeds": None}, checkpoint=path)
+    assert bpe.research.train_seeded(**options, max_memory="3G", threads=2) == expected
     superwords = bpe.SuperWords(280)
-    tok = bpe.train(texts=texts, vocab_size=290, seeds=options["seeds"], superwords=superwords)
+    tok = bpe.research.train_seeded(options["seeds"], texts=texts, vocab_size=290, superwords=superwords)
     assert [*tok.vocab()][256:260] == [b"lo", b"low", b"lowe", b"lowes"]
 
 
@@ -187,10 +198,11 @@ def test_several_sizes_equal_several_trainings(options: dict[str, Any]) -> None:
         texts=texts, num_merges=1, **{k: v for k, v in options.items() if k not in ("superwords", "seeds")}
     )
     sizes = [base.vocab_size + more for more in (6, 30, 9, 1000, 9)]
-    toks = bpe.train(texts=texts, vocab_size=sizes, **options)
+    options = {"seeds": None} | options
+    toks = bpe.research.train_seeded(texts=texts, vocab_size=sizes, **options)
     assert isinstance(toks, list)
     for tok, size in zip(toks, sizes, strict=True):
-        alone = bpe.train(texts=texts, vocab_size=size, **options)
+        alone = bpe.research.train_seeded(texts=texts, vocab_size=size, **options)
         assert tok == alone
         assert tok.spec.training is not None
         assert alone.spec.training is not None

@@ -1,31 +1,45 @@
-"""`Seeds`: tokens that a training starts with, before it learns any, and the tokenizer that has them.
-
-Not here: learning more tokens from there (`extend.py`).
-"""
+"""`Seeds`: tokens that a training starts with, before it learns any from the corpus, and `train_seeded`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
+from bpe.count.word_counts import WordCounts
 from bpe.errors import counted, shown, typed
 from bpe.text.character_sets import pattern
-from bpe.training.alphabet import digit_codes, splits_bytes_of_digits
-from bpe.training.options import TrainOptions
+from bpe.tokenizer import Tokenizer
+from bpe.training.alphabet import digit_codes
+from bpe.training.checkpoint import Checkpoint
+from bpe.training.config import CorpusOptions, TrainConfig
+from bpe.training.extend import learn_more
+from bpe.training.job import TrainingJob
+from bpe.training.superwords import SuperWords
+from bpe.training.train import choose_strategy
+from bpe.training.trainer import initial_spec, learn_merges
+from bpe.training.words import words_of
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import ORDINARY, SPECIAL, Vocabulary
+from bpe.vocab.training_record import Training
+from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL, Vocabulary
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+#: The count of a merge that goes before every merge that is learned.
+FIRST = ID_LIMIT << 31
 #: A token as the caller gives it.
 Spelling = str | bytes
 
 
 @dataclass(frozen=True)
 class Seeds:
-    """Tokens that a vocabulary is to have, whether or not the corpus has them: `bpe.train(..., seeds=...)`.
+    """Tokens that a vocabulary is to have, whether or not the corpus has them, for `bpe.research.train_seeded`.
 
     They take the first ids after the alphabet: one for each of `merges`, in their order, then those of `tokens`.
     Training goes on from there, and counts pairs in the corpus as these merges leave it.
@@ -41,13 +55,13 @@ class Seeds:
     that ends with the mark is one at the end of words.
 
     Raises:
-        TypeError, ValueError: for other values than these. `bpe.train` raises ValueError for symbols outside the
+        TypeError, ValueError: for other values than these. Training raises ValueError for symbols outside the
             alphabet, a token that is spelled as a special token, a pair whose token exists already or that the merges
             before it never leave side by side, and more tokens than `vocab_size` has room for.
 
     >>> import bpe
-    >>> seeds = bpe.Seeds(merges=[("l", "o"), ("lo", "w")], tokens=["new"])
-    >>> tok = bpe.train(texts=["wider widest"], vocab_size=261, seeds=seeds)
+    >>> seeds = bpe.research.Seeds(merges=[("l", "o"), ("lo", "w")], tokens=["new"])
+    >>> tok = bpe.research.train_seeded(seeds, texts=["wider widest"], vocab_size=261)
     >>> tok.tokens("lower newest"), [*tok.vocab()][256:]
     ([b'low', b'e', b'r', b' ', b'new', b'e', b's', b't'], [b'lo', b'low', b'ne', b'new', b'de'])
 
@@ -79,26 +93,98 @@ class Seeds:
         }
 
 
-def seeded(spec: TokenizerSpec, seeds: Seeds, options: TrainOptions) -> TokenizerSpec:
+@overload
+def train_seeded(
+    seeds: Seeds | None,
+    *,
+    vocab_size: int | None = None,
+    superwords: SuperWords | None = None,
+    **options: Unpack[CorpusOptions],
+) -> Tokenizer: ...
+@overload
+def train_seeded(
+    seeds: Seeds | None,
+    *,
+    vocab_size: Sequence[int],
+    superwords: SuperWords | None = None,
+    **options: Unpack[CorpusOptions],
+) -> list[Tokenizer]: ...
+def train_seeded(
+    seeds: Seeds | None,
+    *,
+    vocab_size: int | Sequence[int] | None = None,
+    superwords: SuperWords | None = None,
+    **options: Unpack[CorpusOptions],
+) -> Tokenizer | list[Tokenizer]:
+    """Train a vocabulary that begins with given tokens.
+
+    Args:
+        seeds: the tokens; None for plain training.
+        vocab_size: the number of tokens of the result, or a list of such numbers.
+        superwords: as for `bpe.train`; seeds are tokens of the first stage.
+        options: as for `bpe.train`; `num_merges` includes the seeds.
+
+    Returns:
+        A tokenizer, or one of each size.
+
+    Raises:
+        TypeError, ValueError, FormatError, OSError: as `bpe.train` and `Seeds`.
+
+    """
+    config = TrainConfig(vocab_size=vocab_size, **options)
+    return make_job(config, seeds).run(choose_strategy(superwords))
+
+
+def make_job(config: TrainConfig, seeds: Seeds | None) -> TrainingJob:
+    """A training that begins with seeds, if there are any."""
+    if seeds is None:
+        return TrainingJob(config, learn_merges)
+    if not isinstance(seeds, Seeds):
+        raise TypeError(f"seeds is {typed(seeds)}; it must be a bpe.research.Seeds or None")
+    return TrainingJob(config, partial(_learn_after, seeds), {"seeds": seeds.to_json()})
+
+
+def _learn_after(
+    seeds: Seeds, job: TrainingJob, words: WordCounts, config: TrainConfig, saved: Checkpoint | None
+) -> tuple[TokenizerSpec, Training, NDArray[np.int64]]:
+    """Learn merges after the seeds, whose merges have the count FIRST; otherwise as `learn_merges`."""
+    spec, config = begin_with_seeds(seeds, initial_spec(words, [words_of(words, config)], config), config)
+    n_seeds = len(spec.merges)
+    spec, training, counts = learn_more(job, words, spec, config, saved)
+    return spec, training.after(n_seeds), np.concatenate((np.full(n_seeds, FIRST), counts))
+
+
+def begin_with_seeds(
+    seeds: Seeds | None, spec: TokenizerSpec, config: TrainConfig
+) -> tuple[TokenizerSpec, TrainConfig]:
+    """(A tokenizer without merges, with the seeds now; the config with its final vocab_size)."""
+    first = spec if seeds is None else add_seeds(spec, seeds, config)
+    size = config.vocab_size
+    if config.num_merges is not None:
+        size = min(len(spec.vocabulary) + config.num_merges, ID_LIMIT - config.alphabet.first_id)
+    return first, replace(config, vocab_size=size, num_merges=None)
+
+
+def add_seeds(spec: TokenizerSpec, seeds: Seeds, config: TrainConfig) -> TokenizerSpec:
     """A tokenizer without merges, with the seeds.
 
     Raises:
         ValueError: for seeds that cannot be made, as `Seeds` says.
 
     """
-    maker = _Maker(spec, options)
+    maker = _Maker(spec, config)
     for left, right in seeds.merges:
         maker.merge(as_bytes(left), as_bytes(right))
     for token in seeds.tokens:
         maker.make(as_bytes(token))
     old, ids = spec.vocabulary, maker.ids
     made = [(ids[left + right], left + right) for left, right in maker.ranks]
-    if options.vocab_size is not None and len(old) + len(made) > min((options.vocab_size, *options.sizes)):
+    if config.vocab_size is not None and len(old) + len(made) > min((config.vocab_size, *config.sizes)):
         raise ValueError(
             f"the seeds make {counted(len(made), 'token')}, beside {counted(len(old), 'initial token')}; vocab_size "
             f"must be at least {len(old) + len(made)}"
         )
-    if options.num_merges is not None and len(made) > options.num_merges:
+    if config.num_merges is not None and len(made) > config.num_merges:
         raise ValueError(f"the seeds make {counted(len(made), 'merge')}; num_merges must be at least that")
     merges = np.array([(ids[left], ids[right]) for left, right in maker.ranks], dtype=np.int32).reshape(-1, 2)
     larger = replace(
@@ -122,15 +208,15 @@ class _Maker:
 
     """
 
-    def __init__(self, spec: TokenizerSpec, options: TrainOptions) -> None:
+    def __init__(self, spec: TokenizerSpec, config: TrainConfig) -> None:
         self.ids = {token: number for number, token in spec.vocabulary.items(ORDINARY)}
         self.ranks: dict[tuple[bytes, bytes], int] = {}
-        self._chars = options.chars
-        self._mark = None if options.end_of_word is None else options.end_of_word.encode()
-        self._glued = options.end_of_word_glued
-        self._names = {name.encode() for name in options.reserved}
-        self._digits = {chr(code) for code in digit_codes(options)}
-        self._apart = pattern("NUMERIC") if splits_bytes_of_digits(options) else None
+        self._chars = config.chars
+        self._mark = None if config.end_of_word is None else config.end_of_word.encode()
+        self._glued = config.end_of_word_glued
+        self._names = {name.encode() for name in config.reserved}
+        self._digits = {chr(code) for code in digit_codes(config)}
+        self._apart = pattern("NUMERIC") if config.digits_apart else None
         self._next = spec.vocabulary.limit
 
     def ends_word(self, token: bytes) -> bool:
@@ -210,7 +296,7 @@ class _Maker:
         if unknown is not None:
             raise ValueError(
                 f"the seed {self._shown(token)} has {self._shown(unknown)}, which is not in the alphabet; add it to "
-                "initial_alphabet, or leave the seed out"
+                "alphabet=bpe.Alphabet(initial=...), or leave the seed out"
             )
         text = token.decode(errors="ignore")
         if any(char in self._digits for char in text) or (self._apart and len(text) > 1 and self._apart.search(text)):
@@ -241,6 +327,3 @@ def as_bytes(token: Spelling) -> bytes:
 
 def _spelled(token: Spelling) -> str:
     return as_bytes(token).decode("latin-1")
-
-
-__all__ = ["Seeds", "as_bytes", "seeded"]

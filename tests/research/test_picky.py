@@ -16,8 +16,8 @@ import pytest
 import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
+from merge_rules import Asked, random_rules, random_words, veto_of
 from strategies import SOAK, interrupt_at
-from test_merge_rules import Asked, random_rules, random_words, veto_of
 
 import bpe
 from bpe import plots
@@ -39,14 +39,10 @@ WORDS = {"lower": 9, "lowest": 8, "slowly": 1, "newest": 6, "widest": 3, "lowlow
 #: Arguments that are refused.
 REFUSED_ARGUMENTS = [
     ({"vocab_size": [300, 400]}, r"vocab_size is \[300, 400\]; with deletions"),
-    ({"tie_break": "first"}, "tie_break is 'first'; with deletions"),
+    ({"rules": bpe.MergeRules(tie_break="first")}, "tie_break is 'first'; with deletions"),
     ({"unk_token": "<unk>"}, "for byte models"),
     ({"model": "char"}, "for byte models"),
     ({"end_of_word": "</w>"}, "for byte models"),
-    ({"seeds": bpe.Seeds(tokens=["ab"])}, "deletions and seeds are given"),
-    ({"fair": bpe.ParityAware()}, "deletions and fair are given"),
-    ({"superwords": bpe.SuperWords(290)}, "deletions and superwords are given"),
-    ({"deletions": 0.9}, r"deletions is 0.9.*it must be a bpe.PickyBPE or None|deletions is a float"),
     ({"max_memory": "20G", "vocab_size": 100}, "it must be at least 256"),
 ]
 
@@ -90,17 +86,16 @@ def test_training_and_encoding_against_the_oracle(seed: int) -> None:
     specials = chosen.choice([[], ["ab"], ["<s>"]])
     size = chosen.choice([2, 5, 10, 30])
     counts: list[int] = []
-    tok = bpe.train(
+    tok = bpe.research.train_picky(
+        threshold,
         counts=words,
         vocab_size=256 + len(specials) + size,
-        deletions=bpe.PickyBPE(threshold),
         pretokenizer=None,
         special_tokens=specials,
         min_frequency=least,
-        max_token_length=longest,
-        tie_break=tie_break,
-        first_id=chosen.choice([0, 3]),
+        alphabet=bpe.Alphabet(first_id=chosen.choice([0, 3])),
         on_merge=lambda step, left, right, token, count: counts.append(count),
+        rules=bpe.MergeRules(max_token_length=longest, tie_break=tie_break),
     )
     wanted = naive.learn(
         {word.encode(): count for word, count in words.items()},
@@ -132,10 +127,10 @@ def test_training_and_encoding_against_the_oracle(seed: int) -> None:
 def test_runs_of_equal_tokens(words: dict[str, int], merges: int, threshold: float) -> None:
     """Two letters: many merges of a token with itself, and tokens that are deleted and made again."""
     counts: list[int] = []
-    tok = bpe.train(
+    tok = bpe.research.train_picky(
+        threshold,
         counts=words,
         num_merges=merges,
-        deletions=bpe.PickyBPE(threshold),
         pretokenizer=None,
         on_merge=lambda step, left, right, token, count: counts.append(count),
     )
@@ -155,8 +150,8 @@ def test_rules_against_the_oracle(seed: int) -> None:
         theirs.modulus = asked.modulus
     words, rules = random_words(chosen), random_rules(chosen, asked)
     threshold, merges = chosen.choice(THRESHOLDS), chosen.choice([3, 10, 40])
-    tok = bpe.train(
-        counts=words, num_merges=merges, deletions=bpe.PickyBPE(threshold), pretokenizer=None, rules=rules, threads=1
+    tok = bpe.research.train_picky(
+        threshold, counts=words, num_merges=merges, pretokenizer=None, threads=1, rules=rules
     )
     spelled: dict[bytes, int] = {}
     for word, count in words.items():
@@ -169,9 +164,7 @@ def test_rules_against_the_oracle(seed: int) -> None:
 
 @pytest.fixture
 def tok() -> bpe.Tokenizer:
-    trained = bpe.train(
-        counts=WORDS, vocab_size=268, deletions=bpe.PickyBPE(0.6), pretokenizer=None, special_tokens=["<s>"]
-    )
+    trained = bpe.research.train_picky(0.6, counts=WORDS, vocab_size=268, pretokenizer=None, special_tokens=["<s>"])
     assert len(trained.spec.events.deletions) > 3  # type: ignore[union-attr]
     return trained
 
@@ -179,7 +172,7 @@ def tok() -> bpe.Tokenizer:
 def test_encoding_is_the_segmentation_of_the_training() -> None:
     """The corpus has as many tokens at the end of the training as encoding gives; text is cut into pretokens."""
     texts = ["the lower the slower", "the lowest of the low", "slowly the newest widens"] * 3
-    tok = bpe.train(texts=texts, vocab_size=270, deletions=bpe.PickyBPE(0.8))
+    tok = bpe.research.train_picky(0.8, texts=texts, vocab_size=270)
     assert tok.spec.training is not None
     assert tok.spec.training.curve[-1][2] == sum(map(len, texts)) / sum(tok.count_tokens(text) for text in texts)
     assert tok.spec.training.merges == tok.vocab_size - 256 + sum(
@@ -200,7 +193,7 @@ def test_saved_and_loaded(tok: bpe.Tokenizer, tmp_path: Path) -> None:
     for name in ("tiktoken", "vocab-merges", "tekken"):
         with pytest.raises(ValueError, match=r"cannot hold|PickyBPE|events"):
             tok.save(tmp_path / "other", format=name)
-    other = bpe.train(counts=WORDS, vocab_size=268, deletions=bpe.PickyBPE(1.0), pretokenizer=None)
+    other = bpe.research.train_picky(1.0, counts=WORDS, vocab_size=268, pretokenizer=None)
     assert other.fingerprint != tok.fingerprint
     assert "events" in {each.field for each in bpe.diff(tok, other).tokenizers}
 
@@ -227,7 +220,7 @@ def test_explained(tok: bpe.Tokenizer) -> None:
     for word in [*WORDS, "slowestlow"]:
         lines = tok.explain(word).split("\n")
         assert lines[-1].split()[1:] == [str(number) for number in tok.encode(word).tolist()]
-    small = bpe.train(counts={"lower": 9, "lowest": 8, "slowly": 1}, vocab_size=259, deletions=bpe.PickyBPE())
+    small = bpe.research.train_picky(counts={"lower": 9, "lowest": 8, "slowly": 1}, vocab_size=259)
     assert "  low -> l o w  (event 4, deletion)    s l o w l y" in small.explain("slowly")
 
 
@@ -237,7 +230,7 @@ def test_what_is_refused(tok: bpe.Tokenizer) -> None:
         lambda: tok.truncate_vocab(260),
         lambda: tok.without_tokens([260]),
         lambda: bpe.prune(tok, 260, texts=["low"]),
-        lambda: bpe.adapt(tok, 260, texts=["low"]),
+        lambda: bpe.research.adapt(tok, 260, texts=["low"]),
         lambda: bpe.extend(tok, {"low": 1}, 500),
         lambda: plots.show_merges(tok, "low"),
         lambda: tok.encode("low", dropout=0.1),
@@ -255,22 +248,22 @@ def test_what_is_refused(tok: bpe.Tokenizer) -> None:
     REFUSED_ARGUMENTS,
 )
 def test_refused_arguments(options: dict[str, Any], message: str) -> None:
-    given: dict[str, Any] = {"texts": ["a b"], "vocab_size": 300, "deletions": bpe.PickyBPE()}
+    given: dict[str, Any] = {"texts": ["a b"], "vocab_size": 300}
     with pytest.raises((TypeError, ValueError), match=message):
-        bpe.train(**(given | options))
+        bpe.research.train_picky(**(given | options))
 
 
 @pytest.mark.parametrize("threshold", [0, -1, 1.1, float("nan"), "0.9", None, True])
 def test_refused_thresholds(threshold: Any) -> None:
     with pytest.raises(ValueError, match="it must be a number above 0 and at most 1"):
-        bpe.PickyBPE(threshold)
+        bpe.research.train_picky(threshold, texts=["a b"], vocab_size=300)
 
 
 def test_memory_is_checked_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit that the training may not fit in is refused before any merge."""
-    monkeypatch.setattr("bpe.training.picky.learning.PER_SYMBOL", 1 << 40)
+    monkeypatch.setattr("bpe.research.picky.PER_SYMBOL", 1 << 40)
     with pytest.raises(ValueError, match=r"max_memory is .*training with deletions tracks every pair"):
-        bpe.train(counts=WORDS, vocab_size=260, deletions=bpe.PickyBPE(), max_memory="2G")
+        bpe.research.train_picky(counts=WORDS, vocab_size=260, max_memory="2G")
 
 
 def test_checkpoint(tmp_path: Path) -> None:
@@ -278,17 +271,17 @@ def test_checkpoint(tmp_path: Path) -> None:
     options: dict[str, Any] = {"counts": WORDS, "vocab_size": 268, "checkpoint": tmp_path / "saved"}
 
     with pytest.raises(KeyboardInterrupt):
-        bpe.train(**options, deletions=bpe.PickyBPE(0.6), on_merge=interrupt_at(7))
+        bpe.research.train_picky(0.6, on_merge=interrupt_at(7), **options)
     with pytest.raises(ValueError, match="made with deletions="):
-        bpe.train(**options, deletions=bpe.PickyBPE(0.7))
-    resumed = bpe.train(**options, deletions=bpe.PickyBPE(0.6))
+        bpe.research.train_picky(0.7, **options)
+    resumed = bpe.research.train_picky(0.6, **options)
     del options["checkpoint"]
-    assert resumed == bpe.train(**options, deletions=bpe.PickyBPE(0.6))
+    assert resumed == bpe.research.train_picky(0.6, **options)
 
 
 def test_ends_early() -> None:
     for least, reason in ((1, "no pairs left"), (3, "min_frequency")):
-        tok = bpe.train(counts={"abab": 2, "cd": 9}, vocab_size=400, deletions=bpe.PickyBPE(), min_frequency=least)
+        tok = bpe.research.train_picky(counts={"abab": 2, "cd": 9}, vocab_size=400, min_frequency=least)
         assert tok.spec.training is not None
         assert tok.spec.training.stopped == reason
         assert tok.tokens("cd") == [b"cd"]
@@ -387,13 +380,10 @@ def test_events_are_checked(tok: bpe.Tokenizer) -> None:
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "corpus").write_text("the lower the slower the lowest " * 9, encoding="utf-8")
     out = tmp_path / "tokenizer.json"
-    arguments = ["train", str(tmp_path / "corpus"), "-o", str(out), "--vocab-size", "266", "--quiet"]
-    assert main([*arguments, "--deletions", "0.8"]) == 0
-    trained = bpe.train(files=tmp_path / "corpus", vocab_size=266, deletions=bpe.PickyBPE(0.8))
+    trained = bpe.research.train_picky(0.8, files=tmp_path / "corpus", vocab_size=266)
+    trained.save(out)
     assert bpe.Tokenizer.load(out) == trained
     assert main(["info", str(out)]) == 0
     printed = capsys.readouterr().out
     assert "PickyBPE" in printed
     assert "deletion" in printed
-    assert main([*arguments, "--deletions", "1.5"]) == 2
-    assert main([*arguments, "--deletions", "0"]) != 0

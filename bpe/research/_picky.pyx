@@ -91,21 +91,21 @@ cdef class PickyLearner(Learner):
         free(self.found)
         free(self.parts)
 
-    def __cinit__(self, words, start, rule, double threshold):
+    def __cinit__(self, words, initial, config, double threshold):
         """Write the symbols, and count all pairs.
 
         Args:
             words: a `Words` of `words.py`.
-            start: a `Start` of `kernel_input.py`.
-            rule: a `NextMerge` of `kernel_input.py`, without an end-of-word mark.
+            initial: an `InitialTokens` of `kernel_input.py`.
+            config: a `TrainConfig` without an end-of-word mark.
             threshold: a part of a merge is deleted from this share of its occurrences on.
 
         """
         cdef size_t i, n
-        self.begin(start, rule)
+        self.begin(initial, config)
         self.threshold, self.n_nodes, self.deleted = threshold, 1, bytearray()
         self.state.symbols.wide = True
-        write_symbols(&self.state.symbols, &self.state.tokens, words, start, True)
+        write_symbols(&self.state.symbols, &self.state.tokens, words, initial, True)
         self.begins = <token_t*>self.state.symbols.cells
         n = self.state.symbols.n
         self.ends = <token_t*>allocated(malloc(n * sizeof(token_t)), n, b"symbols")

@@ -1,0 +1,321 @@
+"""BoundlessBPE and its SuperBPE variant: merges of whole words, learned after merges within words.
+
+1. Word phase: plain training, with pairs counted without overlap and ties by the smallest pair of byte strings.
+2. A pretoken is eligible if it is one token and the token's text has a match of the pattern `eligible`. A run is a
+   longest sequence of two or more eligible pretokens of a document. Runs are counted, each distinct one once.
+3. Super phase: the same training on the runs, whose symbols are tokens. A merge never makes the bytes of a token that
+   exists: a special token, a byte, a token of the word phase, a supertoken.
+4. The SuperBPE variant has all word merges, then supermerges up to the size. BoundlessBPE replays the word merges in
+   order; a supermerge goes first if its count is greater than that of the next word merge, until the size is reached.
+
+Runs do not change while word merges are replayed, and a supermerge's count depends only on the supermerges before it.
+So both phases are learned one after the other, and step 4 is a merge of two lists. A token is always there before a
+supermerge needs it: no supermerge counts more than the word merge that made a part of it, and that one goes first.
+
+Sources: Schmidt et al., "Boundless Byte Pair Encoding" (2025, arXiv 2504.00178) and "Faster Superword Tokenization"
+(2026, arXiv 2604.05192). Encoding is in
+`bpe/encode/models/boundless.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.offsets import offsets_of
+from bpe.base.progress import ProgressLike, progress_bar, progress_note
+from bpe.base.threads import helped
+from bpe.count.word_counts import WordCounts
+from bpe.errors import check_int, counted, typed
+from bpe.research.runs import LETTER, find_runs, from_counts
+from bpe.research.seeds import FIRST, Seeds, make_job
+from bpe.text.matching import compiled
+from bpe.tokenizer import Tokenizer
+from bpe.training._trainer import Trainer
+from bpe.training.config import CorpusOptions, OnMerge, TrainConfig
+from bpe.training.job import Learned, TrainingJob, check_unchanged, identify_files
+from bpe.training.kernel_input import ENCODED, InitialTokens
+from bpe.training.superwords import check_rereadable, check_two_counts
+from bpe.training.trainer import MERGES_PER_CALL, STOPS, log, make_trainer
+from bpe.training.words import Words
+from bpe.vocab.pruning import truncated
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.training_record import Training
+from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, ORDINARY, SPECIAL, Vocabulary
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+#: The paper's own pattern for `eligible`: letters, spaces, underscores and apostrophes.
+PAPER_ELIGIBLE = r"^(?=.+\p{L})(?:\p{L}\p{M}*|[ _'\u2019])+$"
+
+
+@overload
+def train_boundless(
+    transition: int | None = None,
+    *,
+    eligible: str = LETTER,
+    seeds: Seeds | None = None,
+    vocab_size: int | None = None,
+    **options: Unpack[CorpusOptions],
+) -> Tokenizer: ...
+@overload
+def train_boundless(
+    transition: int | None = None,
+    *,
+    eligible: str = LETTER,
+    seeds: Seeds | None = None,
+    vocab_size: Sequence[int],
+    **options: Unpack[CorpusOptions],
+) -> list[Tokenizer]: ...
+def train_boundless(
+    transition: int | None = None,
+    *,
+    eligible: str = LETTER,
+    seeds: Seeds | None = None,
+    vocab_size: int | Sequence[int] | None = None,
+    **options: Unpack[CorpusOptions],
+) -> Tokenizer | list[Tokenizer]:
+    r"""Train a vocabulary with tokens of several words: merges of whole words compete with those within words.
+
+    Encoding does merges within each pretoken, and then those of neighbouring pretokens that are one token each. No
+    other program can read such a tokenizer: it is saved as model type `bpe.BoundlessBPE`.
+
+    Args:
+        transition: the vocabulary size, special tokens and alphabet included, at which merges within words end, and
+            merges of words begin (the SuperBPE variant); None lets them compete.
+        eligible: a regular expression that a word must have a match of to be merged with others. The default is a
+            letter; `bpe.research.PAPER_ELIGIBLE` is the paper's, without digits and punctuation.
+        seeds: tokens that the vocabulary begins with; they keep their places.
+        vocab_size: the number of tokens of the result, or a list of such numbers.
+        options: as for `bpe.train`; for byte models. The corpus is read twice: files that are not pipes, or texts that
+            can be iterated again; or give counts=(those of `bpe.count_words`, those of `count_runs`).
+
+    Returns:
+        A tokenizer, or one of each size.
+
+    Raises:
+        TypeError, ValueError, FormatError, OSError: as `bpe.train`.
+
+    >>> import bpe
+    >>> tok = bpe.research.train_boundless(texts=["by the way, by the sea\n"] * 9, vocab_size=268)
+    >>> tok.tokens("by the way, by the sea")
+    [b'by', b' the', b' way', b',', b' by the', b' sea']
+
+    """
+    config = TrainConfig(vocab_size=vocab_size, **options)
+    return make_job(config, seeds).run(partial(_learn, transition, eligible))
+
+
+def _check_options(transition: int | None, eligible: object, config: TrainConfig, source: object) -> None:
+    """Check what a training is given.
+
+    Raises:
+        TypeError: for counts that are not those of both phases, or texts that can be read only once.
+        ValueError: for options that contradict it.
+
+    """
+    if transition is not None:
+        check_int("transition", transition, 1, ID_LIMIT)
+    if not isinstance(eligible, str):
+        raise TypeError(f"eligible is {typed(eligible)}; it must be a regular expression as a str")
+    compiled(eligible)
+    if config.chars or config.end_of_word is not None or config.unk_token is not None:
+        raise ValueError(
+            "superwords are for byte models without an end-of-word mark and an unknown token; leave model, "
+            "end_of_word and unk_token out"
+        )
+    least, sizes = transition or 1, config.sizes or (config.vocab_size,)
+    if any(size is None or size < least for size in sizes):
+        given = f"num_merges is {config.num_merges}" if config.vocab_size is None else f"it is {min(sizes)}"
+        raise ValueError(f"training needs a vocab_size of at least {least}; {given}")
+    if config.rules.tie_break not in ("id", "smallest"):
+        raise ValueError(
+            f"tie_break is {config.rules.tie_break!r}; BoundlessBPE always takes the smallest pair of byte strings: "
+            "leave it out"
+        )
+    words_only = transition is not None and transition == config.vocab_size
+    if config.counts is not None and not (words_only and isinstance(config.counts, WordCounts)):
+        check_two_counts(config.counts)
+        if transition is None and len(set(sizes)) > 1:
+            raise ValueError(
+                f"vocab_size is {list(sizes)}, but counts has runs of words of one size, and without a transition each "
+                "size has its own; train to one size, or pass files= or texts="
+            )
+    check_rereadable(config.texts, source)
+
+
+def _learn(transition: int | None, eligible: str, job: TrainingJob) -> list[Learned]:
+    """Train within words, and then across words; a checkpoint has the first phase.
+
+    Without a transition, each of several sizes has words, and so runs, of its own: there is a result for each.
+    """
+    config, source = job.config, job.config.source()
+    _check_options(transition, eligible, config, source)
+    first, second = config.counts if isinstance(config.counts, tuple) else (config.counts, None)
+    before = identify_files(source)
+    recorded = {"superwords": {"kind": "boundless", "transition": transition, "eligible": eligible}}
+    words, saved = job.count(source, first, recorded=recorded)
+    words_config = replace(config, rules=replace(config.rules, tie_break="smallest"), disjoint=True)
+    if transition is not None:
+        words_config = replace(words_config, vocab_size=transition, sizes=())
+    phase = _WordPhase(*job.learn(job, words, words_config, saved))
+    if first is not None and second is None:  # the tokenizer that `count_runs` needs for the second phase
+        return [(replace(phase.spec, word_merges=len(phase.spec.merges)), phase.training)]
+
+    def runs(spec: TokenizerSpec) -> Words:
+        if second is not None:
+            return from_counts(job.counts_of(second, spec.pretokenizer, "runs"), spec, eligible)
+        found = find_runs(spec, eligible, source, config.special_tokens, job.threads, config.progress, job.max_memory)
+        check_unchanged(source, before)
+        return found
+
+    sizes = config.sizes if transition is None else ()
+    return [
+        _learn_across(job, phase.at_size(size), transition is not None, replace(words_config, vocab_size=size), runs)
+        for size in sizes or [config.vocab_size]
+    ]
+
+
+@dataclass(frozen=True)
+class _WordPhase:
+    """The result of the word phase.
+
+    Attributes:
+        spec: the tokenizer.
+        training: the record.
+        counts: the count of each merge; FIRST for seeds.
+
+    """
+
+    spec: TokenizerSpec
+    training: Training
+    counts: NDArray[np.int64]
+
+    def at_size(self, size: int) -> _WordPhase:
+        """The result of a word phase that ends at so many tokens."""
+        removed = len(self.spec.vocabulary) - size
+        if removed <= 0:
+            return self
+        kept = len(self.counts) - removed
+        training = replace(self.training, merges=kept, stopped=None)
+        return _WordPhase(truncated(self.spec, size), training, self.counts[:kept])
+
+
+def _learn_across(
+    job: TrainingJob,
+    words: _WordPhase,
+    two_stages: bool,
+    config: TrainConfig,
+    runs: Callable[[TokenizerSpec], Words],
+) -> Learned:
+    """Learn supermerges after the word phase; they have no checkpoint.
+
+    Args:
+        job: the training.
+        words: the result of the word phase.
+        two_stages: whether all merges of words go before those across words.
+        config: that of the word phase, with the vocabulary size of the result.
+        runs: counts the runs of a tokenizer without supermerges.
+
+    Raises:
+        ValueError: for a corpus whose runs have too many tokens, or a `max_memory` that they do not fit in.
+
+    """
+    began = time.perf_counter()
+    n_words = len(words.counts)
+    more = config.vocab_size - (len(words.spec.vocabulary) - n_words)
+    if two_stages and n_words >= more:  # no room for supermerges
+        return replace(words.spec, word_merges=n_words), words.training
+    found = runs(words.spec)
+    with progress_note(config.progress, "index"):
+        trainer, n_runs = _start_trainer(job, found, words.spec, config, more)
+        del found
+    race = np.full(n_words, FIRST) if two_stages else words.counts
+    n_supers = 0
+    if n_runs:
+        n_words, n_supers = _compete(trainer, race, more, config.on_merge, config.progress)
+    spec = _spec(words.spec, trainer, n_words, n_supers)
+    stopped = None
+    if n_words + n_supers < more:
+        stopped = STOPS.get(trainer.stop, STOPS[1])
+        learned, size = counted(n_words + n_supers, "merge"), counted(len(spec.vocabulary), "token")
+        log.warning("training stopped after %s: %s; %s, fewer than requested", learned, stopped, size)
+    seconds = words.training.seconds + time.perf_counter() - began
+    return spec, Training(stopped, n_words + n_supers, words.training.words, seconds)
+
+
+# Merges ---------------------------------------------------------------------------------------------------------------
+
+
+def _start_trainer(
+    job: TrainingJob, runs: Words, spec: TokenizerSpec, config: TrainConfig, merges: int
+) -> tuple[Trainer, int]:
+    """(A trainer of the runs, the number of distinct runs). It knows all tokens; numbers begin at 0."""
+    kinds = spec.vocabulary.kinds
+    tokens = [
+        (token, False, bool(kinds[number] == SPECIAL), 0 if kinds[number] == SPECIAL else len(token))
+        for number, token in spec.vocabulary.items()
+    ]
+    initial = InitialTokens(ENCODED, tokens, None, None, NO_TOKEN)
+    trainer = make_trainer(runs, config, initial, merges, max_memory=job.max_memory, threads=job.threads)
+    return trainer, len(runs.counts)
+
+
+def _compete(
+    trainer: Trainer, word_counts: NDArray[np.int64], most: int, on_merge: OnMerge | None, progress: ProgressLike
+) -> tuple[int, int]:
+    """How many word merges and supermerges the result has, `most` together; the trainer learns at least the latter."""
+    words, n_words, n_supers = word_counts.tolist(), 0, 0
+    supers: list[tuple[int, int, int, int]] = []
+    target = trainer.n_tokens + most
+    with helped(trainer.team), progress_bar(progress, "merge", most, "merges") as bar:
+        while n_words + n_supers < most:
+            if n_supers == len(supers) and not trainer.stop:
+                supers += trainer.run(MERGES_PER_CALL, target)
+            count = supers[n_supers][3] if n_supers < len(supers) else 0
+            if n_words < len(words) and words[n_words] >= count:
+                n_words += 1
+            elif count:
+                n_supers += 1
+                left, right, token, _ = supers[n_supers - 1]
+                if on_merge is not None:
+                    on_merge(n_supers, trainer.spelled(left), trainer.spelled(right), trainer.spelled(token), count)
+            else:
+                break
+            bar(1)
+    return n_words, n_supers
+
+
+def _spec(spec: TokenizerSpec, trainer: Trainer, n_words: int, n_supers: int) -> TokenizerSpec:
+    """The tokenizer with the first so many merges of each phase; its supertokens have the last ids."""
+    blob, offsets, _ = trainer.vocabulary()
+    n_old = len(spec.vocabulary)
+    base, first_id = n_old - len(spec.merges), spec.vocabulary.limit - n_old
+    kept = base + n_words
+    supers = slice(int(offsets[n_old]), int(offsets[n_old + n_supers]))
+    lengths = np.concatenate(
+        (
+            np.zeros(first_id, dtype=np.int64),
+            np.diff(offsets[: kept + 1]),
+            np.diff(offsets[n_old : n_old + n_supers + 1]),
+        )
+    )
+    kinds = np.full(len(lengths), ORDINARY, dtype=np.uint8)
+    kinds[: first_id + kept] = spec.vocabulary.kinds[: first_id + kept]
+    learned = trainer.merges()[:n_supers, :3]
+    learned = np.where(learned >= n_old, learned - (n_old - kept), learned) + first_id
+    return replace(
+        spec,
+        vocabulary=Vocabulary.from_arrays(blob[: int(offsets[kept])] + blob[supers], offsets_of(lengths), kinds),
+        merges=np.concatenate((spec.merges[:n_words], learned[:, :2])).astype(np.int32),
+        merge_results=np.concatenate((spec.merge_results[:n_words], learned[:, 2])).astype(np.int32),
+        word_merges=n_words,
+        unreachable=None,
+    )

@@ -1,0 +1,467 @@
+"""Parity-aware training: each merge is chosen by one language, and made in all (Foroutan et al., arXiv 2508.04796).
+
+Each language has a trainer of its own, which tracks every pair of its words. A step asks one of them for its best pair
+and lets all of them apply it, so that their tokens have the same numbers; each reports by how many tokens its text
+became shorter. The first `global_merges` come from a plain trainer on the words of all languages.
+
+Cost: plain training of each language with a list for every pair, two to four times plain training of all of them.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base._team import Team
+from bpe.base.memory_limits import in_megabytes, resident
+from bpe.base.progress import progress_note
+from bpe.base.utf8 import TextLike
+from bpe.corpus.sources import Sources
+from bpe.count.word_counts import WordCounts, arrays_of, empty_like
+from bpe.errors import check_int, shown, typed
+from bpe.research.seeds import Seeds, begin_with_seeds, make_job
+from bpe.tokenizer import Tokenizer
+from bpe.training._trainer import Trainer
+from bpe.training.checkpoint import count_settings, fingerprint
+from bpe.training.config import CountsLike, Files, TrainConfig, TrainOptions
+from bpe.training.extend import continue_from, extend_spec
+from bpe.training.job import Learned, TrainingJob
+from bpe.training.trainer import initial_spec, record, run_merges
+from bpe.training.words import Words, words_of
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import ID_LIMIT, NONE
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+#: `Trainer.stop`: no pair is left, or only pairs below min_frequency.
+NO_PAIRS, RARE = 1, 2
+
+
+@overload
+def train_parity(
+    *,
+    vocab_size: int | None = None,
+    dev: Mapping[str, WordCounts] | None = None,
+    ratios: Mapping[str, float] | None = None,
+    global_merges: int = 0,
+    window_size: int | None = None,
+    alpha: float = 2.0,
+    seeds: Seeds | None = None,
+    files: Mapping[str, Files] | None = None,
+    texts: Mapping[str, Iterable[TextLike]] | None = None,
+    counts: Mapping[str, CountsLike] | None = None,
+    **options: Unpack[TrainOptions],
+) -> Tokenizer: ...
+@overload
+def train_parity(
+    *,
+    vocab_size: Sequence[int],
+    dev: Mapping[str, WordCounts] | None = None,
+    ratios: Mapping[str, float] | None = None,
+    global_merges: int = 0,
+    window_size: int | None = None,
+    alpha: float = 2.0,
+    seeds: Seeds | None = None,
+    files: Mapping[str, Files] | None = None,
+    texts: Mapping[str, Iterable[TextLike]] | None = None,
+    counts: Mapping[str, CountsLike] | None = None,
+    **options: Unpack[TrainOptions],
+) -> list[Tokenizer]: ...
+def train_parity(
+    *,
+    dev: Mapping[str, WordCounts] | None = None,
+    ratios: Mapping[str, float] | None = None,
+    global_merges: int = 0,
+    window_size: int | None = None,
+    alpha: float = 2.0,
+    seeds: Seeds | None = None,
+    files: Mapping[str, Files] | None = None,
+    texts: Mapping[str, Iterable[TextLike]] | None = None,
+    counts: Mapping[str, CountsLike] | None = None,
+    vocab_size: int | Sequence[int] | None = None,
+    **options: Unpack[TrainOptions],
+) -> Tokenizer | list[Tokenizer]:
+    """Train a vocabulary where each merge helps the language that is encoded worst.
+
+    The corpus is given by language. Each step chooses a language, and merges the most frequent pair of that language in
+    the texts of all. The result is an ordinary tokenizer.
+
+    The language of a step is, among those that have a pair left (of `min_frequency` or more):
+
+    - without `ratios`, the one whose text has the most tokens: its text in `dev`, or, without `dev`, in the corpus;
+    - with `ratios`, the one with the smallest (tokens at the start / tokens now) / ratio, over its text in the corpus.
+
+    Of several, the first in the mapping is taken.
+
+    Args:
+        dev: the counts of a text per language that says the same in all of them, to compare lengths by. The merges come
+            from the corpus alone. A symbol outside the alphabet counts as one token.
+        ratios: how well each language is to be compressed, relative to the others.
+        global_merges: the first so many merges are those of plain training on the counts of all languages.
+        window_size: skip a language that made more than `alpha` / n of the last `window_size` steps, where n is the
+            number of languages, unless every language did; the paper has 100. None, the default, skips none.
+        alpha: see `window_size`.
+        seeds: tokens that the vocabulary begins with.
+        files: a mapping from the name of each language to its files; or
+        texts: to its texts; or
+        counts: to its `WordCounts`. Give exactly one of the three.
+        vocab_size: the number of tokens of the result, or a list of such numbers.
+        options: as for `bpe.train`; the rules without a veto function. Each language's counts have a checkpoint of
+            their own, PATH.1, PATH.2, …
+
+    Returns:
+        A tokenizer, or one of each size.
+
+    Raises:
+        TypeError, ValueError, FormatError, OSError: as `bpe.train`; for other values than these.
+
+    >>> import bpe
+    >>> corpus = {"en": ["the cat and the hat"] * 9, "ko": ["고양이와 모자"]}
+    >>> tok = bpe.research.train_parity(texts=corpus, vocab_size=266, ratios={"en": 1.0, "ko": 1.0})
+    >>> plain = bpe.train(texts=corpus["en"] + corpus["ko"], vocab_size=266)
+    >>> plain.count_tokens("고양이와 모자"), tok.count_tokens("고양이와 모자")
+    (19, 13)
+
+    """
+    config = TrainConfig(files=files, texts=texts, counts=counts, vocab_size=vocab_size, **options)
+    if config.rules.veto is not None:
+        raise ValueError("rules has a veto function, which parity-aware training does not ask; use other rules")
+    rule = Parity(dev, ratios, global_merges, window_size, alpha)
+    return make_job(config, seeds).run(partial(_learn, rule, seeds))
+
+
+def _learn(rule: Parity, seeds: Seeds | None, job: TrainingJob) -> list[Learned]:
+    """Train on a corpus by language. Each language's counts have a checkpoint of their own, the merges another."""
+    config, counts, saved = job.config, {}, None
+    for number, (name, (source, given)) in enumerate(_corpora(rule, config).items(), 1):
+        counts[name], _ = job.count(source, given, recorded={"language": name}, suffix=f".{number}")
+    parts = _words(counts, rule, config)
+    first = next(iter(counts.values()))
+    if config.checkpoint is not None:
+        prints = {
+            name: {language: fingerprint(each) for language, each in words.items()}
+            for name, words in (("languages", counts), ("dev", rule.dev or {}))
+        }
+        saved = job.checkpoint(config.checkpoint, {"fair": rule.to_json(), **prints}, first)
+    spec, config = begin_with_seeds(seeds, initial_spec(first, parts, config), config)
+    del parts
+    began, n_initial = time.perf_counter(), len(spec.merges)
+    starter = _Starter(job, spec, config)
+    with progress_note(config.progress, "index"):
+        trainer, n_words, extent = starter.start(counts, rule)
+    run_merges(trainer, config, config.vocab_size, saved, n_words)
+    spec = extend_spec(spec, starter.ids, trainer)
+    return [(spec, record(trainer, n_words, began, extent, config).after(n_initial))]
+
+
+def _corpora(rule: Parity, config: TrainConfig) -> dict[str, tuple[Sources | Iterable[TextLike] | None, Any]]:
+    """(The files or texts, the counts) of each language."""
+    name = next(name for name in ("files", "texts", "counts") if getattr(config, name) is not None)
+    mapping: Any = getattr(config, name)
+    if not isinstance(mapping, Mapping) or not mapping:
+        raise TypeError(f"{name} is {typed(mapping)}; it must map each language to its own {name}")
+    for language in mapping:
+        if not isinstance(language, str):
+            raise TypeError(f"{name} has the language {shown(language)}; the name of a language must be a str")
+    rule.check_languages(mapping)
+    each = {language: replace(config, **{name: given}) for language, given in mapping.items()}
+    return {language: (own.source(), own.counts) for language, own in each.items()}
+
+
+def _words(counts: Mapping[str, WordCounts], rule: Parity, config: TrainConfig) -> list[Words]:
+    """The words of all languages, after checking that they, and the texts to compare, were counted alike."""
+    first, settings = next((name, count_settings(each)) for name, each in counts.items())
+    for kind, each in (("the corpus", counts), ("dev", rule.dev or {})):
+        for name, words in each.items():
+            ours = count_settings(words)
+            wrong = next((setting for setting in settings | ours if ours.get(setting) != settings.get(setting)), None)
+            if wrong is not None:
+                raise ValueError(
+                    f"the counts of {name!r} in {kind} were made with {wrong}={shown(ours.get(wrong))}, those of "
+                    f"{first!r} with {shown(settings.get(wrong))}; they must be made with the same settings: count "
+                    "one of them again"
+                )
+    return [_words_of(name, words, config) for name, words in counts.items()]
+
+
+def _words_of(name: str, counts: WordCounts, config: TrainConfig) -> Words:
+    try:
+        return words_of(counts, config)
+    except ValueError as error:
+        raise ValueError(f"language {name!r}: {error}") from None
+
+
+@dataclass(frozen=True)
+class Parity:
+    """How the language of a step is chosen; `train_parity` documents the values."""
+
+    dev: Mapping[str, WordCounts] | None = None
+    ratios: Mapping[str, float] | None = None
+    global_merges: int = 0
+    window_size: int | None = None
+    alpha: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.dev is not None and self.ratios is not None:
+            raise ValueError("dev and ratios are two ways to compare languages; give at most one of them")
+        for name, what in (("dev", "WordCounts"), ("ratios", "a number")):
+            given: Any = getattr(self, name)
+            if given is None:
+                continue
+            if not isinstance(given, Mapping):
+                raise TypeError(f"{name} is {typed(given)}; it must map each language to {what}")
+            object.__setattr__(self, name, dict(given))
+            for language, value in given.items():
+                if name == "dev" and not isinstance(value, WordCounts):
+                    raise TypeError(f"dev[{language!r}] is {typed(value)}; it must be a bpe.WordCounts")
+                if name == "ratios" and not _is_positive(value):
+                    raise ValueError(f"ratios[{language!r}] is {shown(value)}; it must be a number above 0")
+        check_int("global_merges", self.global_merges, 0, ID_LIMIT)
+        if self.window_size is not None:
+            check_int("window_size", self.window_size, 1, 1 << 20)
+        if not _is_positive(self.alpha):
+            raise ValueError(f"alpha is {shown(self.alpha)}; it must be a number above 0")
+
+    def check_languages(self, languages: Mapping[str, Any]) -> None:
+        """Raise ValueError unless dev and ratios have the languages of the corpus."""
+        for name in ("dev", "ratios"):
+            given = getattr(self, name)
+            if given is not None and given.keys() != languages.keys():
+                raise ValueError(
+                    f"{name} has the languages {', '.join(map(repr, given))}, the corpus has "
+                    f"{', '.join(map(repr, languages))}; they must be the same"
+                )
+
+    def to_json(self) -> dict[str, Any]:
+        """What determines the result, beside the counts, as name → JSON value."""
+        return {
+            "dev": self.dev is not None,
+            "ratios": None if self.ratios is None else {name: float(value) for name, value in self.ratios.items()},
+            "global_merges": int(self.global_merges),
+            "window_size": None if self.window_size is None else int(self.window_size),
+            "alpha": float(self.alpha),
+        }
+
+
+def _is_positive(value: object) -> bool:
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    return number and math.isfinite(value) and value > 0  # type: ignore[arg-type, operator]
+
+
+@dataclass
+class Language:
+    """One language of a parity-aware training.
+
+    Attributes:
+        trainer: of its words.
+        compared: of its text in `Parity.dev`; None where the lengths of the corpus are compared.
+        tokens: the length of the text that is compared, now.
+        start: the same before the first merge.
+        ratio: of `Parity.ratios`, or None.
+        is_over: whether it has no pair left.
+
+    """
+
+    trainer: Trainer
+    compared: Trainer | None
+    tokens: int
+    start: int
+    ratio: float | None = None
+    is_over: bool = False
+
+    def need(self) -> float:
+        """Priority; the language with the largest value has the next merge."""
+        return self.tokens if self.ratio is None else -(self.start / self.tokens / self.ratio)
+
+    def apply(self, left: int, right: int) -> int:
+        """Merge a pair; returns the number of its token."""
+        token, removed = self.trainer.apply(left, right)
+        if self.compared is not None:
+            token, removed = self.compared.apply(left, right)
+        self.tokens -= removed
+        return token
+
+
+class ParityTrainer:
+    """The trainers of all languages in step: what `run_merges` drives, as it does one `Trainer`.
+
+    Args:
+        languages: the languages, new.
+        rule: how the language of a step is chosen.
+        min_frequency: merge no pair of a language that is rarer in it.
+        plain: a trainer on the words of all languages, for the first `rule.global_merges`; None if there are none.
+
+    """
+
+    def __init__(self, languages: Sequence[Language], rule: Parity, min_frequency: int, plain: Trainer | None) -> None:
+        self.languages = languages
+        self.stop = 0
+        self._rule, self._least, self._plain = rule, min_frequency, plain
+        self._rows: list[tuple[int, int, int, int]] = []
+        self._rare = False  # whether a language had only pairs that are too rare
+        self._recent: deque[int] = deque()
+        self._picks = [0] * len(languages)  # of the recent ones, by language
+        trainers = [each.trainer for each in languages]
+        others = [each.compared for each in languages] + [plain]
+        self._trainers = trainers
+        self.teams: tuple[Team, ...] = tuple(each.team for each in [*trainers, *others] if each is not None)
+
+    def run(self, most: int, most_tokens: int) -> list[tuple[int, int, int, int]]:
+        """Learn up to `most` merges while there are fewer than `most_tokens` tokens, as `Trainer.run` does.
+
+        The count of a merge is that in the language that chose it, or in all for the first `global_merges`.
+        """
+        before = len(self._rows)
+        while len(self._rows) - before < most and self.n_tokens < most_tokens and not self.stop:
+            pair = self._global_pair() if len(self._rows) < self._rule.global_merges else self._pair_of_language()
+            if pair is not None:
+                left, right, count = pair
+                (token,) = {each.apply(left, right) for each in self.languages}  # the same in all
+                self._rows.append((left, right, token, count))
+        return self._rows[before:]
+
+    def _global_pair(self) -> tuple[int, int, int] | None:
+        assert self._plain is not None
+        rows = self._plain.run(1, ID_LIMIT)
+        if not rows:
+            self.stop = self._plain.stop
+            return None
+        left, right, _, count = rows[0]
+        return left, right, count
+
+    def _pair_of_language(self) -> tuple[int, int, int] | None:
+        """The best pair of the language that needs it most; None if it has none, and is over."""
+        number = self._neediest()
+        if number is None:
+            self.stop = RARE if self._rare else NO_PAIRS
+            return None
+        language = self.languages[number]
+        pair = language.trainer.best()
+        if pair is None or pair[2] < self._least:
+            language.is_over = True
+            self._rare = self._rare or pair is not None
+            return None
+        if self._rule.window_size is not None:
+            self._recent.append(number)
+            self._picks[number] += 1
+            if len(self._recent) > self._rule.window_size:
+                self._picks[self._recent.popleft()] -= 1
+        return pair
+
+    def _neediest(self) -> int | None:
+        """The language of the next merge; None if all are over."""
+        left = [(each.need(), -i) for i, each in enumerate(self.languages) if not each.is_over]
+        if not left:
+            return None
+        size = self._rule.window_size
+        if size is not None:
+            most = self._rule.alpha / len(self.languages)
+            left = [(need, i) for need, i in left if self._picks[-i] / size <= most] or left
+        return -max(left)[1]
+
+    @property
+    def n_tokens(self) -> int:
+        """How many tokens there are."""
+        return self._trainers[0].n_tokens
+
+    def merges(self) -> NDArray[np.int64]:
+        """All merges learned: int64 (n, 4), each left, right, token, count."""
+        return np.array(self._rows, dtype=np.int64).reshape(-1, 4)
+
+    def removed(self) -> NDArray[np.int64]:
+        """By how many tokens each merge made the corpus shorter: int64 (n,)."""
+        removed: NDArray[np.int64] = np.sum([each.removed() for each in self._trainers], axis=0, dtype=np.int64)
+        return removed
+
+    def spelled(self, token: int) -> bytes:
+        """The bytes of a token."""
+        return self._trainers[0].spelled(token)
+
+    def vocabulary(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.bool_]]:
+        """All tokens, as `Trainer.vocabulary` gives them."""
+        return self._trainers[0].vocabulary()
+
+
+def _together(counts: Mapping[str, WordCounts]) -> WordCounts:
+    """The counts of all languages."""
+    first = next(iter(counts.values()))
+    merged = empty_like(first)
+    for each in counts.values():
+        merged.merge(each, any_documents=True)
+    return merged
+
+
+class _Starter:
+    """Starts the trainers of a training, which share its memory.
+
+    Attributes:
+        ids: the ids of all tokens of the tokenizer that they continue from.
+
+    """
+
+    def __init__(self, job: TrainingJob, spec: TokenizerSpec, config: TrainConfig) -> None:
+        self._job, self._spec, self._config = job, spec, config
+        self.ids: NDArray[np.int64] = np.flatnonzero(spec.vocabulary.kinds != NONE)
+        self._surplus = 1.0  # how many times the memory that it needs a trainer may take
+
+    def start(self, counts: Mapping[str, WordCounts], rule: Parity) -> tuple[ParityTrainer, int, tuple[int, int]]:
+        """(The trainers of all languages in step, the number of words, `Words.extent` of all)."""
+        dev = rule.dev or {}
+        self._share_memory([*counts.values(), *dev.values()], [*counts.values()] if rule.global_merges else [])
+        plain = None
+        if rule.global_merges:
+            plain, _, _ = self._trainer(_together(counts), every=False)
+        languages, n_words, n_bytes, n_tokens = [], 0, 0, 0
+        for name, words in counts.items():
+            trainer, words_of_it, extent = self._trainer(words)
+            compared, length = None, extent
+            if name in dev:
+                compared, _, length = self._trainer(dev[name])
+            ratio = None if rule.ratios is None else float(rule.ratios[name])
+            languages.append(Language(trainer, compared, length[1], length[1], ratio))
+            n_words, n_bytes, n_tokens = n_words + words_of_it, n_bytes + extent[0], n_tokens + extent[1]
+        return ParityTrainer(languages, rule, self._config.min_frequency, plain), n_words, (n_bytes, n_tokens)
+
+    def _share_memory(self, counts: Sequence[WordCounts], together: Sequence[WordCounts]) -> None:
+        """Divide the memory that is left among trainers of each of these counts, and one of `together`.
+
+        Raises:
+            ValueError: for too little memory.
+
+        """
+        most = self._job.max_memory
+        if most is None:
+            return
+        needed = sum(map(_memory, counts)) + (_memory(*together) if together else 0)
+        held = resident()
+        if held + needed > most:
+            raise ValueError(
+                f"max_memory is {in_megabytes(most)}, but parity-aware training on these words needs "
+                f"{in_megabytes(held + needed)}; raise it to that, or train on less text"
+            )
+        self._surplus = (most - held) / needed
+
+    def _trainer(self, counts: WordCounts, *, every: bool = True) -> tuple[Trainer, int, tuple[int, int]]:
+        """(A trainer of these words, their number, their extent)."""
+        most = None if self._job.max_memory is None else resident() + int(_memory(counts) * self._surplus)
+        config = replace(self._config, min_frequency=1) if every else self._config
+        more = config.vocab_size - len(self._spec.vocabulary)
+        trainer, self.ids, n_words, extent = continue_from(
+            self._job, counts, self._spec, config, more, max_memory=most, every=every
+        )
+        return trainer, n_words, extent
+
+
+def _memory(*counts: WordCounts) -> int:
+    """The memory in bytes that a trainer of every pair of these words needs; at least three times what it holds."""
+    arrays = [arrays_of(each) for each in counts]
+    return (48 << 20) + sum(32 * len(blob) + 32 * len(offsets) for blob, offsets, _ in arrays)

@@ -1,0 +1,140 @@
+"""PickyBPE: training that deletes tokens which hardly occur any more once they are part of a longer one.
+
+The events are those of the definition in docs/careful_training.md. Encoding is in `bpe/encode/models/picky.py`. Source:
+Chizhov et al., "BPE Gets Picky" (EMNLP 2024, arXiv 2409.04599), and the authors' code.
+
+Cost: three to five times the merges of plain training, in one thread, since a step depends on the deletions of the one
+before. Each symbol of the distinct words takes some 30 bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.memory_limits import in_megabytes, resident
+from bpe.base.progress import progress_note
+from bpe.count.word_counts import WordCounts
+from bpe.errors import counted, shown
+from bpe.research._picky import PickyLearner
+from bpe.tokenizer import Tokenizer
+from bpe.training.alphabet import make_initial_tokens
+from bpe.training.config import CorpusOptions, TrainConfig
+from bpe.training.job import Learned, TrainingJob
+from bpe.training.trainer import choose_target, learn_merges, record, run_merges, tokenizer_spec
+from bpe.training.words import Words, words_of
+from bpe.vocab.events import Events
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import end_to_end
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+#: The memory for a training, in bytes, twice what Japanese takes: for each symbol of the distinct words, and beside.
+PER_SYMBOL, AT_LEAST = 60, 48 << 20
+
+
+def train_picky(
+    threshold: float = 0.9, *, vocab_size: int | None = None, **options: Unpack[CorpusOptions]
+) -> Tokenizer:
+    """Train a vocabulary without tokens that merges use up (PickyBPE).
+
+    Right after each merge, both parts are looked at, the left one first. A part that a merge has made is deleted if at
+    least `threshold` of its occurrences went into the merge. What is left of it is split into the tokens that it was
+    made of, and its place in the vocabulary is free. It may be made again later.
+
+    Encoding does merges and deletions in the order of the training, so no other program can read such a tokenizer: it
+    is saved as model type `bpe.PickyBPE`. Source: Chizhov et al., "BPE Gets Picky" (2024, arXiv 2409.04599).
+
+    Args:
+        threshold: from this share of its occurrences on a token is deleted; above 0 and at most 1. The paper has 0.6 to
+            0.9. With 1, only tokens that do not occur any more are deleted.
+        vocab_size: the number of tokens that are not deleted.
+        options: as for `bpe.train`; for byte models without an end-of-word mark and an unknown token.
+
+    Raises:
+        TypeError, ValueError, FormatError, OSError: as `bpe.train`; for another threshold, and several sizes.
+
+    >>> import bpe
+    >>> counts = {"lower": 9, "lowest": 8, "slowly": 1}
+    >>> plain = bpe.train(counts=counts, vocab_size=259)
+    >>> picky = bpe.research.train_picky(0.9, counts=counts, vocab_size=259)
+    >>> [*plain.vocab()][256:], [*picky.vocab()][256:]
+    ([b'lo', b'low', b'lowe'], [b'lowe', b'lower', b'st'])
+
+    """
+    number = isinstance(threshold, (int, float, np.integer, np.floating)) and not isinstance(threshold, bool)
+    if not number or not math.isfinite(threshold) or not 0 < threshold <= 1:
+        raise ValueError(f"threshold is {shown(threshold)}; it must be a number above 0 and at most 1, such as 0.9")
+    config = TrainConfig(vocab_size=vocab_size, **options)
+    _check_options(config)
+    job = TrainingJob(config, learn_merges, {"deletions": {"threshold": float(threshold)}})
+    tokenizer = job.run(partial(_learn, float(threshold)))
+    assert isinstance(tokenizer, Tokenizer)
+    return tokenizer
+
+
+def _check_options(config: TrainConfig) -> None:
+    if config.chars or config.end_of_word is not None or config.unk_token is not None:
+        raise ValueError(
+            "deletions are for byte models without an end-of-word mark and an unknown token; leave model, end_of_word "
+            "and unk_token out"
+        )
+    if config.rules.tie_break == "first":
+        raise ValueError(
+            "tie_break is 'first'; with deletions it must be 'id', 'smallest' or 'greatest', since a split moves the "
+            "first position of a pair"
+        )
+    if config.sizes:
+        raise ValueError(
+            f"vocab_size is {list(config.sizes)}; with deletions it must be one number, since a smaller vocabulary is "
+            "no part of a larger one"
+        )
+
+
+def _learn(threshold: float, job: TrainingJob) -> list[Learned]:
+    """Learn merges and deletions."""
+    config = job.config
+    counts, saved = job.count(config.source(), config.counts)
+    began = time.perf_counter()
+    with progress_note(config.progress, "index"):
+        words = words_of(counts, config)
+        job.clear(counts)
+        initial = make_initial_tokens(words, config)
+        target, n_words, extent = choose_target(initial, config), len(words.counts), words.extent(config)
+        if job.max_memory is not None:
+            _check_memory(words, job.max_memory)
+        learner = PickyLearner(words, initial, config, threshold)
+        del words
+    run_merges(learner, config, target, saved, n_words)
+    return [(_spec(counts, config, learner), record(learner, n_words, began, extent, config))]
+
+
+def _check_memory(words: Words, max_memory: int) -> None:
+    needed = resident() + AT_LEAST + PER_SYMBOL * (words.symbols + len(words.counts))
+    if needed > max_memory:
+        raise ValueError(
+            f"max_memory is {in_megabytes(max_memory)}, but training with deletions tracks every pair, which for "
+            f"{counted(words.symbols, 'symbol')} of distinct words may need {in_megabytes(needed)}; raise it to that, "
+            "or train on less text"
+        )
+
+
+def _spec(counts: WordCounts, config: TrainConfig, learner: PickyLearner) -> TokenizerSpec:
+    """The tokenizer that a kernel has learned: its tokens are numbered in their order, without the deleted ones."""
+    blob, offsets, deleted = learner.vocabulary()
+    kept_before, deleted_before = np.cumsum(~deleted), np.cumsum(deleted, dtype=np.int64)
+    numbers = np.where(deleted, -deleted_before, kept_before - 1 + config.alphabet.first_id).astype(np.int32)
+    kept = np.flatnonzero(~deleted)
+    text, bounds = end_to_end(np.frombuffer(blob, dtype=np.uint8), offsets[kept], np.diff(offsets)[kept])
+    none: NDArray[np.int64] = np.empty((0, 4), dtype=np.int64)
+    spec = tokenizer_spec(counts, config, text.tobytes(), bounds, np.zeros(len(kept), dtype=np.bool_), none)
+    merges, removals = learner.merges(), learner.deletions().astype(np.int32)
+    removals[:, 1] = numbers[removals[:, 1]]
+    return replace(spec, events=Events(numbers[merges[:, :2]], numbers[merges[:, 2]], removals))

@@ -1,0 +1,380 @@
+"""`TrainConfig`: the arguments of `bpe.train`, validated, as the stages and the kernels of a training read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Any, TypedDict
+
+import numpy as np
+
+from bpe.base.progress import ProgressLike, check_progress
+from bpe.base.utf8 import TextLike, to_bytes
+from bpe.corpus.blocks import PathLike
+from bpe.corpus.sources import Sources
+from bpe.count.word_counts import WordCounts
+from bpe.errors import check_choice, check_int, shown, typed
+from bpe.pretokenize.pretokenizer import PretokenizerLike
+from bpe.text.character_sets import codes, script_bytes
+from bpe.text.normalizers import NormalizerLike, as_normalizer
+from bpe.training.kernel_input import APART
+from bpe.training.merge_rules import TIE_BREAKS, MergeRules, Veto
+from bpe.vocab.byte_letters import letter_bytes
+from bpe.vocab.spec import Model
+from bpe.vocab.special_tokens import check_special_tokens
+from bpe.vocab.symbols import BYTE_NAMES
+from bpe.vocab.vocabulary import ID_LIMIT
+
+OnMerge = Callable[[int, Any, Any, Any, int], object]
+Files = PathLike | Iterable[PathLike] | Sources
+CountsLike = WordCounts | Mapping[str, int] | Mapping[bytes, int]
+
+
+class TrainOptions(TypedDict, total=False):
+    """The options that `bpe.train` and the trainers of `bpe.research` have in common, for type checkers."""
+
+    num_merges: int | None
+    model: Model | None
+    pretokenizer: PretokenizerLike | None
+    normalizer: NormalizerLike | None
+    special_tokens: Iterable[str]
+    unk_token: str | None
+    end_of_word: str | None
+    end_of_word_glued: bool
+    alphabet: Alphabet | None
+    min_frequency: int
+    rules: MergeRules | None
+    split_digits: bool
+    on_merge: OnMerge | None
+    threads: int | None
+    progress: ProgressLike
+    max_memory: int | str | None
+    checkpoint: PathLike | None
+
+
+class CorpusOptions(TrainOptions, total=False):
+    """Those options, and the corpus."""
+
+    files: Files | None
+    texts: Iterable[TextLike] | None
+    counts: CountsLike | tuple[WordCounts, WordCounts] | None
+
+
+@dataclass(frozen=True)
+class Alphabet:
+    """The symbols that a training starts from: the argument `alphabet` of `bpe.train`.
+
+    Attributes:
+        initial: symbols of the alphabet whether or not they occur in the corpus, in this order; the corpus's other
+            symbols follow. "corpus" takes the corpus's symbols only; None takes all 256 bytes, or the corpus's
+            characters. In a byte model a symbol is given as an int, bytes of length 1, an ASCII character, or GPT-2's
+            letter for the byte.
+        limit: the most symbols to keep, by frequency; the others take part in no merge.
+        coverage: the part of the corpus, in characters, that the alphabet of a character model must cover: the most
+            frequent characters are kept until they do. SentencePiece's default is 0.9995.
+        byte_fallback: add the tokens `<0x00>` to `<0xFF>` after the special tokens; a character outside the alphabet
+            becomes those of its UTF-8, as in SentencePiece's Llama 2, so that every text has ids.
+        first_id: the first id; special tokens come first, the alphabet after them.
+
+    Raises:
+        TypeError, ValueError: for other values than these.
+
+    >>> import bpe
+    >>> tok = bpe.train(texts=["low lower"], vocab_size=6, alphabet=bpe.Alphabet(initial="corpus"), pretokenizer=None)
+    >>> tok.tokens("low lower")
+    [b'l', b'o', b'w', b' ', b'l', b'o', b'w', b'e', b'r']
+
+    """
+
+    initial: str | Iterable[str | bytes | int] | None = None
+    limit: int | None = None
+    coverage: float = 1.0
+    byte_fallback: bool = False
+    first_id: int = 0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.initial, Iterable) and not isinstance(self.initial, (str, bytes)):
+            object.__setattr__(self, "initial", tuple(self.initial))
+        if self.limit is not None:
+            check_int("limit", self.limit, 1, ID_LIMIT)
+        if not isinstance(self.byte_fallback, bool):
+            raise TypeError(f"byte_fallback is {typed(self.byte_fallback)}; it must be a bool")
+        coverage: object = self.coverage
+        if isinstance(coverage, bool) or not isinstance(coverage, (int, float, np.floating)):
+            raise TypeError(f"coverage is {typed(coverage)}; it must be a number from 0 to 1")
+        if not 0 < coverage <= 1:
+            raise ValueError(f"coverage is {coverage}; it must be above 0 and at most 1, such as 0.9995")
+        object.__setattr__(self, "coverage", float(coverage))
+        check_int("first_id", self.first_id, 0, ID_LIMIT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """The arguments of `bpe.train`, which documents them, validated when constructed.
+
+    Attributes:
+        model: "byte" or "char", never None.
+        alphabet, rules: never None.
+        normalizer: a `Normalizer` or None.
+        vocab_size: the largest size where several are given.
+        sizes: all sizes, where several are given.
+        disjoint: whether pairs are counted without overlap, as BoundlessBPE needs it.
+        reserved: the special tokens and the unknown token, in the order of their ids.
+
+    """
+
+    files: Any = None
+    texts: Any = None
+    counts: Any = None
+    vocab_size: Any = None
+    num_merges: int | None = None
+    model: Any = None
+    pretokenizer: PretokenizerLike | None = "default"
+    normalizer: Any = None
+    special_tokens: Any = ()
+    unk_token: str | None = None
+    end_of_word: str | None = None
+    end_of_word_glued: bool = False
+    alphabet: Any = None
+    min_frequency: int = 1
+    rules: Any = None
+    split_digits: bool = False
+    on_merge: OnMerge | None = None
+    threads: int | None = None
+    progress: ProgressLike = False
+    max_memory: int | str | None = None
+    checkpoint: PathLike | None = None
+    sizes: tuple[int, ...] = ()
+    disjoint: bool = False
+    reserved: dict[str, None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name, kind in (("alphabet", Alphabet), ("rules", MergeRules)):
+            value = getattr(self, name)
+            if value is None:
+                object.__setattr__(self, name, kind())
+            elif not isinstance(value, kind):
+                raise TypeError(f"{name} is {typed(value)}; it must be a bpe.{kind.__name__} or None")
+        if self.model is None:
+            object.__setattr__(self, "model", "char" if self.alphabet.byte_fallback else "byte")
+        check_choice("model", self.model, ("byte", "char"))
+        self._check_corpus()
+        self._check_size()
+        check_int("min_frequency", self.min_frequency, 0)
+        if not isinstance(self.split_digits, bool):
+            raise TypeError(f"split_digits is {typed(self.split_digits)}; it must be a bool")
+        self._check_tokens()
+        if self.chars:
+            return
+        for name, given in (
+            ("byte_fallback", self.alphabet.byte_fallback),
+            ("coverage", self.alphabet.coverage < 1),
+        ):
+            if given:
+                raise ValueError(f'{name} is for models of characters; pass model="char" too, or leave it out')
+
+    def _check_corpus(self) -> None:
+        names = [name for name in ("files", "texts", "counts") if getattr(self, name) is not None]
+        if len(names) != 1:
+            found = " and ".join(names) or "nothing"
+            raise ValueError(f"{found} given; give exactly one of files=, texts= and counts=")
+        object.__setattr__(self, "normalizer", as_normalizer(self.normalizer))
+        if self.on_merge is not None and not callable(self.on_merge):
+            raise TypeError(
+                f"on_merge is {shown(self.on_merge)}; it must be callable as on_merge(step, left, right, token, count)"
+            )
+        check_progress(self.progress)
+
+    def _check_size(self) -> None:
+        size = self.vocab_size
+        if isinstance(size, Iterable) and not isinstance(size, (str, bytes)):
+            sizes = tuple(check_int("vocab_size", each, 1, ID_LIMIT) for each in size)
+            if not sizes:
+                raise ValueError("vocab_size is an empty list; give a number of tokens, or several")
+            object.__setattr__(self, "sizes", sizes)
+            object.__setattr__(self, "vocab_size", max(sizes))
+        if (self.vocab_size is None) == (self.num_merges is None):
+            raise ValueError(
+                f"vocab_size is {self.vocab_size} and num_merges is {self.num_merges}; give exactly one of them"
+            )
+        for name, least in (("vocab_size", 1), ("num_merges", 0)):
+            if getattr(self, name) is not None:
+                check_int(name, getattr(self, name), least, ID_LIMIT)
+
+    def _check_tokens(self) -> None:
+        """Check the special tokens, the unknown token and the end-of-word mark, and that they differ."""
+        for name in ("end_of_word", "unk_token"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise TypeError(f"{name} is {typed(value)}; it must be a str or None")
+            if value == "":
+                raise ValueError(f"{name} is ''; it must be at least one character, or None for none")
+        object.__setattr__(self, "end_of_word_glued", bool(self.end_of_word_glued))
+        if self.end_of_word_glued and self.end_of_word is None:
+            raise ValueError('end_of_word_glued=True needs a mark to glue: pass end_of_word="</w>" too')
+        if isinstance(self.special_tokens, Mapping):
+            raise TypeError(
+                f"special_tokens is {typed(self.special_tokens)}; it must be a list of names: their ids are first_id, "
+                "first_id + 1, … in its order"
+            )
+        specials = check_special_tokens(self.special_tokens)
+        reserved = dict.fromkeys(specials)
+        if self.unk_token is not None:
+            reserved[self.unk_token] = None
+        if self.alphabet.byte_fallback:
+            clash = next((each for each in reserved if each in BYTE_NAMES), None)
+            if clash is not None:
+                raise ValueError(
+                    f"{clash!r} is a special token; with byte_fallback it is the token of a byte: leave it out"
+                )
+            if self.end_of_word is not None:
+                raise ValueError(
+                    f"end_of_word is {self.end_of_word!r} with byte_fallback; the bytes of a mark would be tokens of a "
+                    "text: leave one of them out"
+                )
+        if self.end_of_word in reserved:
+            raise ValueError(
+                f"end_of_word {self.end_of_word!r} is a special token too; it must differ from all of them"
+            )
+        object.__setattr__(self, "special_tokens", specials)
+        object.__setattr__(self, "reserved", reserved)
+
+    def source(self) -> Sources | Iterable[TextLike] | None:
+        """The files or the texts; None for counts."""
+        if self.files is None:
+            return self.texts  # type: ignore[no-any-return]
+        return Sources.of(self.files, chars=self.chars)
+
+    @property
+    def chars(self) -> bool:
+        """Whether symbols are characters."""
+        return bool(self.model == "char")
+
+    @property
+    def n_lead(self) -> int:
+        """The number of tokens before the alphabet: special tokens, the unknown token, tokens of bytes."""
+        return len(self.reserved) + (256 if self.alphabet.byte_fallback else 0)
+
+    def to_json(self) -> dict[str, Any]:
+        """What determines the merges, as name → JSON value, for a checkpoint."""
+        names = "vocab_size num_merges model end_of_word end_of_word_glued unk_token min_frequency"
+        values = {name: getattr(self, name) for name in names.split()}
+        values["special_tokens"] = list(self.special_tokens)
+        alphabet = self.alphabet
+        values["initial_alphabet"] = given_codes(self) if isinstance(alphabet.initial, tuple) else alphabet.initial
+        values["limit_alphabet"], values["character_coverage"] = alphabet.limit, alphabet.coverage
+        values["byte_fallback"], values["first_id"] = alphabet.byte_fallback, alphabet.first_id
+        values = {name: int(value) if hasattr(value, "__index__") else value for name, value in values.items()}
+        return {**values, **self.rules.to_json(), **({"split_digits": True} if self.split_digits else {})}
+
+    # As the kernels read it -------------------------------------------------------------------------------------------
+
+    @property
+    def tie_rule(self) -> int:
+        """The index of `rules.tie_break` in TIE_BREAKS."""
+        return TIE_BREAKS.index(self.rules.tie_break)
+
+    @property
+    def max_length(self) -> int:
+        """The most symbols of a token."""
+        length: int | None = self.rules.max_token_length
+        return 0xFFFFFFFF if length is None else length
+
+    @property
+    def max_words(self) -> int:
+        """The most parts that spaces divide a new token into; 0 for no limit."""
+        return self.rules.max_words or 0
+
+    @property
+    def forbidden(self) -> tuple[bytes, ...]:
+        """Strings that no new token contains."""
+        return tuple(string.encode() for string in self.rules.forbidden)
+
+    @property
+    def digits_apart(self) -> bool:
+        """Whether no merge may join a character that is a number with another: with `split_digits` in a byte model.
+
+        The bytes of one may be merged. So that none ever is merged with a neighbour's, merges join whole characters, or
+        the bytes of one.
+        """
+        return self.split_digits and not self.chars
+
+    @property
+    def whole_characters(self) -> bool:
+        """Whether no part of a character is joined with anything but its next byte."""
+        return self.rules.whole_characters or self.digits_apart
+
+    @property
+    def scripts(self) -> bytes:
+        """A byte for each code point, the number of its script or 0; empty for tokens of any scripts.
+
+        No new token has two numbers, and a character of APART is joined with no other.
+        """
+        return _script_numbers(self.rules.one_script, self.digits_apart)
+
+    @property
+    def mark_size(self) -> int:
+        """The bytes of the end-of-word mark, which the rules above do not see."""
+        return len((self.end_of_word or "").encode())
+
+    @property
+    def veto(self) -> Callable[[bytes, bytes, int], object] | None:
+        """A function of (left, right, count) with the bytes of the best pair; true if it must not be merged."""
+        veto: Veto | None = self.rules.veto
+        return partial(_with_str, veto) if veto is not None and self.chars else veto
+
+
+@cache
+def _script_numbers(one_script: bool, digits_apart: bool) -> bytes:
+    """`TrainConfig.scripts`: with `split_digits` in a byte model, the digits of all scripts are apart."""
+    numbers = script_bytes() if one_script else b""
+    if not digits_apart:
+        return numbers
+    digits = list(codes("NUMERIC"))
+    table = bytearray(numbers).ljust(max(digits) + 1, b"\0")
+    for code in digits:
+        table[code] = APART
+    return bytes(table)
+
+
+def _with_str(veto: Veto, left: bytes, right: bytes, count: int) -> object:
+    return veto(left.decode(), right.decode(), count)
+
+
+def default_pretokenizer(chars: bool) -> str:
+    """The pretokenizer of a training that names none, by whether symbols are characters."""
+    return "whitespace" if chars else "gpt2"
+
+
+def given_codes(config: TrainConfig) -> list[int]:
+    """The symbols of `Alphabet.initial`, an iterable, as byte values or code points in its order."""
+    symbols = config.alphabet.initial
+    if isinstance(symbols, (str, bytes)) or not isinstance(symbols, Iterable):
+        raise TypeError(
+            f"initial is {shown(symbols)}; it must be None, 'corpus' or a list of symbols, such as "
+            f"{shown(list(symbols)) if isinstance(symbols, str) else ['a', 'b']}"
+        )
+    return list(dict.fromkeys(_given_code(symbol, config.chars) for symbol in symbols))
+
+
+def _given_code(symbol: object, chars: bool) -> int:
+    if isinstance(symbol, str) and len(symbol) == 1:
+        if chars:
+            to_bytes(symbol)
+            if not 0xD800 <= ord(symbol) < 0xE000:
+                return ord(symbol)
+        elif ord(symbol) < 128:
+            return ord(symbol)
+        elif symbol in letter_bytes():
+            return letter_bytes()[symbol]
+    elif not chars and isinstance(symbol, bytes) and len(symbol) == 1:
+        return symbol[0]
+    elif not chars and isinstance(symbol, int) and not isinstance(symbol, bool) and 0 <= symbol < 256:
+        return symbol
+    rule = (
+        "one character each"
+        if chars
+        else "one byte each: an int, bytes of length 1, an ASCII character or GPT-2's letter for it"
+    )
+    raise ValueError(f"initial has {shown(symbol)}; its symbols must be {rule}")

@@ -1,0 +1,175 @@
+"""`prune`: a vocabulary without the tokens that occur least in a corpus; and the corpus, to be measured.
+
+`bpe/vocab/leaves.py` chooses the tokens, `bpe/vocab/pruning.py` removes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.progress import ProgressLike, check_progress, progress_note
+from bpe.base.threads import thread_count
+from bpe.base.utf8 import TextLike
+from bpe.corpus.blocks import PathLike
+from bpe.corpus.sources import Sources
+from bpe.count.counting import count_corpus
+from bpe.count.word_counts import WordCounts, arrays_of
+from bpe.errors import typed
+from bpe.tokenizer import Tokenizer
+from bpe.training.encoded import encode_in_groups
+from bpe.training.extend import as_counts
+from bpe.vocab.leaves import rarest_leaves, removable_tokens
+from bpe.vocab.pruning import check_vocab_size
+from bpe.vocab.spec import TokenizerSpec, refuse_events
+from bpe.vocab.vocabulary import NO_TOKEN
+
+Counts = WordCounts | Mapping[str, int] | Mapping[bytes, int]
+
+
+def prune(
+    tok: Tokenizer,
+    vocab_size: int,
+    *,
+    files: PathLike | Iterable[PathLike] | Sources | None = None,
+    texts: Iterable[TextLike] | None = None,
+    counts: Counts | None = None,
+    threads: int | None = None,
+    progress: ProgressLike = False,
+) -> tuple[Tokenizer, NDArray[np.int32]]:
+    """Remove the tokens that a corpus needs least, until `vocab_size` are left.
+
+    A leaf is a token that is a part of no other merge. Again and again, the leaf with the lowest frequency is removed;
+    of several, the one with the latest merge. Frequencies are those of the tokens in the corpus as `tok` encodes it; a
+    removed token's is added to those of its two parts, which may become leaves. Special tokens and single bytes or
+    characters stay, and no token becomes unreachable. Source: Purason et al., "Teaching Old Tokenizers New Words"
+    (2025), as its authors' code does it.
+
+    Args:
+        tok: the tokenizer; it is not changed.
+        vocab_size: the number of tokens of the result.
+        files: as for `bpe.count_words`, like all that follow; or
+        texts: documents; or
+        counts: words with their counts, a `WordCounts` made with the tokenizer's pretokenizer, normalizer and
+            special tokens, or a mapping. Give exactly one of the three.
+        threads: the number of threads; None means one per core.
+        progress: True shows a progress bar.
+
+    Returns:
+        (the smaller tokenizer, an int32 array of the new id by old id, -1 for a removed token), as
+        `Tokenizer.without_tokens`.
+
+    Raises:
+        TypeError, ValueError: for invalid arguments, and a size that is larger than the vocabulary or smaller than the
+            number of tokens that come from no merge.
+        FormatError, OSError: as `bpe.count_words`.
+
+    >>> import bpe
+    >>> tok = bpe.train(texts=["low lower lowest newest"], vocab_size=264)
+    >>> smaller, remap = bpe.prune(tok, 260, texts=["newest lowest"])
+    >>> tok.tokens("newest"), smaller.tokens("newest")
+    ([b'newest'], [b'n', b'e', b'west'])
+
+    """
+    spec = check_prunable(tok)
+    made = removable_tokens(spec)
+    size = check_vocab_size(spec, vocab_size, len(made))
+    corpus = count_for_tokenizer(spec, files, texts, counts, threads, progress)
+    with progress_note(progress, "index"):
+        frequencies = corpus.measure(spec).frequencies
+    return tok.without_tokens(rarest_leaves(spec, made, frequencies, len(spec.vocabulary) - size))
+
+
+# The corpus -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A corpus as a tokenizer encodes it: int64 frequencies by id, those of the pairs asked for, the tokens in all."""
+
+    frequencies: NDArray[np.int64]
+    pairs: NDArray[np.int64]
+    total: int
+
+
+class CountedCorpus:
+    """The distinct words of a corpus and their counts."""
+
+    def __init__(self, counts: WordCounts, threads: int) -> None:
+        self._blob, self._offsets, self._counts = arrays_of(counts)
+        self._threads = threads
+
+    def measure(self, spec: TokenizerSpec, pairs: NDArray[np.int64] | None = None) -> Measured:
+        """Encode the words, and count tokens and the `pairs` (n, 2) of neighbours within a word.
+
+        In a word such as `aaa` the pair of two `a` counts twice, as in training.
+        """
+        frequencies = np.zeros(spec.vocabulary.limit, dtype=np.int64)
+        wanted = np.empty((0, 2), dtype=np.int64) if pairs is None else pairs
+        codes = wanted[:, 0] << 32 | wanted[:, 1]
+        order = np.argsort(codes, kind="stable")
+        codes, found, first = codes[order], np.zeros(len(wanted), dtype=np.int64), 0
+        for ids, bounds in encode_in_groups(spec, self._blob, self._offsets, self._threads):
+            lengths = np.diff(bounds)
+            weights = np.repeat(self._counts[first : first + len(lengths)], lengths)
+            first += len(lengths)
+            known = ids != NO_TOKEN  # NO_TOKEN: a symbol without a token
+            np.add.at(frequencies, ids[known], weights[known])
+            if len(codes):
+                _add_pairs(found, codes, ids.astype(np.int64), bounds, weights)
+        counted = np.empty(len(wanted), dtype=np.int64)
+        counted[order] = found
+        return Measured(frequencies, counted, int(frequencies.sum()))
+
+
+def _add_pairs(
+    found: NDArray[np.int64],
+    codes: NDArray[np.int64],
+    ids: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+    weights: NDArray[np.int64],
+) -> None:
+    """Add the weights of neighbours whose codes are in the sorted `codes`."""
+    inside = np.ones(len(ids), dtype=np.bool_)  # whether a token follows another one of its word
+    inside[bounds[:-1][bounds[:-1] < len(ids)]] = False
+    at = np.flatnonzero(inside)
+    seen = ids[at - 1] << 32 | ids[at]
+    slots = np.minimum(np.searchsorted(codes, seen), len(codes) - 1)
+    equal = codes[slots] == seen
+    np.add.at(found, slots[equal], weights[at[equal]])
+
+
+def check_prunable(tok: object) -> TokenizerSpec:
+    """The spec of a tokenizer whose tokens can be removed by frequency, else TypeError or ValueError."""
+    if not isinstance(tok, Tokenizer):
+        raise TypeError(f"tok is {typed(tok)}; it must be a bpe.Tokenizer")
+    if tok.spec.word_merges is not None:
+        raise ValueError("the tokenizer is a BoundlessBPE model, with two kinds of merges; train a smaller one")
+    refuse_events(tok.spec, "removing tokens by frequency")
+    return tok.spec
+
+
+def count_for_tokenizer(
+    spec: TokenizerSpec,
+    files: PathLike | Iterable[PathLike] | Sources | None,
+    texts: Iterable[TextLike] | None,
+    counts: Counts | None,
+    threads: int | None,
+    progress: ProgressLike,
+) -> CountedCorpus:
+    """The words of files, texts or counts, split as the tokenizer splits text."""
+    check_progress(progress)
+    given = [name for name, value in (("files", files), ("texts", texts), ("counts", counts)) if value is not None]
+    if len(given) != 1:
+        raise ValueError(f"{' and '.join(given) or 'nothing'} given; give exactly one of files=, texts= and counts=")
+    if counts is not None:
+        words = as_counts(counts, spec)
+    else:
+        words = WordCounts(spec.pretokenizer, spec.normalizer, tuple(spec.special_tokens))
+        count_corpus(words, files, texts, threads, progress)
+    if not len(words):
+        raise ValueError("the corpus has no words; give text that is not empty")
+    return CountedCorpus(words, thread_count(threads))
