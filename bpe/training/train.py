@@ -101,8 +101,8 @@ def train(
         threads: the number of threads; None means one per core. The result does not depend on it.
         progress: True shows progress bars on stderr or in a notebook, or prints a line every 30 s if stderr is not a
             terminal: the stage (counting, indexing pairs, merging, writing), the part done, the rate and the time
-            left. A function is called with a `bpe.base.Progress` from time to time, and may raise an exception to end the
-            training.
+            left. A function is called with a `bpe.base.Progress` from time to time, and may raise an exception to end
+            the training.
         max_memory: the memory limit of the whole process (not counting what texts= and counts= hold), in bytes or as a
             str such as "2G". Counts that do not fit are spilled to disk, and pairs are counted in more passes; the
             result is the same. The minimum is about 100 MB, 3 bytes for each byte of the distinct words

@@ -107,7 +107,7 @@ def test_train_options_reach_the_library(tmp_path, text_file, monkeypatch):
     assert seen.pop("files").plan() == bpe.Sources([text_file, text_file]).plan()
     assert seen == {
         "vocab_size": 300, "special_tokens": [], "end_of_word_glued": False, "progress": True, "superwords": None,
-        "counts": None, "alphabet": bpe.Alphabet(), "rules": bpe.MergeRules(),
+        "counts": None, "alphabet": bpe.Alphabet(), "rules": bpe.MergeRules(), "split_digits": False,
     }, "options that are not given keep the library's defaults"  # fmt: skip
     seen.clear()
     argv = ["train", text_file, "-o", str(tmp_path / "t.json"), "--num-merges", "7", "--separator", r"\n\\n"]
@@ -367,7 +367,8 @@ def test_info(tmp_path, tokenizer_file, capsys):
     path = tmp_path / "char.json"
     bpe.train(
         texts=["aab abb"], num_merges=2, model="char", end_of_word="</w>", unk_token="<unk>",
-        alphabet=bpe.Alphabet(first_id=5), pretokenizer=bpe.Pretokenizer.from_regex(r"[ab]+"), normalizer=bpe.normalizers.NFC(),
+        alphabet=bpe.Alphabet(first_id=5), pretokenizer=bpe.Pretokenizer.from_regex(r"[ab]+"),
+        normalizer=bpe.normalizers.NFC(),
     ).save(path)  # fmt: skip
     assert main(["info", str(path)]) == 0
     out = capsys.readouterr().out

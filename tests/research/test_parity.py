@@ -259,7 +259,7 @@ def test_files_texts_counts_threads_and_memory_give_the_same(tmp_path: Path) -> 
     with pytest.raises(ValueError, match="max_memory"):
         bpe.research.train_parity(texts=joined, vocab_size=320, **FAIR, max_memory=resident() + (66 << 20))
     sizes = bpe.research.train_parity(texts=joined, vocab_size=[320, 290], **FAIR)
-    assert sizes == [expected, expected.truncate_vocab(290)]
+    assert sizes == [expected, expected.truncate_vocab(290)[0]]
     assert sizes[1] == bpe.research.train_parity(texts=joined, vocab_size=290, **FAIR)
 
 

@@ -201,13 +201,12 @@ NUMBERS = "１２３４ ٣٤٥ १२३ ½² Ⅷ 12 a１b 一，１帯，𝟘�
 
 def test_split_digits_keeps_the_digits_of_all_scripts_apart() -> None:
     """In a byte model no token has a part of a number and a part of another character."""
-    apart = bpe.MergeRules(split_digits=True)
-    options: dict[str, Any] = {"texts": [NUMBERS] * 9, "vocab_size": 500}
+    options: dict[str, Any] = {"texts": [NUMBERS] * 9, "vocab_size": 500, "split_digits": True}
     for tok in (
-        bpe.train(**options, rules=apart),
-        bpe.train(**options, rules=apart, pretokenizer=None),
-        bpe.train(**options, split_digits=True, rules=bpe.MergeRules(one_script=True)),
-        bpe.research.train_picky(0.9, **options, rules=apart),
+        bpe.train(**options),
+        bpe.train(**options, pretokenizer=None),
+        bpe.train(**options, rules=bpe.MergeRules(one_script=True)),
+        bpe.research.train_picky(0.9, **options),
     ):
         for text in (NUMBERS, "１２", "x１y", "१२१", "帯１，２，𝟙", "，１" * 3):
             pieces = tok.tokens(text)
@@ -215,16 +214,15 @@ def test_split_digits_keeps_the_digits_of_all_scripts_apart() -> None:
             for char in text:
                 begin, end = end, end + len(char.encode())
                 assert not regex.match(r"\p{N}", char) or {begin, end} <= bounds, (text, pieces)
-    tok = bpe.train(texts=["１２３４ １２３４"] * 9, vocab_size=300, rules=apart)
+    tok = bpe.train(texts=["１２３４ １２３４"] * 9, vocab_size=300, split_digits=True)
     assert len(tok.tokens("１２３４")) == 4
 
 
 def test_split_digits_refuses_seeds_that_join_numbers() -> None:
-    rules = bpe.MergeRules(split_digits=True)
     for seed in ("a１", "１２", "12", "1"):
         with pytest.raises(ValueError, match="has a digit, which split_digits keeps apart"):
-            bpe.research.train_seeded(bpe.research.Seeds(tokens=[seed]), texts=["a"], vocab_size=300, rules=rules)
-    tok = bpe.research.train_seeded(bpe.research.Seeds(tokens=["１"]), texts=["a"], vocab_size=258, rules=rules)
+            bpe.research.train_seeded(bpe.research.Seeds(tokens=[seed]), texts=["a"], vocab_size=300, split_digits=True)
+    tok = bpe.research.train_seeded(bpe.research.Seeds(tokens=["１"]), texts=["a"], vocab_size=258, split_digits=True)
     assert "１".encode() in tok.tokens("１")
 
 
