@@ -25,7 +25,7 @@ from bpe.encode._encoder import CACHE_MEMORY
 from bpe.encode.models.choosing import engine_of_spec
 from bpe.encode.texts import add_template, check_out, encode_sources, encode_spans, encode_texts, write_into
 from bpe.errors import check_choice, check_int, check_iterable, counted, error_context, shown, typed
-from bpe.vocab.spec import TokenizerSpec, check_spec
+from bpe.vocab.spec import TokenizerSpec, check_spec, limit_time
 from bpe.vocab.special_names import bos_token, eos_token, resolve_token
 from bpe.vocab.vocabulary import SPECIAL, Vocabulary
 
@@ -70,11 +70,15 @@ class Tokenizer:
     Args:
         spec: plain data that describes the tokenizer, such as another one's `spec` with a field replaced.
         cache_memory: the limit of the word cache.
+        timeout: another time limit for the regular expressions of its pretokenizer and normalizer, in seconds for one
+            text; `math.inf` for none. A pattern from a file may take exponential time on some texts; beyond the limit,
+            which is 10 s and more for long texts, encoding raises TimeoutError. The limit changes no id, and is neither
+            saved nor compared. Published patterns have kernels and no limit.
 
     Raises:
-        TypeError: if it is not a TokenizerSpec, or a field has a wrong type.
-        ValueError: for fields that contradict each other, such as a merge of ids that the vocabulary does not have, or
-            one whose token is not spelled as its two parts.
+        TypeError: if it is not a TokenizerSpec, or a field or an argument has a wrong type.
+        ValueError: for a timeout that is not more than 0, and for fields that contradict each other, such as a merge of
+            ids that the vocabulary does not have, or one whose token is not spelled as its two parts.
 
     >>> import bpe, dataclasses
     >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
@@ -89,13 +93,17 @@ class Tokenizer:
 
     """
 
-    def __init__(self, spec: TokenizerSpec, *, cache_memory: int | str | None = None) -> None:
+    def __init__(
+        self, spec: TokenizerSpec, *, cache_memory: int | str | None = None, timeout: float | None = None
+    ) -> None:
         if not isinstance(spec, TokenizerSpec):
             raise TypeError(
                 f"spec is {typed(spec)}; it must be a bpe.vocab.TokenizerSpec: tokenizers are made by bpe.train, "
                 "Tokenizer.load, Tokenizer.from_tiktoken, …"
             )
         check_spec(spec)
+        if timeout is not None:
+            spec = limit_time(spec, timeout)
         self._set(spec, engine_of_spec(spec, _cache_bytes(cache_memory)))
 
     def _set(self, spec: TokenizerSpec, engine: Engine) -> None:
@@ -1080,36 +1088,6 @@ class Tokenizer:
 
         return with_specials(self, with_tokens(self._spec, special, added))
 
-    def with_timeout(self, timeout: float | None) -> Tokenizer:
-        """The same tokenizer with another time limit for the regular expressions of its pretokenizer and normalizer.
-
-        A pattern from a file may take exponential time on some texts; beyond the limit, encoding raises TimeoutError.
-        The limit changes no id, and is neither saved nor compared. Published patterns have kernels and no limit.
-
-        Args:
-            timeout: seconds for one text; `math.inf` for no limit; None for the default, 10 s and more for long texts.
-
-        Raises:
-            TypeError: if `timeout` is not a number.
-            ValueError: if it is not more than 0.
-
-        >>> import bpe
-        >>> tok = bpe.train(texts=["low"], vocab_size=258, pretokenizer=bpe.Pretokenizer.from_regex(r"[a-z]+|[^a-z]+"))
-        >>> tok.with_timeout(60).pretokenizer.timeout, tok.with_timeout(60) == tok
-        (60.0, True)
-
-        """
-        from bpe.text.matching import check_timeout
-
-        check_timeout(timeout)
-        cutting, normalizer = self._spec.pretokenizer, self._spec.normalizer
-        spec = replace(
-            self._spec,
-            pretokenizer=None if cutting is None else cutting.with_timeout(timeout),
-            normalizer=None if normalizer is None else normalizer.with_timeout(timeout),
-        )
-        return Tokenizer(spec, cache_memory=self.cache_memory)
-
     def unreachable(self) -> NDArray[np.int64]:
         """The ids that encoding never produces; int64, ascending.
 
@@ -1200,12 +1178,18 @@ class Tokenizer:
         save_spec(self._spec, path, format, lossy=lossy)
 
     @classmethod
+    def from_spec(cls, spec: TokenizerSpec, *, cache_memory: int | str | None = None) -> Tokenizer:
+        """Make a tokenizer from plain data, such as another one's `spec` with a field replaced: `Tokenizer(spec)`."""
+        return cls(spec, cache_memory=cache_memory)
+
+    @classmethod
     def load(
         cls,
         path: PathLike,
         *,
         format: str | None = None,  # noqa: A002
         cache_memory: int | str | None = None,
+        timeout: float | None = None,
     ) -> Tokenizer:
         """Read a tokenizer from a file or a folder, in any format that holds all of it. Nothing is downloaded.
 
@@ -1214,16 +1198,19 @@ class Tokenizer:
                 several that belong together, such as vocab.json and merges.txt.
             format: the name of the format; None to detect it from the content and the names.
             cache_memory: as for the class.
+            timeout: as for the class.
 
         Raises:
             FormatError: for a file of another kind, or one that uses a feature that is not supported.
             OSError: for a file that cannot be read.
-            ValueError: for a format that is not known.
+            ValueError: for a format that is not known, and a timeout that is not more than 0.
 
         """
         from bpe.formats.loading import load_spec
 
         spec = load_spec(path, format)
+        if timeout is not None:
+            spec = limit_time(spec, timeout)
         memory = _cache_bytes(cache_memory)
         with error_context(os.fspath(path)):  # the file's parts may not fit together
             return cls(spec, cache_memory=memory)

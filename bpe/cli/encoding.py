@@ -71,7 +71,7 @@ def encode(args: argparse.Namespace) -> None:
     check_output(args.output, inputs)
     if as_npy:
         check_output(idfiles.offsets_path(args.output), inputs)
-    tokenizer = bpe.Tokenizer.load(args.tokenizer).with_timeout(args.timeout)
+    tokenizer = bpe.Tokenizer.load(args.tokenizer, timeout=args.timeout)
     _note_separator(tokenizer, args, as_npy=as_npy)
     batches = ((batch, continues) for _, _, batch, continues in _batches(tokenizer, sources, args, warn=True))
     if as_npy:
@@ -213,7 +213,7 @@ def count(args: argparse.Namespace) -> None:
     """Print the tokens and bytes of each file."""
     check_inputs(args, [args.tokenizer])
     sources = sources_of(args)
-    tokenizer = bpe.Tokenizer.load(args.tokenizer).with_timeout(args.timeout)
+    tokenizer = bpe.Tokenizer.load(args.tokenizer, timeout=args.timeout)
 
     def row(tokens: int, size: int, name: str) -> None:
         say(f"{tokens:>12}  {size:>12}  {f'{size / tokens:.3f}' if tokens else '-':>11}  {printable(name)}")

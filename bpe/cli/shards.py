@@ -37,7 +37,7 @@ def encode(args: argparse.Namespace) -> None:
         args.parser.error(f"--format {args.format} needs -o OUT/: the folder for the shards")
     check_inputs(args, [args.tokenizer])
     sources = sources_of(argparse.Namespace(**{**vars(args), "part": None}))
-    tokenizer = bpe.Tokenizer.load(args.tokenizer).with_timeout(args.timeout)
+    tokenizer = bpe.Tokenizer.load(args.tokenizer, timeout=args.timeout)
     rank, world = args.part or (None, None)
     manifest = encode_shards(
         sources,

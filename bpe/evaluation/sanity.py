@@ -218,7 +218,8 @@ def _repeatable(adapter: Adapter) -> Finding:
     tokens = np.flatnonzero(adapter.tokens.known & (adapter.tokens.lengths > 1))[-_NUMBERS:].tolist()
     texts = [*PROBES, "".join(adapter.decode_each(tokens))]
     try:
-        same = adapter.encode_texts(texts) == adapter.encode_texts(texts)
+        first = adapter.encode_texts(texts)
+        same = all(adapter.encode_texts(texts) == first for _ in range(3))  # random choices may agree once
     except ValueError as error:
         return Finding("repeatable", "failure", str(error))
     if same:

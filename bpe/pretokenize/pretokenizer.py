@@ -104,7 +104,7 @@ class Pretokenizer:
         Some patterns take exponential time on some texts, for example `(a|a)+b` on many `a`. If matching one text takes
         more than `timeout` seconds (None: 10 s plus 1 s for each million characters; `math.inf`: no limit), encoding or
         counting raises TimeoutError. The limit never changes a result. `with_timeout` sets another one, also of a
-        tokenizer that was loaded: `tok.with_timeout(60)`.
+        tokenizer that was loaded: `bpe.Tokenizer.load(path, timeout=60)`.
 
         Raises:
             TypeError: if the pattern is not a str.

@@ -329,6 +329,24 @@ def check_events(spec: TokenizerSpec) -> None:
     timeline(spec.events, spec.vocabulary)
 
 
+def limit_time(spec: TokenizerSpec, timeout: float) -> TokenizerSpec:
+    """Set the time limit of the regular expressions of a tokenizer, in seconds.
+
+    Raises:
+        TypeError, ValueError: for anything but a number above 0.
+
+    """
+    from bpe.text.matching import check_timeout
+
+    check_timeout(timeout)
+    pretokenizer, normalizer = spec.pretokenizer, spec.normalizer
+    return replace(
+        spec,
+        pretokenizer=None if pretokenizer is None else pretokenizer.with_timeout(timeout),
+        normalizer=None if normalizer is None else normalizer.with_timeout(timeout),
+    )
+
+
 def refuse_events(spec: TokenizerSpec, what: str) -> None:
     """Raise ValueError if the tokenizer is a PickyBPE model; `what` cannot be done with one."""
     if spec.events is not None:
