@@ -456,19 +456,19 @@ def test_encoding_errors(
         else:
             for call in (
                 lambda: tok.encode_files(path, **given),
-                lambda: bpe.count_words(files=bpe.Sources(path, **given)),
+                lambda: bpe.count_words(files=bpe.Sources(path, separator=separator), threads=threads),
             ):
                 with pytest.raises(bpe.FormatError, match=f"byte 0x{data[error[0]]:02x} is not UTF-8") as caught:
                     call()
                 assert caught.value.where == f"offset {error[0]}"
         texts = [replaced] if separator is None else replaced.split(separator)
         assert tok.encode_files(path, encoding_errors="replace", **given).to_list() == tok.encode_batch(texts).to_list()
-        replacing = bpe.Sources(path, encoding_errors="replace", **given)
-        assert bpe.count_words(files=replacing) == bpe.count_words(texts=texts)
+        replacing = bpe.Sources(path, separator=separator, encoding_errors="replace")
+        assert bpe.count_words(files=replacing, threads=threads) == bpe.count_words(texts=texts)
         raw = [data] if separator is None else data.split(separator.encode())
         assert tok.encode_files(path, encoding_errors="bytes", **given).to_list() == tok.encode_batch(raw).to_list()
-        keeping = bpe.Sources(path, encoding_errors="bytes", **given)
-        assert bpe.count_words(files=keeping) == bpe.count_words(texts=raw)
+        keeping = bpe.Sources(path, separator=separator, encoding_errors="bytes")
+        assert bpe.count_words(files=keeping, threads=threads) == bpe.count_words(texts=raw)
 
 
 def test_encoding_errors_on_the_command_line(

@@ -96,7 +96,7 @@ def test_bytes_without_a_token_are_left_out_after_merging(pre, tmp_path):
             assert left == values["tokens"][number] or not text.encode()[start:end].isascii()  # of whole characters
             assert values["tokens"][number] in left
     assert "ids none" not in tok.explain("lo-lo")
-    assert tok.show_merges("lo-lo")
+    assert bpe.plots.show_merges(tok, "lo-lo")
 
 
 #: A value of `pre` for each pattern → how it cuts PROBE.

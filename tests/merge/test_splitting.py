@@ -20,7 +20,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "characters": {"vocab_size": 60, "model": "char", "unk_token": "<unk>"},
     "mark": {"vocab_size": 60, "model": "char", "end_of_word": "</w>"},
     "glued": {"vocab_size": 80, "model": "char", "end_of_word": "</w>", "end_of_word_glued": True},
-    "fallback": {"vocab_size": 340, "byte_fallback": True, "pretokenizer": "metaspace"},
+    "fallback": {"vocab_size": 340, "alphabet": bpe.Alphabet(byte_fallback=True), "pretokenizer": "metaspace"},
 }
 
 
