@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import import_module
-from itertools import takewhile
-from pkgutil import get_data
+from itertools import groupby, takewhile
+from pkgutil import get_data, resolve_name
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bpe._names import NORMALIZERS, SHARD_FORMATS, SOURCE_FORMATS
@@ -28,6 +27,7 @@ from bpe.cli.parsing import (
     either,
     file_or_stdout,
     file_path,
+    group,
     option,
     parse_fraction,
     parse_part,
@@ -42,11 +42,13 @@ from bpe.pretokenize.patterns import NAMES
 
 if TYPE_CHECKING:
     import bpe
-    from bpe.text.normalizers import Normalizer
 
 SHELLS = ("bash", "zsh", "fish")
 
-# Types that need a room of the library -------------------------------------------------------------------------------
+
+def imported(name: str) -> Callable[[str], Any]:
+    """Make a type of a function that is imported when it is used: "module:function"."""
+    return lambda text: resolve_name(f"bpe.{name}")(text)
 
 
 def find_pretokenizer(name: str) -> bpe.Pretokenizer | None:
@@ -54,34 +56,6 @@ def find_pretokenizer(name: str) -> bpe.Pretokenizer | None:
     from bpe.pretokenize.pretokenizer import as_pretokenizer
 
     return None if name == "none" else as_pretokenizer(name)
-
-
-def compile_pattern(pattern: str) -> bpe.Pretokenizer:
-    """Make a pretokenizer of a pattern of the `regex` package."""
-    from bpe.pretokenize.pretokenizer import Pretokenizer
-
-    return Pretokenizer.from_regex(pattern)
-
-
-def compile_rank_pattern(pattern: str) -> bpe.Pretokenizer:
-    """Make a pretokenizer of a pattern as tiktoken reads it."""
-    from bpe.formats.tiktoken import pattern_of
-
-    return pattern_of(pattern)
-
-
-def find_normalizer(name: str) -> Normalizer:
-    """Return the normalizer of a name."""
-    from bpe.text.normalizers import by_name
-
-    return by_name(name)
-
-
-def make_remover(pattern: str) -> Normalizer:
-    """Make a normalizer that removes the matches of a pattern."""
-    from bpe.text.normalizers import Remove
-
-    return Remove(pattern)
 
 
 # Options of several commands ------------------------------------------------------------------------------------------
@@ -185,7 +159,7 @@ RANK_PATTERN = either(
         "--pattern RE",
         "the same as a regular expression, which is read as tiktoken does",
         dest="pretokenizer",
-        type=compile_rank_pattern,
+        type=imported("formats.tiktoken:pattern_of"),
     ),
 )
 #: The options of `bpe encode` for shards.
@@ -233,7 +207,7 @@ def split_words(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]:
                 "--pattern RE",
                 "a regular expression (of Python's regex package) that finds the pretokens",
                 dest="pretokenizer",
-                type=compile_pattern,
+                type=imported("pretokenize.pretokenizer:Pretokenizer.from_regex"),
                 default=argparse.SUPPRESS,
             ),
         ),
@@ -255,7 +229,7 @@ def split_words(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]:
             f"{', '.join(NORMALIZERS)}; may be repeated, and mixed with --remove: applied in the order given",
             dest="normalizers",
             action="append",
-            type=find_normalizer,
+            type=imported("text.normalizers:by_name"),
             default=[],
         ),
         option(
@@ -263,7 +237,7 @@ def split_words(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]:
             "remove what the regular expression matches",
             dest="normalizers",
             action="append",
-            type=make_remover,
+            type=imported("text.normalizers:Remove"),
         ),
     )
 
@@ -272,386 +246,368 @@ def split_words(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]:
 
 #: The options of `bpe train`, which are at most 35.
 _TRAIN = (
-    Group((*ANY_FILES, COUNTS, *DOCUMENTS), "corpus"),
-    Group(split_words({"gpt2": "default of byte models", "whitespace": "default of character models"}), "words"),
-    Group(
-        (
-            save_to("tokenizer.json"),
-            either(
-                option(
-                    "--vocab-size N",
-                    "tokens in all; N,N,… writes a tokenizer for each size, such as tokenizer-8000.json",
-                    type=parse_sizes,
-                ),
-                option("--num-merges N", "merges in all", type=at_least(0)),
-                required=True,
-            ),
-            option("--model", "symbols are bytes (default) or characters", choices=("byte", "char")),
-            option("--unk-token S", "the token for symbols that are not in the vocabulary"),
-            option("--end-of-word S", "a mark at each word's end, such as </w>"),
-            option("--end-of-word-glued", "the mark is part of the word's last symbol"),
-            option(
-                "--byte-fallback",
-                "characters outside the alphabet become tokens of their bytes, as in Llama 2; the model is char",
-            ),
-            option(
-                "--character-coverage X",
-                "keep the most frequent characters until they are this part of the corpus, such as 0.9995; default 1",
-                type=parse_fraction,
-                default=1.0,
-            ),
-        ),
+    group("corpus", *ANY_FILES, COUNTS, *DOCUMENTS),
+    group("words", *split_words({"gpt2": "default of byte models", "whitespace": "default of character models"})),
+    group(
         "vocabulary",
-    ),
-    Group(
-        (
+        save_to("tokenizer.json"),
+        either(
             option(
-                "--tie-break",
-                "which of the pairs with the highest count is merged; default id",
-                choices=("id", "first", "smallest", "greatest"),
-                default="id",
+                "--vocab-size N",
+                "tokens in all; N,N,… writes a tokenizer for each size, such as tokenizer-8000.json",
+                type=parse_sizes,
             ),
-            option("--min-frequency N", "stop below this count of a pair; default 1", type=at_least(1)),
-            option("--max-token-length N", "make no token longer than N symbols", type=at_least(1)),
-            option("--split-digits", "each digit is a token of its own"),
-            option(
-                "--superwords N",
-                "from N tokens on, learn tokens that reach across words, from whole lines; FILES are read twice",
-                type=at_least(1),
-            ),
+            option("--num-merges N", "merges in all", type=at_least(0)),
+            required=True,
         ),
+        option("--model", "symbols are bytes (default) or characters", choices=("byte", "char")),
+        option("--unk-token S", "the token for symbols that are not in the vocabulary"),
+        option("--end-of-word S", "a mark at each word's end, such as </w>"),
+        option("--end-of-word-glued", "the mark is part of the word's last symbol"),
+        option(
+            "--byte-fallback",
+            "characters outside the alphabet become tokens of their bytes, as in Llama 2; the model is char",
+        ),
+        option(
+            "--character-coverage X",
+            "keep the most frequent characters until they are this part of the corpus, such as 0.9995; default 1",
+            type=parse_fraction,
+            default=1.0,
+        ),
+    ),
+    group(
         "merges",
-    ),
-    Group(
-        (
-            THREADS,
-            option(
-                "--max-memory SIZE",
-                "the most memory that the process may take: bytes, or with a unit such as 2G; the result is the same",
-                type=check_memory,
-            ),
-            option(
-                "--checkpoint PATH",
-                "save counts (to PATH.counts) and merges here during training; the same command resumes from them "
-                "after Ctrl-C or a crash. Delete both files afterwards",
-                type=file_path,
-            ),
-            option(
-                "--trace",
-                "a line for each merge on stdout: step, left, right, token, count, with tabs between; bpe show --help "
-                "says how tokens are spelled",
-            ),
+        option(
+            "--tie-break",
+            "which of the pairs with the highest count is merged; default id",
+            choices=("id", "first", "smallest", "greatest"),
+            default="id",
         ),
+        option("--min-frequency N", "stop below this count of a pair; default 1", type=at_least(1)),
+        option("--max-token-length N", "make no token longer than N symbols", type=at_least(1)),
+        option("--split-digits", "each digit is a token of its own"),
+        option(
+            "--superwords N",
+            "from N tokens on, learn tokens that reach across words, from whole lines; FILES are read twice",
+            type=at_least(1),
+        ),
+    ),
+    group(
         "run",
+        THREADS,
+        option(
+            "--max-memory SIZE",
+            "the most memory that the process may take: bytes, or with a unit such as 2G; the result is the same",
+            type=check_memory,
+        ),
+        option(
+            "--checkpoint PATH",
+            "save counts (to PATH.counts) and merges here during training; the same command resumes from them "
+            "after Ctrl-C or a crash. Delete both files afterwards",
+            type=file_path,
+        ),
+        option(
+            "--trace",
+            "a line for each merge on stdout: step, left, right, token, count, with tabs between; bpe show --help "
+            "says how tokens are spelled",
+        ),
     ),
 )
 
 
-class Command(NamedTuple):
-    """What runs a command, as the module in `bpe.cli` and the function, and its arguments."""
+class Command:
+    """What runs a command, as module and function in `bpe.cli`, and its arguments."""
 
-    function: str
-    arguments: tuple[Option | Group, ...]
+    def __init__(self, function: str, *arguments: Option | Group) -> None:
+        self.function, self.arguments = function, arguments
 
     def run(self, args: argparse.Namespace) -> int:
         """Run the command; the exit status."""
-        module, function = self.function.split(".")
-        return getattr(import_module(f"bpe.cli.{module}"), function)(args) or 0
+        return resolve_name(f"bpe.cli.{self.function}")(args) or 0
 
 
 #: The commands by name.
 COMMANDS: dict[str, Command] = {
-    "train": Command("training.train", _TRAIN),
+    "train": Command("training:train", *_TRAIN),
     "count-words": Command(
-        "training.count_words",
-        (*FILES, save_to("words.counts"), *split_words({"gpt2": "default"}), *DOCUMENTS, PART, THREADS),
+        "training:count_words",
+        *FILES,
+        save_to("words.counts"),
+        *split_words({"gpt2": "default"}),
+        *DOCUMENTS,
+        PART,
+        THREADS,
     ),
     "merge-counts": Command(
-        "training.merge_counts",
-        (
-            option("counts A", "files that bpe count-words made", nargs="+"),
-            save_to("C"),
-            option(
-                "--weights W,W,…",
-                "what the counts of each file are multiplied by, such as 3,1,1/2; products are rounded, halves up",
-                type=parse_weights,
-            ),
-            option(
-                "--any-documents",
-                "also merge counts of files that other options (--separator, --per-line) divided into documents",
-            ),
+        "training:merge_counts",
+        option("counts A", "files that bpe count-words made", nargs="+"),
+        save_to("C"),
+        option(
+            "--weights W,W,…",
+            "what the counts of each file are multiplied by, such as 3,1,1/2; products are rounded, halves up",
+            type=parse_weights,
+        ),
+        option(
+            "--any-documents",
+            "also merge counts of files that other options (--separator, --per-line) divided into documents",
         ),
     ),
     "encode": Command(
-        "encoding.encode",
-        (
-            *FILES,
-            TOKENIZER,
-            TIMEOUT,
-            save_to(
-                "OUT",
-                "the file to write, default stdout; of shards, the folder",
-                type=file_or_stdout,
-                required=False,
-            ),
-            option(
-                "--format",
-                "default ids, or npy where OUT ends in .npy; any other writes training shards to a folder",
-                choices=("ids", "npy", *SHARD_FORMATS),
-            ),
-            *DOCUMENTS,
-            *BOS_EOS,
-            Group(SHARDS, "shards"),
-            PART,
-            THREADS,
-            ALLOW_SPECIAL,
+        "encoding:encode",
+        *FILES,
+        TOKENIZER,
+        TIMEOUT,
+        save_to(
+            "OUT",
+            "the file to write, default stdout; of shards, the folder",
+            type=file_or_stdout,
+            required=False,
         ),
+        option(
+            "--format",
+            "default ids, or npy where OUT ends in .npy; any other writes training shards to a folder",
+            choices=("ids", "npy", *SHARD_FORMATS),
+        ),
+        *DOCUMENTS,
+        *BOS_EOS,
+        group("shards", *SHARDS),
+        PART,
+        THREADS,
+        ALLOW_SPECIAL,
     ),
     "decode": Command(
-        "encoding.decode",
-        (
-            option("file FILE", "lines of ids or .npy, as `bpe encode` writes them; - for stdin"),
-            TOKENIZER,
-            save_to("OUT", "the file to write; default stdout", type=file_or_stdout, required=False),
-            option("--separator S", "written between documents", type=unescape),
-            option("--skip-invalid", "leave out ids that are no token"),
-        ),
+        "encoding:decode",
+        option("file FILE", "lines of ids or .npy, as `bpe encode` writes them; - for stdin"),
+        TOKENIZER,
+        save_to("OUT", "the file to write; default stdout", type=file_or_stdout, required=False),
+        option("--separator S", "written between documents", type=unescape),
+        option("--skip-invalid", "leave out ids that are no token"),
     ),
-    "count": Command("encoding.count", (*FILES, TOKENIZER, TIMEOUT, ENCODING_ERRORS, *BOS_EOS, THREADS, ALLOW_SPECIAL)),
+    "count": Command("encoding:count", *FILES, TOKENIZER, TIMEOUT, ENCODING_ERRORS, *BOS_EOS, THREADS, ALLOW_SPECIAL),
     "verify": Command(
-        "encoding.verify",
-        (
-            option("folder OUT", "a folder of shards with a manifest"),
-            option(
-                "--samples N",
-                "how many documents to compare with the sources, about; default 100",
-                type=at_least(0),
-                default=100,
-            ),
+        "encoding:verify",
+        option("folder OUT", "a folder of shards with a manifest"),
+        option(
+            "--samples N",
+            "how many documents to compare with the sources, about; default 100",
+            type=at_least(0),
+            default=100,
         ),
     ),
     "convert-shards": Command(
-        "encoding.convert_shards",
-        (
-            option("folder IN", "a folder of shards, or one file"),
-            save_to("OUT", "the folder to write"),
-            option("--format", "the format to write", choices=SHARD_FORMATS, required=True),
-            option(
-                "--end-of-text ID_OR_TOKEN",
-                "the id, or the special token, that separates documents in nanogpt (after each) and llmc (before "
-                "each); a token is looked up in the copy of the tokenizer in IN",
-            ),
-            option(
-                "--shard-size TOKENS",
-                "a shard ends after the first document with which it has so many tokens; by default each shard becomes "
-                "one, and all become train.bin and val.bin for nanogpt",
-                type=at_least(1),
-            ),
-            option(
-                "--drop-boundaries",
-                "the new format need not keep where documents begin; of shards without boundaries, each is one "
-                "document",
-            ),
-            option("--drop-masks", "the new format need not keep loss masks"),
+        "encoding:convert_shards",
+        option("folder IN", "a folder of shards, or one file"),
+        save_to("OUT", "the folder to write"),
+        option("--format", "the format to write", choices=SHARD_FORMATS, required=True),
+        option(
+            "--end-of-text ID_OR_TOKEN",
+            "the id, or the special token, that separates documents in nanogpt (after each) and llmc (before "
+            "each); a token is looked up in the copy of the tokenizer in IN",
         ),
+        option(
+            "--shard-size TOKENS",
+            "a shard ends after the first document with which it has so many tokens; by default each shard becomes "
+            "one, and all become train.bin and val.bin for nanogpt",
+            type=at_least(1),
+        ),
+        option(
+            "--drop-boundaries",
+            "the new format need not keep where documents begin; of shards without boundaries, each is one document",
+        ),
+        option("--drop-masks", "the new format need not keep loss masks"),
     ),
     "merge-manifests": Command(
-        "encoding.merge_manifests",
-        (
-            option("parts PART", "the folders of all parts, which lie in OUT", nargs="+"),
-            save_to("OUT", "the folder to write"),
-        ),
+        "encoding:merge_manifests",
+        option("parts PART", "the folders of all parts, which lie in OUT", nargs="+"),
+        save_to("OUT", "the folder to write"),
     ),
     "info": Command(
-        "tokenizers.info",
-        (
-            option("file FILE", "tokenizer.json or words.counts"),
-            option("--plot", "draw how the corpus got shorter in training: bytes per token after 1, 2, 4, 8, … merges"),
-        ),
+        "tokenizers:info",
+        option("file FILE", "tokenizer.json or words.counts"),
+        option("--plot", "draw how the corpus got shorter in training: bytes per token after 1, 2, 4, 8, … merges"),
     ),
     "show": Command(
-        "tokenizers.show",
-        (
-            option("text TEXT", "the text; - for stdin"),
-            TOKENIZER,
-            option("--explain", "print every merge in order instead"),
-        ),
+        "tokenizers:show",
+        option("text TEXT", "the text; - for stdin"),
+        TOKENIZER,
+        option("--explain", "print every merge in order instead"),
     ),
     "edit": Command(
-        "tokenizers.edit",
-        (
-            option("input IN", "tokenizer.json"),
-            save_to("OUT", "the tokenizer.json to write"),
-            *(
-                option(f"{flag} T", what, nargs="+", action="extend", default=[])
-                for flag, what in (
-                    ("--add-special", "special tokens, which are ordinary text unless they are allowed"),
-                    ("--add", "tokens that are found in every text"),
-                )
-            ),
+        "tokenizers:edit",
+        option("input IN", "tokenizer.json"),
+        save_to("OUT", "the tokenizer.json to write"),
+        *(
+            option(f"{flag} T", what, nargs="+", action="extend", default=[])
+            for flag, what in (
+                ("--add-special", "special tokens, which are ordinary text unless they are allowed"),
+                ("--add", "tokens that are found in every text"),
+            )
         ),
     ),
     "prune": Command(
-        "training.prune",
-        (
-            *ANY_FILES,
-            TOKENIZER,
-            save_to("OUT", "the tokenizer.json to write"),
-            option("--vocab-size N", "tokens of the result", type=at_least(1), required=True),
-            COUNTS,
-            option(
-                "--remap remap.npy",
-                "also write the new id by old id, -1 for tokens that are gone, as an int32 array",
-                type=file_path,
-            ),
-            *DOCUMENTS,
-            THREADS,
+        "training:prune",
+        *ANY_FILES,
+        TOKENIZER,
+        save_to("OUT", "the tokenizer.json to write"),
+        option("--vocab-size N", "tokens of the result", type=at_least(1), required=True),
+        COUNTS,
+        option(
+            "--remap remap.npy",
+            "also write the new id by old id, -1 for tokens that are gone, as an int32 array",
+            type=file_path,
         ),
+        *DOCUMENTS,
+        THREADS,
     ),
     "convert": Command(
-        "tokenizers.convert",
-        (
-            option("input IN", "the tokenizer: a file, or a folder"),
-            option("output OUT", "the file to write; for formats of several files, the folder", type=file_path),
-            save_to("OUT", "OUT, named", dest="named_output", action=InsteadOf, required=False),
-            option(
-                "--from FORMAT",
-                f"the format of IN, by default detected: {', '.join(format_names())}",
-                dest="from_format",
-                choices=format_names(),
-            ),
-            option(
-                "--to FORMAT",
-                "the format of OUT, one of those but "
-                f"{' and '.join(name for name in format_names() if name not in format_names(written=True))}; "
-                "default tiktoken for *.tiktoken, tekken for tekken.json, huggingface for *.json",
-                dest="to_format",
-                choices=format_names(written=True),
-            ),
-            RANK_PATTERN,
-            option("--lossy", "write OUT even if its format does not keep everything, which is listed"),
+        "tokenizers:convert",
+        option("input IN", "the tokenizer: a file, or a folder"),
+        option("output OUT", "the file to write; for formats of several files, the folder", type=file_path),
+        save_to("OUT", "OUT, named", dest="named_output", action=InsteadOf, required=False),
+        option(
+            "--from FORMAT",
+            f"the format of IN, by default detected: {', '.join(format_names())}",
+            dest="from_format",
+            choices=format_names(),
         ),
+        option(
+            "--to FORMAT",
+            "the format of OUT, one of those but "
+            f"{' and '.join(name for name in format_names() if name not in format_names(written=True))}; "
+            "default tiktoken for *.tiktoken, tekken for tekken.json, huggingface for *.json",
+            dest="to_format",
+            choices=format_names(written=True),
+        ),
+        RANK_PATTERN,
+        option("--lossy", "write OUT even if its format does not keep everything, which is listed"),
     ),
     "diff": Command(
-        "tokenizers.diff",
-        (
-            option("first A", "a tokenizer: a file, or a folder"),
-            option("second B", "the other tokenizer"),
-            RANK_PATTERN,
-            *ANY_FILES,
-            *DOCUMENTS,
-        ),
+        "tokenizers:diff",
+        option("first A", "a tokenizer: a file, or a folder"),
+        option("second B", "the other tokenizer"),
+        RANK_PATTERN,
+        *ANY_FILES,
+        *DOCUMENTS,
     ),
     "evaluate": Command(
-        "comparing.evaluate",
-        (
-            *PATHS,
-            either(
-                *(
-                    option(f"--{name} OUT", f"{what}, to OUT or to stdout", nargs="?", const="-")
-                    for name, what in (
-                        ("json", "all metrics by name, not rounded"),
-                        ("csv", "a row for each tokenizer and corpus"),
-                    )
-                ),
-                option("--html OUT", "write the page of bpe report", type=file_path),
+        "comparing:evaluate",
+        *PATHS,
+        either(
+            *(
+                option(f"--{name} OUT", f"{what}, to OUT or to stdout", nargs="?", const="-")
+                for name, what in (
+                    ("json", "all metrics by name, not rounded"),
+                    ("csv", "a row for each tokenizer and corpus"),
+                )
             ),
-            option(
-                "--words",
-                "what a word is: between white space, but one character in scripts without spaces (script, default); "
-                "between white space; one character",
-                choices=("script", "spaces", "characters"),
-                default="script",
-            ),
-            option("--morphemes FILE", "words, one a line, with spaces between their morphemes, to compare with"),
-            option("--reference NAME", "the corpus that the others are compared with; default the first"),
-            PARALLEL,
-            option("--seed N", "decides the intervals; default 0", type=at_least(0), default=0),
-            *INPUT_FORMAT,
-            *DOCUMENTS,
-            THREADS,
+            option("--html OUT", "write the page of bpe report", type=file_path),
         ),
+        option(
+            "--words",
+            "what a word is: between white space, but one character in scripts without spaces (script, default); "
+            "between white space; one character",
+            choices=("script", "spaces", "characters"),
+            default="script",
+        ),
+        option("--morphemes FILE", "words, one a line, with spaces between their morphemes, to compare with"),
+        option("--reference NAME", "the corpus that the others are compared with; default the first"),
+        PARALLEL,
+        option("--seed N", "decides the intervals; default 0", type=at_least(0), default=0),
+        *INPUT_FORMAT,
+        *DOCUMENTS,
+        THREADS,
     ),
     "sanity-check": Command(
-        "comparing.sanity_check",
-        (
-            *PATHS,
-            option(
-                "--allow CHECK",
-                "do not fail for this check: %(choices)s; may be repeated",
-                action="append",
-                default=[],
-                choices=("reachable tokens", "lost text", "numbers", "special tokens", "repeatable"),
-            ),
-            *INPUT_FORMAT,
-            *DOCUMENTS,
+        "comparing:sanity_check",
+        *PATHS,
+        option(
+            "--allow CHECK",
+            "do not fail for this check: %(choices)s; may be repeated",
+            action="append",
+            default=[],
+            choices=("reachable tokens", "lost text", "numbers", "special tokens", "repeatable"),
         ),
+        *INPUT_FORMAT,
+        *DOCUMENTS,
     ),
     "report": Command(
-        "comparing.report", (*PATHS, save_to("report.html", "the page to write"), PARALLEL, *INPUT_FORMAT, *DOCUMENTS)
+        "comparing:report", *PATHS, save_to("report.html", "the page to write"), PARALLEL, *INPUT_FORMAT, *DOCUMENTS
     ),
     "play": Command(
-        "comparing.play",
-        (
-            option("paths TOKENIZER", "tokenizers: files or folders", nargs="+"),
-            option("--port N", "default 8000; 0 for any that is free", type=parse_port, default=8000),
-            option("--host ADDRESS", "the address to listen on; default 127.0.0.1", default="127.0.0.1"),
-            option(
-                "--allow-network",
-                "let --host be an address that other machines reach; whoever reaches it can use the tokenizers",
-                dest="network",
-            ),
+        "comparing:play",
+        option("paths TOKENIZER", "tokenizers: files or folders", nargs="+"),
+        option("--port N", "default 8000; 0 for any that is free", type=parse_port, default=8000),
+        option("--host ADDRESS", "the address to listen on; default 127.0.0.1", default="127.0.0.1"),
+        option(
+            "--allow-network",
+            "let --host be an address that other machines reach; whoever reaches it can use the tokenizers",
+            dest="network",
         ),
     ),
     "demo": Command(
-        "demo.main",
-        (
-            option("--vocab-size N", "default 4000", type=at_least(256), default=4000),
-            save_to("tokenizer.json", "keep the tokenizer here", required=False),
-            THREADS,
-        ),
+        "demo:main",
+        option("--vocab-size N", "default 4000", type=at_least(256), default=4000),
+        save_to("tokenizer.json", "keep the tokenizer here", required=False),
+        THREADS,
     ),
-    "completion": Command("manual.print_script", (option("shell SHELL", ", ".join(SHELLS), choices=SHELLS),)),
+    "completion": Command("manual:print_script", option("shell SHELL", ", ".join(SHELLS), choices=SHELLS)),
 }
 COMMANDS["help"] = Command(
-    "manual.print_page",
-    (option("command COMMAND", "the command; default the program", nargs="?", choices=[*COMMANDS, "help"]),),
+    "manual:print_page",
+    option("command COMMAND", "the command; default the program", nargs="?", choices=[*COMMANDS, "help"]),
 )
 #: The values to complete for flags that have no `choices` in argparse.
 COMPLETED_VALUES = {"--pretokenizer": [*NAMES, "metaspace", "none"], "--normalizer": list(NORMALIZERS)}
 
 
 class Prose(NamedTuple):
-    """What `manual.txt` says of a command: its group, a line, more, and examples as (command line, what it does)."""
+    """What `manual.txt` says of a command."""
 
     group: str
     summary: str
     description: str
+    #: Exit statuses that mean something else than in general.
+    statuses: dict[str, str]
+    #: Command lines, and what each does.
     examples: list[tuple[str, str]]
 
 
+class Manual(NamedTuple):
+    """What `manual.txt` says: of each command, and in each section of the program's page, by term."""
+
+    commands: dict[str, Prose]
+    sections: dict[str, dict[str, str]]
+
+
 @cache
-def read_prose() -> dict[str, Prose]:
-    """Read `manual.txt`, by command."""
-    text = (get_data("bpe.cli", "manual.txt") or b"").decode()
-    commands: dict[str, Prose] = {}
-    group = ""
-    for part in re.split(r"\n\n+", text.strip()):
-        first, *lines = part.splitlines()
-        sign, _, rest = first.partition(" ")
-        if sign == "==":
-            group = rest
+def read_manual() -> Manual:
+    """Read `manual.txt`."""
+    manual, current_group = Manual({}, {}), ""
+    for part in (get_data("bpe.cli", "manual.txt") or b"").decode().strip().split("\n\n"):
+        head, _, body = part.partition("\n")
+        sign, _, title = head.partition(" ")
+        if sign == "===":
+            manual.sections[title] = dict(re.findall(r"^(.+?): (.*)", body, re.MULTILINE))
+        elif sign == "==":
+            current_group = title
         elif sign == "=":
-            name, _, summary = rest.partition(": ")
-            description = " ".join(takewhile(lambda line: line[0] != "$", lines))
-            examples = re.findall(r"^\$ (.*)\n  (.*)", part, re.MULTILINE)
-            commands[name] = Prose(group, summary, description, examples)
-    return commands
+            name, _, summary = title.partition(": ")
+            description = " ".join(takewhile(lambda line: line[0] not in "!$", body.splitlines()))
+            statuses = dict(re.findall(r"^! (.+?): (.*)", body, re.MULTILINE))
+            examples = re.findall(r"^\$ (.*)\n  (.*)", body, re.MULTILINE)
+            manual.commands[name] = Prose(current_group, summary, description, statuses, examples)
+    return manual
+
+
+def group_commands() -> list[tuple[str, list[tuple[str, Prose]]]]:
+    """Divide the commands into their groups."""
+    groups = groupby(read_manual().commands.items(), lambda item: item[1].group)
+    return [(title, list(commands)) for title, commands in groups]
 
 
 def build_parser(name: str) -> Parser:
     """Build the parser of a command. It is `parser` in what it parses."""
-    prose = read_prose()[name]
+    prose = read_manual().commands[name]
     parser = Parser(prog=f"bpe {name}", description=f"{prose.summary.capitalize()}. {prose.description}".strip())
     parser.set_defaults(parser=parser)
     add_arguments(parser, (QUIET, *COMMANDS[name].arguments))
@@ -664,16 +620,8 @@ def build_program_parser() -> Parser:
     parser = Parser(prog="bpe", usage="bpe [-h] [--version] COMMAND ...", description=description)
     parser.add_argument("--version", action="version", version=f"bpe {__version__}")
     parser.add_argument("command", metavar="COMMAND", choices=list(COMMANDS), help=argparse.SUPPRESS)
-    for title, commands in group_commands().items():
-        group = parser.add_argument_group(title)
-        for name, prose in commands.items():  # for the help only
-            group._group_actions.append(argparse.Action([], name, metavar=name, help=prose.summary))
+    for title, commands in group_commands():
+        section = parser.add_argument_group(title)
+        for name, prose in commands:  # for the help only
+            section._group_actions.append(argparse.Action([], name, metavar=name, help=prose.summary))
     return parser
-
-
-def group_commands() -> dict[str, dict[str, Prose]]:
-    """Divide the commands into their groups."""
-    groups: dict[str, dict[str, Prose]] = {}
-    for name, prose in read_prose().items():
-        groups.setdefault(prose.group, {})[name] = prose
-    return groups

@@ -11,47 +11,10 @@ import shlex
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from bpe.cli.arguments import COMMANDS, COMPLETED_VALUES, build_parser, group_commands, read_prose
+from bpe.cli.arguments import COMMANDS, COMPLETED_VALUES, build_parser, group_commands, read_manual
 from bpe.cli.files import say
 
 WIDTH = 79
-
-_EXIT_STATUS = (
-    ("0", "success; also if the reader of stdout closes the pipe early"),
-    ("1", "bad input, with one line on stderr"),
-    ("2", "bad use, such as an unknown flag"),
-    ("130", "ended by Ctrl-C; stderr says what was saved"),
-    ("143, 129", "ended by SIGTERM or SIGHUP, as at the end of a job; stderr says what was saved"),
-)
-#: Of commands that answer a question by it.
-_OWN_STATUS = {
-    "sanity-check": (
-        ("0", "no check failed; there may be warnings"),
-        ("1", "a check failed, or bad input, with one line on stderr"),
-        *_EXIT_STATUS[2:],
-    ),
-    "diff": (
-        ("0", "no difference but what changes no id"),
-        ("1", "there are differences"),
-        ("2", "bad input, with one line on stderr, or bad use, such as an unknown flag"),
-        _EXIT_STATUS[3],
-    ),
-}
-_FILES = (
-    ("tokenizer.json", "a tokenizer, in the format of Hugging Face's tokenizers"),
-    ("words.counts", "word counts, made by bpe count-words"),
-    ("x.npy, x.offsets.npy", "token ids (uint32) and where documents begin in them (int64)"),
-    ("PATH, PATH.counts", "a checkpoint: options and merges, word counts"),
-    ("OUT/manifest.json", "of a folder of shards: counts, checksums, sources and options"),
-    ("OUT/journal.jsonl", "of a folder of shards that is not finished: where the same command goes on"),
-    (".NAME.bpe-*.tmp", "a file being written; one left by a killed process is removed when NAME is next written"),
-)
-_ENVIRONMENT = (
-    ("NO_COLOR", "set to anything: no colours"),
-    ("FORCE_COLOR, CLICOLOR_FORCE", "set to anything but 0: colours, also where stdout is no terminal"),
-    ("CLICOLOR", "0: no colours"),
-    ("TMPDIR", "the folder for word counts that do not fit in --max-memory"),
-)
 
 
 def print_page(args: argparse.Namespace) -> None:
@@ -87,20 +50,19 @@ def _describe_program() -> Iterator[tuple[str, str]]:
     yield (
         "COMMANDS",
         "\n".join(
-            f"  {group}\n" + _format_table(((name, prose.summary) for name, prose in commands.items()), width)
-            for group, commands in group_commands().items()
+            f"  {group}\n" + _format_table(((name, prose.summary) for name, prose in commands), width)
+            for group, commands in group_commands()
         ),
     )
-    yield "EXIT STATUS", _format_table(_EXIT_STATUS)
-    yield "FILES", _format_table(_FILES)
-    yield "ENVIRONMENT", _format_table(_ENVIRONMENT)
-    first = [read_prose()[name].examples[0] for name in ("train", "encode", "decode", "count", "show")]
+    for title, rows in read_manual().sections.items():
+        yield title, _format_table(rows.items())
+    first = [read_manual().commands[name].examples[0] for name in ("train", "encode", "decode", "count", "show")]
     yield "EXAMPLES", _format_examples(first)
     yield "SEE ALSO", _indent(", ".join(f"bpe help {name}" for name in COMMANDS))
 
 
 def _describe_command(name: str) -> Iterator[tuple[str, str]]:
-    parser, prose = build_parser(name), read_prose()[name]
+    parser, prose = build_parser(name), read_manual().commands[name]
     yield "NAME", _indent(f"bpe {name} - {prose.summary}")
     usage = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", parser.format_usage()).removeprefix("usage: ").split())
     yield "SYNOPSIS", _wrap(usage, "    ", "        ")
@@ -116,7 +78,7 @@ def _describe_command(name: str) -> Iterator[tuple[str, str]]:
         if texts:
             yield title, "\n".join(texts)
     yield "EXAMPLES", _format_examples(prose.examples)
-    yield "EXIT STATUS", _format_table(_OWN_STATUS.get(name, _EXIT_STATUS))
+    yield "EXIT STATUS", _format_table({**read_manual().sections["EXIT STATUS"], **prose.statuses}.items())
     yield "SEE ALSO", _indent("bpe help")
 
 
@@ -212,7 +174,7 @@ def _format_bash() -> str:
 
 def _format_fish() -> str:
     lines = [
-        f"complete -c bpe -n __fish_use_subcommand -f -a {name} -d {_quote(read_prose()[name].summary)}"
+        f"complete -c bpe -n __fish_use_subcommand -f -a {name} -d {_quote(read_manual().commands[name].summary)}"
         for name in COMMANDS
     ]
     for name in COMMANDS:

@@ -65,6 +65,11 @@ def option(usage: str, what: str, **keywords: Any) -> Option:
     return Option(tuple(names), {"help": what, **keywords})
 
 
+def group(title: str, *items: Option | Group) -> Group:
+    """Describe arguments that have a title in the help."""
+    return Group(items, title)
+
+
 def either(*options: Option, required: bool = False) -> Group:
     """Describe arguments of which at most one may be given, and one must be if `required`."""
     return Group(options, required=required)

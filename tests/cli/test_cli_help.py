@@ -15,12 +15,12 @@ from conftest import fails
 
 import bpe
 from bpe.cli import arguments, main
-from bpe.cli.arguments import COMPLETED_VALUES, SHELLS, build_parser, read_prose
+from bpe.cli.arguments import COMPLETED_VALUES, SHELLS, build_parser, read_manual
 from bpe.cli.manual import WIDTH, format_page, format_script
 from bpe.cli.parsing import Option, in_flags, option
 
 COMMANDS = {name: build_parser(name) for name in arguments.COMMANDS}
-PROSE = read_prose()
+PROSE = read_manual().commands
 
 
 # The manual -----------------------------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ def test_the_manual_follows_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new option is in the help, the manual and the scripts."""
     demo = arguments.COMMANDS["demo"]
     more = option("--how", "the way", choices=("a", "b"))
-    monkeypatch.setitem(arguments.COMMANDS, "demo", demo._replace(arguments=(*demo.arguments, more)))
+    monkeypatch.setitem(arguments.COMMANDS, "demo", arguments.Command(demo.function, *demo.arguments, more))
     assert "--how {a,b}\n        the way" in format_page("demo")
     assert "--how" in build_parser("demo").format_help()
     assert "demo:--how) words='a b'" in format_script("bash")
