@@ -557,7 +557,10 @@ COMMANDS["help"] = Command(
     option("command COMMAND", "the command; default the program", nargs="?", choices=[*COMMANDS, "help"]),
 )
 #: The values to complete for flags that have no `choices` in argparse.
-COMPLETED_VALUES = {"--pretokenizer": [*NAMES, "metaspace", "none"], "--normalizer": list(NORMALIZERS)}
+COMPLETED_VALUES: dict[str, list[str]] = {
+    "--pretokenizer": [*NAMES, "metaspace", "none"],
+    "--normalizer": list(NORMALIZERS),
+}
 
 
 class Prose(NamedTuple):
