@@ -98,20 +98,22 @@ def progress_bar(
         brief: show a bar only if the work takes over 0.5 s, and remove it at the end.
 
     """
+    kind = None if callable(progress) or not progress else _bar_class()
     if callable(progress):
-        yield _Function(progress, stage, total, done) if stage in _REPORTED else _nothing
+        yield _Function(stage, total, done, progress) if stage in _REPORTED else _nothing
     elif not progress:
         yield _nothing
-    elif (kind := _bar_class()) is not None:
-        estimate = Estimate(stage, total, done)
+    elif kind is not None:
+        report = _Bar(stage, total, done)
         with kind(
-            estimate=estimate, total=total, initial=done, desc=NAMES[stage], unit=unit if unit == "B" else f" {unit}",
-            unit_scale=unit == "B", miniters=1, smoothing=0.1, leave=not brief, delay=0.5 if brief else 0,
+            estimate=report.estimate, total=total, initial=done, desc=NAMES[stage],
+            unit=unit if unit == "B" else f" {unit}", unit_scale=unit == "B", miniters=1, smoothing=0.1,
+            leave=not brief, delay=0.5 if brief else 0,
             bar_format=_FORMAT if total is not None else _FORMAT_WITHOUT_TOTAL,
-        ) as bar:  # fmt: skip
-            yield _Bar(bar, estimate)
+        ) as report.bar:  # fmt: skip
+            yield report
     else:
-        lines = _Lines(stage, unit, Estimate(stage, total, done))
+        lines = _Lines(stage, total, done, unit)
         yield lines
         lines.end()
 
@@ -169,27 +171,13 @@ def _nothing(*_: object, **__: object) -> None:
     pass
 
 
-class _Contents:
-    """The documents and tokens of a stage so far; neither is shown if none was reported."""
+class _Report:
+    """How far a stage is: the work, and the documents and tokens if they are reported; subclasses show it."""
 
-    def __init__(self) -> None:
-        self.documents = self.tokens = 0
-
-    def add(self, documents: int, tokens: int) -> None:
-        """Add the numbers since the last call."""
-        self.documents += documents
-        self.tokens += tokens
-
-    def __str__(self) -> str:
-        return f"{self.documents:,} documents, {self.tokens:,} tokens" if self.documents or self.tokens else ""
-
-
-class _Function:
-    """Calls the caller's function."""
-
-    def __init__(self, function: Callable[[Progress], object], stage: Any, total: int | None, done: int) -> None:
-        self.function, self.stage, self.total, self.done = function, stage, total, done
-        self.contents = _Contents()
+    def __init__(self, stage: Any, total: int | None, done: int) -> None:
+        self.stage, self.estimate = stage, Estimate(stage, total, done)
+        self.documents: int | None = None
+        self.tokens: int | None = None
 
     def __call__(
         self,
@@ -200,14 +188,34 @@ class _Function:
         documents: int | None = None,
         tokens: int | None = None,
     ) -> None:
-        self.done += more
-        last = None if token is None else token()
-        if documents is None:
-            self.function(Progress(self.stage, self.done, self.total, last, count))
-            return
-        contents = self.contents
-        contents.add(documents, tokens or 0)
-        self.function(Progress(self.stage, self.done, self.total, last, count, contents.documents, contents.tokens))
+        self.estimate.done += more
+        self.more, self.token, self.count = more, token, count
+        if documents is not None:
+            self.documents = (self.documents or 0) + documents
+            self.tokens = (self.tokens or 0) + (tokens or 0)
+        self.show()
+
+    def show(self) -> None:
+        """Show the state, of which `more`, `token` and `count` are new."""
+        raise NotImplementedError
+
+    def describe_contents(self) -> str:
+        """The documents and tokens so far; empty if there are none."""
+        return f"{self.documents:,} documents, {self.tokens:,} tokens" if self.documents or self.tokens else ""
+
+
+class _Function(_Report):
+    """Calls the caller's function."""
+
+    def __init__(self, stage: Stage, total: int | None, done: int, function: Callable[[Progress], object]) -> None:
+        super().__init__(stage, total, done)
+        self.function = function
+
+    def show(self) -> None:
+        """Call the function."""
+        done, total = self.estimate.done, self.estimate.total
+        token = None if self.token is None else self.token()
+        self.function(Progress(self.stage, done, total, token, self.count, self.documents, self.tokens))
 
 
 # Bars -----------------------------------------------------------------------------------------------------------------
@@ -243,73 +251,55 @@ def _bar_class() -> Any:
     return Bar
 
 
-class _Bar:
+class _Bar(_Report):
     """Moves a tqdm bar."""
 
-    def __init__(self, bar: Any, estimate: Estimate) -> None:
-        self.bar, self.estimate, self.contents = bar, estimate, _Contents()
+    bar: Any
 
-    def __call__(
-        self,
-        more: int,
-        token: Callable[[], Any] | None = None,
-        count: int | None = None,
-        *,
-        documents: int = 0,
-        tokens: int = 0,
-    ) -> None:
-        self.estimate.done += more
-        if documents or tokens:
-            self.contents.add(documents, tokens)
-            self.bar.set_postfix_str(str(self.contents), refresh=False)
-        if token is not None:
-            text = spell(token())
-            text = text if len(text) <= _TOKEN_WIDTH else text[: _TOKEN_WIDTH - 1] + "…"
-            self.bar.set_postfix_str(f"{text} {count:,}", refresh=False)
-        self.bar.update(more)
+    def show(self) -> None:
+        """Move the bar; the last token, or the documents and tokens, stand behind it."""
+        text = self.describe_contents()
+        if self.token is not None:
+            text = spell(self.token())
+            text = f"{text if len(text) <= _TOKEN_WIDTH else text[: _TOKEN_WIDTH - 1] + '…'} {self.count:,}"
+        if text:
+            self.bar.set_postfix_str(text, refresh=False)
+        self.bar.update(self.more)
 
 
 # Lines ----------------------------------------------------------------------------------------------------------------
 
 
-class _Lines:
+class _Lines(_Report):
     """Writes a line to stderr every `LINE_EVERY` seconds: the stage, the work done, the rate, the time left."""
 
-    def __init__(self, stage: Stage, unit: str, estimate: Estimate) -> None:
-        self.name, self.unit, self.estimate = NAMES[stage], unit, estimate
-        self.contents = _Contents()
+    def __init__(self, stage: Stage, total: int | None, done: int, unit: str) -> None:
+        super().__init__(stage, total, done)
+        self.unit = unit
         self.last = 0.0  # when the last line was written, in seconds since the stage began
 
-    def __call__(self, more: int, *_: object, documents: int = 0, tokens: int = 0) -> None:
-        self.estimate.done += more
-        self.contents.add(documents, tokens)
-        if self.estimate.elapsed - self.last >= LINE_EVERY:
-            self.last = self.estimate.elapsed
-            self._write(self._text())
+    def show(self) -> None:
+        """Write a line if one is due."""
+        now = self.estimate
+        if now.elapsed - self.last < LINE_EVERY:
+            return
+        self.last = now.elapsed
+        amount, left = _amount(now.done, self.unit), now.left()
+        if now.total is not None:
+            amount = f"{100 * now.done // max(now.total, 1)}%, {amount} of {_amount(now.total, self.unit)}"
+        rate = f"{_amount(int(now.rate), self.unit)}/s"
+        self._write([amount, self.describe_contents(), rate, "" if left is None else f"{_duration(left)} left"])
 
     def end(self) -> None:
         """Write that the stage is done, if it has written any line before."""
         if self.last:
-            done, elapsed = _amount(self.estimate.done, self.unit), _duration(self.estimate.elapsed)
-            self._write(f"{self.name}: done, {done}{self._contents()} in {elapsed}")
+            parts = ["done", _amount(self.estimate.done, self.unit), self.describe_contents()]
+            self._write(parts, f" in {_duration(self.estimate.elapsed)}")
 
-    def _contents(self) -> str:
-        """The documents and tokens so far."""
-        text = str(self.contents)
-        return f", {text}" if text else ""
-
-    def _text(self) -> str:
-        now, left = self.estimate, self.estimate.left()
-        amount = _amount(now.done, self.unit)
-        if now.total is not None:
-            amount = f"{100 * now.done // max(now.total, 1)}%, {amount} of {_amount(now.total, self.unit)}"
-        time_left = "" if left is None else f", {_duration(left)} left"
-        return f"{self.name}: {amount}{self._contents()}, {_amount(int(now.rate), self.unit)}/s{time_left}"
-
-    def _write(self, text: str) -> None:
+    def _write(self, parts: list[str], end: str = "") -> None:
         if sys.stderr is not None:
             with suppress(OSError):  # a closed pipe or a full disk does not end the work
-                sys.stderr.write(f"bpe: {text}\n")
+                sys.stderr.write(f"bpe: {NAMES[self.stage]}: {', '.join(filter(None, parts))}{end}\n")
                 sys.stderr.flush()
 
 

@@ -1,525 +1,630 @@
-"""The commands of `bpe` and their flags, for argparse.
+"""The commands of `bpe`: the function of each and its arguments. Their prose and examples are in `manual.txt`.
 
-Not here: the flags of commands that learn (`training_arguments.py`), flags that several commands have
-(`shared_arguments.py`), and what a command does (`training.py`, `encoding.py`, `inspecting.py`, …).
+To add a command, write its function, a line in `COMMANDS` and a paragraph in `manual.txt`. An option that several
+commands have is a constant here, or part of one; any other stands in `COMMANDS`.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import cache
+from itertools import groupby, takewhile
+from pkgutil import get_data, resolve_name
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bpe._names import NORMALIZERS, SHARD_FORMATS
+from bpe._names import NORMALIZERS, SHARD_FORMATS, SOURCE_FORMATS
 from bpe._version import __version__
-from bpe.cli.completion import SHELLS
+from bpe.base.memory_limits import check_memory
 from bpe.cli.parsing import (
+    Group,
+    InsteadOf,
+    Option,
     Parser,
+    add_arguments,
     at_least,
+    either,
+    file_or_stdout,
     file_path,
-    fraction,
-    output_path,
-    port,
-    unescaped,
+    group,
+    option,
+    parse_fraction,
+    parse_part,
+    parse_port,
+    parse_seconds,
+    parse_sizes,
+    parse_weights,
+    unescape,
 )
-from bpe.cli.shared_arguments import (
-    add_around,
-    add_documents,
-    add_encoding_errors,
-    add_files,
-    add_input_format,
-    add_part,
-    add_rank_pattern,
-    add_special,
-    add_threads,
-    add_timeout,
-    add_tokenizer,
-)
-from bpe.cli.training_arguments import add_count_words, add_merge_counts, add_prune, add_train
 from bpe.formats.loading import format_names
 from bpe.pretokenize.patterns import NAMES
 
-Command = Callable[[argparse.Namespace], int | None]
+if TYPE_CHECKING:
+    import bpe
+
+SHELLS = ("bash", "zsh", "fish")
 
 
-def values_of_flags() -> dict[str, list[str]]:
-    """The values to complete for flags that have no `choices` in argparse."""
-    return {"--pretokenizer": [*NAMES, "metaspace", "none"], "--normalizer": list(NORMALIZERS)}
+def imported(name: str) -> Callable[[str], Any]:
+    """Make a type of a function that is imported when it is used: "module:function"."""
+    return lambda text: resolve_name(f"bpe.{name}")(text)
 
 
-def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
-    """The parser of the whole command line. In its result, `run` is the command's function and `parser` its parser."""
-    top = Parser(prog="bpe", description="Byte-pair encoding: train a tokenizer, encode and decode text.")
-    top.add_argument("--version", action="version", version=f"bpe {__version__}")
-    words = top.add_subparsers(metavar="COMMAND", required=True)
-    for name, (summary, more, add_arguments) in _COMMANDS.items():
-        command: Parser = words.add_parser(name, help=summary, description=f"{summary.capitalize()}. {more}".strip())
-        command.set_defaults(run=commands[name], parser=command, top=top)
-        command.add_argument("--quiet", action="store_true", help="no progress bar, and only warnings in the log")
-        add_arguments(command)
-    return top
+def find_pretokenizer(name: str) -> bpe.Pretokenizer | None:
+    """Return the pretokenizer of a name; None for "none"."""
+    from bpe.pretokenize.pretokenizer import as_pretokenizer
+
+    return None if name == "none" else as_pretokenizer(name)
 
 
-def _add_encode(command: Parser) -> None:
-    add_files(command, "+")
-    add_tokenizer(command)
-    add_timeout(command)
-    command.add_argument(
-        "-o",
-        "--output",
-        metavar="OUT",
-        type=output_path,
-        help="the file to write, default stdout; of shards, the folder",
+# Options of several commands ------------------------------------------------------------------------------------------
+
+QUIET = option("--quiet", "no progress bar, and only warnings in the log")
+INPUT_FORMAT = (
+    option(
+        "--input-format",
+        "the format of FILES; by default by their names: .jsonl .ndjson .csv .tsv .parquet .arrow .feather .ipc, "
+        "else text; text formats also as .gz .bz2 .xz .zst",
+        choices=SOURCE_FORMATS,
+        default="auto",
+    ),
+    option(
+        "--field --column NAME",
+        "the field or column that holds the text, with dots between nested ones; default text",
+        default="text",
+    ),
+    option(
+        "--on-error",
+        "a bad record (no JSON, no such field, null, not UTF-8) is an error (raise, default) or left out (skip)",
+        choices=("raise", "skip"),
+        default="raise",
+    ),
+    option(
+        "--quoting",
+        "quotation marks in CSV and TSV: around fields (excel), or text (none); auto, the default: excel, but an "
+        "error where they seem to swallow rows",
+        choices=("auto", "excel", "none"),
+        default="auto",
+    ),
+)
+_FILES = "files, globs, directories, - for stdin, or scheme://…"
+FILES = (option("files FILE", _FILES, nargs="+"), *INPUT_FORMAT)
+ANY_FILES = (option("files FILE", _FILES, nargs="*"), *INPUT_FORMAT)
+COUNTS = option("--counts words.counts", "word counts instead of FILES")
+TOKENIZER = option("-t --tokenizer tokenizer.json", "the tokenizer to use", required=True)
+ENCODING_ERRORS = option(
+    "--encoding-errors",
+    "bytes that are not UTF-8 are an error (strict, default), become U+FFFD (replace), or are kept (bytes)",
+    choices=("strict", "replace", "bytes"),
+    default="strict",
+)
+DOCUMENTS = (
+    either(
+        option(
+            "--separator S",
+            "the string between the documents of a file, part of neither and without an id (\\n \\r \\t \\0 and \\\\ "
+            "are escapes); without it a file is one document",
+            type=unescape,
+        ),
+        option("--per-line", "each line is a document, its newline included"),
+    ),
+    ENCODING_ERRORS,
+)
+PART = option(
+    "--part I/N",
+    "only part I of N, 0/N to N-1/N: about as many bytes in each; the parts in order are the whole",
+    type=parse_part,
+)
+TIMEOUT = option(
+    "--timeout SECONDS",
+    "the time that regular expressions may take for one text; default 10 and more for long texts, inf: any",
+    type=parse_seconds,
+)
+BOS_EOS = tuple(
+    option(
+        f"--{name} ID_OR_TOKEN",
+        f"write this id, or that of this special token, {where} each document, such as '<|endoftext|>'; "
+        "in shards it replaces the format's default (the end of text after documents for nanogpt and datatrove, "
+        "before them for llmc), and '' writes none",
     )
-    command.add_argument(
-        "--format",
-        choices=("ids", "npy", *SHARD_FORMATS),
-        help="default ids, or npy where OUT ends in .npy; any other writes training shards to a folder",
-    )
-    add_documents(command)
-    add_around(command)
-    _add_shards(command)
-    add_part(command)
-    add_threads(command)
-    add_special(command)
-
-
-def _add_shards(command: Parser) -> None:
-    """The options that only formats of shards have; `shards.FLAGS` has their names."""
-    shards = command.add_argument_group("shards")
-    shards.add_argument(
-        "--shard-size",
-        metavar="TOKENS",
-        type=at_least(1),
-        help="a shard ends after the first document with which it has so many tokens; default 268435456 (2**28), and "
-        "a single shard for nanogpt",
-    )
-    shards.add_argument(
-        "--shuffle",
-        metavar="SEED",
-        type=at_least(0),
-        help="shuffle the documents over all shards and within each; needs as much disk space again while it runs",
-    )
-    shards.add_argument(
-        "--shards", metavar="N", type=at_least(1), help="with --shuffle: the number of shards, instead of --shard-size"
-    )
-    shards.add_argument(
-        "--validation",
-        metavar="FRACTION",
-        type=fraction,
-        help="write this fraction of the documents to validation shards, such as 0.001, chosen by a hash of their text",
-    )
-
-
-def _add_verify(command: Parser) -> None:
-    command.add_argument("folder", metavar="OUT", help="a folder of shards with a manifest")
-    command.add_argument(
-        "--samples",
-        metavar="N",
-        type=at_least(0),
-        default=100,
-        help="how many documents to compare with the sources, about; default 100",
-    )
-
-
-def _add_convert_shards(command: Parser) -> None:
-    command.add_argument("folder", metavar="IN", help="a folder of shards, or one file")
-    _add_folder(command)
-    command.add_argument("--format", choices=SHARD_FORMATS, required=True, help="the format to write")
-    command.add_argument(
-        "--end-of-text",
-        metavar="ID_OR_TOKEN",
-        help="the id, or the special token, that separates documents in nanogpt (after each) and llmc (before each); "
-        "a token is looked up in the copy of the tokenizer in IN",
-    )
-    command.add_argument(
-        "--shard-size",
-        metavar="TOKENS",
-        type=at_least(1),
-        help="a shard ends after the first document with which it has so many tokens; by default each shard becomes "
-        "one, and all become train.bin and val.bin for nanogpt",
-    )
-    command.add_argument(
-        "--drop-boundaries",
-        action="store_true",
-        help="the new format need not keep where documents begin; of shards without boundaries, each is one document",
-    )
-    command.add_argument("--drop-masks", action="store_true", help="the new format need not keep loss masks")
-
-
-def _add_merge_manifests(command: Parser) -> None:
-    command.add_argument("parts", metavar="PART", nargs="+", help="the folders of all parts, which lie in OUT")
-    _add_folder(command)
-
-
-def _add_folder(command: Parser) -> None:
-    command.add_argument("-o", "--output", metavar="OUT", type=file_path, required=True, help="the folder to write")
-
-
-def _add_decode(command: Parser) -> None:
-    command.add_argument("file", metavar="FILE", help="lines of ids or .npy, as `bpe encode` writes them; - for stdin")
-    add_tokenizer(command)
-    command.add_argument("-o", "--output", metavar="OUT", type=output_path, help="the file to write; default stdout")
-    command.add_argument("--separator", metavar="S", type=unescaped, help="written between documents")
-    command.add_argument("--skip-invalid", action="store_true", help="leave out ids that are no token")
-
-
-def _add_count(command: Parser) -> None:
-    add_files(command, "+")
-    add_tokenizer(command)
-    add_timeout(command)
-    add_encoding_errors(command)
-    add_around(command)
-    add_threads(command)
-    add_special(command)
-    command.set_defaults(per_line=False, separator=None)
-
-
-def _add_info(command: Parser) -> None:
-    command.add_argument("file", metavar="FILE", help="tokenizer.json or words.counts")
-    command.add_argument(
-        "--plot",
-        action="store_true",
-        help="draw how the corpus got shorter in training: bytes per token after 1, 2, 4, 8, … merges",
-    )
-
-
-def _add_edit(command: Parser) -> None:
-    command.add_argument("input", metavar="IN", help="tokenizer.json")
-    command.add_argument(
-        "-o", "--output", metavar="OUT", type=file_path, required=True, help="the tokenizer.json to write"
-    )
-    for flag, what in (
-        ("--add-special", "special tokens, which are ordinary text unless they are allowed"),
-        ("--add", "tokens that are found in every text"),
-    ):
-        command.add_argument(flag, metavar="T", nargs="+", action="extend", default=[], help=what)
-
-
-def _add_convert(command: Parser) -> None:
-    command.add_argument("input", metavar="IN", help="the tokenizer: a file, or a folder")
-    output = command.add_argument(
-        "output", metavar="OUT", type=file_path, help="the file to write; for formats of several files, the folder"
-    )
-
-    class InPlaceOfOutput(argparse.Action):
-        """OUT as an option. Where OUT has nargs="?", argparse does not find it after another option."""
-
-        def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-            del parser, option_string
-            namespace.named_output, output.required = values, False
-
-    command.add_argument(
-        "-o", "--output", metavar="OUT", dest="named_output", type=file_path, action=InPlaceOfOutput, help="OUT, named"
-    )
-    read, written = format_names(), format_names(written=True)
-    command.add_argument(
-        "--from",
-        metavar="FORMAT",
-        dest="from_format",
-        choices=read,
-        help=f"the format of IN, by default detected: {', '.join(read)}",
-    )
-    command.add_argument(
-        "--to",
-        metavar="FORMAT",
-        dest="to_format",
-        choices=written,
-        help=f"the format of OUT, one of those but {' and '.join(each for each in read if each not in written)}; "
-        "default tiktoken for *.tiktoken, tekken for tekken.json, huggingface for *.json",
-    )
-    add_rank_pattern(command)
-    command.add_argument(
-        "--lossy", action="store_true", help="write OUT even if its format does not keep everything, which is listed"
-    )
-
-
-def _add_diff(command: Parser) -> None:
-    command.add_argument("first", metavar="A", help="a tokenizer: a file, or a folder")
-    command.add_argument("second", metavar="B", help="the other tokenizer")
-    add_rank_pattern(command)
-    add_files(command, "*")
-    add_documents(command)
-
-
-def _add_show(command: Parser) -> None:
-    command.add_argument("text", metavar="TEXT", help="the text; - for stdin")
-    add_tokenizer(command)
-    command.add_argument("--explain", action="store_true", help="print every merge in order instead")
-
-
-def _add_paths(command: Parser) -> None:
-    """Tokenizers and text files, which their content distinguishes."""
-    command.add_argument(
-        "paths",
-        metavar="PATH",
-        nargs="+",
-        help="tokenizers and text files: what a path holds decides which it is; NAME=PATH gives it a name, such as a "
+    for name, where in (("prepend", "before"), ("append", "after"))
+)
+THREADS = option("--threads N", "default: one per core", type=at_least(1))
+ALLOW_SPECIAL = option("--allow-special", "special tokens in the text become themselves, not plain text")
+PARALLEL = option("--parallel", "the corpora say the same, document by document: print premiums")
+PATHS = (
+    option(
+        "paths PATH",
+        "tokenizers and text files: what a path holds decides which it is; NAME=PATH gives it a name, such as a "
         "language",
-    )
-    command.add_argument(
-        "-t",
-        "--tokenizer",
-        metavar="PATH",
+        nargs="+",
+    ),
+    option(
+        "-t --tokenizer PATH",
+        "one more tokenizer, or one of PATHS that is not taken for one; may be repeated",
         dest="tokenizers",
         action="append",
         default=[],
-        help="one more tokenizer, or one of PATHS that is not taken for one; may be repeated",
+    ),
+)
+#: The pattern of rank files, which hold none.
+RANK_PATTERN = either(
+    option(
+        "--pretokenizer NAME",
+        f"the pattern of a rank file that is not one of OpenAI's own: {', '.join(NAMES)}; or the name of an "
+        "encoding, such as cl100k_base, for its special tokens too",
+    ),
+    option(
+        "--pattern RE",
+        "the same as a regular expression, which is read as tiktoken does",
+        dest="pretokenizer",
+        type=imported("formats.tiktoken:pattern_of"),
+    ),
+)
+#: The options of `bpe encode` for shards.
+SHARDS = (
+    option(
+        "--shard-size TOKENS",
+        "a shard ends after the first document with which it has so many tokens; default 268435456 (2**28), and "
+        "a single shard for nanogpt",
+        type=at_least(1),
+    ),
+    option(
+        "--shuffle SEED",
+        "shuffle the documents over all shards and within each; needs as much disk space again while it runs",
+        type=at_least(0),
+    ),
+    option("--shards N", "with --shuffle: the number of shards, instead of --shard-size", type=at_least(1)),
+    option(
+        "--validation FRACTION",
+        "write this fraction of the documents to validation shards, such as 0.001, chosen by a hash of their text",
+        type=parse_fraction,
+    ),
+)
+
+
+def save_to(name: str, what: str = "the file to write", **keywords: Any) -> Option:
+    """Describe the option that names a file to write."""
+    return option(f"-o --output {name}", what, **{"type": file_path, "required": True, **keywords})
+
+
+def split_words(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]:
+    """Describe the options that split texts into words. `defaults` says of which models a pretokenizer is the default.
+
+    A pretokenizer that is not given is absent from the result, since None means that a text is one word.
+    """
+    names = ", ".join(f"{name} ({defaults[name]})" if name in defaults else name for name in NAMES)
+    return (
+        either(
+            option(
+                "--pretokenizer NAME",
+                f"{names}; metaspace: words begin with ▁, as in Llama 2; or none: a text is one word",
+                type=find_pretokenizer,
+                default=argparse.SUPPRESS,
+            ),
+            option(
+                "--pattern RE",
+                "a regular expression (of Python's regex package) that finds the pretokens",
+                dest="pretokenizer",
+                type=imported("pretokenize.pretokenizer:Pretokenizer.from_regex"),
+                default=argparse.SUPPRESS,
+            ),
+        ),
+        option(
+            "--gaps",
+            "text that --pattern does not match: a pretoken of its own, dropped (default), or an error",
+            choices=["keep", "drop", "error"],
+        ),
+        TIMEOUT,
+        option(
+            "--special-token S",
+            "a special token: it separates text and is part of no word; may be repeated",
+            dest="special_tokens",
+            action="append",
+            default=[],
+        ),
+        option(
+            "--normalizer NAME",
+            f"{', '.join(NORMALIZERS)}; may be repeated, and mixed with --remove: applied in the order given",
+            dest="normalizers",
+            action="append",
+            type=imported("text.normalizers:by_name"),
+            default=[],
+        ),
+        option(
+            "--remove RE",
+            "remove what the regular expression matches",
+            dest="normalizers",
+            action="append",
+            type=imported("text.normalizers:Remove"),
+        ),
     )
 
 
-def _add_evaluate(command: Parser) -> None:
-    _add_paths(command)
-    form = command.add_mutually_exclusive_group()
-    for name, what in (("json", "all metrics by name, not rounded"), ("csv", "a row for each tokenizer and corpus")):
-        form.add_argument(f"--{name}", metavar="OUT", nargs="?", const="-", help=f"{what}, to OUT or to stdout")
-    form.add_argument("--html", metavar="OUT", type=file_path, help="write the page of bpe report")
-    command.add_argument(
-        "--words",
-        choices=("script", "spaces", "characters"),
-        default="script",
-        help="what a word is: between white space, but one character in scripts without spaces (script, default); "
-        "between white space; one character",
-    )
-    command.add_argument(
-        "--morphemes", metavar="FILE", help="words, one a line, with spaces between their morphemes, to compare with"
-    )
-    command.add_argument(
-        "--reference", metavar="NAME", help="the corpus that the others are compared with; default the first"
-    )
-    _add_parallel(command)
-    command.add_argument("--seed", metavar="N", type=at_least(0), default=0, help="decides the intervals; default 0")
-    add_input_format(command)
-    add_documents(command)
-    add_threads(command)
+# Commands -------------------------------------------------------------------------------------------------------------
 
-
-def _add_parallel(command: Parser) -> None:
-    command.add_argument(
-        "--parallel", action="store_true", help="the corpora say the same, document by document: print premiums"
-    )
-
-
-def _add_sanity_check(command: Parser) -> None:
-    _add_paths(command)
-    command.add_argument(
-        "--allow",
-        metavar="CHECK",
-        action="append",
-        default=[],
-        choices=("reachable tokens", "lost text", "numbers", "special tokens", "repeatable"),
-        help="do not fail for this check: %(choices)s; may be repeated",
-    )
-    add_input_format(command)
-    add_documents(command)
-
-
-def _add_report(command: Parser) -> None:
-    _add_paths(command)
-    command.add_argument(
-        "-o", "--output", metavar="report.html", type=file_path, required=True, help="the page to write"
-    )
-    _add_parallel(command)
-    add_input_format(command)
-    add_documents(command)
-
-
-def _add_play(command: Parser) -> None:
-    command.add_argument("paths", metavar="TOKENIZER", nargs="+", help="tokenizers: files or folders")
-    command.add_argument("--port", metavar="N", type=port, default=8000, help="default 8000; 0 for any that is free")
-    command.add_argument(
-        "--host", metavar="ADDRESS", default="127.0.0.1", help="the address to listen on; default 127.0.0.1"
-    )
-    command.add_argument(
-        "--allow-network",
-        dest="network",
-        action="store_true",
-        help="let --host be an address that other machines reach; whoever reaches it can use the tokenizers",
-    )
-
-
-def _add_demo(command: Parser) -> None:
-    command.add_argument("--vocab-size", metavar="N", type=at_least(256), default=4000, help="default 4000")
-    command.add_argument("-o", "--output", metavar="tokenizer.json", type=file_path, help="keep the tokenizer here")
-    add_threads(command)
-
-
-def _add_help(command: Parser) -> None:
-    names = list(_COMMANDS)
-    command.add_argument(
-        "command", metavar="COMMAND", nargs="?", choices=names, help="the command; default the program"
-    )
-
-
-def _add_completion(command: Parser) -> None:
-    command.add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
-
-
-#: Each command: what it does in a line, more about it, and the function that adds its arguments.
-_COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None]]] = {
-    "train": (
-        "learn a tokenizer from text files or word counts",
-        "",
-        add_train,
-    ),
-    "encode": (
-        "turn text into token ids",
-        (
-            "As text: one line of ids per document. As .npy: the ids of all documents in one flat uint32 array in "
-            "x.npy, and their offsets in x.offsets.npy (int64, one more than the documents): document i is "
-            "ids[offsets[i]:offsets[i + 1]]. An OUT with the extension of another format, such as .parquet, is "
-            "refused without --format. Memory is bounded if the pretokenizer is a named one; with a normalizer and "
-            "--separator or --per-line each document is held as a whole. The separator gives no id: see --append. "
-            "The other formats are of training shards in a folder, with a manifest; there a separator ends a document. "
-            "After a crash, a full disk or Ctrl-C the same command goes on, also with another number of threads."
+#: The options of `bpe train`, which are at most 35.
+_TRAIN = (
+    group("corpus", *ANY_FILES, COUNTS, *DOCUMENTS),
+    group("words", *split_words({"gpt2": "default of byte models", "whitespace": "default of character models"})),
+    group(
+        "vocabulary",
+        save_to("tokenizer.json"),
+        either(
+            option(
+                "--vocab-size N",
+                "tokens in all; N,N,… writes a tokenizer for each size, such as tokenizer-8000.json",
+                type=parse_sizes,
+            ),
+            option("--num-merges N", "merges in all", type=at_least(0)),
+            required=True,
         ),
-        _add_encode,
-    ),
-    "verify": (
-        "check a folder of training shards",
-        (
-            "Compares the files with the sizes and sums in the manifest, the headers and offsets with its counts, the "
-            "ids with the tokenizer, and sampled documents with the sources. Prints a line for each defect; the exit "
-            "status is 1 if there is one."
+        option("--model", "symbols are bytes (default) or characters", choices=("byte", "char")),
+        option("--unk-token S", "the token for symbols that are not in the vocabulary"),
+        option("--end-of-word S", "a mark at each word's end, such as </w>"),
+        option("--end-of-word-glued", "the mark is part of the word's last symbol"),
+        option(
+            "--byte-fallback",
+            "characters outside the alphabet become tokens of their bytes, as in Llama 2; the model is char",
         ),
-        _add_verify,
-    ),
-    "convert-shards": (
-        "write training shards in another format",
-        "",
-        _add_convert_shards,
-    ),
-    "merge-manifests": (
-        "make one manifest over the parts of a corpus",
-        (
-            "The parts are folders that bpe encode --part made, in OUT. Nothing is moved: the manifest in OUT names "
-            "their files. All parts must be there, made with the same sources, options and tokenizer."
+        option(
+            "--character-coverage X",
+            "keep the most frequent characters until they are this part of the corpus, such as 0.9995; default 1",
+            type=parse_fraction,
+            default=1.0,
         ),
-        _add_merge_manifests,
     ),
-    "decode": (
-        "turn token ids back into text",
-        (
-            "Documents are joined without anything between them, so the ids of a file, or of its lines, give the "
-            "file byte for byte. For ids that were made with --separator, give the same --separator."
+    group(
+        "merges",
+        option(
+            "--tie-break",
+            "which of the pairs with the highest count is merged; default id",
+            choices=("id", "first", "smallest", "greatest"),
+            default="id",
         ),
-        _add_decode,
-    ),
-    "count": (
-        "count the tokens of files",
-        "",
-        _add_count,
-    ),
-    "count-words": (
-        "count the words of text files, to train on",
-        (
-            "Counts are all that training needs. The parts of a corpus can be counted on different machines; bpe "
-            "merge-counts adds the counts, and bpe train --counts learns from them."
+        option("--min-frequency N", "stop below this count of a pair; default 1", type=at_least(1)),
+        option("--max-token-length N", "make no token longer than N symbols", type=at_least(1)),
+        option("--split-digits", "each digit is a token of its own"),
+        option(
+            "--superwords N",
+            "from N tokens on, learn tokens that reach across words, from whole lines; FILES are read twice",
+            type=at_least(1),
         ),
-        add_count_words,
     ),
-    "merge-counts": (
-        "merge word counts made with the same settings",
-        (
-            "The result equals that of counting the corpora together, in the order given. All counts must be made with "
-            "the same pretokenizer, normalizer and special tokens."
+    group(
+        "run",
+        THREADS,
+        option(
+            "--max-memory SIZE",
+            "the most memory that the process may take: bytes, or with a unit such as 2G; the result is the same",
+            type=check_memory,
         ),
-        add_merge_counts,
-    ),
-    "info": (
-        "describe a tokenizer or a file of word counts",
-        "",
-        _add_info,
-    ),
-    "convert": (
-        "write a tokenizer in another file format",
-        (
-            "Ids stay the same. What the format of OUT cannot keep is an error that lists it, and OUT is not written; "
-            "with --lossy it is written, and the list is a warning for each loss."
+        option(
+            "--checkpoint PATH",
+            "save counts (to PATH.counts) and merges here during training; the same command resumes from them "
+            "after Ctrl-C or a crash. Delete both files afterwards",
+            type=file_path,
         ),
-        _add_convert,
-    ),
-    "diff": (
-        "compare two tokenizers",
-        (
-            "Prints a line for each difference in the vocabulary, the merges and the settings, and for each FILE with "
-            "other ids the number of tokens and the first difference. The exit status is 0 if nothing differs but what "
-            "is known to change no id, 1 if something does, and 2 for a tokenizer or a file that cannot be read."
+        option(
+            "--trace",
+            "a line for each merge on stdout: step, left, right, token, count, with tabs between; bpe show --help "
+            "says how tokens are spelled",
         ),
-        _add_diff,
     ),
-    "prune": (
-        "remove the tokens that a corpus needs least",
-        (
-            "Again and again, the rarest token that is a part of no other token goes. Ids are numbered anew, without "
-            "gaps."
+)
+
+
+class Command:
+    """What runs a command, as module and function in `bpe.cli`, and its arguments."""
+
+    def __init__(self, function: str, *arguments: Option | Group) -> None:
+        self.function, self.arguments = function, arguments
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Run the command; the exit status."""
+        return resolve_name(f"bpe.cli.{self.function}")(args) or 0
+
+
+#: The commands by name.
+COMMANDS: dict[str, Command] = {
+    "train": Command("training:train", *_TRAIN),
+    "count-words": Command(
+        "training:count_words",
+        *FILES,
+        save_to("words.counts"),
+        *split_words({"gpt2": "default"}),
+        *DOCUMENTS,
+        PART,
+        THREADS,
+    ),
+    "merge-counts": Command(
+        "training:merge_counts",
+        option("counts A", "files that bpe count-words made", nargs="+"),
+        save_to("C"),
+        option(
+            "--weights W,W,…",
+            "what the counts of each file are multiplied by, such as 3,1,1/2; products are rounded, halves up",
+            type=parse_weights,
         ),
-        add_prune,
-    ),
-    "edit": (
-        "add tokens to a tokenizer",
-        (
-            "The new tokens take the next ids: they follow the largest one, first the special ones, then the "
-            "others, each in the order given. No old id changes. --add-special and --add may be repeated."
+        option(
+            "--any-documents",
+            "also merge counts of files that other options (--separator, --per-line) divided into documents",
         ),
-        _add_edit,
     ),
-    "show": (
-        "show a text with its tokens marked",
-        (
-            "On a terminal tokens have coloured backgrounds. Elsewhere, or with NO_COLOR set, a | separates "
-            "tokens and a middle dot is a space. A character whose bytes are in several tokens is shown in each, "
-            "with the numbers of its bytes there as subscripts. Bytes that cannot be shown are written as \\xNN. "
-            "A backslash precedes a backslash, | or middle dot that is part of the text, and a subscript after a "
-            "character that is not ASCII."
+    "encode": Command(
+        "encoding:encode",
+        *FILES,
+        TOKENIZER,
+        TIMEOUT,
+        save_to(
+            "OUT",
+            "the file to write, default stdout; of shards, the folder",
+            type=file_or_stdout,
+            required=False,
         ),
-        _add_show,
-    ),
-    "evaluate": (
-        "measure how good tokenizers are for texts",
-        (
-            "Prints compression, fertility, cut words, efficiencies, digits and characters for each tokenizer, in all "
-            "and by file, with intervals over documents; then what differs from the first tokenizer. The metrics are "
-            "defined in the documentation (docs/evaluate.md)."
+        option(
+            "--format",
+            "default ids, or npy where OUT ends in .npy; any other writes training shards to a folder",
+            choices=("ids", "npy", *SHARD_FORMATS),
         ),
-        _add_evaluate,
+        *DOCUMENTS,
+        *BOS_EOS,
+        group("shards", *SHARDS),
+        PART,
+        THREADS,
+        ALLOW_SPECIAL,
     ),
-    "sanity-check": (
-        "check tokenizers for defects",
-        (
-            "Prints a line for each check: tokens that encoding never produces, text that decoding does not give back "
-            "(of the texts of this command and of the files), numbers of one length that are cut at different "
-            "positions, special tokens that text can imitate, ids that change. The exit status is 1 if one fails."
+    "decode": Command(
+        "encoding:decode",
+        option("file FILE", "lines of ids or .npy, as `bpe encode` writes them; - for stdin"),
+        TOKENIZER,
+        save_to("OUT", "the file to write; default stdout", type=file_or_stdout, required=False),
+        option("--separator S", "written between documents", type=unescape),
+        option("--skip-invalid", "leave out ids that are no token"),
+    ),
+    "count": Command("encoding:count", *FILES, TOKENIZER, TIMEOUT, ENCODING_ERRORS, *BOS_EOS, THREADS, ALLOW_SPECIAL),
+    "verify": Command(
+        "encoding:verify",
+        option("folder OUT", "a folder of shards with a manifest"),
+        option(
+            "--samples N",
+            "how many documents to compare with the sources, about; default 100",
+            type=at_least(0),
+            default=100,
         ),
-        _add_sanity_check,
     ),
-    "report": (
-        "write a page that compares tokenizers on texts",
-        (
-            "The page is one HTML file that needs no network: the beginning of each text in coloured tokens, tokens "
-            "and bytes per token by file, frequencies, lengths, compression by vocabulary size, rare and long tokens, "
-            "and what differs between the vocabularies."
+    "convert-shards": Command(
+        "encoding:convert_shards",
+        option("folder IN", "a folder of shards, or one file"),
+        save_to("OUT", "the folder to write"),
+        option("--format", "the format to write", choices=SHARD_FORMATS, required=True),
+        option(
+            "--end-of-text ID_OR_TOKEN",
+            "the id, or the special token, that separates documents in nanogpt (after each) and llmc (before "
+            "each); a token is looked up in the copy of the tokenizer in IN",
         ),
-        _add_report,
+        option(
+            "--shard-size TOKENS",
+            "a shard ends after the first document with which it has so many tokens; by default each shard becomes "
+            "one, and all become train.bin and val.bin for nanogpt",
+            type=at_least(1),
+        ),
+        option(
+            "--drop-boundaries",
+            "the new format need not keep where documents begin; of shards without boundaries, each is one document",
+        ),
+        option("--drop-masks", "the new format need not keep loss masks"),
     ),
-    "play": (
-        "show the tokens of a text while you type it, in a browser",
-        ("Prints the address of a page on this machine, and serves it until Ctrl-C. Nothing is stored or logged."),
-        _add_play,
+    "merge-manifests": Command(
+        "encoding:merge_manifests",
+        option("parts PART", "the folders of all parts, which lie in OUT", nargs="+"),
+        save_to("OUT", "the folder to write"),
     ),
-    "demo": (
-        "train, save, load, encode and decode an embedded sample, in seconds",
-        "",
-        _add_demo,
+    "info": Command(
+        "tokenizers:info",
+        option("file FILE", "tokenizer.json or words.counts"),
+        option("--plot", "draw how the corpus got shorter in training: bytes per token after 1, 2, 4, 8, … merges"),
     ),
-    "help": (
-        "print the manual, of a command or of the program",
-        "",
-        _add_help,
+    "show": Command(
+        "tokenizers:show",
+        option("text TEXT", "the text; - for stdin"),
+        TOKENIZER,
+        option("--explain", "print every merge in order instead"),
     ),
-    "completion": (
-        "print a script that completes the command line in a shell",
-        "The script completes commands, flags, and the values of flags that have a fixed list.",
-        _add_completion,
+    "edit": Command(
+        "tokenizers:edit",
+        option("input IN", "tokenizer.json"),
+        save_to("OUT", "the tokenizer.json to write"),
+        *(
+            option(f"{flag} T", what, nargs="+", action="extend", default=[])
+            for flag, what in (
+                ("--add-special", "special tokens, which are ordinary text unless they are allowed"),
+                ("--add", "tokens that are found in every text"),
+            )
+        ),
     ),
+    "prune": Command(
+        "training:prune",
+        *ANY_FILES,
+        TOKENIZER,
+        save_to("OUT", "the tokenizer.json to write"),
+        option("--vocab-size N", "tokens of the result", type=at_least(1), required=True),
+        COUNTS,
+        option(
+            "--remap remap.npy",
+            "also write the new id by old id, -1 for tokens that are gone, as an int32 array",
+            type=file_path,
+        ),
+        *DOCUMENTS,
+        THREADS,
+    ),
+    "convert": Command(
+        "tokenizers:convert",
+        option("input IN", "the tokenizer: a file, or a folder"),
+        option("output OUT", "the file to write; for formats of several files, the folder", type=file_path),
+        save_to("OUT", "OUT, named", dest="named_output", action=InsteadOf, required=False),
+        option(
+            "--from FORMAT",
+            f"the format of IN, by default detected: {', '.join(format_names())}",
+            dest="from_format",
+            choices=format_names(),
+        ),
+        option(
+            "--to FORMAT",
+            "the format of OUT, one of those but "
+            f"{' and '.join(name for name in format_names() if name not in format_names(written=True))}; "
+            "default tiktoken for *.tiktoken, tekken for tekken.json, huggingface for *.json",
+            dest="to_format",
+            choices=format_names(written=True),
+        ),
+        RANK_PATTERN,
+        option("--lossy", "write OUT even if its format does not keep everything, which is listed"),
+    ),
+    "diff": Command(
+        "tokenizers:diff",
+        option("first A", "a tokenizer: a file, or a folder"),
+        option("second B", "the other tokenizer"),
+        RANK_PATTERN,
+        *ANY_FILES,
+        *DOCUMENTS,
+    ),
+    "evaluate": Command(
+        "comparing:evaluate",
+        *PATHS,
+        either(
+            *(
+                option(f"--{name} OUT", f"{what}, to OUT or to stdout", nargs="?", const="-")
+                for name, what in (
+                    ("json", "all metrics by name, not rounded"),
+                    ("csv", "a row for each tokenizer and corpus"),
+                )
+            ),
+            option("--html OUT", "write the page of bpe report", type=file_path),
+        ),
+        option(
+            "--words",
+            "what a word is: between white space, but one character in scripts without spaces (script, default); "
+            "between white space; one character",
+            choices=("script", "spaces", "characters"),
+            default="script",
+        ),
+        option("--morphemes FILE", "words, one a line, with spaces between their morphemes, to compare with"),
+        option("--reference NAME", "the corpus that the others are compared with; default the first"),
+        PARALLEL,
+        option("--seed N", "decides the intervals; default 0", type=at_least(0), default=0),
+        *INPUT_FORMAT,
+        *DOCUMENTS,
+        THREADS,
+    ),
+    "sanity-check": Command(
+        "comparing:sanity_check",
+        *PATHS,
+        option(
+            "--allow CHECK",
+            "do not fail for this check: %(choices)s; may be repeated",
+            action="append",
+            default=[],
+            choices=("reachable tokens", "lost text", "numbers", "special tokens", "repeatable"),
+        ),
+        *INPUT_FORMAT,
+        *DOCUMENTS,
+    ),
+    "report": Command(
+        "comparing:report", *PATHS, save_to("report.html", "the page to write"), PARALLEL, *INPUT_FORMAT, *DOCUMENTS
+    ),
+    "play": Command(
+        "comparing:play",
+        option("paths TOKENIZER", "tokenizers: files or folders", nargs="+"),
+        option("--port N", "default 8000; 0 for any that is free", type=parse_port, default=8000),
+        option("--host ADDRESS", "the address to listen on; default 127.0.0.1", default="127.0.0.1"),
+        option(
+            "--allow-network",
+            "let --host be an address that other machines reach; whoever reaches it can use the tokenizers",
+            dest="network",
+        ),
+    ),
+    "demo": Command(
+        "demo:main",
+        option("--vocab-size N", "default 4000", type=at_least(256), default=4000),
+        save_to("tokenizer.json", "keep the tokenizer here", required=False),
+        THREADS,
+    ),
+    "completion": Command("manual:print_script", option("shell SHELL", ", ".join(SHELLS), choices=SHELLS)),
 }
+COMMANDS["help"] = Command(
+    "manual:print_page",
+    option("command COMMAND", "the command; default the program", nargs="?", choices=[*COMMANDS, "help"]),
+)
+#: The values to complete for flags that have no `choices` in argparse.
+COMPLETED_VALUES: dict[str, list[str]] = {
+    "--pretokenizer": [*NAMES, "metaspace", "none"],
+    "--normalizer": list(NORMALIZERS),
+}
+
+
+class Prose(NamedTuple):
+    """What `manual.txt` says of a command."""
+
+    group: str
+    summary: str
+    description: str
+    #: Exit statuses that mean something else than in general.
+    statuses: dict[str, str]
+    #: Command lines, and what each does.
+    examples: list[tuple[str, str]]
+
+
+class Manual(NamedTuple):
+    """What `manual.txt` says: of each command, and in each section of the program's page, by term."""
+
+    commands: dict[str, Prose]
+    sections: dict[str, dict[str, str]]
+
+
+@cache
+def read_manual() -> Manual:
+    """Read `manual.txt`."""
+    manual, current_group = Manual({}, {}), ""
+    for part in (get_data("bpe.cli", "manual.txt") or b"").decode().strip().split("\n\n"):
+        head, _, body = part.partition("\n")
+        sign, _, title = head.partition(" ")
+        if sign == "===":
+            manual.sections[title] = dict(re.findall(r"^(.+?): (.*)", body, re.MULTILINE))
+        elif sign == "==":
+            current_group = title
+        elif sign == "=":
+            name, _, summary = title.partition(": ")
+            description = " ".join(takewhile(lambda line: line[0] not in "!$", body.splitlines()))
+            statuses = dict(re.findall(r"^! (.+?): (.*)", body, re.MULTILINE))
+            examples = re.findall(r"^\$ (.*)\n  (.*)", body, re.MULTILINE)
+            manual.commands[name] = Prose(current_group, summary, description, statuses, examples)
+    return manual
+
+
+def group_commands() -> list[tuple[str, list[tuple[str, Prose]]]]:
+    """Divide the commands into their groups."""
+    groups = groupby(read_manual().commands.items(), lambda item: item[1].group)
+    return [(title, list(commands)) for title, commands in groups]
+
+
+def build_parser(name: str) -> Parser:
+    """Build the parser of a command. It is `parser` in what it parses."""
+    prose = read_manual().commands[name]
+    parser = Parser(prog=f"bpe {name}", description=f"{prose.summary.capitalize()}. {prose.description}".strip())
+    parser.set_defaults(parser=parser)
+    add_arguments(parser, (QUIET, *COMMANDS[name].arguments))
+    return parser
+
+
+def build_program_parser() -> Parser:
+    """Build the parser of `bpe` without a command: it prints help and the version, and refuses anything else."""
+    description = "Byte-pair encoding: train a tokenizer, encode and decode text."
+    parser = Parser(prog="bpe", usage="bpe [-h] [--version] COMMAND ...", description=description)
+    parser.add_argument("--version", action="version", version=f"bpe {__version__}")
+    parser.add_argument("command", metavar="COMMAND", choices=list(COMMANDS), help=argparse.SUPPRESS)
+    for title, commands in group_commands():
+        section = parser.add_argument_group(title)
+        for name, prose in commands:  # for the help only
+            section._group_actions.append(argparse.Action([], name, metavar=name, help=prose.summary))
+    return parser

@@ -6,15 +6,19 @@ ships) and a page in many scripts that this package ships. `run` passes its outp
 
 from __future__ import annotations
 
+import argparse
+import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module, resources
 from pathlib import Path
 from time import perf_counter
 
 import bpe
 from bpe.base.spelling import spell
-from bpe.show.colours import render
+from bpe.cli.files import check_files, say
+from bpe.show.colours import render, use_colour
 
 #: How often the page is repeated in training, since it is small beside the English text.
 PAGE_WEIGHT = 16
@@ -27,6 +31,16 @@ LINES = (
     "자주 함께 나타나는 글자를 하나로 묶고, 또 묶고, 다시 묶습니다.",
     "for (int i = 0; i < n; ++i) { total += price[i]; }",
 )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the demonstration; the exit status."""
+    check_files(args)
+    colour = use_colour(sys.stdout)
+    same = run(
+        partial(say, styled=True), vocab_size=args.vocab_size, output=args.output, colour=colour, threads=args.threads
+    )
+    return 0 if same else 1
 
 
 def page() -> str:
@@ -44,7 +58,7 @@ def topics() -> list[str]:
 
 
 def run(
-    say: Callable[[str], None],
+    write: Callable[[str], None],
     *,
     vocab_size: int = 4000,
     output: str | Path | None = None,
@@ -54,7 +68,7 @@ def run(
     """Run the demonstration and report each step.
 
     Args:
-        say: is called with each line, without its newline.
+        write: is called with each line, without its newline.
         vocab_size: the number of tokens to learn.
         output: the path of tokenizer.json; None for a temporary folder, which is deleted at the end.
         colour: show tokens with coloured backgrounds instead of separators.
@@ -71,30 +85,30 @@ def run(
     english, scripts = topics(), page()
     documents = [*english, scripts]
     if not english:
-        say("This Python comes without its help texts (pydoc_data.topics): the sample is one page in many scripts.")
+        write("This Python comes without its help texts (pydoc_data.topics): the sample is one page in many scripts.")
     parts = f"{len(english)} help texts of Python's and a page in many scripts" if english else "a page in many scripts"
-    say(f"Sample: {parts}, {_size(documents):,} bytes.")
+    write(f"Sample: {parts}, {_size(documents):,} bytes.")
 
     corpus = documents + [scripts] * (PAGE_WEIGHT - 1)
-    say(f"\nTrain a byte-level tokenizer of {vocab_size:,} tokens (the page counts {PAGE_WEIGHT} times):")
+    write(f"\nTrain a byte-level tokenizer of {vocab_size:,} tokens (the page counts {PAGE_WEIGHT} times):")
     started = perf_counter()
-    trained = bpe.train(texts=corpus, vocab_size=vocab_size, on_merge=_narrator(say, colour), threads=threads)
+    trained = bpe.train(texts=corpus, vocab_size=vocab_size, on_merge=_narrator(write, colour), threads=threads)
     speed = _speed(_size(corpus), perf_counter() - started)
-    return _compare(say, _reloaded(say, trained, output), trained, documents, f"training {speed}", colour, threads)
+    return _compare(write, _reloaded(write, trained, output), trained, documents, f"training {speed}", colour, threads)
 
 
-def _reloaded(say: Callable[[str], None], trained: bpe.Tokenizer, output: str | Path | None) -> bpe.Tokenizer:
+def _reloaded(write: Callable[[str], None], trained: bpe.Tokenizer, output: str | Path | None) -> bpe.Tokenizer:
     """Save the tokenizer, and load it again."""
     with tempfile.TemporaryDirectory(prefix="bpe-demo-") as folder:
         path = Path(folder) / "tokenizer.json" if output is None else Path(output)
         trained.save(path)
         place = "a temporary folder" if output is None else str(path)
-        say(f"\nSave and load: tokenizer.json, {path.stat().st_size:,} bytes, in {place}.")
+        write(f"\nSave and load: tokenizer.json, {path.stat().st_size:,} bytes, in {place}.")
         return bpe.Tokenizer.load(path)
 
 
 def _compare(
-    say: Callable[[str], None],
+    write: Callable[[str], None],
     tokenizer: bpe.Tokenizer,
     trained: bpe.Tokenizer,
     documents: list[str],
@@ -111,31 +125,33 @@ def _compare(
     decoded = tokenizer.decode_batch(batch)
     decoding = perf_counter() - started
 
-    say("\nTokens, a line of each kind:" if colour else "\nTokens, a line of each kind (| between them, · is a space):")
+    write(
+        "\nTokens, a line of each kind:" if colour else "\nTokens, a line of each kind (| between them, · is a space):"
+    )
     for line in LINES:
-        say("  " + render(tokenizer.tokens(line), colour=colour))
+        write("  " + render(tokenizer.tokens(line), colour=colour))
 
     tokens = len(batch.ids)
-    say(f"\nEncode: {tokens:,} tokens, {size / tokens:.2f} bytes per token.")
-    say(f"Speed: {training}, encoding {_speed(size, encoding)}, decoding {_speed(size, decoding)}.")
+    write(f"\nEncode: {tokens:,} tokens, {size / tokens:.2f} bytes per token.")
+    write(f"Speed: {training}, encoding {_speed(size, encoding)}, decoding {_speed(size, decoding)}.")
     if trained.encode_batch(documents, threads=threads) != batch:
-        say("Compare: the loaded tokenizer gives OTHER ids than the one that was trained.")
+        write("Compare: the loaded tokenizer gives OTHER ids than the one that was trained.")
         return False
     if decoded != documents:
         wrong = next(i for i, (ours, text) in enumerate(zip(decoded, documents, strict=True)) if ours != text)
-        say(f"Compare: decoding gives ANOTHER text than the one that was encoded (document {wrong}).")
+        write(f"Compare: decoding gives ANOTHER text than the one that was encoded (document {wrong}).")
         return False
-    say("Compare: decoding gives every document back, character for character.")
+    write("Compare: decoding gives every document back, character for character.")
     return True
 
 
-def _narrator(say: Callable[[str], None], colour: bool) -> Callable[[int, Token, Token, Token, int], None]:
+def _narrator(write: Callable[[str], None], colour: bool) -> Callable[[int, Token, Token, Token, int], None]:
     """An `on_merge` that prints the first merges and then every 500th."""
 
     def narrate(step: int, left: Token, right: Token, token: Token, count: int) -> None:
         if step <= FIRST_MERGES or step % EVERY == 0:
             pair = f"{spell(left)} + {spell(right)}"
-            say(f"  merge {step:>5,}  seen {count:>6,} times  {pair:<22} = {render([token], colour=colour)}")
+            write(f"  merge {step:>5,}  seen {count:>6,} times  {pair:<22} = {render([token], colour=colour)}")
 
     return narrate
 

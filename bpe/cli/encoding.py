@@ -1,15 +1,16 @@
-"""The commands between text and ids: `bpe encode`, `bpe decode`, `bpe count`."""
+"""The commands between text and ids: `bpe encode`, `decode`, `count`, and those of shards of ids: `bpe verify`,
+`convert-shards` and `merge-manifests`.
+"""
 
 from __future__ import annotations
 
 import argparse
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,33 +18,23 @@ import bpe
 from bpe.base.offsets import offsets_of
 from bpe.base.threads import thread_count
 from bpe.batch import TokenBatch
-from bpe.cli import shards
-from bpe.cli.files import (
-    bar,
-    check_inputs,
-    check_output,
-    error_context,
-    local_names,
-    log_skipped,
-    opened,
-    output,
-    say,
-    sources_of,
-)
+from bpe.cli.arguments import SHARDS
+from bpe.cli.files import bar, check_files, error_context, log_skipped, open_corpus, opened, output, say
 from bpe.corpus.blocks import Block
 from bpe.corpus.reading import character_cut, checked_encoding_errors
 from bpe.corpus.sources import Sources
+from bpe.data import converting, merging, verifying
+from bpe.data.encoding import encode_shards
 from bpe.data.formats import FORMATS
 from bpe.data.literal_names import NameWarning, literal_names
+from bpe.data.manifest import Manifest
+from bpe.data.options import DEFAULT
 from bpe.decode.decoder import ByteDecoder, TokenDecoder
 from bpe.encode.engine import Around, BlockIds
 from bpe.encode.texts import block_ids
-from bpe.errors import FormatError, printable
-from bpe.formats import id_files as idfiles
+from bpe.errors import FormatError, counted, printable
+from bpe.formats.id_files import offsets_path, read_ids, write_lines, write_npy
 from bpe.vocab.special_names import resolve_token
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 log = logging.getLogger("bpe.cli")
 
@@ -59,35 +50,66 @@ _OTHER_FORMATS = (
 def encode(args: argparse.Namespace) -> None:
     """Write the ids of files, as lines or as .npy, or as training shards."""
     if args.format in FORMATS:
-        shards.encode(args)
+        _encode_shards(args)
         return
-    for flag, name in shards.FLAGS.items():
-        if getattr(args, name) is not None:
+    for option in SHARDS:
+        flag = option.names[0]
+        if getattr(args, flag[2:].replace("-", "_")) is not None:
             args.parser.error(f"{flag} is for training shards; give --format {', '.join(FORMATS)}")
-    as_npy = _as_npy(args)
-    check_inputs(args, [args.tokenizer])
-    sources = sources_of(args)
-    inputs = [*local_names(sources), args.tokenizer]
-    check_output(args.output, inputs)
-    if as_npy:
-        check_output(idfiles.offsets_path(args.output), inputs)
+    as_npy = _is_npy(args)
+    sources = open_corpus(args, [args.tokenizer])
     tokenizer = bpe.Tokenizer.load(args.tokenizer, timeout=args.timeout)
     _note_separator(tokenizer, args, as_npy=as_npy)
-    batches = ((batch, continues) for _, _, batch, continues in _batches(tokenizer, sources, args, warn=True))
+    batches = ((batch, continues) for _, _, batch, continues in _encode_groups(tokenizer, sources, args, warn=True))
     if as_npy:
-        idfiles.write_npy(args.output, batches)
+        write_npy(args.output, batches)
     else:
         with output(args.output) as out:
-            idfiles.write_lines(out, batches)
+            write_lines(out, batches)
     if args.output is not None and args.format is None and not as_npy:
         log.info("%s: ids as text, a line for each document; --format writes training shards", args.output)
-    log_skipped(sources.skipped)
+    log_skipped(sources)
+
+
+def _encode_shards(args: argparse.Namespace) -> None:
+    if args.output is None:
+        args.parser.error(f"--format {args.format} needs -o OUT/: the folder for the shards")
+    (rank, world), args.part = args.part or (None, None), None
+    sources = open_corpus(args, [args.tokenizer])
+    tokenizer = bpe.Tokenizer.load(args.tokenizer, timeout=args.timeout)
+    bos_eos = {
+        name: DEFAULT if text is None else _parse_token(tokenizer, text) or None
+        for name, text in (("append", args.append), ("prepend", args.prepend))
+    }
+    manifest = encode_shards(
+        sources,
+        tokenizer,
+        args.output,
+        format=args.format,
+        **bos_eos,
+        shard_size=args.shard_size,
+        shards=args.shards,
+        seed=args.shuffle,
+        validation=args.validation or 0.0,
+        rank=rank,
+        world=world,
+        threads=args.threads,
+        allowed_special="all" if args.allow_special else (),
+        progress=not args.quiet,
+    )
+    log_skipped(manifest)
+    _log_manifest(args.output, manifest)
+
+
+def _parse_token(tokenizer: bpe.Tokenizer, text: str) -> int | str:
+    """Read the value of --append or --prepend: a special token, or else the number of an id."""
+    return int(text) if text.isdecimal() and text not in tokenizer.special_tokens else text
 
 
 def _note_separator(tokenizer: bpe.Tokenizer, args: argparse.Namespace, *, as_npy: bool) -> None:
     """Log that the separator, if it is a special token, gives no id: users may expect one."""
     if args.separator in tokenizer.special_tokens and args.append is None and args.prepend is None:
-        where = f"{idfiles.offsets_path(args.output)} says" if as_npy else "line ends say"
+        where = f"{offsets_path(args.output)} says" if as_npy else "line ends say"
         log.info(
             "the separator %s gives no id: only %s where documents end; add --append '%s' to write its id after each",
             args.separator,
@@ -96,7 +118,7 @@ def _note_separator(tokenizer: bpe.Tokenizer, args: argparse.Namespace, *, as_np
         )
 
 
-def _as_npy(args: argparse.Namespace) -> bool:
+def _is_npy(args: argparse.Namespace) -> bool:
     """Whether ids are written as .npy, by --format or else by the output's name."""
     if args.output is not None and args.output.endswith(("/", os.sep)):
         args.parser.error(
@@ -114,7 +136,7 @@ def _as_npy(args: argparse.Namespace) -> bool:
     return as_npy
 
 
-def _batches(
+def _encode_groups(
     tokenizer: bpe.Tokenizer, sources: Sources, args: argparse.Namespace, *, warn: bool = False
 ) -> Iterator[tuple[int, int, TokenBatch, bool]]:
     """Encode the files in groups of documents: (index of the file, bytes, ids, whether the last document continues).
@@ -124,83 +146,70 @@ def _batches(
     checked_encoding_errors(sources.encoding_errors, chars=tokenizer.model == "char")
     engine, threads = tokenizer._engine, thread_count(args.threads)
     allowed = frozenset(tokenizer.special_tokens) if args.allow_special else engine.specials.always
-    around = _token_id(tokenizer, "--prepend", args.prepend), _token_id(tokenizer, "--append", args.append)
+    prepend, append = (
+        None if text is None else resolve_token(tokenizer.spec, flag, _parse_token(tokenizer, text))
+        for flag, text in (("--prepend", args.prepend), ("--append", args.append))
+    )
+    around = prepend, append
     warning = NameWarning(literal_names(tokenizer, around, allowed, sources.separators) if warn else ())
     separators, keep = sources.separators, sources.keep_separator
     streams = not separators and not engine.cuts_documents(allowed)  # a document may exceed the memory
     with bar(args, "encode", sources.size) as advance:
-        for number, file in enumerate(sources.files):
-            one = sources.one_file(number)
+        for index, file in enumerate(sources.files):
+            one = sources.one_file(index)
             streamed = streams and file.format == "text" and sources.on_error == "raise"
             cut = character_cut if streamed else engine.end_cut(separators, keep, allowed)
             with closing(warning.watch(one.blocks(cut, threads))) as blocks:
                 if streamed:
-                    parts = _streamed(tokenizer, blocks, allowed, around)
+                    parts = _encode_stream(tokenizer, blocks, allowed, around)
                 else:
                     ahead = not one.regular
                     parts = block_ids(engine, blocks, threads, _GROUP, allowed, around=around, most=_GROUP, ahead=ahead)
                 for part in parts:
-                    yield number, part.n_bytes, TokenBatch(part.ids, offsets_of(part.lengths)), not part.ends
+                    yield index, part.n_bytes, TokenBatch(part.ids, offsets_of(part.lengths)), not part.ends
                     advance(part.size)
 
 
-def _token_id(tokenizer: bpe.Tokenizer, flag: str, text: str | None) -> int | None:
-    """The id that a flag names: a special token, or a number."""
-    is_number = text is not None and text.isdecimal() and text not in tokenizer.special_tokens
-    return resolve_token(tokenizer.spec, flag, int(text) if text is not None and is_number else text)
-
-
-def _streamed(
+def _encode_stream(
     tokenizer: bpe.Tokenizer, blocks: Iterator[Block], allowed: frozenset[str], around: Around
 ) -> Iterator[BlockIds]:
-    """The ids of one document, block by block, without holding all of it in memory."""
-    came, size, begins, source = 0, 0, True, ""
+    """Encode one document, block by block, without holding all of it in memory."""
+    bytes_read, size, begins, source = 0, 0, True, ""
 
-    def chunks() -> Iterator[bytes]:
-        nonlocal came, size, source
+    def read_chunks() -> Iterator[bytes]:
+        nonlocal bytes_read, size, source
         for block in blocks:
             source = block.source
             block.check()
             data = bytes(block.text)
             size += block.size
             block.release()
-            came += len(data)
+            bytes_read += len(data)
             yield data
 
-    before, after = (np.array([] if number is None else [number], dtype=np.uint32) for number in around)
-    stream = tokenizer.encode_stream(chunks(), allowed_special=allowed)
-    for ids in chain([before], _naming(stream, lambda: source)):
-        yield BlockIds(ids, np.array([len(ids)]), begins, False, came, size)
-        came, size, begins = 0, 0, False
-    yield BlockIds(after, np.array([len(after)]), False, True, came, size)
-
-
-def _naming(ids: Iterator[NDArray[np.uint32]], source: Callable[[], str]) -> Iterator[NDArray[np.uint32]]:
-    """Pass the ids on, and name the source in errors about the text."""
-    while True:
-        try:
-            more = next(ids, None)
-        except ValueError as error:
-            if isinstance(error, FormatError):
-                raise
-            raise FormatError(str(error), path=source()) from None
-        if more is None:
-            return
-        yield more
+    before, after = (np.array([] if token_id is None else [token_id], dtype=np.uint32) for token_id in around)
+    try:
+        for ids in chain([before], tokenizer.encode_stream(read_chunks(), allowed_special=allowed)):
+            yield BlockIds(ids, np.array([len(ids)]), begins, False, bytes_read, size)
+            bytes_read, size, begins = 0, 0, False
+    except FormatError:
+        raise
+    except ValueError as error:
+        raise FormatError(str(error), path=source) from None
+    yield BlockIds(after, np.array([len(after)]), False, True, bytes_read, size)
 
 
 def decode(args: argparse.Namespace) -> None:
     """Write the text of ids."""
-    check_inputs(args, [args.file, args.tokenizer])
-    check_output(args.output, [args.file, args.tokenizer])
+    check_files(args, args.file, args.tokenizer)
     tokens = TokenDecoder(bpe.Tokenizer.load(args.tokenizer).spec)
     between = (args.separator or "").encode()
     total = os.path.getsize(args.file) if os.path.isfile(args.file) else None
     with opened(args.file) as file, bar(args, "decode", total) as advance, output(args.output) as out:
         decoder = ByteDecoder(tokens)
-        pieces = idfiles.read_ids(file, None if args.file == "-" else args.file)
-        for number, (where, ids, begins, size) in enumerate(pieces):
-            if begins and number:
+        pieces = read_ids(file, None if args.file == "-" else args.file)
+        for index, (where, ids, begins, size) in enumerate(pieces):
+            if begins and index:
                 out.write(decoder.end() + between)
             with error_context(args.file, where):
                 text = decoder.push(tokens.select_valid(ids) if args.skip_invalid else ids)
@@ -211,21 +220,57 @@ def decode(args: argparse.Namespace) -> None:
 
 def count(args: argparse.Namespace) -> None:
     """Print the tokens and bytes of each file."""
-    check_inputs(args, [args.tokenizer])
-    sources = sources_of(args)
+    sources = open_corpus(args, [args.tokenizer])
     tokenizer = bpe.Tokenizer.load(args.tokenizer, timeout=args.timeout)
-
-    def row(tokens: int, size: int, name: str) -> None:
-        say(f"{tokens:>12}  {size:>12}  {f'{size / tokens:.3f}' if tokens else '-':>11}  {printable(name)}")
 
     names = ["-" if file.kind == "stdin" else file.name for file in sources.files]
     tokens, sizes = [0] * len(names), [0] * len(names)
-    for number, size, batch, _ in _batches(tokenizer, sources, args):
-        tokens[number] += len(batch.ids)
-        sizes[number] += size
+    for index, size, batch, _ in _encode_groups(tokenizer, sources, args):
+        tokens[index] += len(batch.ids)
+        sizes[index] += size
     say(f"{'tokens':>12}  {'bytes':>12}  {'bytes/token':>11}  file")
-    for each in zip(tokens, sizes, names, strict=True):
-        row(*each)
+    rows = list(zip(tokens, sizes, names, strict=True))
     if len(names) > 1:
-        row(sum(tokens), sum(sizes), "total")
-    log_skipped(sources.skipped)
+        rows.append((sum(tokens), sum(sizes), "total"))
+    for n_tokens, n_bytes, name in rows:
+        ratio = f"{n_bytes / n_tokens:.3f}" if n_tokens else "-"
+        say(f"{n_tokens:>12}  {n_bytes:>12}  {ratio:>11}  {printable(name)}")
+    log_skipped(sources)
+
+
+def verify(args: argparse.Namespace) -> int:
+    """Print a line for each defect of a folder of shards; the exit status is 1 if there is one."""
+    defects = verifying.verify(args.folder, samples=args.samples, progress=not args.quiet)
+    for line in defects:
+        say(line)
+    if not defects:
+        manifest = Manifest.read(Path(args.folder))
+        sizes = (len(manifest.shards), "shard"), (manifest.documents, "document"), (manifest.tokens, "token")
+        log.info("%s: no defects in %s of %s, %s", args.folder, *(counted(*size) for size in sizes))
+    return 1 if defects else 0
+
+
+def convert_shards(args: argparse.Namespace) -> None:
+    """Write shards in another format."""
+    end = args.end_of_text
+    manifest = converting.convert_shards(
+        args.folder,
+        args.output,
+        args.format,
+        shard_size=args.shard_size,
+        end_of_text=int(end) if end is not None and end.isdecimal() else end,
+        drop_boundaries=args.drop_boundaries,
+        drop_masks=args.drop_masks,
+    )
+    _log_manifest(args.output, manifest)
+
+
+def merge_manifests(args: argparse.Namespace) -> None:
+    """Write one manifest over the folders of all parts."""
+    _log_manifest(args.output, merging.merge_manifests(args.parts, args.output))
+
+
+def _log_manifest(folder: str, manifest: Manifest) -> None:
+    tokens, documents = counted(manifest.tokens, "token"), counted(manifest.documents, "document")
+    shards = counted(len(manifest.shards), "shard")
+    log.info("%s: %s in %s of %s, %s", folder, tokens, documents, manifest.format, shards)

@@ -1,7 +1,7 @@
 """The inputs and outputs of commands: files, pipes and the terminal.
 
 An output file is written whole or not at all, and a command that cannot write its output fails before it starts to
-work. Not here: the work itself (`encoding.py`, `training.py`).
+work.
 """
 
 from __future__ import annotations
@@ -24,12 +24,27 @@ from bpe.errors import FormatError, counted, printable
 if TYPE_CHECKING:
     from bpe.base.progress import Advance, Stage
     from bpe.corpus.sources import Sources
+    from bpe.data.manifest import Manifest
 
 log = logging.getLogger("bpe.cli")
 
 
+def open_corpus(args: argparse.Namespace, inputs: Sequence[str] = ()) -> Sources:
+    """Open FILES, after checks of them, of the other inputs and of the outputs."""
+    check_inputs(args, inputs)
+    sources = sources_of(args)
+    _check_outputs(args, [*(file.name for file in sources.files if file.kind in ("file", "pipe")), *inputs])
+    return sources
+
+
+def check_files(args: argparse.Namespace, *inputs: str) -> None:
+    """Refuse, before any work, inputs that cannot be read, and outputs that cannot be written or would replace one."""
+    check_inputs(args, inputs)
+    _check_outputs(args, inputs)
+
+
 def check_inputs(args: argparse.Namespace, paths: Sequence[str]) -> None:
-    """Refuse files that cannot be read, before any work. Pipes are not opened, since that could consume their data."""
+    """Refuse files that cannot be read. Pipes are not opened, since that could consume their data."""
     from bpe.base.utf8 import check_device
 
     _check_stdin(args, paths)
@@ -54,11 +69,22 @@ def _check_stdin(args: argparse.Namespace, paths: Sequence[str]) -> None:
         check_device("stdin", sys.stdin.fileno())
 
 
-def check_output(path: str | None, inputs: Sequence[str | None], flag: str = "-o") -> None:
+def _check_outputs(args: argparse.Namespace, inputs: Sequence[str]) -> None:
+    """Check the files of -o, --checkpoint and --remap, none of which may replace an input or another output."""
+    others = list(inputs)
+    for flag, paths in (
+        ("-o", outputs_of(args)),
+        ("--checkpoint", checkpoint_files(args)),
+        ("--remap", [getattr(args, "remap", None)]),
+    ):
+        for path in filter(None, paths):
+            check_output(path, others, flag)
+        others += filter(None, paths)
+
+
+def check_output(path: str, inputs: Sequence[str], flag: str = "-o") -> None:
     """Refuse a file that cannot be written, or that would replace one of the inputs, before any work."""
-    if path is None:
-        return
-    what = "the output" if flag == "-o" else "the checkpoint"
+    what = "the output" if flag == "-o" else f"the {flag.lstrip('-')}"
     target, folder = Path(path), Path(path).parent
     if not folder.is_dir():
         raise ValueError(f"{what}'s folder {folder} does not exist; make it first, or name another with {flag}")
@@ -66,29 +92,39 @@ def check_output(path: str | None, inputs: Sequence[str | None], flag: str = "-o
         raise ValueError(f"{what} {path} is no regular file; name another with {flag}")
     if not os.access(folder, os.W_OK):
         raise ValueError(f"{what} {path} cannot be written: its folder {folder} is read-only; name another with {flag}")
-    if any(name and name != "-" and _same_file(target, name) for name in inputs):
+    if any(name != "-" and _is_same_file(target, name) for name in inputs):
         others = "one of the inputs" if flag == "-o" else "one of the inputs or the output"
         raise ValueError(f"{what} {path} is {others} and would replace it; name another with {flag}")
 
 
-def _same_file(target: Path, name: str) -> bool:
+def _is_same_file(target: Path, name: str) -> bool:
     there = target.exists() and os.path.exists(name)
     return target.samefile(name) if there else os.path.realpath(target) == os.path.realpath(name)
 
 
 def outputs_of(args: argparse.Namespace) -> list[str]:
-    """The files that the command writes when it succeeds."""
+    """The files that -o names."""
     path, size = getattr(args, "output", None), getattr(args, "vocab_size", None)
-    if getattr(args, "format", None) in SHARD_FORMATS or not isinstance(path, str):
+    form = getattr(args, "format", "")
+    if form in SHARD_FORMATS or not isinstance(path, str):
         return []  # a folder; its command says what is finished
     if isinstance(size, list):
         start, extension = os.path.splitext(path)
         return [f"{start}-{each}{extension}" for each in size]
-    if not path.endswith(".npy"):
-        return [path]
-    from bpe.formats.id_files import offsets_path
+    if form == "npy" or (form is None and path.endswith(".npy")):
+        from bpe.formats.id_files import offsets_path
 
-    return [path, offsets_path(path)]
+        return [path, offsets_path(path)]
+    return [path]
+
+
+def checkpoint_files(args: argparse.Namespace) -> list[str]:
+    """The files of --checkpoint."""
+    path = getattr(args, "checkpoint", None)
+    if path is None:
+        return []
+    stages = [path] if args.superwords is None else [path, f"{path}.stage2"]
+    return [f"{stage}{extension}" for stage in stages for extension in ("", ".counts")]
 
 
 def identity(path: str) -> tuple[int, ...] | None:
@@ -116,24 +152,15 @@ def output(path: str | None) -> Iterator[BinaryIO]:
             yield file
 
 
-def sources_of(args: argparse.Namespace, files: Sequence[str] | None = None, *, chars: bool = False) -> Sources:
-    """The input files of a command that has the flags of `_add_documents`: its FILES, or those given."""
-    from bpe.corpus.reading import checked_encoding_errors
+def sources_of(args: argparse.Namespace, files: Sequence[str] | None = None, **changed: Any) -> Sources:
+    """The input files of a command, its FILES or those given, read as its options say; `changed` replaces some."""
     from bpe.corpus.sources import Sources
 
     files = args.files if files is None else files
     _check_stdin(args, files)
-    checked_encoding_errors(args.encoding_errors, chars=chars)
-    sources = Sources(
-        files,
-        format=args.input_format,
-        field=args.field,
-        separator=args.separator,
-        per_line=args.per_line,
-        encoding_errors=args.encoding_errors,
-        on_error=args.on_error,
-        quoting=args.quoting,
-    )
+    names = ("field", "separator", "per_line", "encoding_errors", "on_error", "quoting")
+    options = {name: getattr(args, name) for name in names if hasattr(args, name)}
+    sources = Sources(files, format=args.input_format, **{**options, **changed})
     part = getattr(args, "part", None)
     return sources if part is None else sources.part(*part)
 
@@ -142,19 +169,11 @@ def corpus_in(args: argparse.Namespace, path: str) -> Sources:
     """One input file as a corpus; of one with records, such as JSON Lines, each record is a document."""
     from bpe.corpus.sources import Sources
 
-    values = {**vars(args), "files": [path]}
-    listed = None if path == "-" else Sources([path], format=args.input_format, encoding_errors="bytes").files[0]
-    if listed is not None and listed.format != "text":
-        values |= {"separator": None, "per_line": False}
-    return sources_of(argparse.Namespace(**values))
-
-
-def check_corpus(args: argparse.Namespace) -> None:
-    """Refuse a corpus given in no way or in two: FILES and --counts."""
-    if bool(args.files) == (args.counts is not None):
-        args.parser.error("give either FILES or --counts words.counts")
-    if args.counts is not None and (args.per_line or args.separator is not None):
-        args.parser.error("--separator and --per-line cut FILES into documents; --counts has the words already")
+    if path != "-":
+        listed = Sources([path], format=args.input_format, encoding_errors="bytes").files[0]
+        if listed.format != "text":
+            return sources_of(args, [path], separator=None, per_line=False)
+    return sources_of(args, [path])
 
 
 def holds_counts(path: str) -> bool:
@@ -167,13 +186,9 @@ def holds_counts(path: str) -> bool:
         return file.read(len(MAGIC)) == MAGIC
 
 
-def local_names(sources: Sources) -> list[str]:
-    """The files of sources that an output could replace."""
-    return [file.name for file in sources.files if file.kind in ("file", "pipe")]
-
-
-def log_skipped(skipped: int) -> None:
-    """Log how many bad records were left out, if any were."""
+def log_skipped(*corpora: Sources | Manifest | None) -> None:
+    """Log how many bad records of corpora were left out, if any were."""
+    skipped = sum(sources.skipped for sources in corpora if sources is not None)
     if skipped:
         log.warning("%s left out; --on-error raise names the first", counted(skipped, "bad record"))
 
@@ -265,14 +280,12 @@ def bar(args: argparse.Namespace, stage: Stage, total: int | None) -> AbstractCo
 
 
 @contextmanager
-def error_context(
-    path: str, where: str | None = None, flags_of: argparse.ArgumentParser | None = None
-) -> Iterator[None]:
-    """Name the input file in errors about its content; with `flags_of`, name that command's flags in the message."""
+def error_context(path: str, where: str | None = None, parser: argparse.ArgumentParser | None = None) -> Iterator[None]:
+    """Name the input file in errors about its content; with `parser`, name its flags in the message."""
     try:
         yield
     except FormatError:
         raise
     except (TypeError, ValueError) as error:
-        message = str(error) if flags_of is None else in_flags(str(error), flags_of)
+        message = str(error) if parser is None else in_flags(str(error), parser)
         raise FormatError(message, path="stdin" if path == "-" else path, where=where) from None

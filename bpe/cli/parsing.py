@@ -1,6 +1,6 @@
-"""The argument parser: conversion of flags' values, and error messages that name flags.
+"""What arguments are made of: the parser, descriptions of options, types of their values, and messages that name flags.
 
-Not here: the commands and their flags (`arguments.py`).
+A type is a function that makes a value from the text of an argument, or raises ValueError with a message for users.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from bpe.base.memory_limits import check_memory
 from bpe.errors import printable
 
 if TYPE_CHECKING:
@@ -27,6 +27,77 @@ _OTHER_NAMES = {"any_documents": "--any-documents", "normalizer": "--normalizer"
 
 #: Text that needs no quotes in a shell, and quotation marks.
 _PLAIN, _QUOTES = r"[0-9A-Za-z_.-]+", ("'", '"')
+
+
+class Option(NamedTuple):
+    """An argument of a command: what `add_argument` takes."""
+
+    names: tuple[str, ...]
+    keywords: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Arguments under a title in the help, or, without one, of which at most one may be given."""
+
+    items: tuple[Option | Group, ...]
+    title: str | None = None
+    required: bool = False
+
+
+def option(usage: str, what: str, **keywords: Any) -> Option:
+    """Describe an argument.
+
+    Args:
+        usage: flags and the name of their value, such as "-o --output OUT"; only flags for a switch, or where
+            `choices` name the values; the attribute and the name of a value without a flag, such as "folder OUT".
+        what: the help text.
+        keywords: more arguments of argparse's `add_argument`.
+
+    """
+    *names, last = usage.split()
+    if not last.startswith("-"):
+        keywords["metavar"] = last
+    else:
+        names.append(last)
+        if "choices" not in keywords:
+            keywords["action"] = "store_true"
+    return Option(tuple(names), {"help": what, **keywords})
+
+
+def group(title: str, *items: Option | Group) -> Group:
+    """Describe arguments that have a title in the help."""
+    return Group(items, title)
+
+
+def either(*options: Option, required: bool = False) -> Group:
+    """Describe arguments of which at most one may be given, and one must be if `required`."""
+    return Group(options, required=required)
+
+
+def add_arguments(container: argparse._ActionsContainer, items: Iterable[Option | Group]) -> None:
+    """Add arguments to a parser or to a group of one."""
+    for item in items:
+        if isinstance(item, Option):
+            container.add_argument(*item.names, **item.keywords)
+        elif item.title is None:
+            add_arguments(container.add_mutually_exclusive_group(required=item.required), item.items)
+        else:
+            add_arguments(container.add_argument_group(item.title), item.items)
+
+
+class InsteadOf(argparse.Action):
+    """An option `named_x`, which can be given instead of the argument x.
+
+    argparse itself does not find an argument with nargs="?" after another option.
+    """
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, flag: str | None = None) -> None:
+        """Set the option, and require the argument no more."""
+        del flag
+        setattr(namespace, self.dest, values)
+        replaced = self.dest.removeprefix("named_")
+        next(action for action in parser._actions if action.dest == replaced).required = False
 
 
 class Parser(argparse.ArgumentParser):
@@ -54,28 +125,34 @@ class Parser(argparse.ArgumentParser):
             raise OSError(error.errno, error.strerror, "stdout") from None
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Like argparse's method, but report an unknown flag before a missing one."""
-        if self._subparsers is None:
-            known = self._option_string_actions
-            for arg in takewhile("--".__ne__, args or []):
-                flag = arg.partition("=")[0]
-                if flag.startswith("--") and flag not in known and " " not in arg:
-                    self.error(f"unrecognized arguments: {flag}{_closest(flag, known)}")
+        """Parse arguments as argparse does, but report an unknown flag before a missing one."""
+        known = self._option_string_actions
+        for arg in takewhile("--".__ne__, args or []):
+            flag = arg.partition("=")[0]
+            if flag.startswith("--") and flag not in known and " " not in arg:
+                self.error(f"unrecognized arguments: {flag}{_suggest(flag, known)}")
         return super().parse_known_args(args, namespace)
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        convert: Any = self._registry_get("type", action.type, action.type)
+        try:
+            return convert(arg_string)
+        except ValueError as error:
+            raise argparse.ArgumentError(action, str(error)) from None
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             names = [str(choice) for choice in action.choices]
-            said = f"invalid choice: {value!r}{_closest(value, names)} (choose from {', '.join(names)})"
+            said = f"invalid choice: {value!r}{_suggest(value, names)} (choose from {', '.join(names)})"
             raise argparse.ArgumentError(action if action.option_strings else None, said)
 
 
-def _closest(word: str, known: Iterable[str]) -> str:
-    """A question that suggests the known word closest to a wrong one; empty if none is close."""
+def _suggest(word: str, known: Iterable[str]) -> str:
+    """Ask whether the known word closest to a wrong one is meant; an empty string if none is close."""
     import difflib
 
-    found = difflib.get_close_matches(word, list(known), 1)
-    return f"; did you mean {found[0]}?" if found else ""
+    matches = difflib.get_close_matches(word, list(known), 1)
+    return f"; did you mean {matches[0]}?" if matches else ""
 
 
 def in_flags(message: str, parser: argparse.ArgumentParser) -> str:
@@ -124,103 +201,97 @@ def _is_subject(match: re.Match[str]) -> bool:
     return after.startswith(" is ") and (not before or re.fullmatch(r"argument \S+: ", before) is not None)
 
 
-def checked(kind: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A `type` for argparse that keeps the text of the library's own error."""
-
-    def convert(text: str) -> Any:
-        try:
-            return kind(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return convert
+# Types of values ------------------------------------------------------------------------------------------------------
 
 
-def memory_size(text: str) -> int | None:
-    """A `type` for argparse: an amount of memory, in bytes or with a unit."""
-    try:
-        return check_memory(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def at_least(least: int) -> Callable[[str], int]:
-    """A `type` for argparse: a whole number of at least `least`."""
+def at_least(smallest: int) -> Callable[[str], int]:
+    """Make the type of whole numbers from `smallest` on."""
 
     def convert(text: str) -> int:
-        if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+        if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < smallest:
+            raise ValueError(f"{text!r} is not a whole number of at least {smallest}")
         return int(text)
 
     return convert
 
 
-def port(text: str) -> int:
-    """A `type` for argparse: a TCP port, or 0 for any that is free."""
+def parse_port(text: str) -> int:
+    """Read a TCP port, or 0 for any that is free."""
     if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port; it must be a whole number from 0 to 65535")
+        raise ValueError(f"{text!r} is no port; it must be a whole number from 0 to 65535")
     return int(text)
 
 
-def part(text: str) -> tuple[int, int]:
-    """A `type` for argparse: part I of N, as I/N."""
-    found = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
-    if found is None or not int(found[1]) < int(found[2]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no part: give I/N with I from 0 to N - 1, such as 0/64")
-    return int(found[1]), int(found[2])
+def parse_part(text: str) -> tuple[int, int]:
+    """Read part I of N, as I/N."""
+    match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
+    if match is None or not int(match[1]) < int(match[2]):
+        raise ValueError(f"{text!r} is no part: give I/N with I from 0 to N - 1, such as 0/64")
+    return int(match[1]), int(match[2])
 
 
-def fraction(text: str) -> float:
-    """A `type` for argparse: a number from 0 to 1."""
+def parse_fraction(text: str) -> float:
+    """Read a number from 0 to 1."""
     try:
-        number = float(text)
+        value = float(text)
     except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
-    return number
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise ValueError(f"{text!r} is not a number from 0 to 1")
+    return value
 
 
-def fractions_of(text: str) -> list[Fraction]:
-    """A `type` for argparse: positive numbers with commas between, such as 3,0.5,1/3."""
+def parse_seconds(text: str) -> float | None:
+    """Read the time limit of regular expressions."""
+    from bpe.text.matching import check_timeout
+
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of seconds") from None
+    return check_timeout(value)
+
+
+def parse_weights(text: str) -> list[Fraction]:
+    """Read positive numbers with commas between, such as 3,0.5,1/3."""
     from fractions import Fraction
 
     try:
-        numbers = [Fraction(each) for each in text.split(",")]
+        weights = [Fraction(part) for part in text.split(",")]
     except (ValueError, ZeroDivisionError):
-        numbers = []
-    if not numbers or min(numbers) <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers above 0, such as 3,0.5,1/3")
-    return numbers
+        weights = []
+    if not weights or min(weights) <= 0:
+        raise ValueError(f"{text!r} is no list of numbers above 0, such as 3,0.5,1/3")
+    return weights
 
 
-def sizes(text: str) -> int | list[int]:
-    """A `type` for argparse: a whole number of at least 1, or several with commas between."""
-    one = at_least(1)
-    return [one(each) for each in text.split(",")] if "," in text else one(text)
+def parse_sizes(text: str) -> int | list[int]:
+    """Read a whole number of at least 1, or several with commas between."""
+    parse_size = at_least(1)
+    return [parse_size(part) for part in text.split(",")] if "," in text else parse_size(text)
 
 
-def unescaped(text: str) -> str:
-    r"""A separator with its escapes resolved: \n \r \t \0 and \\, nothing else."""
+def unescape(text: str) -> str:
+    r"""Resolve the escapes of a separator: \n \r \t \0 and \\, nothing else."""
     if not text:
-        raise argparse.ArgumentTypeError("a separator is at least one character")
+        raise ValueError("a separator is at least one character")
     known = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "\\": "\\"}
 
     def resolve(match: re.Match[str]) -> str:
         if match[1] not in known:
-            raise argparse.ArgumentTypeError(f"{text!r} has {match[0]!r}; known are \\n \\r \\t \\0 and \\\\")
+            raise ValueError(f"{text!r} has {match[0]!r}; known are \\n \\r \\t \\0 and \\\\")
         return known[match[1]]
 
     return re.sub(r"\\(.?)", resolve, text, flags=re.DOTALL)
 
 
-def output_path(path: str) -> str | None:
-    """A `type` for argparse: the output file, or None for - (stdout)."""
+def file_or_stdout(path: str) -> str | None:
+    """Read the path of an output, None for - (stdout)."""
     return None if path == "-" else path
 
 
 def file_path(path: str) -> str:
-    """A `type` for argparse: an output file, which cannot be stdout."""
+    """Refuse stdout as an output."""
     if path == "-":
-        raise argparse.ArgumentTypeError("the result is saved to a file, not to stdout")
+        raise ValueError("the result is saved to a file, not to stdout")
     return path

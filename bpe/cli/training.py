@@ -14,19 +14,8 @@ import bpe
 from bpe.base.atomic_files import atomic_write
 from bpe.base.progress import progress_note
 from bpe.base.spelling import spell
-from bpe.cli.files import (
-    check_corpus,
-    check_inputs,
-    check_output,
-    error_context,
-    local_names,
-    log_skipped,
-    outputs_of,
-    say,
-    silence_stdout,
-    sources_of,
-)
-from bpe.cli.manual import commands_of
+from bpe.cli.arguments import build_parser
+from bpe.cli.files import check_files, error_context, log_skipped, open_corpus, outputs_of, say, silence_stdout
 from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts, empty_like
 from bpe.errors import counted
@@ -35,34 +24,30 @@ from bpe.training.checkpoint import saved_state
 
 log = logging.getLogger("bpe.cli")
 
+#: Arguments of `bpe.train` and `bpe.count_words` that are those of the command, unless they are not given.
+_SAME = "vocab_size num_merges model pretokenizer end_of_word unk_token min_frequency threads max_memory checkpoint"
+
 
 def train(args: argparse.Namespace) -> None:
     """Learn a tokenizer from files or word counts, and save it."""
-    check_corpus(args)
-    if args.end_of_word_glued and not hasattr(args, "end_of_word"):
+    if args.end_of_word_glued and args.end_of_word is None:
         args.parser.error("--end-of-word-glued needs --end-of-word")
-    check_inputs(args, [] if args.counts is None else [args.counts])
-    sources = sources_of(args) if args.files else None
-    outputs = _outputs(args, sources)
-    wanted = (
-        "vocab_size num_merges model pretokenizer end_of_word unk_token min_frequency threads max_memory checkpoint"
-    )
-    options = {name: getattr(args, name) for name in wanted.split() if hasattr(args, name)}
-    options.update(_normalizing(args))
-    _with_pattern_options(args, options)
+    sources = _open_corpus(args)
+    outputs = outputs_of(args)
+    for output in outputs:
+        check_target(output)
+    options = _options_of(args)
     if args.trace:
         options["on_merge"] = _trace
     progress = not args.quiet and not (args.trace and sys.stdout.isatty())
     try:
         trained: bpe.Tokenizer | list[bpe.Tokenizer] = bpe.train(
-            files=sources,
-            counts=None if args.counts is None else WordCounts.load(args.counts),
+            **_corpus_arguments(args, sources),
             superwords=None if args.superwords is None else bpe.SuperWords(args.superwords),
             alphabet=bpe.Alphabet(coverage=args.character_coverage, byte_fallback=args.byte_fallback),
             rules=bpe.MergeRules(tie_break=args.tie_break, max_token_length=args.max_token_length),
             split_digits=args.split_digits,
             **options,
-            special_tokens=args.special_tokens,
             end_of_word_glued=args.end_of_word_glued,
             progress=progress,
         )
@@ -71,71 +56,57 @@ def train(args: argparse.Namespace) -> None:
             for tokenizer, output in zip(tokenizers, outputs, strict=True):
                 tokenizer.save(output)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(_saved(args)) from None
-    log_skipped(0 if sources is None else sources.skipped)
+        raise KeyboardInterrupt(_describe_checkpoint(args.checkpoint)) from None
+    log_skipped(sources)
     for tokenizer, output in zip(tokenizers, outputs, strict=True):
-        _log_training(tokenizer, output)
+        training = tokenizer.spec.training
+        assert training is not None
+        size, merges = counted(tokenizer.vocab_size, "token"), counted(training.merges, "merge")
+        log.info("%s, %s, learned in %.1f s: %s", size, merges, training.seconds, output)
 
 
-def _log_training(tokenizer: bpe.Tokenizer, output: str) -> None:
-    training = tokenizer.spec.training
-    assert training is not None
-    log.info(
-        "%s, %s, learned in %.1f s: %s",
-        counted(tokenizer.vocab_size, "token"),
-        counted(training.merges, "merge"),
-        training.seconds,
-        output,
-    )
+def _open_corpus(args: argparse.Namespace, *inputs: str) -> Sources | None:
+    """Check the corpus, which is given in one way: FILES, which are opened, or --counts."""
+    if bool(args.files) == (args.counts is not None):
+        args.parser.error("give either FILES or --counts words.counts")
+    if args.files:
+        return open_corpus(args, inputs)
+    if args.per_line or args.separator is not None:
+        args.parser.error("--separator and --per-line cut FILES into documents; --counts has the words already")
+    check_files(args, *inputs, args.counts)
+    return None
 
 
-def _outputs(args: argparse.Namespace, sources: Sources | None) -> list[str]:
-    """The files to write, checked: none of them, nor a file of the checkpoint, is a file that is read."""
-    outputs = outputs_of(args)
-    inputs = [*([] if sources is None else local_names(sources)), args.counts]
-    for output in outputs:
-        check_output(output, inputs)
-        check_target(output)
-    for path in _checkpoint_files(args):
-        check_output(path, [*inputs, *outputs], "--checkpoint")
-    return outputs
+def _corpus_arguments(args: argparse.Namespace, sources: Sources | None) -> dict[str, Any]:
+    return {"files": sources, "counts": WordCounts.load(args.counts) if sources is None else None}
 
 
-def _checkpoint_files(args: argparse.Namespace) -> list[str]:
-    if not hasattr(args, "checkpoint"):
-        return []
-    names = [args.checkpoint, f"{args.checkpoint}.counts"]
-    if args.superwords is not None:
-        names += [f"{args.checkpoint}.stage2", f"{args.checkpoint}.stage2.counts"]
-    return names
+def _options_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that training and counting words share, with --gaps and --timeout in the pretokenizer."""
+    options = {name: value for name in _SAME.split() if (value := getattr(args, name, None)) is not None}
+    options["special_tokens"] = args.special_tokens
+    if args.normalizers:
+        options["normalizer"] = args.normalizers[0] if len(args.normalizers) == 1 else args.normalizers
+    pretokenizer: bpe.Pretokenizer | None = getattr(args, "pretokenizer", None)
+    if args.gaps is not None:
+        if pretokenizer is None or pretokenizer.name is not None:
+            args.parser.error("--gaps applies only to a --pattern that is not a named pretokenizer's")
+        assert pretokenizer is not None
+        pretokenizer = bpe.Pretokenizer.from_regex(pretokenizer.pattern, gaps=args.gaps, timeout=args.timeout)
+    elif args.timeout is not None and pretokenizer is not None:
+        pretokenizer = pretokenizer.with_timeout(args.timeout)
+    if hasattr(args, "pretokenizer"):
+        options["pretokenizer"] = pretokenizer
+    return options
 
 
-def _saved(args: argparse.Namespace) -> str:
+def _describe_checkpoint(path: str | None) -> str:
     """Describe what an interrupted training has saved."""
-    merges, counts = saved_state(args.checkpoint) if hasattr(args, "checkpoint") else (0, "")
+    merges, counts = (0, "") if path is None else saved_state(path)
     if not merges and not counts:
         return "nothing was saved"
     what = " and ".join([*([counts] if counts else []), counted(merges, "merge")])
-    return f"the checkpoint {args.checkpoint} has {what}; the same command goes on from there"
-
-
-def _with_pattern_options(args: argparse.Namespace, options: dict[str, Any]) -> None:
-    """Apply --gaps and --timeout to the pattern given by --pattern."""
-    given = options.get("pretokenizer")
-    if args.timeout is not None and isinstance(given, bpe.Pretokenizer):
-        given = options["pretokenizer"] = given.with_timeout(args.timeout)
-    if args.gaps is None:
-        return
-    if not isinstance(given, bpe.Pretokenizer) or given.name is not None:
-        args.parser.error("--gaps applies only to a --pattern that is not a named pretokenizer's")
-        return
-    options["pretokenizer"] = bpe.Pretokenizer.from_regex(given.pattern, gaps=args.gaps, timeout=args.timeout)
-
-
-def _normalizing(args: argparse.Namespace) -> dict[str, Any]:
-    if not args.normalizers:
-        return {}
-    return {"normalizer": args.normalizers[0] if len(args.normalizers) == 1 else args.normalizers}
+    return f"the checkpoint {path} has {what}; the same command goes on from there"
 
 
 def _trace(step: int, left: bytes | str, right: bytes | str, token: bytes | str, count: int) -> None:
@@ -147,37 +118,28 @@ def _trace(step: int, left: bytes | str, right: bytes | str, token: bytes | str,
 
 def count_words(args: argparse.Namespace) -> None:
     """Count the words of files, and save the counts."""
-    sources = sources_of(args)
-    check_output(args.output, local_names(sources))
-    options = {name: getattr(args, name) for name in ("pretokenizer", "threads") if hasattr(args, name)}
-    _with_pattern_options(args, options)
+    sources = open_corpus(args)
+    options = _options_of(args)
     began = time.perf_counter()
-    counts = bpe.count_words(
-        files=sources,
-        **options,
-        **_normalizing(args),
-        special_tokens=args.special_tokens,
-        progress=not args.quiet,
-    )
+    counts = bpe.count_words(files=sources, **options, progress=not args.quiet)
     with progress_note(not args.quiet, "write"):
         counts.save(args.output)
-    log_skipped(sources.skipped)
+    log_skipped(sources)
     _log_counts(counts, f"counted in {time.perf_counter() - began:.1f} s", args.output)
 
 
 def merge_counts(args: argparse.Namespace) -> None:
     """Save the sum of several files of word counts."""
-    commands = commands_of(args.top)
-    check_inputs(args, args.counts)
-    check_output(args.output, args.counts)
+    check_files(args, *args.counts)
     weights = args.weights or [1] * len(args.counts)
     if len(weights) != len(args.counts):
         args.parser.error(f"--weights has {counted(len(weights), 'number')}; give one for each of the files")
     first = WordCounts.load(args.counts[0])
     merged = empty_like(first)
-    for number, (path, weight) in enumerate(zip(args.counts, weights, strict=True)):
-        with error_context(path, flags_of=commands["count-words"]):
-            counts = WordCounts.load(path) if number else first
+    parser = build_parser("count-words")  # the options that the errors name are those of counting
+    for index, (path, weight) in enumerate(zip(args.counts, weights, strict=True)):
+        with error_context(path, parser=parser):
+            counts = WordCounts.load(path) if index else first
             merged.merge(counts, weight, any_documents=args.any_documents)
     merged.save(args.output)
     _log_counts(merged, f"from {counted(len(args.counts), 'file')}", args.output)
@@ -189,21 +151,13 @@ def _log_counts(counts: WordCounts, how: str, path: str) -> None:
 
 def prune(args: argparse.Namespace) -> None:
     """Save a tokenizer without the tokens that a corpus needs least."""
-    check_corpus(args)
-    check_inputs(args, [args.tokenizer, *([] if args.counts is None else [args.counts])])
-    sources = sources_of(args) if args.files else None
-    inputs = [args.tokenizer, args.counts, *([] if sources is None else local_names(sources))]
-    check_output(args.output, inputs)
-    if args.remap is not None:
-        check_output(args.remap, [*inputs, args.output], "--remap")
-    corpus = {"files": sources} if sources is not None else {"counts": WordCounts.load(args.counts)}
+    sources = _open_corpus(args, args.tokenizer)
+    corpus = _corpus_arguments(args, sources)
     before = bpe.Tokenizer.load(args.tokenizer)
-    options = {} if not hasattr(args, "threads") else {"threads": args.threads}
-    after, remap = bpe.prune(before, args.vocab_size, **corpus, **options)
+    after, remap = bpe.prune(before, args.vocab_size, **corpus, threads=args.threads)
     after.save(args.output)
     if args.remap is not None:
         with atomic_write(args.remap) as file:
             np.save(file, remap)
-    if sources is not None:
-        log_skipped(sources.skipped)
+    log_skipped(sources)
     log.info("%s of %d: %s", counted(after.vocab_size, "token"), before.vocab_size, args.output)

@@ -2,14 +2,14 @@
 
 Takes tokenizers and corpora; returns an `Evaluation`. The files, in the order in which data meets them:
 
-- `evaluating.py` `bpe.evaluate`: checks arguments, and runs one pass for all tokenizers;
+- `evaluating.py` `bpe.evaluate`: checks arguments, runs one pass for all tokenizers, and returns an `Evaluation`;
 - `adapters.py` tokenizers of this package and of others, as what gives ids and where their boundaries are;
 - `corpora.py` the corpora, as blocks of documents, which `_common_cuts.pyx` ends where all tokenizers allow it;
 - `tallying.py` blocks to counts on several threads, with `_tally.pyx` (`_block_masks.h`); `_file_tally.pyx` does so for
   files and lists of texts; `grouping.py` keeps sums of documents, or of groups of them, for intervals;
 - `metrics.py` the definitions of all metrics; `shapes.py` what the tokens of a vocabulary look like; `reachability.py`
   which tokens encoding gives back; `morphemes.py` boundaries of morphemes;
-- `result.py` `Evaluation` and its parts, with `savings.py` which tokens save most; `table.py` the same for a terminal;
+- `result.py` the results of an `Evaluation`, with `savings.py` which tokens save most; `table.py` a table of them;
   `sanity.py` `bpe.evaluation.sanity_check`.
 
 Invariants: figures do not depend on threads or on how the text is divided into blocks; ids are those of
@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING
 from bpe._lazy import import_on_use
 
 if TYPE_CHECKING:
-    from bpe.evaluation.result import Evaluation
+    from bpe.evaluation.evaluating import Evaluation
     from bpe.evaluation.sanity import sanity_check
 
 #: The public names, and the modules that define them.
-_MODULES = {"Evaluation": "result", "sanity_check": "sanity"}
+_MODULES = {"Evaluation": "evaluating", "sanity_check": "sanity"}
 
 __all__ = ["Evaluation", "sanity_check"]
 

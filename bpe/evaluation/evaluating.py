@@ -1,24 +1,29 @@
-"""`bpe.evaluate`: checks arguments, and measures tokenizers on corpora in one pass."""
+"""`bpe.evaluate`: checks arguments, and measures tokenizers on corpora in one pass; `Evaluation`, which it returns."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
+from bpe.base.arrow import load_pyarrow
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
 from bpe.base.threads import thread_count
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.sources import Sources
 from bpe.errors import check_choice, check_int, shown, typed
+from bpe.evaluation import table
 from bpe.evaluation._tally import BY_CHARACTERS, BY_SCRIPT, BY_SPACES
 from bpe.evaluation.adapters import Adapter, adapt
 from bpe.evaluation.corpora import corpora_of
 from bpe.evaluation.metrics import ALPHA
 from bpe.evaluation.morphemes import Morphemes, alignment_of, checked_morphemes
-from bpe.evaluation.result import Draws, Evaluation, Settings, TokenizerResult
+from bpe.evaluation.result import Draws, Settings, TokenizerResult
 from bpe.evaluation.tallying import tallies_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 #: What a word is, by name.
 WORDS = {"script": BY_SCRIPT, "spaces": BY_SPACES, "characters": BY_CHARACTERS}
@@ -26,6 +31,111 @@ Words = Literal["script", "spaces", "characters"]
 
 #: A corpus given by files: paths, globs, directories, or `Sources`.
 Files = PathLike | Iterable[PathLike] | Sources
+
+
+class Evaluation(Sequence[TokenizerResult]):
+    """How good tokenizers are on corpora: a sequence of `TokenizerResult`, one for each tokenizer.
+
+    Attributes:
+        results: the same as a list.
+        corpora: the names of the corpora; empty for a single unnamed one.
+
+    >>> import bpe
+    >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
+    >>> found = bpe.evaluate(tok, texts=["low lowest", "slow"])
+    >>> found["bytes_per_token"], found["fertility"], found.to_dict()["continued_words"]
+    (2.3333333333333335, 2.0, 0.6666666666666666)
+
+    """
+
+    def __init__(self, results: list[TokenizerResult], settings: Settings) -> None:
+        self.results, self.settings = results, settings
+        self.corpora = list(results[0].corpora)
+        for result in results:
+            result.total.compare_with(results[0].total)
+            for name, each in result.corpora.items():
+                each.compare_with(results[0].corpora[name])
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __iter__(self) -> Iterator[TokenizerResult]:
+        return iter(self.results)
+
+    def __getitem__(self, key: Any) -> Any:
+        """A tokenizer's result by number or name; with one tokenizer, also a metric or a corpus by name."""
+        if not isinstance(key, str):
+            return self.results[key]
+        for result in self.results:
+            if result.name == key:
+                return result
+        if len(self.results) == 1:
+            return self.results[0][key]
+        raise KeyError(f"{shown(key)} is no tokenizer; there are {', '.join(each.name for each in self.results)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The metrics by name, not rounded; of several tokenizers, {"tokenizers": [one such dict each]}.
+
+        With named corpora, "corpora" has the same metrics for each, and "gini", "premium" and others compare them. An
+        interval of a metric is `name_interval`: [low, high]. What is undefined is None.
+        """
+        if len(self.results) == 1:
+            return self.results[0].to_dict()
+        return {"tokenizers": [result.to_dict() for result in self.results]}
+
+    def _repr_html_(self) -> str:
+        """Tables of the metrics, for notebooks."""
+        from bpe.show.metrics import evaluation_card
+
+        return evaluation_card(self.to_dict())
+
+    def plot(self, metric: str = "bytes_per_token", ax: Axes | None = None) -> Axes:
+        """Plot a metric of each tokenizer and corpus as bars with intervals, with matplotlib (the extra `plot`).
+
+        Args:
+            metric: its name in `to_dict`.
+            ax: the axes to draw on; None for new ones.
+
+        Raises:
+            ModuleNotFoundError: without matplotlib.
+            ValueError: for a metric that is not there, or is no number.
+
+        """
+        from bpe.show import plots
+        from bpe.show.metrics import bars_of, by_tokenizer, label_of
+
+        bars = bars_of(by_tokenizer(self.to_dict()), metric)
+        if not any(bars.values()):
+            raise ValueError(f"metric is {metric!r}; it must be the name of a number in to_dict()")
+        return plots.bars(bars, label_of(metric), ax)
+
+    def to_pandas(self) -> Any:
+        """A `pandas.DataFrame` with a row for each tokenizer and corpus ("" for all together), needs pandas.
+
+        Raises:
+            ModuleNotFoundError: without pandas.
+
+        """
+        import pandas as pd  # type: ignore[import-untyped, unused-ignore]
+
+        return pd.DataFrame(table.records(self))
+
+    def to_arrow(self) -> Any:
+        """A `pyarrow.Table` with a row for each tokenizer and corpus (needs the extra `arrow`).
+
+        Raises:
+            ModuleNotFoundError: without pyarrow.
+
+        """
+        return load_pyarrow().Table.from_pylist(table.records(self))
+
+    def __str__(self) -> str:
+        """A table for people, with intervals in brackets."""
+        return table.table(self)
+
+    def __repr__(self) -> str:
+        corpora = f", {', '.join(self.corpora)}" if self.corpora else ""
+        return f"<bpe.evaluation.Evaluation of {', '.join(result.name for result in self.results)}{corpora}>"
 
 
 def evaluate(

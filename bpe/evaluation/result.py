@@ -1,8 +1,8 @@
-"""`Evaluation`: the metrics of tokenizers on corpora, for programs, tables and people."""
+"""The metrics of tokenizers on corpora: `CorpusResult` and `TokenizerResult`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.arrow import load_pyarrow
 from bpe.base.forks import cached_property
-from bpe.errors import counted, shown
-from bpe.evaluation import metrics, table
+from bpe.errors import counted
+from bpe.evaluation import metrics
 from bpe.evaluation.adapters import Adapter
 from bpe.evaluation.grouping import interval, resampled
 from bpe.evaluation.morphemes import Alignment
@@ -23,7 +22,7 @@ from bpe.evaluation.shapes import Shapes, shapes_of
 from bpe.evaluation.tallying import INDEX, Tally
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 #: Metrics that are quotients of two sums over documents, and therefore have intervals: (part, whole) in COLUMNS.
 RATIOS = {
@@ -256,7 +255,7 @@ class TokenizerResult:
         self.name, self.tokenizer = adapter.name, adapter.tokenizer
         self.vocab = Vocab(adapter)
         self.alignment = alignment
-        self._settings = settings
+        self.settings = settings
         results: list[CorpusResult] = []
         totals: list[NDArray[np.float64]] = []
 
@@ -311,122 +310,12 @@ class TokenizerResult:
         """What compares the corpora."""
         costs = self.costs()
         found: dict[str, Any] = {"gini": metrics.gini(list(costs.values())) if len(costs) > 1 else None}
-        found["parallel"] = self._settings.parallel
+        found["parallel"] = self.settings.parallel
         tokens = {name: result.sums["tokens"] for name, result in self.corpora.items()}
-        reference = self._settings.reference or next(iter(tokens))
+        reference = self.settings.reference or next(iter(tokens))
         found["relative_tokens_per_byte"] = metrics.premiums(costs, reference)
         found["gini_parallel"] = found["premium"] = None
-        if self._settings.parallel:
+        if self.settings.parallel:
             found["gini_parallel"] = metrics.gini(list(tokens.values()))
             found["premium"] = metrics.premiums(tokens, reference)
         return found
-
-
-class Evaluation(Sequence[TokenizerResult]):
-    """How good tokenizers are on corpora: a sequence of `TokenizerResult`, one for each tokenizer.
-
-    Attributes:
-        results: the same as a list.
-        corpora: the names of the corpora; empty for a single unnamed one.
-
-    >>> import bpe
-    >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
-    >>> found = bpe.evaluate(tok, texts=["low lowest", "slow"])
-    >>> found["bytes_per_token"], found["fertility"], found.to_dict()["continued_words"]
-    (2.3333333333333335, 2.0, 0.6666666666666666)
-
-    """
-
-    def __init__(self, results: list[TokenizerResult], settings: Settings) -> None:
-        self.results, self.settings = results, settings
-        self.corpora = list(results[0].corpora)
-        for result in results:
-            result.total.compare_with(results[0].total)
-            for name, each in result.corpora.items():
-                each.compare_with(results[0].corpora[name])
-
-    def __len__(self) -> int:
-        return len(self.results)
-
-    @property
-    def resamples(self) -> int:
-        """How often documents were drawn anew for intervals."""
-        return self.settings.resamples
-
-    def __iter__(self) -> Iterator[TokenizerResult]:
-        return iter(self.results)
-
-    def __getitem__(self, key: Any) -> Any:
-        """A tokenizer's result by number or name; with one tokenizer, also a metric or a corpus by name."""
-        if not isinstance(key, str):
-            return self.results[key]
-        for result in self.results:
-            if result.name == key:
-                return result
-        if len(self.results) == 1:
-            return self.results[0][key]
-        raise KeyError(f"{shown(key)} is no tokenizer; there are {', '.join(each.name for each in self.results)}")
-
-    def to_dict(self) -> dict[str, Any]:
-        """The metrics by name, not rounded; of several tokenizers, {"tokenizers": [one such dict each]}.
-
-        With named corpora, "corpora" has the same metrics for each, and "gini", "premium" and others compare them. An
-        interval of a metric is `name_interval`: [low, high]. What is undefined is None.
-        """
-        if len(self.results) == 1:
-            return self.results[0].to_dict()
-        return {"tokenizers": [result.to_dict() for result in self.results]}
-
-    def _repr_html_(self) -> str:
-        """Tables of the metrics, for notebooks."""
-        from bpe.show.metrics import evaluation_card
-
-        return evaluation_card(self.to_dict())
-
-    def plot(self, metric: str = "bytes_per_token", ax: Axes | None = None) -> Axes:
-        """Plot a metric of each tokenizer and corpus as bars with intervals, with matplotlib (the extra `plot`).
-
-        Args:
-            metric: its name in `to_dict`.
-            ax: the axes to draw on; None for new ones.
-
-        Raises:
-            ModuleNotFoundError: without matplotlib.
-            ValueError: for a metric that is not there, or is no number.
-
-        """
-        from bpe.show import plots
-        from bpe.show.metrics import bars_of, by_tokenizer, label_of
-
-        bars = bars_of(by_tokenizer(self.to_dict()), metric)
-        if not any(bars.values()):
-            raise ValueError(f"metric is {metric!r}; it must be the name of a number in to_dict()")
-        return plots.bars(bars, label_of(metric), ax)
-
-    def to_pandas(self) -> Any:
-        """A `pandas.DataFrame` with a row for each tokenizer and corpus ("" for all together), needs pandas.
-
-        Raises:
-            ModuleNotFoundError: without pandas.
-
-        """
-        import pandas as pd  # type: ignore[import-untyped, unused-ignore]
-
-        return pd.DataFrame(table.records(self))
-
-    def to_arrow(self) -> Any:
-        """A `pyarrow.Table` with a row for each tokenizer and corpus (needs the extra `arrow`).
-
-        Raises:
-            ModuleNotFoundError: without pyarrow.
-
-        """
-        return load_pyarrow().Table.from_pylist(table.records(self))
-
-    def __str__(self) -> str:
-        """A table for people, with intervals in brackets."""
-        return table.table(self)
-
-    def __repr__(self) -> str:
-        corpora = f", {', '.join(self.corpora)}" if self.corpora else ""
-        return f"<bpe.evaluation.Evaluation of {', '.join(result.name for result in self.results)}{corpora}>"

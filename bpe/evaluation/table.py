@@ -1,76 +1,14 @@
-"""An `Evaluation` as a table of text, and as rows for data frames."""
+"""The results of tokenizers as a table of text, and as rows for data frames."""
 
 from __future__ import annotations
 
 import textwrap
 import unicodedata
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 from bpe.errors import printable, shown
-from bpe.evaluation.savings import Saving
-
-
-class CorpusResult(Protocol):
-    """The metrics of a tokenizer on a corpus."""
-
-    name: str
-    sums: dict[str, float]
-    documents: int
-
-    @property
-    def draws(self) -> Any:
-        """Resampled sums, or None."""
-        ...
-
-    def to_dict(self) -> dict[str, Any]:
-        """The metrics by name."""
-        ...
-
-    def savings(self, most: int = 10, baseline: Any = None) -> Sequence[Saving]:
-        """The tokens that save most, compared with a result of another tokenizer."""
-        ...
-
-    def __getitem__(self, name: str) -> Any:
-        """A metric."""
-        ...
-
-
-class TokenizerResult(Protocol):
-    """The metrics of a tokenizer."""
-
-    name: str
-
-    @property
-    def total(self) -> CorpusResult:
-        """On all corpora together."""
-        ...
-
-    @property
-    def corpora(self) -> Mapping[str, CorpusResult]:
-        """On each corpus."""
-        ...
-
-    def to_dict(self) -> dict[str, Any]:
-        """The metrics by name."""
-        ...
-
-
-class Evaluation(Protocol):
-    """What a table shows, as `bpe.evaluation.Evaluation` has it."""
-
-    corpora: list[str]
-
-    @property
-    def results(self) -> Sequence[TokenizerResult]:
-        """One for each tokenizer."""
-        ...
-
-    @property
-    def resamples(self) -> int:
-        """How often documents were drawn anew."""
-        ...
-
+from bpe.evaluation.result import CorpusResult, TokenizerResult
 
 #: The rows of the table: (heading, metric, how it is written).
 ROWS = (
@@ -173,12 +111,12 @@ def width_of(text: str) -> int:
     )
 
 
-def table(evaluation: Evaluation, width: int | None = None) -> str:
+def table(results: Sequence[TokenizerResult], width: int | None = None) -> str:
     """The whole evaluation: all corpora together, then the metrics of BY_CORPUS, then the comparison.
 
     It fits in `width` columns, if that is possible.
     """
-    results = evaluation.results
+    corpora = list(results[0].corpora)
     dicts = [result.to_dict() for result in results]
     total = results[0].total
     rows = [["", *(result.name for result in results)]]
@@ -191,19 +129,19 @@ def table(evaluation: Evaluation, width: int | None = None) -> str:
     what = [
         f"{int(total.sums['bytes']):,} bytes, {int(total.sums['words']):,} words, "
         f"{total.documents:,} document{'' if total.documents == 1 else 's'}"
-        + (f", {len(evaluation.corpora)} corpora" if evaluation.corpora else "")
+        + (f", {len(corpora)} corpora" if corpora else "")
     ]
     parts = ["\n".join([*what, "", *lines_of(rows, width)])]
-    if evaluation.corpora:
+    if corpora:
         parts += [
-            _by_corpus(evaluation, heading, name, how, width)
+            _by_corpus(results, heading, name, how, width)
             for heading, name, how in ROWS
             if name in BY_CORPUS and _shown(name, results)
         ]
-    for sentences in comparison(evaluation):
+    for sentences in comparison(results):
         lines = sentences.split("\n")
         parts.append("\n".join(lines if width is None else [textwrap.fill(line, width) for line in lines]))
-    if total.draws is None and evaluation.resamples:
+    if total.draws is None and results[0].settings.resamples:
         parts.append(
             "No intervals: they need at least two documents (for files, --per-line or, for example, "
             "--separator '<|endoftext|>'; in Python bpe.Sources(path, per_line=True) or separator=)."
@@ -216,32 +154,33 @@ def _shown(name: str, results: Sequence[TokenizerResult]) -> bool:
     return name != "normalized_sequence_length" or len(results) > 1
 
 
-def _by_corpus(evaluation: Evaluation, heading: str, name: str, how: str, width: int | None) -> str:
-    rows = [[heading, *(result.name for result in evaluation.results)]]
-    for corpus in evaluation.corpora:
-        cells = [with_interval(result.corpora[corpus], name, how) for result in evaluation.results]
+def _by_corpus(results: Sequence[TokenizerResult], heading: str, name: str, how: str, width: int | None) -> str:
+    rows = [[heading, *(result.name for result in results)]]
+    for corpus in results[0].corpora:
+        cells = [with_interval(result.corpora[corpus], name, how) for result in results]
         rows.append([f"  {corpus}", *cells])
     return "\n".join(lines_of(rows, width))
 
 
-def comparison(evaluation: Evaluation) -> list[str]:
-    """Sentences that compare each further tokenizer with the first one, in all and by corpus."""
-    found = []
-    for result in evaluation.results[1:]:
-        pairs = [(name, result.corpora[name]) for name in evaluation.corpora] or [("", result.total)]
+def comparison(results: Sequence[TokenizerResult]) -> list[str]:
+    """Write sentences that compare each further tokenizer with the first one, in all and by corpus."""
+    first, *others = results
+    texts = []
+    for other in others:
+        pairs = [(name, first.corpora[name], other.corpora[name]) for name in first.corpora]
         lines = []
-        for name, each in pairs:
-            relative, range_ = each["normalized_sequence_length"], each["normalized_sequence_length_interval"]
+        for name, before, after in pairs or [("", first.total, other.total)]:
+            relative = after["normalized_sequence_length"]
             if relative is None:
                 continue
-            first = evaluation.results[0].corpora[name] if name else evaluation.results[0].total
+            range_ = after["normalized_sequence_length_interval"]
             where = f"{name}: " if name else ""
             how_many = "as many tokens as" if relative == 1 else f"{_difference(relative, range_)} than"
-            baseline = evaluation.results[0].name
-            saved = _saved(baseline, first, result.name, each)
-            lines.append(f"{where}{result.name} takes {how_many} {baseline}{_why(first, each)}.{saved}")
-        found.append("\n".join(lines))
-    return [each for each in found if each]
+            saved = _saved(first.name, before, other.name, after)
+            lines.append(f"{where}{other.name} takes {how_many} {first.name}{_why(before, after)}.{saved}")
+        if lines:
+            texts.append("\n".join(lines))
+    return texts
 
 
 def _difference(relative: float, range_: Sequence[float] | None) -> str:
@@ -286,10 +225,10 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
 
 
-def records(evaluation: Evaluation) -> list[dict[str, Any]]:
+def records(results: Sequence[TokenizerResult]) -> list[dict[str, Any]]:
     """A row for each tokenizer and corpus ("" for all together): their names, and the metrics that are numbers."""
     found = []
-    for result in evaluation.results:
+    for result in results:
         own = {
             name: value
             for name, value in result.to_dict().items()

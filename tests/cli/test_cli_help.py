@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import os
 import re
@@ -15,15 +14,13 @@ import pytest
 from conftest import fails
 
 import bpe
-from bpe.cli import commands as cli
-from bpe.cli import main
-from bpe.cli.arguments import parser, values_of_flags
-from bpe.cli.completion import SHELLS, script
-from bpe.cli.manual import EXAMPLES, WIDTH, commands_of, page, summaries
-from bpe.cli.parsing import in_flags
+from bpe.cli import arguments, main
+from bpe.cli.arguments import COMPLETED_VALUES, SHELLS, build_parser, read_manual
+from bpe.cli.manual import WIDTH, format_page, format_script
+from bpe.cli.parsing import Option, in_flags, option
 
-TOP = parser(cli._COMMANDS)
-COMMANDS = commands_of(TOP)
+COMMANDS = {name: build_parser(name) for name in arguments.COMMANDS}
+PROSE = read_manual().commands
 
 
 # The manual -----------------------------------------------------------------------------------------------------------
@@ -36,8 +33,8 @@ def test_the_manual_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
     assert titles == [
         *("NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "EXIT STATUS", "FILES", "ENVIRONMENT", "EXAMPLES", "SEE ALSO")
     ]
-    for name, what in summaries(TOP).items():
-        assert re.search(rf"^    {name} +{re.escape(what[:30])}", out, re.MULTILINE)
+    for name, prose in PROSE.items():
+        assert re.search(rf"^    {name} +{re.escape(prose.summary[:30])}", out, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -45,7 +42,7 @@ def test_the_manual_of_each_command(name: str, capsys: pytest.CaptureFixture[str
     """It has everything that the parser knows. Lines fit the width, except examples, which are to be copied."""
     assert main(["help", name]) == 0
     out = capsys.readouterr().out
-    assert " ".join(out.split()).startswith(f"NAME bpe {name} - {summaries(TOP)[name]} SYNOPSIS bpe {name} ")
+    assert " ".join(out.split()).startswith(f"NAME bpe {name} - {PROSE[name].summary} SYNOPSIS bpe {name} ")
     for action in COMMANDS[name]._actions:
         for flag in action.option_strings:
             assert re.search(rf"^    (.*, )?{re.escape(flag)}\b", out, re.MULTILINE)
@@ -57,7 +54,7 @@ def test_the_manual_of_each_command(name: str, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
-    ("name", "line"), [(name, line) for name, examples in EXAMPLES.items() for line, _ in examples]
+    ("name", "line"), [(name, line) for name, prose in PROSE.items() for line, _ in prose.examples]
 )
 def test_examples_use_existing_commands_and_flags(name: str, line: str) -> None:
     assert name in COMMANDS
@@ -65,13 +62,16 @@ def test_examples_use_existing_commands_and_flags(name: str, line: str) -> None:
     for part in re.split(r" \| | > | < ", line.replace('eval "$(', "").replace(')"', "")):
         words = shlex.split(part)
         if words[0] == "bpe":
-            TOP.parse_args(words[1:])
+            COMMANDS[words[1]].parse_args(words[2:])
             parsed += 1
     assert parsed
 
 
-def test_every_command_has_examples() -> None:
-    assert set(EXAMPLES) == set(COMMANDS)
+def test_the_prose_describes_every_command() -> None:
+    """In the order of the table, since the help follows the prose, and errors the table."""
+    assert list(PROSE) == list(COMMANDS)
+    for name, prose in PROSE.items():
+        assert all((prose.group, prose.summary, prose.examples)), name
 
 
 # Completion -----------------------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def test_every_command_has_examples() -> None:
 @pytest.fixture(scope="module")
 def completed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("completion") / "bpe.bash"
-    path.write_text(script("bash", TOP, values_of_flags()), encoding="utf-8")
+    path.write_text(format_script("bash"), encoding="utf-8")
     return path
 
 
@@ -136,10 +136,10 @@ def test_completion_in_other_shells(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_completed_values_are_those_of_the_library() -> None:
-    for name in values_of_flags()["--pretokenizer"]:
+    for name in COMPLETED_VALUES["--pretokenizer"]:
         if name != "none":
             bpe.count_words(texts=["a"], pretokenizer=name)
-    for name in values_of_flags()["--normalizer"]:
+    for name in COMPLETED_VALUES["--normalizer"]:
         bpe.count_words(texts=["a"], normalizer=name)  # type: ignore[arg-type]
 
 
@@ -325,12 +325,31 @@ def test_a_read_only_folder_names_the_target(
     fails(capsys, argv, 1, f"the output {tmp_path}/t.json cannot be written: its folder {tmp_path} is read-only; name")
 
 
-def test_the_manual_has_exactly_the_flags_of_the_parser() -> None:
-    """The manual is generated from the parser."""
-    top = argparse.ArgumentParser(prog="x")
-    command = top.add_subparsers().add_parser("do", help="do it", description="Do it.")
-    command.add_argument("--how", choices=("a", "b"), help="the way")
-    assert "--how {a,b}\n        the way" in page(top, "do")
+def test_the_manual_follows_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new option is in the help, the manual and the scripts."""
+    demo = arguments.COMMANDS["demo"]
+    more = option("--how", "the way", choices=("a", "b"))
+    monkeypatch.setitem(arguments.COMMANDS, "demo", arguments.Command(demo.function, *demo.arguments, more))
+    assert "--how {a,b}\n        the way" in format_page("demo")
+    assert "--how" in build_parser("demo").format_help()
+    assert "demo:--how) words='a b'" in format_script("bash")
+
+
+def test_an_option_is_described_by_its_usage() -> None:
+    assert option("-o --output OUT", "to") == Option(("-o", "--output"), {"help": "to", "metavar": "OUT"})
+    assert option("folder IN", "of") == Option(("folder",), {"help": "of", "metavar": "IN"})
+    assert option("--quiet", "no log") == Option(("--quiet",), {"help": "no log", "action": "store_true"})
+    assert option("--by", "it", choices=("a",)) == Option(("--by",), {"help": "it", "choices": ("a",)})
+
+
+def test_commands_are_listed_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    groups = re.findall(r"^([a-z ]+):\n((?:  .*\n)+)", capsys.readouterr().out, re.MULTILINE)
+    listed = [(name, re.findall(r"^  ([a-z-]+) ", lines, re.MULTILINE)) for name, lines in groups]
+    assert listed[0][0] == "options"
+    assert [name for _, names in listed[1:] for name in names] == list(COMMANDS)
+    assert [name for name, _ in listed[1:]] == list(dict.fromkeys(prose.group for prose in PROSE.values()))
+    assert len(listed) > 5
 
 
 def test_the_command_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import bpe
 from bpe.cli import main
-from bpe.cli.reporting import holds_tokenizer, named
+from bpe.cli.comparing import holds_tokenizer, name_paths
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_two_paths_of_one_name_are_refused():
     with pytest.raises(ValueError, match=r"two of PATHS are named ko: a.txt and b.txt; give each a name"):
-        named(["ko=a.txt", "ko=b.txt"])
+        name_paths(["ko=a.txt", "ko=b.txt"])
 
 
 def test_report(folder, capsys):
@@ -67,7 +67,12 @@ def test_bad_use_of_report(folder, capsys, argv, status, said):
 
 
 def test_names_and_kinds_of_paths(folder):
-    assert list(named(["a/tokenizer.json", "b/tokenizer.json", "x/ko.txt", "y/ko.txt"])) == ["a", "b", "ko", "y/ko.txt"]
+    assert list(name_paths(["a/tokenizer.json", "b/tokenizer.json", "x/ko.txt", "y/ko.txt"])) == [
+        "a",
+        "b",
+        "ko",
+        "y/ko.txt",
+    ]
     found = {path: holds_tokenizer(path) for path in ("a", "a/tokenizer.json", "ko.txt", "rows.jsonl", "absent", "-")}
     assert found == {
         "a": True,

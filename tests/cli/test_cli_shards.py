@@ -11,7 +11,7 @@ from conftest import fails
 
 import bpe
 from bpe.base.progress import Progress
-from bpe.cli import main, shards
+from bpe.cli import encoding, main
 from bpe.data import Manifest, TokenShards
 
 END = "<|end|>"
@@ -140,7 +140,7 @@ def test_other_options_name_flags(begun, capsys):
 
 
 def test_ctrl_c_says_that_the_same_command_goes_on(begun, capsys, monkeypatch):
-    encode_shards = shards.encode_shards
+    encode_shards = encoding.encode_shards
 
     def interrupted(*args: object, **options: object) -> Manifest:
         def stop(_: Progress) -> None:
@@ -148,7 +148,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(begun, capsys, monkeypatch):
 
         return encode_shards(*args, **{**options, "progress": stop})
 
-    monkeypatch.setattr(shards, "encode_shards", interrupted)
+    monkeypatch.setattr(encoding, "encode_shards", interrupted)
     assert main([*begun, "--format", "native"]) == 130
     assert re.fullmatch(
         r"bpe: interrupted: 0 shards finished in out; the same command goes on from there\n", capsys.readouterr().err

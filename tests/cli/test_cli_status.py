@@ -15,7 +15,7 @@ import pytest
 from conftest import fails
 
 import bpe
-from bpe.cli import commands, main, parsing
+from bpe.cli import main, parsing
 from bpe.formats import id_files as idfiles
 from bpe.training.checkpoint import Checkpoint
 
@@ -94,7 +94,7 @@ def test_an_empty_separator_is_wrong_usage(capsys):
     ("given", "meant"), [(r"\n", "\n"), (r"\r\n\t\0", "\r\n\t\0"), (r"\\n", r"\n"), ("<|end|>", "<|end|>"), ("é", "é")]
 )
 def test_escapes_in_separators(given, meant):
-    assert parsing.unescaped(given) == meant
+    assert parsing.unescape(given) == meant
 
 
 def test_help_and_version(capsys):
@@ -312,7 +312,7 @@ def test_interruptions_leave_no_files(tmp_path, tokenizer_file, text_file, monke
         raise raised
 
     monkeypatch.setattr("bpe.cli.encoding.block_ids", block_ids)
-    monkeypatch.setattr(commands, "silence_stdout", lambda: None)
+    monkeypatch.setattr("bpe.cli.silence_stdout", lambda: None)
     for name in ("ids.txt", "ids.npy"):
         assert main(["encode", text_file, "-t", tokenizer_file, "-o", str(tmp_path / name)]) == status
         out, err = capsys.readouterr()

@@ -25,7 +25,7 @@ from bpe.base.utf8 import to_bytes
 from bpe.evaluation import corpora, grouping, metrics
 from bpe.evaluation._tally import LONGEST
 from bpe.evaluation.adapters import adapt
-from bpe.evaluation.result import Evaluation
+from bpe.evaluation.evaluating import Evaluation
 
 CORPUS = [
     "The quick brown fox, 1234567 times; it's 42 or 100000. naïve café\n",

@@ -1,0 +1,218 @@
+"""The commands that describe, edit and convert tokenizers: `bpe info`, `show`, `edit`, `convert` and `diff`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import bpe
+from bpe.cli.files import check_files, check_inputs, check_output, holds_counts, log_skipped, say, sources_of
+from bpe.converting import spec_with, text_difference
+from bpe.errors import FormatError, counted, printable
+from bpe.formats.loading import FORMATS, is_rank_file
+from bpe.formats.saving import check_named, compared, format_of
+
+log = logging.getLogger("bpe.cli")
+
+#: The number of special tokens, and of the longest tokens, that `bpe info` shows.
+_MAX_LISTED = 10
+
+
+def info(args: argparse.Namespace) -> None:
+    """Describe a tokenizer or a file of word counts."""
+    if args.plot and holds_counts(args.file):
+        args.parser.error(f"{args.file} has word counts; --plot draws the training of a tokenizer")
+    if args.plot:
+        _plot(args.file)
+        return
+    facts = _describe_counts(args.file) if holds_counts(args.file) else _describe_tokenizer(args.file)
+    for name, value in facts.items():
+        say(f"{name + ':':<18}{printable(str(value))}")
+
+
+def _plot(path: str) -> None:
+    """Draw the curve of a tokenizer's training."""
+    from bpe.show.colours import use_colour
+    from bpe.show.curve import curve_lines
+
+    training = bpe.Tokenizer.load(path).spec.training
+    if training is None or not training.curve:
+        raise FormatError("has no record of its training; a tokenizer.json that bpe train writes has one", path=path)
+    for line in curve_lines(training.curve, colour=use_colour(sys.stdout)):
+        say(line, styled=True)
+    if training.stopped is not None:
+        say(f"training stopped early: {training.stopped}")
+
+
+def _describe_counts(path: str) -> dict[str, Any]:
+    from bpe.count.word_counts import WordCounts
+    from bpe.show.colours import plain
+
+    counts = WordCounts.load(path)
+    words = counts.most_common(_MAX_LISTED)
+    return {
+        "file": "word counts",
+        "distinct words": len(counts),
+        "words in all": counts.total,
+        "special tokens": _list_few(list(counts.special_tokens)),
+        "pretokenizer": _describe_pretokenizer(counts.pretokenizer),
+        "normalizer": _describe(counts.normalizer),
+        "words of": ", ".join(filter(None, (counts.units, counts.documents))),
+        "most frequent": plain(word for word, _ in words) if words else "none",
+    }
+
+
+def _describe_tokenizer(path: str) -> dict[str, Any]:
+    from bpe.show.colours import plain
+    from bpe.vocab.spec import described_merges, described_model
+
+    tokenizer = bpe.Tokenizer.load(path)
+    lengths = tokenizer.token_byte_lengths
+    ids = np.flatnonzero(lengths)
+    mark = tokenizer.spec.end_of_word
+    glued = "glued to the last symbol" if tokenizer.spec.end_of_word_glued else "a symbol of its own"
+    specials, always = tokenizer.special_tokens, tokenizer._engine.specials.always
+    longest = sorted(ids.tolist(), key=lambda token_id: (-int(lengths[token_id]), token_id))[:_MAX_LISTED]
+    return {
+        "model": described_model(tokenizer.spec),
+        "vocabulary": f"{counted(len(tokenizer), 'token')}, ids {int(ids[0])} to {int(ids[-1])}"
+        if len(ids)
+        else "empty",
+        "merges": described_merges(tokenizer.spec),
+        "special tokens": _list_few(
+            [f"{name} {token_id}" for name, token_id in specials.items() if name not in always]
+        ),
+        "added tokens": _list_few([f"{name} {token_id}" for name, token_id in specials.items() if name in always]),
+        "roles": _list_roles(tokenizer),
+        "unknown token": tokenizer.spec.unk_token or "none",
+        "end-of-word mark": "none" if mark is None else f"{mark}, {glued}",
+        "pretokenizer": _describe_pretokenizer(tokenizer.pretokenizer),
+        "normalizer": _describe(tokenizer.normalizer),
+        "fingerprint": tokenizer.fingerprint,
+        "longest tokens": plain(tokenizer.token_bytes(token_id) for token_id in longest),
+    }
+
+
+def _list_roles(tokenizer: bpe.Tokenizer) -> str:
+    known = [f"{role} {name}" for role, name in tokenizer.roles.items()]
+    for role, name in (("bos_token", tokenizer.bos_token), ("eos_token", tokenizer.eos_token)):
+        if name is not None and role not in tokenizer.roles:
+            known.append(f"{role} {name} (by the template or a usual name)")
+    return ", ".join(known) or "none"
+
+
+def _describe_pretokenizer(pretokenizer: bpe.Pretokenizer | None) -> str:
+    if pretokenizer is None:
+        return "none: a text is one word"
+    finder = "the regex package" if pretokenizer.scanner is None else "a scanner"
+    return f"{pretokenizer.name or repr(pretokenizer)}, pretokens found by {finder}"
+
+
+def _list_few(names: list[str]) -> str:
+    more = [f"and {len(names) - _MAX_LISTED} more"] if len(names) > _MAX_LISTED else []
+    return ", ".join(names[:_MAX_LISTED] + more) or "none"
+
+
+def _describe(value: object) -> str:
+    return "none" if value is None else repr(value)
+
+
+def edit(args: argparse.Namespace) -> None:
+    """Save a tokenizer with more tokens."""
+    if not args.add_special and not args.add:
+        args.parser.error("give the tokens to add, with --add-special or --add")
+    check_files(args, args.input)
+    before = bpe.Tokenizer.load(args.input)
+    after = before.with_tokens(special=args.add_special, added=args.add)
+    after.save(args.output)
+    more = counted(after.vocab_size - before.vocab_size, "more token")
+    log.info("%s, ids %d to %d: %s", more, before.n_vocab, after.n_vocab - 1, args.output)
+
+
+def show(args: argparse.Namespace) -> None:
+    """Print a text with its tokens marked."""
+    from bpe.base.utf8 import read_all
+    from bpe.show.colours import render, use_colour
+
+    if args.text == "-":
+        check_inputs(args, ["-"])
+    text = read_all(sys.stdin.buffer, "stdin") if args.text == "-" else os.fsencode(args.text)
+    tokenizer = bpe.Tokenizer.load(args.tokenizer)
+    if args.explain:
+        say(tokenizer.explain(text))
+    else:
+        say(render(tokenizer.tokens(text), colour=use_colour(sys.stdout)), styled=True)
+
+
+def convert(args: argparse.Namespace) -> None:
+    """Write a tokenizer in another format."""
+    if args.output is not None and args.named_output is not None:
+        args.parser.error(f"OUT is {args.output}, and --output is {args.named_output}; give one of them")
+    args.output = args.output if args.named_output is None else args.named_output
+    check_inputs(args, [path for path in (args.input,) if not os.path.isdir(path)])
+    if args.to_format is None:
+        check_named(args.output)
+    to_format = args.to_format or format_of(args.output)
+    if FORMATS[to_format].read_folder is None and not (args.to_format and Path(args.output).is_dir()):
+        check_output(args.output, [args.input])
+    bpe.convert(
+        args.input,
+        args.output,
+        from_format=args.from_format,
+        to_format=args.to_format,
+        pretokenizer=args.pretokenizer,
+        lossy=args.lossy,
+    )
+    log.info("%s, format %s", args.output, to_format)
+
+
+def diff(args: argparse.Namespace) -> int:
+    """Print the differences of two tokenizers; the exit status."""
+    try:
+        return _print_differences(args)
+    except (OSError, ValueError) as error:
+        reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
+        args.parser.error(reason)
+        return 2
+
+
+def _print_differences(args: argparse.Namespace) -> int:
+    paths = (args.first, args.second)
+    for path in paths:
+        check_inputs(args, [] if os.path.isdir(path) else [path])
+    of_ranks = [args.pretokenizer is not None and is_rank_file(path) for path in paths]
+    if args.pretokenizer is not None and not any(of_ranks):
+        args.parser.error("--pretokenizer and --pattern are for rank files, but neither A nor B is one")
+    first, second = (
+        bpe.Tokenizer(spec_with(path, args.pretokenizer if needs_pattern else None))
+        for path, needs_pattern in zip(paths, of_ranks, strict=True)
+    )
+    differences = compared(first.spec, second.spec, paths)
+    lines = [str(each) if each.kind == each.field else f"{each.kind}: {each}" for each in differences]
+    of_texts = list(_compare_texts(args, first, second)) if args.files else []
+    for line in (*lines, *of_texts):
+        say(line)
+    return 0 if not of_texts and all(each.harmless for each in differences) else 1
+
+
+def _compare_texts(args: argparse.Namespace, first: bpe.Tokenizer, second: bpe.Tokenizer) -> Iterator[str]:
+    """Describe the first document of each file whose ids differ, and say how many do."""
+    sources = sources_of(args)
+    files = [sources.one_file(index) for index in range(len(sources.files))]
+    for file, one in zip(sources.files, files, strict=True):
+        batches = [tokenizer.encode_files(one) for tokenizer in (first, second)]
+        size = len(batches[0])
+        different = [i for i in range(size) if not np.array_equal(batches[0][i], batches[1][i])]
+        if different:
+            i = different[0]
+            name = file.name if size == 1 else f"{file.name}, document {i}"
+            more = "" if len(different) == 1 else f"; {counted(len(different), 'document')} of {size} differ"
+            yield f"ids: {text_difference(first, second, name, batches[0][i], batches[1][i])}{more}"
+    log_skipped(*files)
