@@ -20,50 +20,13 @@ Sources: tiktoken 0.14 and tokenizers 0.23, their documentation and tests.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
-_Tokenizer = TypeVar("_Tokenizer")
+from bpe._lazy import import_on_use
+
+if TYPE_CHECKING:
+    from bpe.compat.transformers import accelerate, patch_transformers, unpatch_transformers
 
 __all__ = ["accelerate", "patch_transformers", "unpatch_transformers"]
 
-
-def accelerate(tokenizer: _Tokenizer) -> _Tokenizer:
-    """A copy of a fast tokenizer of transformers that encodes and decodes faster, with the same results.
-
-    Its class is a subclass of the tokenizer's, with `__call__`, `encode`, `decode` and `batch_decode` overridden. At
-    once, results are compared with the tokenizer's own on texts made for that. What differs is not accelerated, and the
-    log says so at level INFO; `bpe.compat.transformers.acceleration_of` returns what is.
-
-    Args:
-        tokenizer: what `AutoTokenizer.from_pretrained` returns. It is not changed; the copy shares its backend.
-
-    Raises:
-        TypeError: for anything else.
-        ModuleNotFoundError: if transformers is not installed.
-
-    """
-    from bpe.compat import transformers
-
-    made: _Tokenizer = transformers.accelerate(tokenizer)
-    return made
-
-
-def patch_transformers() -> None:
-    """Accelerate all fast tokenizers of transformers, those that exist and those that will be made.
-
-    Each is checked at its first call, and keeps its own methods if results differ. A second call does nothing.
-
-    Raises:
-        ModuleNotFoundError: if transformers is not installed.
-
-    """
-    from bpe.compat import transformers
-
-    transformers.patch_transformers()
-
-
-def unpatch_transformers() -> None:
-    """Give all tokenizers of transformers their own methods back. Without `patch_transformers`, it does nothing."""
-    from bpe.compat import transformers
-
-    transformers.unpatch_transformers()
+__getattr__, __dir__ = import_on_use(__name__, dict.fromkeys(__all__, "transformers"), __all__)

@@ -7,20 +7,19 @@ padding work on parts; tokens, offsets and word ids of a sequence are computed o
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from bpe.compat._rows import Row
 from bpe.encode.offsets import spaces_around
 from bpe.errors import check_int
 
-Direction = Literal["left", "right"]
 Offsets = tuple[int, int]
 #: (tokens, offsets, word ids) of a sequence, one entry for each id.
 Columns = tuple[list[str], list[Offsets], list[int | None]]
-#: (length, direction, id, type id, token) of padding.
-Padding = tuple[int, str, int, int, str]
+#: How a row is padded: (length, direction, id, type id, token).
+RowPadding = tuple[int, str, int, int, str]
 
 
 class Call(Protocol):
@@ -31,34 +30,50 @@ class Call(Protocol):
     def length(self, row: int) -> int:
         """The number of ids of a row."""
 
-    def row_ids(self, row: int, padding: Padding | None) -> list[int]:
+    def row_ids(self, row: int, padding: RowPadding | None) -> list[int]:
         """The ids of a row, padded."""
 
     def whole(self, row: int) -> Encoding:
         """The encoding of a row, not padded."""
 
 
-class InputSequence(Protocol):
-    """One input text, or one list of words, with its ids."""
+class InputSequence:
+    """One input text, or one list of words.
 
-    @property
-    def ids(self) -> list[int]:
-        """The ids."""
+    Args:
+        ids: its ids.
+        columns: its tokens, offsets and word ids, or what computes them.
+
+    """
+
+    __slots__ = ("_columns", "ids")
+
+    def __init__(self, ids: list[int], columns: Columns | Callable[[], Columns]) -> None:
+        self.ids = ids
+        self._columns = columns
+
+    @classmethod
+    def of_words(cls, words: list[InputSequence]) -> InputSequence:
+        """A list of words, encoded one by one: offsets are positions in a word, and its index is the word id."""
+
+        def join_columns() -> Columns:
+            columns = [word.columns() for word in words]
+            tokens = [token for own in columns for token in own[0]]
+            offsets = [span for own in columns for span in own[1]]
+            return tokens, offsets, [index for index, own in enumerate(columns) for _ in own[0]]
+
+        return cls([token_id for word in words for token_id in word.ids], join_columns)
 
     def columns(self) -> Columns:
-        """Tokens, offsets and word ids."""
+        """Tokens, offsets and word ids; computed once."""
+        columns = self._columns
+        if not isinstance(columns, tuple):
+            self._columns = columns = columns()
+        return columns
 
-
-@dataclass(frozen=True, slots=True)
-class StoredColumns:
-    """A sequence whose columns are known."""
-
-    ids: list[int]
-    stored: Columns
-
-    def columns(self) -> Columns:
-        """Tokens, offsets and word ids."""
-        return self.stored
+    def whole(self) -> Encoding:
+        """All of it as an encoding."""
+        return Encoding.of([SequencePart(self, 0, len(self.ids))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,45 +103,70 @@ class SequencePart:
         """The ids."""
         return self.sequence.ids[self.start : self.stop]
 
+    def tokens(self) -> list[str]:
+        """The spelling of each token."""
+        return self.sequence.columns()[0][self.start : self.stop]
+
+    def word_ids(self) -> list[int | None]:
+        """The word of each token."""
+        return self.sequence.columns()[2][self.start : self.stop]
+
+    def marks(self) -> tuple[int, int]:
+        """(Attention, 1 for tokens of no input)."""
+        return 1, 0
+
     def offsets(self) -> list[Offsets]:
         """The offsets, trimmed."""
-        tokens, offsets, _ = self.sequence.columns()
-        found = offsets[self.start : self.stop]
+        spans = self.sequence.columns()[1][self.start : self.stop]
         for prefixed, first in self.trims:
-            found = [
-                trimmed(token, span, prefixed and (index == first or span[0] == 0))
-                for index, (token, span) in enumerate(
-                    zip(tokens[self.start : self.stop], found, strict=True), self.start
-                )
+            spans = [
+                trim_span(token, span, prefixed and (index == first or span[0] == 0))
+                for index, (token, span) in enumerate(zip(self.tokens(), spans, strict=True), self.start)
             ]
-        return found
+        return spans
 
 
 @dataclass(frozen=True, slots=True)
 class FixedPart:
     """Tokens that no input produced: a template's, or padding."""
 
-    numbers: tuple[int, ...]
-    tokens: tuple[str, ...]
+    known_ids: tuple[int, ...]
+    known_tokens: tuple[str, ...]
     type_id: int = 0
     attention: int = 1
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return len(self.known_ids)
 
     def cut(self, start: int, stop: int) -> FixedPart:
         """A range of this part."""
-        return replace(self, numbers=self.numbers[start:stop], tokens=self.tokens[start:stop])
+        return replace(self, known_ids=self.known_ids[start:stop], known_tokens=self.known_tokens[start:stop])
 
     def ids(self) -> list[int]:
         """The ids."""
-        return list(self.numbers)
+        return list(self.known_ids)
+
+    def tokens(self) -> list[str]:
+        """The spelling of each token."""
+        return list(self.known_tokens)
+
+    def offsets(self) -> list[Offsets]:
+        """No offsets."""
+        return [(0, 0)] * len(self)
+
+    def word_ids(self) -> list[int | None]:
+        """No words."""
+        return [None] * len(self)
+
+    def marks(self) -> tuple[int, int]:
+        """(Attention, 1 for tokens of no input)."""
+        return self.attention, 1
 
 
 Part = SequencePart | FixedPart
 
 
-def trimmed(token: str, span: Offsets, prefixed: bool) -> Offsets:
+def trim_span(token: str, span: Offsets, prefixed: bool) -> Offsets:
     """The offsets of a token without the white space at its ends, as a ByteLevel post-processor gives them.
 
     Args:
@@ -134,7 +174,7 @@ def trimmed(token: str, span: Offsets, prefixed: bool) -> Offsets:
         span: its offsets.
         prefixed: whether its first space is one that the pretokenizer inserted.
 
-    >>> trimmed("Ġlow", (3, 7), False)
+    >>> trim_span("Ġlow", (3, 7), False)
     (4, 7)
 
     """
@@ -174,7 +214,7 @@ class Encoding(Row):
 
     call: Call | None
     own: Any  # an `OwnParts`, or None while it is not known
-    padding: Padding | None
+    padding: RowPadding | None
 
     @classmethod
     def of(
@@ -197,22 +237,19 @@ class Encoding(Row):
 
     def copy(self) -> Encoding:
         """A copy that shares the input sequences."""
-        made = Encoding.of(self.parts(), dict(self.own.ranges))
-        made.own.overflowing = [each.copy() for each in self.own.overflowing]
-        return made
+        return Encoding.of(self.parts(), dict(self.own.ranges), [each.copy() for each in self.own.overflowing])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, self._state({})
+        return _rebuild, self._state({})
 
-    def _state(self, stored: dict[int, StoredColumns]) -> tuple[Any, ...]:
-        """What `_rebuilt` takes; `stored` maps the `id` of each sequence to its copy, so that parts share copies."""
+    def _state(self, stored: dict[int, InputSequence]) -> tuple[Any, ...]:
+        """What `_rebuild` takes; `stored` maps the `id` of each sequence to its copy, so that parts share copies."""
         parts: list[Part] = []
         for part in self.parts():
             if isinstance(part, SequencePart):
-                key = id(part.sequence)
-                if key not in stored:
-                    stored[key] = StoredColumns(part.sequence.ids, part.sequence.columns())
-                part = replace(part, sequence=stored[key])
+                whole = part.sequence
+                stored.setdefault(id(whole), InputSequence(whole.ids, whole.columns()))
+                part = replace(part, sequence=stored[id(whole)])
             parts.append(part)
         return parts, self.own.ranges, [each._state(stored) for each in self.own.overflowing]
 
@@ -234,32 +271,22 @@ class Encoding(Row):
         if self.own is None and self.call is not None:
             found: list[int] = self.call.row_ids(self.row, self.padding)
             return found
-        return [number for part in self.parts() for number in part.ids()]
+        return [token_id for part in self.parts() for token_id in part.ids()]
 
     @property
     def tokens(self) -> list[str]:
         """The spelling of each token in the vocabulary."""
-        found: list[str] = []
-        for part in self.parts():
-            found += part.tokens if isinstance(part, FixedPart) else part.sequence.columns()[0][part.start : part.stop]
-        return found
+        return [token for part in self.parts() for token in part.tokens()]
 
     @property
     def offsets(self) -> list[Offsets]:
         """The first character of each token in its input, and the one after its last; (0, 0) for others' tokens."""
-        found: list[Offsets] = []
-        for part in self.parts():
-            found += [(0, 0)] * len(part) if isinstance(part, FixedPart) else part.offsets()
-        return found
+        return [span for part in self.parts() for span in part.offsets()]
 
     @property
     def word_ids(self) -> list[int | None]:
         """The number of the word, in its input, that each token is a part of; None for tokens of no input."""
-        found: list[int | None] = []
-        for part in self.parts():
-            nothing: list[int | None] = [None] * len(part)
-            found += nothing if isinstance(part, FixedPart) else part.sequence.columns()[2][part.start : part.stop]
-        return found
+        return [word for part in self.parts() for word in part.word_ids()]
 
     @property
     def words(self) -> list[int | None]:
@@ -270,7 +297,7 @@ class Encoding(Row):
     @property
     def type_ids(self) -> list[int]:
         """The type id of each token, as the post-processor gives it."""
-        return [number for part in self.parts() for number in [part.type_id] * len(part)]
+        return [part.type_id for part in self.parts() for _ in range(len(part))]
 
     @property
     def attention_mask(self) -> list[int]:
@@ -280,15 +307,15 @@ class Encoding(Row):
             if self.padding is None or (missing := self.padding[0] - n) <= 0:
                 return [1] * n
             return [1] * n + [0] * missing if self.padding[1] == "right" else [0] * missing + [1] * n
-        found: list[int] = []
-        for part in self.parts():
-            found += [part.attention if isinstance(part, FixedPart) else 1] * len(part)
-        return found
+        return self._mask(0)
 
     @property
     def special_tokens_mask(self) -> list[int]:
         """1 for template tokens and padding, 0 for tokens of an input."""
-        return [mark for part in self.parts() for mark in [int(isinstance(part, FixedPart))] * len(part)]
+        return self._mask(1)
+
+    def _mask(self, index: int) -> list[int]:
+        return [mark for part in self.parts() for mark in [part.marks()[index]] * len(part)]
 
     @property
     def overflowing(self) -> list[Encoding]:
@@ -332,15 +359,19 @@ class Encoding(Row):
 
     def token_to_chars(self, token_index: int) -> Offsets | None:
         """The offsets of a token; None if it belongs to no input."""
-        if self.token_to_sequence(token_index) is None or token_index >= len(self):
-            return None
-        return self.offsets[token_index]
+        span: Offsets | None = self._entry(self.offsets, token_index)
+        return span
 
     def token_to_word(self, token_index: int) -> int | None:
         """The number of the word that a token is a part of; None if it belongs to no input."""
-        if self.token_to_sequence(token_index) is None or token_index >= len(self):
+        word: int | None = self._entry(self.word_ids, token_index)
+        return word
+
+    def _entry(self, column: Sequence[Any], token_index: int) -> Any:
+        """The entry of a token; None if it belongs to no input."""
+        if self.token_to_sequence(token_index) is None or token_index >= len(column):
             return None
-        return self.word_ids[token_index]
+        return column[token_index]
 
     def char_to_token(self, char_pos: int, sequence_index: int = 0) -> int | None:
         """The token that a character of an input is a part of."""
@@ -416,29 +447,25 @@ class Encoding(Row):
             return
         if most == 0:
             whole = self.copy()
-            self._set([], [*self.own.overflowing, whole])
-            return
-        if stride >= most:
+            kept, rest = list[Part](), [*self.own.overflowing, whole]
+        elif stride >= most:
             raise ValueError(
                 f"stride is {stride}; it must be less than max_length, which is {most} without template tokens"
             )
-        first, *rest = [self._cut(start, stop) for start, stop in _pieces(length, most, stride, direction)]
-        self._set(first, [Encoding.of(parts) for parts in rest])
-
-    def _set(self, parts: list[Part], overflowing: list[Encoding]) -> None:
-        own = self.own
-        own.parts, own.ranges, own.overflowing = parts, {}, overflowing
+        else:
+            kept, *others = [self._cut(start, stop) for start, stop in _pieces(length, most, stride, direction)]
+            rest = [Encoding.of(parts) for parts in others]
+        self.own.parts, self.own.ranges, self.own.overflowing = kept, {}, rest
 
     def _cut(self, start: int, stop: int) -> list[Part]:
         """The parts of a range of tokens."""
-        found: list[Part] = []
-        at = 0
+        kept: list[Part] = []
         for part in self.parts():
-            first, last = max(start - at, 0), min(stop - at, len(part))
+            first, last = max(start, 0), min(stop, len(part))
             if first < last:
-                found.append(part.cut(first, last))
-            at += len(part)
-        return found
+                kept.append(part.cut(first, last))
+            start, stop = start - len(part), stop - len(part)
+        return kept
 
     def pad(
         self, length: int, direction: str = "right", pad_id: int = 0, pad_type_id: int = 0, pad_token: str = "[PAD]"
@@ -465,7 +492,7 @@ class Encoding(Row):
             self.parts()
             self._pad(padding)
 
-    def _pad(self, padding: Padding) -> None:
+    def _pad(self, padding: RowPadding) -> None:
         length, direction, pad_id, type_id, token = padding
         for each in self.own.overflowing:
             each.pad(*padding)
@@ -511,37 +538,24 @@ class Encoding(Row):
         parts, length = other.parts(), len(self)
         if growing and length and (shift := self.offsets[-1][1]):
             moved = [(start + shift, end + shift) for start, end in other.offsets]
-            columns = StoredColumns(other.ids, (other.tokens, moved, other.word_ids))
-            at, parts = 0, []
+            sequence = InputSequence(other.ids, (other.tokens, moved, other.word_ids))
+            start, parts = 0, []
             for part in other.parts():
-                own = (
-                    replace(part, sequence=columns, start=at, stop=at + len(part), trims=())
-                    if isinstance(part, SequencePart)
-                    else part
-                )
-                parts.append(own)
-                at += len(part)
+                stop = start + len(part)
+                if isinstance(part, SequencePart):
+                    part = replace(part, sequence=sequence, start=start, stop=stop, trims=())
+                parts.append(part)
+                start = stop
         moved_ranges = {each: (length + start, length + stop) for each, (start, stop) in other.own.ranges.items()}
         return Encoding.of([*self.parts(), *parts], self.own.ranges | moved_ranges)
 
 
-def _rebuilt(parts: list[Part], ranges: dict[int, Offsets], overflowing: list[tuple[Any, ...]]) -> Encoding:
-    made = Encoding.of(parts, ranges)
-    made.own.overflowing = [_rebuilt(*state) for state in overflowing]
-    return made
+def _rebuild(parts: list[Part], ranges: dict[int, Offsets], overflowing: list[tuple[Any, ...]]) -> Encoding:
+    return Encoding.of(parts, ranges, (_rebuild(*state) for state in overflowing))
 
 
 def _pieces(length: int, most: int, stride: int, direction: str) -> list[Offsets]:
     """The ranges that truncation divides `length` tokens into; the first is the one that stays."""
-    step, found = most - stride, []
-    if direction == "right":
-        for start in range(0, length, step):
-            found.append((start, min(start + most, length)))
-            if start + most >= length:
-                break
-    else:
-        for stop in range(length, 0, -step):
-            found.append((max(stop - most, 0), stop))
-            if stop <= most:
-                break
-    return found
+    starts = range(0, length - stride, most - stride)
+    pieces = [(start, min(start + most, length)) for start in starts]
+    return pieces if direction == "right" else [(length - stop, length - start) for start, stop in pieces]

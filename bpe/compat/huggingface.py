@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -26,23 +26,22 @@ from bpe.base.utf8 import read_file
 from bpe.compat import training
 from bpe.compat._rows import TokenizerFields, are_all_str, joined_pairs, with_fast_decode, with_fast_encode
 from bpe.compat.document import FLAGS, Added
-from bpe.compat.encodings import Encoding, SequencePart
+from bpe.compat.encodings import Encoding, InputSequence
 from bpe.compat.processing import (
     DIRECTIONS,
     STRATEGIES,
-    PaddingRule,
     Plan,
     Rules,
-    Truncation,
-    encoded,
     n_added,
-    padded,
+    pad_rows,
+    process,
 )
-from bpe.compat.sequences import Core, TextSequence, WordsSequence, load_tokenizers
+from bpe.compat.sequences import Core, load_tokenizers
 from bpe.compat.state import BPE, AddedToken, State, added_fields, model_of, parsed, tokens_after
 from bpe.errors import check_int, error_context, shown, typed
 from bpe.formats import huggingface as format_huggingface
 from bpe.tokenizer import Tokenizer as NativeTokenizer
+from bpe.vocab.post_processing import Padding, Truncation
 
 #: Held while the configuration of a tokenizer changes: one lock for all, since that takes no time.
 _lock = lock_of(sys.modules[__name__])
@@ -58,6 +57,18 @@ def _with_fast_encode(method: Any) -> Any:
 def _with_fast_decode(method: Any) -> Any:
     """Wrap `decode` likewise."""
     return wraps(method)(with_fast_decode(method))
+
+
+def _component_property(name: str, doc: str) -> property:
+    """The property of a component."""
+
+    def read(self: Tokenizer) -> Any:
+        return self._component(name)
+
+    def change(self: Tokenizer, component: Any) -> None:
+        self._set_component(name, component)
+
+    return property(read, change, doc=doc)
 
 
 class Tokenizer(TokenizerFields):
@@ -167,8 +178,9 @@ class Tokenizer(TokenizerFields):
         rule = self._state.rules.truncation
         if rule is None:
             return None
-        names = ("max_length", "stride", "strategy", "direction")
-        return {name: getattr(rule, name) for name in names}
+        strategy = next(name for name, theirs in STRATEGIES.items() if theirs == rule.strategy)
+        lengths = {"max_length": rule.max_length, "stride": rule.stride}
+        return {**lengths, "strategy": strategy, "direction": rule.direction.lower()}
 
     def enable_truncation(
         self, max_length: int, stride: int = 0, strategy: str = "longest_first", direction: str = "right"
@@ -186,7 +198,7 @@ class Tokenizer(TokenizerFields):
             OverflowError: for a number below 0 or above 2**64 - 1.
 
         """
-        if strategy not in STRATEGIES:
+        if strategy not in tuple(STRATEGIES):
             raise ValueError(
                 f"Unknown `strategy`: `{strategy}`. Use one of `longest_first`, `only_first`, or `only_second`"
             )
@@ -199,7 +211,7 @@ class Tokenizer(TokenizerFields):
                 f"tokenizer stride set to {shared}, which is greater than or equal to its effective max length of "
                 f"{most - n_template} (= {most} original max length - {n_template} added special tokens), "
             )
-        self._rules(truncation=Truncation(most, shared, strategy, direction))
+        self._rules(truncation=Truncation(most, STRATEGIES[strategy], shared, DIRECTIONS[direction]))
 
     def no_truncation(self) -> None:
         """Do not truncate."""
@@ -211,8 +223,8 @@ class Tokenizer(TokenizerFields):
         rule = self._state.rules.padding
         if rule is None:
             return None
-        names = ("length", "pad_to_multiple_of", "pad_id", "pad_token", "pad_type_id", "direction")
-        return {name: getattr(rule, name) for name in names}
+        names = ("length", "pad_to_multiple_of", "pad_id", "pad_token", "pad_type_id")
+        return {**{name: getattr(rule, name) for name in names}, "direction": rule.direction.lower()}
 
     def enable_padding(
         self,
@@ -240,10 +252,10 @@ class Tokenizer(TokenizerFields):
         """
         if direction not in DIRECTIONS:
             raise ValueError(f"Unknown `direction`: `{direction}`. Use `left` or `right`")
-        ids = _unsigned("pad_id", pad_id, 32), _unsigned("pad_type_id", pad_type_id, 32)
+        pad_id, pad_type_id = _unsigned("pad_id", pad_id, 32), _unsigned("pad_type_id", pad_type_id, 32)
         length = None if length is None else _unsigned("length", length)
         multiple = None if pad_to_multiple_of is None else _unsigned("pad_to_multiple_of", pad_to_multiple_of)
-        self._rules(padding=PaddingRule(direction, *ids, pad_token, length, multiple))
+        self._rules(padding=Padding(length, DIRECTIONS[direction], multiple, pad_id, pad_type_id, pad_token))
 
     def no_padding(self) -> None:
         """Do not pad."""
@@ -287,41 +299,10 @@ class Tokenizer(TokenizerFields):
             elif value != self._state.value(name):
                 self._state = self._state.with_core(**{name: value})
 
-    @property
-    def normalizer(self) -> Any:
-        """The normalizer, a component of `tokenizers`, or None."""
-        return self._component("normalizer")
-
-    @normalizer.setter
-    def normalizer(self, component: Any) -> None:
-        self._set_component("normalizer", component)
-
-    @property
-    def pre_tokenizer(self) -> Any:
-        """The pretokenizer, a component of `tokenizers`, or None."""
-        return self._component("pre_tokenizer")
-
-    @pre_tokenizer.setter
-    def pre_tokenizer(self, component: Any) -> None:
-        self._set_component("pre_tokenizer", component)
-
-    @property
-    def post_processor(self) -> Any:
-        """The post-processor, a component of `tokenizers`, or None."""
-        return self._component("post_processor")
-
-    @post_processor.setter
-    def post_processor(self, component: Any) -> None:
-        self._set_component("post_processor", component)
-
-    @property
-    def decoder(self) -> Any:
-        """The decoder, a component of `tokenizers`, or None."""
-        return self._component("decoder")
-
-    @decoder.setter
-    def decoder(self, component: Any) -> None:
-        self._set_component("decoder", component)
+    normalizer = _component_property("normalizer", "The normalizer, a component of `tokenizers`, or None.")
+    pre_tokenizer = _component_property("pre_tokenizer", "The pretokenizer, a component of `tokenizers`, or None.")
+    post_processor = _component_property("post_processor", "The post-processor, a component of `tokenizers`, or None.")
+    decoder = _component_property("decoder", "The decoder, a component of `tokenizers`, or None.")
 
     @property
     def model(self) -> BPE:
@@ -362,10 +343,10 @@ class Tokenizer(TokenizerFields):
             return plan.call([sequence]).encodings()[0]
         if type(sequence) is type(pair) is str and not is_pretokenized and plan.pair_ends is not None:
             return plan.call_pairs([sequence, pair]).encodings()[0]
-        inputs = [_checked_input(sequence, is_pretokenized)]
+        inputs = [_check_input(sequence, is_pretokenized)]
         if pair is not None:
-            inputs.append(_checked_input(pair, is_pretokenized))
-        return padded(_encoded_inputs(state, [inputs], add_special_tokens), state.rules.padding)[0]
+            inputs.append(_check_input(pair, is_pretokenized))
+        return pad_rows(_encode_inputs(state, [inputs], add_special_tokens), state.rules.padding)[0]
 
     def encode_batch(
         self,
@@ -393,8 +374,8 @@ class Tokenizer(TokenizerFields):
             return plan.call(texts).encodings()
         if not is_pretokenized and plan.pair_ends is not None and (joined := joined_pairs(texts)) is not None:
             return plan.call_pairs(joined).encodings()
-        rows = [_checked_row(each, is_pretokenized) for each in texts]
-        return padded(_encoded_inputs(state, rows, add_special_tokens), state.rules.padding)
+        rows = [_check_row(each, is_pretokenized) for each in texts]
+        return pad_rows(_encode_inputs(state, rows, add_special_tokens), state.rules.padding)
 
     def encode_batch_fast(
         self,
@@ -404,22 +385,6 @@ class Tokenizer(TokenizerFields):
     ) -> list[Encoding]:
         """Encode several inputs; offsets cost nothing until they are read."""
         return self.encode_batch(input, is_pretokenized, add_special_tokens)
-
-    def plan_of(
-        self, truncation: Truncation | None, padding: PaddingRule | None, *, add_special: bool, as_text: bool
-    ) -> Plan:
-        """How texts become encodings with other truncation and padding than this tokenizer's, which is not changed.
-
-        Args:
-            truncation: how to truncate, or None.
-            padding: how to pad, or None.
-            add_special: whether to add the template's tokens.
-            as_text: whether special tokens in texts are text.
-
-        """
-        state = self._snapshot()
-        rules = Rules(state.rules.processor, truncation, padding, state.rules.known_ends)
-        return Plan(state.core, rules, add_special=add_special, as_text=as_text)
 
     async def async_encode(
         self, sequence: Any, pair: Any = None, is_pretokenized: bool = False, add_special_tokens: bool = True
@@ -444,7 +409,7 @@ class Tokenizer(TokenizerFields):
         """Truncate encodings, combine them with the template's tokens, and pad the result."""
         rules = self._snapshot().rules
         parts = [each.copy() for each in (encoding, pair) if each is not None]
-        return padded([encoded(parts, rules, add_special_tokens)], rules.padding)[0]
+        return pad_rows([process(parts, rules, add_special_tokens)], rules.padding)[0]
 
     # Decoding ---------------------------------------------------------------------------------------------------------
 
@@ -686,7 +651,7 @@ def _is_list_of_words(value: Any) -> bool:
     return isinstance(value, (list, tuple, np.ndarray)) and all(isinstance(word, str) for word in value)
 
 
-def _checked_input(value: Any, words: bool) -> str | list[str]:
+def _check_input(value: Any, words: bool) -> str | list[str]:
     """A str, or a list of words; TypeError for anything else."""
     if not words:
         if not isinstance(value, str):
@@ -697,12 +662,12 @@ def _checked_input(value: Any, words: bool) -> str | list[str]:
     raise TypeError("PreTokenizedInputSequence must be Union[List[str], Tuple[str]]")
 
 
-def _checked_row(value: Any, words: bool) -> list[str | list[str]]:
+def _check_row(value: Any, words: bool) -> list[str | list[str]]:
     """One input of a batch, or two for a pair."""
     if _is_list_of_words(value) if words else isinstance(value, str):
-        return [_checked_input(value, words)]
+        return [_check_input(value, words)]
     if isinstance(value, (list, tuple, np.ndarray)) and len(value) == 2:
-        return [_checked_input(each, words) for each in value]
+        return [_check_input(each, words) for each in value]
     if words:
         raise TypeError(
             "PreTokenizedEncodeInput must be Union[PreTokenizedInputSequence, Tuple[PreTokenizedInputSequence, "
@@ -711,19 +676,20 @@ def _checked_row(value: Any, words: bool) -> list[str | list[str]]:
     raise TypeError("TextEncodeInput must be Union[TextInputSequence, Tuple[InputSequence, InputSequence]]")
 
 
-def _encoded_inputs(state: State, rows: list[list[str | list[str]]], add_special: bool) -> list[Encoding]:
+def _encode_inputs(state: State, rows: list[list[str | list[str]]], add_special: bool) -> list[Encoding]:
     """The encodings of rows of one or two inputs; all their texts are encoded in one batch."""
     core, as_text = state.core, state.as_text
     texts = [text for row in rows for each in row for text in ([each] if isinstance(each, str) else each)]
     ids = map(core.as_list, core.encode_batch(texts, as_text))
-    sequences = (TextSequence(core, text, row_ids, as_text) for text, row_ids in zip(texts, ids, strict=True))
+    sequences = (core.sequence(text, row_ids, as_text) for text, row_ids in zip(texts, ids, strict=True))
     made = []
     for row in rows:
         encodings = []
         for each in row:
-            whole = next(sequences) if isinstance(each, str) else WordsSequence([next(sequences) for _ in each])
-            encodings.append(Encoding.of([SequencePart(cast("Any", whole), 0, len(whole.ids))]))
-        made.append(encoded(encodings, state.rules, add_special))
+            one_text = isinstance(each, str)
+            whole = next(sequences) if one_text else InputSequence.of_words([next(sequences) for _ in each])
+            encodings.append(whole.whole())
+        made.append(process(encodings, state.rules, add_special))
     return made
 
 

@@ -6,7 +6,6 @@ The rules are those of `tokenizers`, for every type of post-processor that it ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -16,43 +15,28 @@ from numpy.typing import NDArray
 from bpe.base.offsets import offsets_of
 from bpe.compat._rows import Call as Fields
 from bpe.compat._rows import PlanFields, call_of, rows_of
-from bpe.compat.encodings import Encoding, FixedPart, Padding, Part, SequencePart, StoredColumns
-from bpe.compat.sequences import Core, TextSequence
+from bpe.compat.encodings import Encoding, FixedPart, InputSequence, RowPadding, SequencePart
+from bpe.compat.sequences import Core
 from bpe.errors import FormatError, shown
+from bpe.vocab.post_processing import Direction, Padding, Strategy, Truncation
 
-STRATEGIES = ("longest_first", "only_first", "only_second")
-DIRECTIONS = ("right", "left")
+#: The strategies of `enable_truncation`, and their names in a tokenizer.json.
+STRATEGIES: dict[str, Strategy] = {
+    "longest_first": "LongestFirst", "only_first": "OnlyFirst", "only_second": "OnlySecond",
+}  # fmt: skip
+DIRECTIONS: dict[str, Direction] = {"right": "Right", "left": "Left"}
+#: The post-processors that add special tokens.
+_TEMPLATES = ("BertProcessing", "RobertaProcessing", "TemplateProcessing")
 #: The ids before, between and after the texts of a row.
 Ends = tuple[list[int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Truncation:
-    """The arguments of `enable_truncation`."""
-
-    max_length: int
-    stride: int = 0
-    strategy: str = "longest_first"
-    direction: str = "right"
-
-
-@dataclass(frozen=True, slots=True)
-class PaddingRule:
-    """The arguments of `enable_padding`."""
-
-    direction: str = "right"
-    pad_id: int = 0
-    pad_type_id: int = 0
-    pad_token: str = "[PAD]"
-    length: int | None = None
-    pad_to_multiple_of: int | None = None
-
-    def to(self, longest: int) -> Padding:
-        """The padding of a batch with a text of `longest` tokens."""
-        length = longest if self.length is None else self.length
-        if self.pad_to_multiple_of and length % self.pad_to_multiple_of:
-            length += self.pad_to_multiple_of - length % self.pad_to_multiple_of
-        return length, self.direction, self.pad_id, self.pad_type_id, self.pad_token
+def pad_to(rule: Padding, longest: int) -> RowPadding:
+    """The padding of a batch with a text of `longest` tokens."""
+    length, multiple = longest if rule.length is None else rule.length, rule.pad_to_multiple_of
+    if multiple and length % multiple:
+        length += multiple - length % multiple
+    return length, rule.direction.lower(), rule.pad_id, rule.pad_type_id, rule.pad_token
 
 
 @dataclass(frozen=True)
@@ -67,12 +51,8 @@ class Rules:
 
     processor: Any = None
     truncation: Truncation | None = None
-    padding: PaddingRule | None = None
+    padding: Padding | None = None
     known_ends: dict[int, Ends | None] = field(default_factory=dict, repr=False, compare=False)
-
-    def n_added(self, pair: bool) -> int:
-        """The number of template tokens."""
-        return n_added(self.processor, pair)
 
     def ends(self, n_texts: int) -> Ends | None:
         """What `ends_of_template` finds for a text or a pair; computed once."""
@@ -84,100 +64,98 @@ class Rules:
 # Post-processors ------------------------------------------------------------------------------------------------------
 
 
+def _pieces_of(processor: Any, pair: bool) -> list[tuple[int | None, int, Any]]:
+    """The template of a post-processor: (the index of a text, or None for special tokens; type id; ids and tokens).
+
+    BERT's and RoBERTa's have a token before the first text, and one after each; RoBERTa's a second one between.
+    """
+    kind = processor["type"]
+    if kind == "TemplateProcessing":
+        pieces: list[tuple[int | None, int, Any]] = []
+        for piece in processor["pair" if pair else "single"]:
+            ((name, content),) = piece.items()
+            if name == "Sequence":
+                pieces.append((int(content["id"] != "A"), content["type_id"], None))
+            else:
+                known = processor["special_tokens"][content["id"]]
+                pieces.append((None, content["type_id"], (tuple(known["ids"]), tuple(known["tokens"]))))
+        return pieces
+    cls, sep = (((token_id,), (token,)) for token, token_id in (processor["cls"], processor["sep"]))
+    roberta = kind == "RobertaProcessing"
+    second = int(not roberta)  # the type id of the second text
+    pieces = [(None, 0, cls), (0, 0, None), (None, 0, sep)]
+    if pair:
+        pieces += [*([(None, 0, sep)] if roberta else []), (1, second, None), (None, second, sep)]
+    return pieces
+
+
 def n_added(processor: Any, pair: bool) -> int:
     """The number of tokens that a post-processor adds to one text, or to a pair."""
     kind = None if processor is None else processor["type"]
     if kind == "Sequence":
         return sum(n_added(each, pair) for each in processor["processors"])
-    if kind == "BertProcessing":
-        return 3 if pair else 2
-    if kind == "RobertaProcessing":
-        return 4 if pair else 2
-    if kind == "TemplateProcessing":
-        known, pieces = processor["special_tokens"], processor["pair" if pair else "single"]
-        return sum(len(known[each["SpecialToken"]["id"]]["ids"]) for each in pieces if "SpecialToken" in each)
-    return 0
+    if kind not in _TEMPLATES:
+        return 0
+    return sum(len(tokens[0]) for _, _, tokens in _pieces_of(processor, pair) if tokens is not None)
 
 
-def processed(processor: Any, encodings: list[Encoding], add_special: bool) -> Encoding:
+def apply_processor(processor: Any, encodings: list[Encoding], add_special: bool) -> Encoding:
     """One encoding made of the encodings of one text or of a pair. These are changed."""
-    if processor is None:
-        if len(encodings) == 1:
-            return encodings[0]
-        for index, encoding in enumerate(encodings):
-            for each in (encoding, *encoding.overflowing):
-                each.set_type_ids(index)
-            encoding.set_sequence_id(index)
-        return Encoding.merge(encodings, growing_offsets=False)
-    for index, each in enumerate(encodings):
-        for part in (each, *each.overflowing):
-            part.set_sequence_id(index)
-            part.set_type_ids(index)
-    return Encoding.merge(_steps(processor, encodings, add_special), growing_offsets=False)
+    if processor is None and len(encodings) == 1:
+        return encodings[0]
+    for index, encoding in enumerate(encodings):
+        for each in (encoding, *encoding.overflowing):
+            each.set_type_ids(index)
+            if processor is not None:
+                each.set_sequence_id(index)
+        encoding.set_sequence_id(index)
+    if processor is not None:
+        encodings = _run_processor(processor, encodings, add_special)
+    return Encoding.merge(encodings, growing_offsets=False)
 
 
-def _steps(processor: Any, encodings: list[Encoding], add_special: bool) -> list[Encoding]:
+def _run_processor(processor: Any, encodings: list[Encoding], add_special: bool) -> list[Encoding]:
     """The encodings, and those of added tokens between them, in the order of the result."""
     kind = processor["type"]
     if kind == "Sequence":
         for each in processor["processors"]:
-            encodings = _steps(each, encodings, add_special)
+            encodings = _run_processor(each, encodings, add_special)
         return encodings
+    if kind not in ("ByteLevel", *_TEMPLATES):
+        raise FormatError(f"a post_processor of type {shown(kind)} is not known", where="post_processor")
+    if kind in ("ByteLevel", "RobertaProcessing") and processor.get("trim_offsets", True):
+        for encoding in encodings:
+            encoding.trim_offsets(processor.get("add_prefix_space", True))
     if kind == "ByteLevel":
         for index, encoding in enumerate(encodings):
-            if processor.get("trim_offsets", True):
-                encoding.trim_offsets(processor.get("add_prefix_space", True))
             encoding.set_sequence_id(index)
         return encodings
-    if kind in ("BertProcessing", "RobertaProcessing"):
-        return _classifier(processor, encodings, add_special)
-    if kind == "TemplateProcessing":
-        return _templated(processor, encodings, add_special)
-    raise FormatError(f"a post_processor of type {shown(kind)} is not known", where="post_processor")
-
-
-def _classifier(processor: Any, encodings: list[Encoding], add_special: bool) -> list[Encoding]:
-    """BERT's and RoBERTa's post-processors: a token before the first text, and one after each."""
-    roberta = processor["type"] == "RobertaProcessing"
-    if roberta:
+    if kind == "RobertaProcessing":
         for encoding in encodings:
-            if processor.get("trim_offsets", True):
-                encoding.trim_offsets(processor.get("add_prefix_space", True))
             for each in (encoding, *(encoding.overflowing if add_special else ())):
                 each.set_type_ids(0)
-    if not add_special:
+    if kind != "TemplateProcessing" and not add_special:
         return encodings
-    made = []
-    for index, encoding in enumerate(encodings):
-        type_id = 0 if roberta else index
-        cls, sep = (FixedPart((number,), (token,), type_id) for token, number in (processor["cls"], processor["sep"]))
-        before = [cls] if index == 0 else [sep] if roberta else []
-        rest = [_surrounded(each, before, sep, index) for each in encoding.overflowing]
-        made.append(_surrounded(encoding, before, sep, index, rest))
-    return made
+    filled = _fill_template(_pieces_of(processor, len(encodings) > 1), encodings, add_special)
+    if kind == "TemplateProcessing":
+        return filled
+    return [Encoding.merge(own, growing_offsets=False) for own in (filled[:3], filled[3:]) if own]  # of each text
 
 
-def _surrounded(
-    encoding: Encoding, before: list[FixedPart], after: FixedPart, index: int, overflowing: Sequence[Encoding] = ()
-) -> Encoding:
-    parts: list[Part] = [*before, *encoding.parts(), after]
-    return Encoding.of(parts, {index: (len(before), len(before) + len(encoding))}, overflowing)
-
-
-def _templated(processor: Any, encodings: list[Encoding], add_special: bool) -> list[Encoding]:
-    """A template's sequences and special tokens."""
-    made = []
-    for piece in processor["pair" if len(encodings) > 1 else "single"]:
-        ((kind, content),) = piece.items()
-        if kind == "Sequence":
-            index = int(content["id"] != "A")
-            encodings[index].set_type_ids(content["type_id"])
+def _fill_template(
+    pieces: list[tuple[int | None, int, Any]], encodings: list[Encoding], add_special: bool
+) -> list[Encoding]:
+    """A template's texts and special tokens."""
+    filled = []
+    for index, type_id, tokens in pieces:
+        if index is not None:
+            encodings[index].set_type_ids(type_id)
             encodings[index].set_sequence_id(index)
-            made.append(encodings[index].copy())
+            filled.append(encodings[index].copy())
         elif add_special:
-            token = processor["special_tokens"][content["id"]]
-            made.append(Encoding.of([FixedPart(tuple(token["ids"]), tuple(token["tokens"]), content["type_id"])]))
-    return made
+            ids, names = tokens
+            filled.append(Encoding.of([FixedPart(ids, names, type_id)]))
+    return filled
 
 
 # Truncation -----------------------------------------------------------------------------------------------------------
@@ -199,10 +177,10 @@ def truncate(encodings: list[Encoding], rule: Truncation, n_template: int) -> No
         targets = [0] * len(lengths)
     elif excess <= 0:
         return
-    elif rule.strategy == "longest_first":
+    elif rule.strategy == "LongestFirst":
         targets = [most] if len(lengths) == 1 else _shared(lengths[0], lengths[1], most)
     else:
-        index = int(rule.strategy == "only_second")
+        index = int(rule.strategy == "OnlySecond")
         if index >= len(lengths):
             raise ValueError("Truncation error: Second sequence not provided")
         if lengths[index] <= excess:
@@ -210,7 +188,7 @@ def truncate(encodings: list[Encoding], rule: Truncation, n_template: int) -> No
         targets = list(lengths)
         targets[index] -= excess
     for encoding, target in zip(encodings, targets, strict=True):
-        encoding.truncate(target, rule.stride, rule.direction)
+        encoding.truncate(target, rule.stride, rule.direction.lower())
 
 
 def _shared(first: int, second: int, most: int) -> list[int]:
@@ -265,7 +243,7 @@ class Plan(PlanFields):
         self.must_truncate = False
         if rule is not None:
             most = rule.max_length - self.n_template
-            self.must_truncate = most <= 0 or rule.strategy == "only_second" or rule.stride >= most
+            self.must_truncate = most <= 0 or rule.strategy == "OnlySecond" or rule.stride >= most
         self.most = most
         self.is_lazy = rules.padding is None and not self.must_truncate
         self.encode, self.has_no_names, self.prefix = core.plain_encoder(as_text)
@@ -307,19 +285,19 @@ class Call(Fields):
         start, stop = self.bounds(row)
         return (stop - start if plan.most is None else min(stop - start, plan.most)) + plan.n_template
 
-    def row_ids(self, row: int, padding: Padding | None) -> list[int]:
+    def row_ids(self, row: int, padding: RowPadding | None) -> list[int]:
         """The ids of a row, with template tokens and padding."""
         plan: Plan = self.plan
         start, stop = self.bounds(row)
         if plan.most is not None and stop - start > plan.most:
-            if cast("Truncation", plan.rules.truncation).direction == "right":
+            if cast("Truncation", plan.rules.truncation).direction == "Right":
                 stop = start + plan.most
             else:
                 start = stop - plan.most
         ids = plan.core.as_list(self.ids[start:stop])
         if plan.n_template:
             ids = [*plan.before, *ids, *plan.after]
-        return _filled(ids, padding)
+        return _pad_ids(ids, padding)
 
     def _encoding(self, index: int) -> Encoding:
         """The encoding of a text, without template."""
@@ -327,22 +305,21 @@ class Call(Fields):
         start, stop = self.bounds(index)
         ids = plan.core.as_list(self.ids[start:stop])
         text = self.texts if isinstance(self.texts, str) else self.texts[index]
-        sequence = TextSequence(plan.core, text, ids, plan.as_text)
-        return Encoding.of([SequencePart(sequence, 0, len(ids))])
+        return plan.core.sequence(text, ids, plan.as_text).whole()
 
     def whole(self, row: int) -> Encoding:
         """The encoding of a row, not padded."""
         plan: Plan = self.plan
         first = row * self.n_sequences
         made = [self._encoding(index) for index in range(first, first + self.n_sequences)]
-        return encoded(made, plan.rules, plan.add_special)
+        return process(made, plan.rules, plan.add_special)
 
     def encodings(self) -> list[Encoding]:
         """The encodings of all rows, padded."""
         plan: Plan = self.plan
         n = 1 if isinstance(self.texts, str) else len(self.texts) // self.n_sequences
         made = [self.whole(row) for row in range(n)] if plan.must_truncate else rows_of(Encoding, self, n)
-        return padded(made, plan.rules.padding)
+        return pad_rows(made, plan.rules.padding)
 
 
 class PairCall(Call):
@@ -355,16 +332,16 @@ class PairCall(Call):
         """The number of ids of a row."""
         return self.bounds(2 * row + 1)[1] - self.bounds(2 * row)[0] + sum(map(len, self.plan.pair_ends))
 
-    def row_ids(self, row: int, padding: Padding | None) -> list[int]:
+    def row_ids(self, row: int, padding: RowPadding | None) -> list[int]:
         """The ids of a row, with template tokens and padding."""
         plan: Plan = self.plan
         (start, middle), (_, stop) = self.bounds(2 * row), self.bounds(2 * row + 1)
         before, between, after = cast("Ends", plan.pair_ends)
         first, second = plan.core.as_list(self.ids[start:middle]), plan.core.as_list(self.ids[middle:stop])
-        return _filled([*before, *first, *between, *second, *after], padding)
+        return _pad_ids([*before, *first, *between, *second, *after], padding)
 
 
-def _filled(ids: list[int], padding: Padding | None) -> list[int]:
+def _pad_ids(ids: list[int], padding: RowPadding | None) -> list[int]:
     """Ids with padding."""
     if padding is None or padding[0] <= len(ids):
         return ids
@@ -372,18 +349,18 @@ def _filled(ids: list[int], padding: Padding | None) -> list[int]:
     return ids + filling if padding[1] == "right" else filling + ids
 
 
-def encoded(encodings: list[Encoding], rules: Rules, add_special: bool) -> Encoding:
+def process(encodings: list[Encoding], rules: Rules, add_special: bool) -> Encoding:
     """The encoding of one sequence or a pair, truncated and with template tokens."""
     if rules.truncation is not None:
-        truncate(encodings, rules.truncation, rules.n_added(len(encodings) == 2) if add_special else 0)
-    return processed(rules.processor, encodings, add_special)
+        truncate(encodings, rules.truncation, n_added(rules.processor, len(encodings) == 2) if add_special else 0)
+    return apply_processor(rules.processor, encodings, add_special)
 
 
-def padded(encodings: list[Encoding], rule: PaddingRule | None) -> list[Encoding]:
+def pad_rows(encodings: list[Encoding], rule: Padding | None) -> list[Encoding]:
     """The encodings, padded as the rule says."""
     if rule is None or not encodings:
         return encodings
-    padding = rule.to(max(map(len, encodings)) if rule.length is None else 0)
+    padding = pad_to(rule, max(map(len, encodings)) if rule.length is None else 0)
     for each in encodings:
         if each.own is None and each.padding is None:
             each.set_padding(padding)
@@ -397,11 +374,10 @@ def ends_of_template(processor: Any, n_texts: int) -> Ends | None:
 
     None unless each of the texts occurs once, in their order.
     """
-    sequences = [StoredColumns([index], ([""], [(0, 0)], [None])) for index in range(n_texts)]
-    encodings = [Encoding.of([SequencePart(each, 0, 1)]) for each in sequences]
+    encodings = [InputSequence([index], ([""], [(0, 0)], [None])).whole() for index in range(n_texts)]
     found: list[list[int]] = [[]]
     order = []
-    for part in processed(processor, encodings, add_special=True).parts():
+    for part in apply_processor(processor, encodings, add_special=True).parts():
         if isinstance(part, SequencePart):
             order += part.ids()
             found.append([])

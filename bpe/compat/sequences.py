@@ -28,7 +28,7 @@ from bpe.base.threads import thread_count
 from bpe.batch import TokenBatch
 from bpe.compat._rows import has_name
 from bpe.compat.document import FLAGS, Added, Model, compact
-from bpe.compat.encodings import Columns, Offsets
+from bpe.compat.encodings import Columns, InputSequence
 from bpe.decode._decoder import TokenTable
 from bpe.decode.decoder import TokenDecoder
 from bpe.errors import FormatError
@@ -38,7 +38,7 @@ from bpe.tokenizer import Tokenizer, with_specials
 from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.decoding import ByteLevel
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.special_tokens import may_overlap
+from bpe.vocab.special_tokens import common_prefix, may_overlap
 
 #: Values of TOKENIZERS_PARALLELISM that make `tokenizers` use one thread.
 _SWITCHED_OFF = ("0", "off", "false", "f", "no", "n")
@@ -198,7 +198,7 @@ class Core:
         self._all = names | specials.always if specials.always - names else names
         self._ordinary = specials.always
         by_name = not specials.always and not specials.late(names)  # a normalizer may make a name of other text
-        self._prefix = _common_prefix(names) if by_name else ""
+        self._prefix = common_prefix(names) if by_name else ""
         keep_ints(native.n_vocab)
         self._known = np.append(spec.vocabulary.kinds != 0, False)
         special = self._all - self._ordinary
@@ -240,12 +240,10 @@ class Core:
         self.prepare()
         if self._refused is not None:
             self.model.check()
-            try:
-                load_tokenizers()
-            except ModuleNotFoundError:
-                raise self._refused from None
+            if not _can_import_tokenizers():
+                raise self._refused
 
-    def referred(self, text: str, as_text: bool) -> Any:
+    def refer(self, text: str, as_text: bool) -> Any:
         """The encoding of a text by `tokenizers`; `as_text` leaves special tokens in it as text."""
         reference = self.reference
         with self._lock:  # one call at a time, because the option is an attribute
@@ -260,15 +258,15 @@ class Core:
         native = self._native_for(as_text)
         if native is not None:
             try:
-                if self._plain(text, as_text):
+                if self._has_no_name(text, as_text):
                     return native.encode(text)
                 return self._engine.encode(text, self._allowed(as_text))
             except ValueError:
                 if not _can_import_tokenizers():
                     raise
-        return np.array(self.referred(text, as_text).ids, dtype=np.uint32)
+        return np.array(self.refer(text, as_text).ids, dtype=np.uint32)
 
-    def _plain(self, text: str, as_text: bool) -> bool:
+    def _has_no_name(self, text: str, as_text: bool) -> bool:
         """Whether it is certain that a text has no special token."""
         prefix = self._prefix
         if prefix and (as_text or prefix[0] not in text or prefix not in text):  # a character is found faster
@@ -305,6 +303,10 @@ class Core:
 
     # Columns ----------------------------------------------------------------------------------------------------------
 
+    def sequence(self, text: str, ids: list[int], as_text: bool) -> InputSequence:
+        """An encoded text."""
+        return InputSequence(ids, partial(self.columns, text, ids, as_text))
+
     def columns(self, text: str, ids: list[int], as_text: bool) -> Columns:
         """Tokens, offsets and word ids of an encoded text."""
         native = self._native_for(as_text)
@@ -314,7 +316,7 @@ class Core:
             except ValueError:
                 if not _can_import_tokenizers():
                     raise
-        found = self.referred(text, as_text)
+        found = self.refer(text, as_text)
         assert found.ids == ids, "the ids of tokenizers differ"
         return found.tokens, found.offsets, found.word_ids
 
@@ -450,53 +452,6 @@ def _checked(ids: Sequence[int]) -> list[int]:
     if wrong:
         raise OverflowError(f"id {wrong[0]} is out of range; it must be from 0 to 2**32 - 1")
     return numbers
-
-
-class TextSequence:
-    """An encoded text. Its columns are computed once."""
-
-    __slots__ = ("_as_text", "_columns", "_core", "_text", "ids")
-
-    def __init__(self, core: Core, text: str, ids: list[int], as_text: bool) -> None:
-        self._core, self._text, self.ids, self._as_text = core, text, ids, as_text
-        self._columns: Columns | None = None
-
-    def columns(self) -> Columns:
-        """Tokens, offsets and word ids."""
-        if self._columns is None:
-            self._columns = self._core.columns(self._text, self.ids, self._as_text)
-        return self._columns
-
-
-class WordsSequence:
-    """A list of words that were encoded one by one. Offsets are positions in a word, and its index is the word id."""
-
-    __slots__ = ("_columns", "_words", "ids")
-
-    def __init__(self, words: list[TextSequence]) -> None:
-        self._words = words
-        self.ids = [number for word in words for number in word.ids]
-        self._columns: Columns | None = None
-
-    def columns(self) -> Columns:
-        """Tokens, offsets and word ids."""
-        if self._columns is None:
-            tokens: list[str] = []
-            offsets: list[Offsets] = []
-            numbers: list[int | None] = []
-            for index, word in enumerate(self._words):
-                own = word.columns()
-                tokens += own[0]
-                offsets += own[1]
-                numbers += [index] * len(own[0])
-            self._columns = tokens, offsets, numbers
-        return self._columns
-
-
-def _common_prefix(names: frozenset[str]) -> str:
-    """What all names begin with; "" if there is none."""
-    first, last = min(names, default=""), max(names, default="")
-    return next((first[:i] for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), first)
 
 
 def _can_import_tokenizers() -> bool:

@@ -11,16 +11,22 @@ from typing import Any
 
 from bpe.compat._rows import StateFields
 from bpe.compat.document import FLAGS, Added, Model, compact, parse
-from bpe.compat.processing import PaddingRule, Plan, Rules, Truncation
+from bpe.compat.processing import Plan, Rules
 from bpe.compat.sequences import Core, load_tokenizers
 from bpe.errors import FormatError, shown
-from bpe.formats.huggingface.lengths import PADDING, TRUNCATION, read_padding, read_truncation
+from bpe.formats.huggingface.lengths import (
+    PADDING,
+    TRUNCATION,
+    read_padding,
+    read_truncation,
+    write_padding,
+    write_truncation,
+)
 from bpe.tokenizer import Tokenizer as NativeTokenizer
 
 #: The fields of an added token, and their types.
 _FIELDS = ("id", "content", *FLAGS)
 _KINDS: tuple[type, ...] = (int, str, *[bool] * len(FLAGS))
-_STRATEGY_NAMES = {"longest_first": "LongestFirst", "only_first": "OnlyFirst", "only_second": "OnlySecond"}
 
 
 class _AddedTokenType(type):
@@ -182,8 +188,8 @@ class State(StateFields):
         """The tokenizer.json."""
         fields = {
             "version": "1.0",
-            "truncation": _truncation_json(self.rules.truncation),
-            "padding": _padding_json(self.rules.padding),
+            "truncation": write_truncation(self.rules.truncation),
+            "padding": write_padding(self.rules.padding),
             "added_tokens": [each.to_json() for each in self.core.added],
             "normalizer": self.core.normalizer,
             "pre_tokenizer": self.core.pre_tokenizer,
@@ -215,7 +221,8 @@ def parsed(data: bytes, native: NativeTokenizer | None = None) -> State:
         rows = sorted(listed, key=itemgetter(0))
     except (AttributeError, TypeError) as error:
         raise FormatError(f"a token lacks a field, or has another type: {error}", where="added_tokens") from None
-    truncation, padding = _truncation_of(top.get("truncation")), _padding_of(top.get("padding"))
+    truncation = read_truncation(_leave_known(top.get("truncation"), TRUNCATION))
+    padding = read_padding(_leave_known(top.get("padding"), PADDING))
     core = Core(model, rows, top.get("normalizer"), top.get("pre_tokenizer"), native=native)
     state = State(core, Rules(top.get("post_processor"), truncation, padding), top.get("decoder"))
     if native is None and listed and (listed != rows or core.native is None):  # else the native reader checked them
@@ -279,51 +286,9 @@ def _fault_of(token: Added) -> str:
     return f"id is {shown(token.id)}; it must be a whole number from 0"
 
 
-def _truncation_json(rule: Truncation | None) -> dict[str, Any] | None:
-    if rule is None:
-        return None
-    return {
-        "direction": rule.direction.capitalize(),
-        "max_length": rule.max_length,
-        "strategy": _STRATEGY_NAMES[rule.strategy],
-        "stride": rule.stride,
-    }
-
-
-def _known(value: Any, names: tuple[str, ...]) -> Any:
+def _leave_known(value: Any, names: tuple[str, ...]) -> Any:
     """An object without the fields that `tokenizers` ignores; any other value as it is."""
     return {name: value[name] for name in names if name in value} if isinstance(value, dict) else value
-
-
-def _truncation_of(value: Any) -> Truncation | None:
-    found = read_truncation(_known(value, TRUNCATION))
-    if found is None:
-        return None
-    strategies = {theirs: ours for ours, theirs in _STRATEGY_NAMES.items()}
-    return Truncation(found.max_length, found.stride, strategies[found.strategy], found.direction.lower())
-
-
-def _padding_json(rule: PaddingRule | None) -> dict[str, Any] | None:
-    if rule is None:
-        return None
-    return {
-        "strategy": "BatchLongest" if rule.length is None else {"Fixed": rule.length},
-        "direction": rule.direction.capitalize(),
-        "pad_to_multiple_of": rule.pad_to_multiple_of,
-        "pad_id": rule.pad_id,
-        "pad_type_id": rule.pad_type_id,
-        "pad_token": rule.pad_token,
-    }
-
-
-def _padding_of(value: Any) -> PaddingRule | None:
-    found = read_padding(_known(value, PADDING))
-    if found is None:
-        return None
-    return PaddingRule(
-        found.direction.lower(), found.pad_id, found.pad_type_id, found.pad_token, found.length,
-        found.pad_to_multiple_of,
-    )  # fmt: skip
 
 
 def added_fields(token: Any, special: bool) -> dict[str, Any]:

@@ -19,17 +19,17 @@ import copyreg
 import logging
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import update_wrapper
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from bpe.base.forks import lock_of
 from bpe.compat.document import Added
 from bpe.compat.huggingface import Tokenizer
-from bpe.compat.processing import PaddingRule, Plan, Truncation
+from bpe.compat.processing import Plan
 from bpe.compat.sequences import added_calls, load_tokenizers
 from bpe.compat.state import added_fields
 from bpe.errors import counted, typed
@@ -37,6 +37,8 @@ from bpe.errors import counted, typed
 __all__ = ["Acceleration", "accelerate", "patch_transformers", "unpatch_transformers"]
 
 log = logging.getLogger("bpe")
+
+_Tokenizer = TypeVar("_Tokenizer")
 
 #: The methods that are replaced, of a tokenizer's class or of `TokenizersBackend`.
 METHODS = ("__call__", "encode", "decode", "batch_decode", "_encode_plus", "_add_tokens", "backend_tokenizer")
@@ -94,13 +96,14 @@ class Acceleration:
     plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict, repr=False)
 
     def plan(self, add_special: bool, as_text: bool, truncation: tuple[Any, ...], padding: tuple[Any, ...]) -> Plan:
-        """How a call encodes: the arguments of `Truncation` and `PaddingRule`, or ()."""
+        """How a call encodes: the arguments of `enable_truncation` and of `enable_padding`, or ()."""
         key = (add_special, as_text, truncation, padding)
         found = self.plans.get(key)
         if found is None:
             assert self.compat is not None
-            rules = (Truncation(*truncation) if truncation else None, PaddingRule(*padding) if padding else None)
-            found = self.compat.plan_of(*rules, add_special=add_special, as_text=as_text)
+            view = copy.copy(self.compat)
+            _set_up(view, as_text, truncation, padding)
+            found = view._state.plan(add_special)
             if len(self.plans) >= _PLANS_KEPT:
                 self.plans.clear()
             self.plans[key] = found
@@ -120,7 +123,7 @@ def _nothing() -> None:
 # What users call ------------------------------------------------------------------------------------------------------
 
 
-def accelerate(tokenizer: Any) -> Any:
+def accelerate(tokenizer: _Tokenizer) -> _Tokenizer:
     """A copy of a tokenizer of transformers that encodes and decodes faster, with the same results.
 
     Its class is a subclass of the tokenizer's, with `__call__`, `encode`, `decode` and `batch_decode` overridden. At
@@ -142,12 +145,12 @@ def accelerate(tokenizer: Any) -> Any:
             f"tokenizer is {typed(tokenizer)}; it must be a fast tokenizer of transformers, such as "
             "AutoTokenizer.from_pretrained returns"
         )
-    made = copy.copy(tokenizer)
+    made: Any = copy.copy(tokenizer)
     if not hasattr(type(made), "_bpe_plain"):
         made.__class__ = _subclass(type(tokenizer))
     made.__dict__.pop(_KEY, None)
     _state_of(made, _originals(type(made)._bpe_plain), "")
-    return made
+    return made  # type: ignore[no-any-return]
 
 
 def acceleration_of(tokenizer: Any) -> Acceleration | None:
@@ -275,17 +278,23 @@ def _methods(originals: dict[str, Any]) -> dict[str, Any]:
 
 
 def _encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
+    from transformers.tokenization_utils_base import BatchEncoding, PreTrainedTokenizerBase
+
     plain_call, plain_encode, plain_plus = (originals[name] for name in ("__call__", "encode", "_encode_plus"))
     plain_add = originals["_add_tokens"]
-    base = _load_base()
-    own_plus = plain_plus.__qualname__ == "TokenizersBackend._encode_plus" and plain_encode is base.encode
-    own_call = own_plus and plain_call is base.__call__ and not hasattr(base, "_switch_to_input_mode")
-    batch_encoding = _load_batch_encoding()
+    own_plus = (
+        plain_plus.__qualname__ == "TokenizersBackend._encode_plus" and plain_encode is PreTrainedTokenizerBase.encode
+    )
+    own_call = (
+        own_plus
+        and plain_call is PreTrainedTokenizerBase.__call__
+        and not hasattr(PreTrainedTokenizerBase, "_switch_to_input_mode")
+    )
 
     def __call__(self: Any, text: Any = None, *args: Any, **options: Any) -> Any:  # noqa: N807
         if own_call and text and len(args) <= 1 and options.keys() <= _DIRECT:
             given = {"text_pair": args[0], **options} if args else options
-            found = _called(self, text, given, originals, batch_encoding)
+            found = _called(self, text, given, originals, BatchEncoding)
             if found is not None:
                 return found
         return plain_call(self, text, *args, **options)
@@ -352,18 +361,6 @@ def _decoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
     return {"decode": decode, "batch_decode": batch_decode}
 
 
-def _load_base() -> Any:
-    from transformers.tokenization_utils_base import PreTrainedTokenizerBase
-
-    return PreTrainedTokenizerBase
-
-
-def _load_batch_encoding() -> Any:
-    from transformers.tokenization_utils_base import BatchEncoding
-
-    return BatchEncoding
-
-
 # Calls ----------------------------------------------------------------------------------------------------------------
 
 
@@ -417,15 +414,20 @@ def _encode_by_twin(tokenizer: Any, state: Acceleration, given: Any, key: tuple[
         state.twins.append((twin, known))
 
 
+#: The arguments of `enable_truncation` and of `enable_padding`, as the keys of plans have them.
+_TRUNCATION = ("max_length", "stride", "strategy", "direction")
+_PADDING = ("direction", "pad_id", "pad_type_id", "pad_token", "length")
+
+
 def _set_up(twin: Any, as_text: bool, truncation: tuple[Any, ...], padding: tuple[Any, ...]) -> None:
     """Set a twin's options; an empty tuple stands for no truncation, or no padding."""
     twin.encode_special_tokens = as_text
     if truncation:
-        twin.enable_truncation(**asdict(Truncation(*truncation)))
+        twin.enable_truncation(**dict(zip(_TRUNCATION, truncation, strict=True)))
     else:
         twin.no_truncation()
     if padding:
-        twin.enable_padding(**asdict(PaddingRule(*padding)))
+        twin.enable_padding(**dict(zip(_PADDING, padding, strict=True)))
     else:
         twin.no_padding()
 

@@ -4,8 +4,7 @@ from typing_extensions import Self
 
 from bpe.training._loop import Learner
 from bpe.training.config import TrainConfig
-from bpe.training.kernel_input import InitialTokens
-from bpe.training.words import Words
+from bpe.training.kernel_input import InitialTokens, Words
 
 class PickyLearner(Learner):
     def __new__(cls, words: Words, initial: InitialTokens, config: TrainConfig, threshold: float) -> Self: ...

@@ -40,10 +40,9 @@ from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
 from bpe.training.config import CorpusOptions, OnMerge, TrainConfig
 from bpe.training.job import Learned, TrainingJob, check_unchanged, identify_files
-from bpe.training.kernel_input import ENCODED, InitialTokens
+from bpe.training.kernel_input import ENCODED, InitialTokens, Words
 from bpe.training.superwords import check_rereadable, check_two_counts
 from bpe.training.trainer import MERGES_PER_CALL, STOPS, log, make_trainer
-from bpe.training.words import Words
 from bpe.vocab.pruning import truncated
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training

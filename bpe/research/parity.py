@@ -34,8 +34,8 @@ from bpe.training.checkpoint import count_settings, fingerprint
 from bpe.training.config import CountsLike, Files, TrainConfig, TrainOptions
 from bpe.training.extend import continue_from, extend_spec
 from bpe.training.job import Learned, TrainingJob
+from bpe.training.kernel_input import Words, words_of
 from bpe.training.trainer import initial_spec, record, run_merges
-from bpe.training.words import Words, words_of
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, NONE
 
@@ -419,7 +419,7 @@ class _Starter:
         self._share_memory([*counts.values(), *dev.values()], [*counts.values()] if rule.global_merges else [])
         plain = None
         if rule.global_merges:
-            plain, _, _ = self._trainer(_together(counts), every=False)
+            plain, _, _ = self._trainer(_together(counts), track_all_pairs=False)
         languages, n_words, n_bytes, n_tokens = [], 0, 0, 0
         for name, words in counts.items():
             trainer, words_of_it, extent = self._trainer(words)
@@ -450,13 +450,13 @@ class _Starter:
             )
         self._surplus = (most - held) / needed
 
-    def _trainer(self, counts: WordCounts, *, every: bool = True) -> tuple[Trainer, int, tuple[int, int]]:
+    def _trainer(self, counts: WordCounts, *, track_all_pairs: bool = True) -> tuple[Trainer, int, tuple[int, int]]:
         """(A trainer of these words, their number, their extent)."""
         most = None if self._job.max_memory is None else resident() + int(_memory(counts) * self._surplus)
-        config = replace(self._config, min_frequency=1) if every else self._config
+        config = replace(self._config, min_frequency=1) if track_all_pairs else self._config
         more = config.vocab_size - len(self._spec.vocabulary)
         trainer, self.ids, n_words, extent = continue_from(
-            self._job, counts, self._spec, config, more, max_memory=most, every=every
+            self._job, counts, self._spec, config, more, max_memory=most, track_all_pairs=track_all_pairs
         )
         return trainer, n_words, extent
 

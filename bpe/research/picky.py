@@ -24,11 +24,10 @@ from bpe.count.word_counts import WordCounts
 from bpe.errors import counted, shown
 from bpe.research._picky import PickyLearner
 from bpe.tokenizer import Tokenizer
-from bpe.training.alphabet import make_initial_tokens
 from bpe.training.config import CorpusOptions, TrainConfig
 from bpe.training.job import Learned, TrainingJob
+from bpe.training.kernel_input import Words, make_initial_tokens, words_of
 from bpe.training.trainer import choose_target, learn_merges, record, run_merges, tokenizer_spec
-from bpe.training.words import Words, words_of
 from bpe.vocab.events import Events
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import end_to_end

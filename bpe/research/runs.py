@@ -30,7 +30,7 @@ from bpe.errors import typed
 from bpe.text.matching import compiled
 from bpe.tokenizer import Tokenizer
 from bpe.training.config import Files
-from bpe.training.words import SYMBOL_LIMIT, Words
+from bpe.training.kernel_input import SYMBOL_LIMIT, Words
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NONE, ORDINARY, end_to_end
 

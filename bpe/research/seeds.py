@@ -15,15 +15,14 @@ from bpe.count.word_counts import WordCounts
 from bpe.errors import counted, shown, typed
 from bpe.text.character_sets import pattern
 from bpe.tokenizer import Tokenizer
-from bpe.training.alphabet import digit_codes
 from bpe.training.checkpoint import Checkpoint
 from bpe.training.config import CorpusOptions, TrainConfig
 from bpe.training.extend import learn_more
 from bpe.training.job import TrainingJob
+from bpe.training.kernel_input import digit_codes, words_of
 from bpe.training.superwords import SuperWords
 from bpe.training.train import choose_strategy
 from bpe.training.trainer import initial_spec, learn_merges
-from bpe.training.words import words_of
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL, Vocabulary

@@ -5,8 +5,7 @@ from typing_extensions import Self
 from bpe.base._team import Team
 from bpe.training._loop import Learner
 from bpe.training.config import TrainConfig
-from bpe.training.kernel_input import InitialTokens
-from bpe.training.words import Words
+from bpe.training.kernel_input import InitialTokens, Words
 
 class Trainer(Learner):
     team: Team

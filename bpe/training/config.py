@@ -18,8 +18,7 @@ from bpe.errors import check_choice, check_int, shown, typed
 from bpe.pretokenize.pretokenizer import PretokenizerLike
 from bpe.text.character_sets import codes, script_bytes
 from bpe.text.normalizers import NormalizerLike, as_normalizer
-from bpe.training.kernel_input import APART
-from bpe.training.merge_rules import TIE_BREAKS, MergeRules, Veto
+from bpe.training.merge_rules import APART, TIE_BREAKS, MergeRules, Veto
 from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import Model
 from bpe.vocab.special_tokens import check_special_tokens

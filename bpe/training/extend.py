@@ -16,16 +16,14 @@ from bpe.count.word_counts import UNITS, WordCounts, check_made_for
 from bpe.errors import check_int, counted, typed
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
-from bpe.training.alphabet import digit_codes
 from bpe.training.checkpoint import Checkpoint
 from bpe.training.config import OnMerge, TrainConfig
 from bpe.training.encoded import TokenNumbers, encode_in_groups
 from bpe.training.job import TrainingJob
-from bpe.training.kernel_input import ENCODED, InitialTokens
+from bpe.training.kernel_input import ENCODED, SYMBOL_LIMIT, InitialTokens, Words, digit_codes, words_of
 from bpe.training.merge_rules import MergeRules
-from bpe.training.superwords import SuperWords, begin_stage_two
+from bpe.training.superwords import SuperWords, second_stage_base
 from bpe.training.trainer import MergeLearner, learn_merges, make_trainer, record, run_merges
-from bpe.training.words import SYMBOL_LIMIT, Words, words_of
 from bpe.vocab.spec import TokenizerSpec, has_text_marks, refuse_events
 from bpe.vocab.symbols import word_symbols
 from bpe.vocab.training_record import Training
@@ -102,7 +100,7 @@ def extend(
         spec, config = replace(spec, pretokenizer=superwords.of_stage(2)), superwords.vetoed(config)
     words = as_counts(counts, spec, UNITS[0] if superwords is None else superwords.units)
     if superwords is not None:
-        spec = begin_stage_two(spec, words, superwords)
+        spec = second_stage_base(spec, words, superwords)
     job = TrainingJob(config, learn_merges)
     learned, training, _ = learn_more(job, words, spec, config, None)
     return Tokenizer(replace(learned, training=training))
@@ -190,11 +188,12 @@ def continue_from(
     more: int,
     *,
     max_memory: int | None,
-    every: bool = False,
+    track_all_pairs: bool = False,
 ) -> tuple[Trainer, NDArray[np.int64], int, tuple[int, int]]:
     """(A trainer that starts from the words as the tokenizer encodes them, all ids, the number of words, their extent).
 
-    The kernel numbers tokens from 0 without gaps, in the order of their ids. With `every`, it tracks every pair.
+    The kernel numbers tokens from 0 without gaps, in the order of their ids. It tracks every pair
+    with `track_all_pairs`.
     """
     vocabulary = spec.vocabulary
     ids = np.flatnonzero(vocabulary.kinds != NONE)
@@ -205,21 +204,23 @@ def continue_from(
     if of_bytes is not None:
         apart += of_bytes[of_bytes != NO_TOKEN].tolist()
     n_bytes, _ = words.extent(config)
-    words = _encoded(words, spec, ids, apart, job.threads, max_memory)
+    words = _encode_words(words, spec, ids, apart, job.threads, max_memory)
     n_tokens = int(np.dot(np.diff(words.offsets) // 4, words.counts))
     ends = spec.ends_word if spec.ends_word is not None else np.zeros(vocabulary.limit, dtype=np.bool_)
-    lengths = _lengths(spec)
+    lengths = _symbol_lengths(spec)
     reserved = (vocabulary.kinds == SPECIAL) | _parts_only(spec, lengths)
     tokens = [
         (token, bool(ends[number]), bool(reserved[number]), int(lengths[number]))
         for number, token in vocabulary.items()
     ]
     initial = InitialTokens(ENCODED, tokens, None, None, NO_TOKEN)
-    trainer = make_trainer(words, config, initial, more, max_memory=max_memory, threads=job.threads, every=every)
+    trainer = make_trainer(
+        words, config, initial, more, max_memory=max_memory, threads=job.threads, track_all_pairs=track_all_pairs
+    )
     return trainer, ids, len(words.counts), (n_bytes, n_tokens)  # frees the arrays of `words`
 
 
-def _encoded(
+def _encode_words(
     words: Words,
     spec: TokenizerSpec,
     ids: NDArray[np.int64],
@@ -251,7 +252,7 @@ def _encoded(
     return replace(words, blob=blob, offsets=4 * offsets, symbols=len(blob) // 4, mapped=mapped)
 
 
-def _lengths(spec: TokenizerSpec) -> NDArray[np.int64]:
+def _symbol_lengths(spec: TokenizerSpec) -> NDArray[np.int64]:
     """The length in symbols, by id, of each token that is a symbol or the result of a merge; 0 for the others."""
     vocabulary = spec.vocabulary
     occurs = np.zeros(vocabulary.limit, dtype=np.bool_)

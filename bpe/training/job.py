@@ -135,10 +135,10 @@ class TrainingJob:
     def counts_of(self, given: Any, pretokenizer: PretokenizerLike | None, units: str) -> WordCounts:
         """The counts given by the caller, checked, or empty ones to count a corpus with."""
         config, chosen = self.config, pretokenizer != "default"
-        splitting = as_pretokenizer(pretokenizer if chosen else default_pretokenizer(config.chars))
+        wanted = as_pretokenizer(pretokenizer if chosen else default_pretokenizer(config.chars))
         if isinstance(given, WordCounts):
             for name, requested, current in (
-                ("pretokenizer", splitting if chosen else given.pretokenizer, given.pretokenizer),
+                ("pretokenizer", wanted if chosen else given.pretokenizer, given.pretokenizer),
                 ("normalizer", given.normalizer if config.normalizer is None else config.normalizer, given.normalizer),
             ):
                 if requested != current:
@@ -148,7 +148,7 @@ class TrainingJob:
                     )
             check_made_for(given, config.special_tokens, units, config.reserved)
             return given
-        words = WordCounts(splitting, config.normalizer, config.special_tokens)
+        words = WordCounts(wanted, config.normalizer, config.special_tokens)
         words.units = units
         if given is not None:
             words.update(given)
@@ -188,7 +188,7 @@ def check_unchanged(source: object, before: list[list[Any]] | None) -> None:
 
 
 def _document_options(source: object) -> dict[str, Any]:
-    """The options for splitting files into documents, as a checkpoint records them; empty for texts and counts."""
+    """The options for wanted files into documents, as a checkpoint records them; empty for texts and counts."""
     if not isinstance(source, Sources):
         return {}
     lines = source.keep_separator

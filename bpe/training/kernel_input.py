@@ -1,4 +1,7 @@
-"""The tokens that a training kernel starts from, and the limits of the kernels."""
+"""What a training kernel is given: the distinct words as arrays, and the tokens that training starts from.
+
+`bpe/count` counts the words; the symbols of an existing tokenizer are in `bpe/vocab/symbols.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,72 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-#: The kernel's symbols have 16 bits while there are fewer tokens than this, and then 32.
-NARROW = 65000
-#: The most strings of `TrainConfig.forbidden`; the kernel has room for as many.
-MOST_FORBIDDEN = 64
-#: The number of characters that are joined with no other.
-APART = 255
+from bpe.base.offsets import offsets_of
+from bpe.base.utf8 import check_utf8
+from bpe.count.word_counts import WordCounts, arrays_of
+from bpe.errors import counted
+from bpe.training._symbol_array import symbol_counts
+from bpe.training.config import TrainConfig, given_codes
+from bpe.vocab.byte_letters import byte_alphabet, byte_letters
+from bpe.vocab.symbols import BYTE_NAMES
+from bpe.vocab.vocabulary import NO_TOKEN
+
+SYMBOL_LIMIT = 2**32 - 2
+#: Token count at which the kernel's symbols become 32 bits wide, from 16.
+MAX_16BIT_TOKENS = 65000
 #: `InitialTokens.spelling` of words that are tokens already. 0 stands for bytes, 1 for characters.
 ENCODED = 2
+
+
+@dataclass(frozen=True)
+class Words:
+    """The distinct words: word i is `blob[offsets[i]:offsets[i + 1]]` and occurs `counts[i]` times.
+
+    Attributes:
+        blob, offsets, counts: uint8, int64 of shape (n + 1,), int64 of shape (n,).
+        inner: int64: how often each byte or code point occurs before the last position of a word.
+        last: int64: how often it is a word's last symbol.
+        symbols: the number of symbols of all distinct words together.
+        mapped: whether the blob is a temporary file, mapped for reading, instead of memory.
+
+    """
+
+    blob: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    inner: NDArray[np.int64]
+    last: NDArray[np.int64]
+    symbols: int
+    mapped: bool = False
+
+    @property
+    def memory(self) -> int:
+        """The bytes of the arrays that are in memory."""
+        return self.offsets.nbytes + self.counts.nbytes + (0 if self.mapped else self.blob.nbytes)
+
+    def extent(self, config: TrainConfig) -> tuple[int, int]:
+        """(The bytes of all words of the corpus, their tokens when each symbol is one, in the alphabet or not)."""
+        occurring = self.inner + self.last
+        tokens = int(occurring.sum())
+        ends = (0x80, 0x800, 0x10000) if config.chars else (0x100,)
+        n_bytes = sum(int(part.sum()) * width for width, part in enumerate(np.split(occurring, ends), 1))
+        if config.end_of_word is not None and not config.end_of_word_glued:
+            tokens += int(self.counts.sum())
+        return n_bytes, tokens
+
+    def order(self, by_count: bool) -> NDArray[np.int64]:
+        """The words in the order in which the kernel lays them out: the highest count first, or as they are.
+
+        Most counts fit 16 bits, which NumPy sorts in linear time; the words of higher counts are few.
+        """
+        if not by_count:
+            return np.arange(len(self.counts), dtype=np.int64)
+        falling = np.minimum(self.counts, 0xFFFF).astype(np.uint16)
+        np.subtract(0xFFFF, falling, out=falling)
+        order = np.argsort(falling, kind="stable")
+        frequent = order[: np.count_nonzero(falling == 0)]
+        frequent[:] = frequent[np.argsort(-self.counts[frequent], kind="stable")]
+        return order
 
 
 @dataclass(frozen=True)
@@ -37,3 +98,175 @@ class InitialTokens:
     inner: NDArray[np.uint32] | None
     last: NDArray[np.uint32] | None
     mark: int
+
+
+# Words ----------------------------------------------------------------------------------------------------------------
+
+
+def words_of(counts: WordCounts, config: TrainConfig) -> Words:
+    """Validate counts and count their symbols. Words with count 0 are dropped.
+
+    Raises:
+        ValueError: for counts without words, counts that overflow 64 bits, too many symbols, and in a character model
+            words that are not UTF-8.
+
+    """
+    blob, offsets, numbers = arrays_of(counts)
+    if not numbers.any():
+        raise ValueError(
+            "the corpus has no words to train on; give text that is not empty"
+            + (" and that the pretokenizer does not drop" if counts.pretokenizer is not None else "")
+        )
+    if not numbers.all():
+        kept = np.flatnonzero(numbers)
+        data = blob.tobytes()
+        pieces = [data[offsets[i] : offsets[i + 1]] for i in kept.tolist()]
+        blob = np.frombuffer(b"".join(pieces), dtype=np.uint8)
+        offsets = offsets_of([len(piece) for piece in pieces])
+        numbers = numbers[kept]
+    if config.chars:
+        data = blob.tobytes()
+        check_utf8(data, "the corpus's words")
+        within = np.flatnonzero(blob[offsets[:-1]] & 0xC0 == 0x80)
+        if len(within):
+            first = int(within[0])
+            check_utf8(data[offsets[first] : offsets[first + 1]], f"word {first}")
+    codes = _count_code_points(int(blob.max())) if config.chars else 256
+    inner, last = np.zeros(codes, np.int64), np.zeros(codes, np.int64)
+    symbols, overflow = symbol_counts(blob, offsets, numbers, config.chars, inner, last)
+    if overflow:
+        raise ValueError(
+            "the counts of the symbols sum to more than 2**63 - 1, the largest sum supported; scale the counts down"
+        )
+    if symbols + 2 * len(numbers) + 1 > SYMBOL_LIMIT:
+        raise ValueError(
+            f"the distinct words have {symbols} symbols; at most {SYMBOL_LIMIT} fit: train on less text, or use a "
+            "pretokenizer that makes words repeat"
+        )
+    return Words(blob, offsets, numbers, inner, last, symbols)
+
+
+def _count_code_points(highest: int) -> int:
+    """The number of code points that UTF-8 can encode with bytes up to `highest`."""
+    return 0x80 if highest < 0x80 else 0x800 if highest < 0xE0 else 0x10000 if highest < 0xF0 else 0x110000
+
+
+# The alphabet ---------------------------------------------------------------------------------------------------------
+
+
+def make_initial_tokens(words: Words, config: TrainConfig) -> InitialTokens:
+    """The tokens that training on these words starts from: special tokens, tokens of bytes, the alphabet.
+
+    Digits with `split_digits` are tokens, but the tables of symbols have NO_TOKEN for them: they take part in no merge.
+
+    Raises:
+        ValueError: for symbols that are spelled like a special token or like the end-of-word mark, and for a `limit`
+            below the number of symbols that are given.
+
+    """
+    given, codes = _choose_codes(words, config)
+    symbols = [_spell_symbol(code, config.chars) for code in codes]
+    marked: list[bytes] = []
+    first = config.n_lead
+    n_codes = max(len(words.inner), max(codes, default=0) + 1)
+    inner = np.full(n_codes, NO_TOKEN, dtype=np.uint32)
+    inner[codes] = np.arange(first, first + len(codes), dtype=np.uint32)
+    last, mark_token = inner, NO_TOKEN
+    if config.end_of_word is not None:
+        mark = config.end_of_word.encode()
+        if config.end_of_word_glued:
+            ending = [code for code in codes if code in given or words.last[code] > 0]
+            last = np.full(n_codes, NO_TOKEN, dtype=np.uint32)
+            last[ending] = np.arange(len(ending), dtype=np.uint32) + first + len(codes)
+            marked = [_spell_symbol(code, config.chars) + mark for code in ending]
+        else:
+            mark_token = first + len(codes)
+            marked = [mark]
+    for table in (inner, last):
+        table[[code for code in digit_codes(config) if code < len(table)]] = NO_TOKEN
+    _check_names([*symbols, *marked], config)
+    names = [*config.reserved, *(BYTE_NAMES if config.alphabet.byte_fallback else ())]
+    tokens = [(name.encode(), False, True, 0) for name in names]
+    tokens += [(symbol, False, False, 1) for symbol in symbols]
+    tokens += [(symbol, True, False, 1) for symbol in marked]
+    return InitialTokens(int(config.chars), tokens, inner, last, mark_token)
+
+
+def _check_names(symbols: list[bytes], config: TrainConfig) -> None:
+    """Reject symbols that are spelled like a special token or like another symbol."""
+    if not config.chars and not config.reserved and config.end_of_word is None:
+        return
+    seen: set[bytes] = set()
+    for symbol in symbols:
+        names = {symbol.decode()} if config.chars else {symbol.decode("latin-1"), byte_letters()[symbol[0]]}
+        clash = names & config.reserved.keys()
+        if clash and (config.chars or len(symbol) == 1):
+            raise ValueError(
+                f"special token {clash.pop()!r} is also a symbol of the alphabet; give the token another name, "
+                "such as '<|name|>', or leave the symbol out of the alphabet"
+            )
+        if symbol in seen:
+            raise ValueError(
+                f"end_of_word {config.end_of_word!r} is also a character of the corpus; choose a mark that does "
+                "not occur in text"
+            )
+        seen.add(symbol)
+
+
+def _spell_symbol(code: int, chars: bool) -> bytes:
+    return chr(code).encode() if chars else bytes([code])
+
+
+def _choose_codes(words: Words, config: TrainConfig) -> tuple[set[int], list[int]]:
+    """(The symbols that the caller gave, all symbols in id order), as byte values or code points."""
+    occurring = words.inner + words.last
+    byte_order = byte_alphabet() if not config.chars else None
+    given: list[int]
+    if config.alphabet.initial is None:
+        given = [] if byte_order is None else list(byte_order)
+    elif isinstance(config.alphabet.initial, str) and config.alphabet.initial == "corpus":
+        given = []
+    else:
+        given = given_codes(config)
+    fixed = set(given)
+    others = [code for code in np.flatnonzero(occurring).tolist() if code not in fixed]
+    if byte_order is not None:
+        others.sort(key=byte_order.index)
+    limit = config.alphabet.limit
+    if limit is not None:
+        if len(given) > limit:
+            raise ValueError(
+                f"limit is {limit}, fewer than the initial alphabet's {counted(len(given), 'symbol')}; raise "
+                "it, or pass alphabet=bpe.Alphabet('corpus')"
+            )
+        kept = set(sorted(others, key=lambda code: -occurring[code])[: limit - len(given)])  # stable: ties keep order
+        others = [code for code in others if code in kept]
+    return fixed, given + _cover_corpus(others, fixed, occurring, config.alphabet.coverage)
+
+
+def digit_codes(config: TrainConfig) -> list[int]:
+    """The symbols that `split_digits` keeps apart: ASCII's digits, and full-width ones, as in SentencePiece.
+
+    In a byte model, digits of several bytes are kept apart by a rule for merges: see `TrainConfig.digits_apart`.
+    """
+    if not config.split_digits:
+        return []
+    return [*range(0x30, 0x3A), *(range(0xFF10, 0xFF1A) if config.chars else ())]
+
+
+def _cover_corpus(found: list[int], fixed: set[int], occurring: NDArray[np.int64], coverage: float) -> list[int]:
+    """The most frequent of the symbols found, until they and the fixed ones are that part of the corpus.
+
+    Of symbols that occur equally often, those of lower code points are taken first, as in SentencePiece.
+    """
+    if coverage >= 1:
+        return found
+    total = int(occurring.sum())
+    covered = sum(int(occurring[code]) for code in fixed if code < len(occurring))
+    kept: set[int] = set()
+    for code in sorted(found, key=lambda code: (-occurring[code], code)):
+        if covered >= coverage * total:
+            break
+        covered += int(occurring[code])
+        kept.add(code)
+    return [code for code in found if code in kept]

@@ -10,8 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from bpe.errors import check_choice, check_int, shown, typed
-from bpe.training.kernel_input import MOST_FORBIDDEN
 from bpe.vocab.vocabulary import ID_LIMIT
+
+#: The most strings of `MergeRules.forbidden`; the kernel has room for as many.
+MAX_FORBIDDEN = 64
+#: The script number of characters that are joined with no other.
+APART = 255
 
 TieBreak = Literal["id", "first", "smallest", "greatest"]
 TIE_BREAKS: tuple[TieBreak, ...] = ("id", "first", "smallest", "greatest")
@@ -109,6 +113,6 @@ def check_word_limits(max_words: object, forbidden: object) -> tuple[str, ...]:
     for string in strings:
         if not isinstance(string, str) or not string:
             raise ValueError(f"forbidden has {shown(string)}; each must be a str of at least one character")
-    if len(strings) > MOST_FORBIDDEN:
-        raise ValueError(f"forbidden has {len(strings)} strings; it may have at most {MOST_FORBIDDEN}")
+    if len(strings) > MAX_FORBIDDEN:
+        raise ValueError(f"forbidden has {len(strings)} strings; it may have at most {MAX_FORBIDDEN}")
     return strings

@@ -231,11 +231,11 @@ def drop_unused(spec: TokenizerSpec, counts: WordCounts) -> TokenizerSpec:
     return renumber(smaller, spec.vocabulary.limit, first_id(spec))[0]
 
 
-def begin_stage_two(spec: TokenizerSpec, counts: WordCounts, superwords: SuperWords) -> TokenizerSpec:
+def second_stage_base(spec: TokenizerSpec, counts: WordCounts, superwords: SuperWords) -> TokenizerSpec:
     """The tokenizer that stage 2 starts from: that of stage 1, with the units' pretokenizer."""
     if superwords.unused == "drop":
         spec = drop_unused(spec, counts)
     return replace(spec, pretokenizer=counts.pretokenizer)
 
 
-__all__ = ["SuperWords", "begin_stage_two", "check_superwords", "drop_unused"]
+__all__ = ["SuperWords", "check_superwords", "drop_unused", "second_stage_base"]

@@ -19,7 +19,7 @@ from bpe.training.config import Alphabet, CorpusOptions, CountsLike, Files, OnMe
 from bpe.training.extend import learn_more
 from bpe.training.job import Learned, Strategy, TrainingJob, check_unchanged, identify_files
 from bpe.training.merge_rules import MergeRules
-from bpe.training.superwords import SuperWords, begin_stage_two, check_superwords
+from bpe.training.superwords import SuperWords, check_superwords, second_stage_base
 from bpe.training.trainer import learn_merges
 from bpe.vocab.spec import Model
 
@@ -201,6 +201,6 @@ def learn_superwords(superwords: SuperWords, job: TrainingJob) -> list[Learned]:
     spec, one, _ = job.learn(job, words, replace(config, vocab_size=superwords.transition, sizes=()), saved)
     words, saved = count(2, second, ".stage2")
     check_unchanged(source, before)
-    spec = begin_stage_two(spec, words, superwords)
+    spec = second_stage_base(spec, words, superwords)
     spec, two, _ = learn_more(job, words, spec, superwords.vetoed(config), saved)
     return [(spec, two.after(one.merges, one.curve, one.stopped))]

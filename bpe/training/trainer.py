@@ -21,13 +21,11 @@ from bpe.errors import FormatError, counted
 from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
 from bpe.pretokenize.steps import Metaspace
 from bpe.training._trainer import Trainer
-from bpe.training.alphabet import make_initial_tokens
 from bpe.training.checkpoint import FIX, Checkpoint
 from bpe.training.config import TrainConfig
 from bpe.training.job import TrainingJob
-from bpe.training.kernel_input import NARROW, InitialTokens
+from bpe.training.kernel_input import MAX_16BIT_TOKENS, InitialTokens, Words, make_initial_tokens, words_of
 from bpe.training.memory import LEAST_FOR_PAIRS, memory_for_pairs
-from bpe.training.words import Words, words_of
 from bpe.vocab.decoding import ByteFallback, DecoderStep, Fuse, Replace, Strip
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
@@ -40,7 +38,7 @@ MERGES_PER_CALL = 256
 MANY_WORDS, SHORT_CALL = 1_000_000, 0.1
 #: The most memory for them, in bytes for each symbol, on top of four times that. All training puts at most three
 #: positions in lists for each symbol, of 4 bytes each; more memory would only be refused by a small machine.
-MOST_PER_SYMBOL = 64
+MAX_PER_SYMBOL = 64
 
 
 log = logging.getLogger("bpe")
@@ -103,28 +101,18 @@ def learn_merges(
     """
     began = time.perf_counter()
     with progress_note(config.progress, "index"):
-        trainer, target, n_words, extent = start_trainer(job, counts, config)
+        words = words_of(counts, config)
+        job.clear(counts)
+        initial = make_initial_tokens(words, config)
+        target, n_words, extent = choose_target(initial, config), len(words.counts), words.extent(config)
+        merges = max(target - len(initial.tokens), 0)
+        if config.num_merges is not None:
+            merges = min(merges, config.num_merges)
+        trainer = make_trainer(words, config, initial, merges, max_memory=job.max_memory, threads=job.threads)
+        del words, initial  # the merges need the memory of their arrays
     run_merges(trainer, config, target, saved, n_words)
     spec = tokenizer_spec(counts, config, *trainer.vocabulary(), trainer.merges())
     return spec, record(trainer, n_words, began, extent, config), trainer.merges()[:, 3]
-
-
-def start_trainer(
-    job: TrainingJob, counts: WordCounts, config: TrainConfig
-) -> tuple[Trainer, int, int, tuple[int, int]]:
-    """(The kernel with its symbols written, the most tokens of the result, the number of words, `Words.extent`).
-
-    The arrays of the words are freed when this returns: the merges need the memory.
-    """
-    words = words_of(counts, config)
-    job.clear(counts)
-    initial = make_initial_tokens(words, config)
-    target = choose_target(initial, config)
-    merges = max(target - len(initial.tokens), 0)
-    if config.num_merges is not None:
-        merges = min(merges, config.num_merges)
-    trainer = make_trainer(words, config, initial, merges, max_memory=job.max_memory, threads=job.threads)
-    return trainer, target, len(words.counts), words.extent(config)
 
 
 def initial_spec(counts: WordCounts, parts: Sequence[Words], config: TrainConfig) -> TokenizerSpec:
@@ -176,7 +164,7 @@ def choose_target(initial: InitialTokens, config: TrainConfig) -> int:
                 + f"; it must be at least {base}"
                 + ("" if config.chars or config.alphabet.initial is not None else ", or give bpe.Alphabet('corpus')")
             )
-        target = min(target, config.vocab_size)
+        target = min(target, int(config.vocab_size))
     return target
 
 
@@ -195,7 +183,7 @@ def make_trainer(
     *,
     max_memory: int | None = None,
     threads: int = 1,
-    every: bool = False,
+    track_all_pairs: bool = False,
 ) -> Trainer:
     """A kernel that holds the words as an array of symbols.
 
@@ -206,7 +194,7 @@ def make_trainer(
         merges: the most merges that it will learn.
         max_memory: the most bytes that the process may have; None for no limit.
         threads: with more than one, run merges within `helped(*trainer.teams)`.
-        every: track every pair, however rare, so that pairs can be given.
+        track_all_pairs: track every pair, however rare, so that pairs can be given.
 
     Raises:
         ValueError: for too little memory for the symbols, or to track every pair.
@@ -215,15 +203,15 @@ def make_trainer(
     memory = 0
     if max_memory is not None:
         memory = memory_for_pairs(words, max_memory, len(initial.tokens), len(initial.tokens) + merges)
-        if every and memory < 12 * words.symbols + LEAST_FOR_PAIRS:
+        if track_all_pairs and memory < 12 * words.symbols + LEAST_FOR_PAIRS:
             more = 2 * (12 * words.symbols + LEAST_FOR_PAIRS - memory)
             raise ValueError(
                 f"max_memory leaves {in_megabytes(memory)} for the pairs of {counted(words.symbols, 'symbol')}, too "
                 f"little to track all of them; raise it by {in_megabytes(more)} for each language"
             )
-        memory = min(memory, MOST_PER_SYMBOL * words.symbols + 4 * LEAST_FOR_PAIRS)
-    chosen = {"memory": memory, "strict": max_memory is not None, "threads": threads, "narrow": NARROW}
-    return Trainer(words, initial, config, merges, every=every, **(chosen | tuning))
+        memory = min(memory, MAX_PER_SYMBOL * words.symbols + 4 * LEAST_FOR_PAIRS)
+    chosen = {"memory": memory, "strict": max_memory is not None, "threads": threads, "narrow": MAX_16BIT_TOKENS}
+    return Trainer(words, initial, config, merges, every=track_all_pairs, **(chosen | tuning))
 
 
 def replay(trainer: MergeLearner, merges: NDArray[np.int64]) -> int:
@@ -242,14 +230,14 @@ def replay(trainer: MergeLearner, merges: NDArray[np.int64]) -> int:
         for i, (was, now) in enumerate(zip_longest(merges[done : done + MERGES_PER_CALL].tolist(), again)):
             if now is None or tuple(was) != now:
                 raise ValueError(
-                    f"merge {done + i} is {_described(was)}, but this training "
-                    + ("ends before it" if now is None else f"learns {_described(now)}")
+                    f"merge {done + i} is {_describe_merge(was)}, but this training "
+                    + ("ends before it" if now is None else f"learns {_describe_merge(now)}")
                 )
         done += len(again)
     return done
 
 
-def _described(merge: Sequence[int]) -> str:
+def _describe_merge(merge: Sequence[int]) -> str:
     left, right, token, count = merge
     return f"of tokens {left} and {right} into {token}, {counted(count, 'time')}"
 
@@ -263,10 +251,10 @@ def run_merges(trainer: MergeLearner, config: TrainConfig, target: int, saved: C
     on_merge = config.on_merge
     per_call = MERGES_PER_CALL if words < MANY_WORDS else 1
     most = config.num_merges if config.num_merges is not None else ID_LIMIT
-    spelled = partial(_spelled, trainer, config.chars)
+    spell = partial(_spell_token, trainer, config.chars)
     with helped(*trainer.teams):
         done = _resume(trainer, saved, most, target, config.progress)
-        total = _most_merges(trainer, done, most, target)
+        total = _count_possible(trainer, done, most, target)
         try:
             with progress_bar(config.progress, "merge", total, "merges", done) as bar:
                 while done < most:
@@ -276,10 +264,10 @@ def run_merges(trainer: MergeLearner, config: TrainConfig, target: int, saved: C
                     if time.monotonic() - called < SHORT_CALL:
                         per_call = min(2 * per_call, MERGES_PER_CALL)
                     if merges:
-                        bar(len(merges), partial(spelled, merges[-1][2]), merges[-1][3])
+                        bar(len(merges), partial(spell, merges[-1][2]), merges[-1][3])
                         if on_merge is not None:
                             left, right, token, count = merges[0]
-                            on_merge(done, spelled(left), spelled(right), spelled(token), count)
+                            on_merge(done, spell(left), spell(right), spell(token), count)
                         if saved is not None:
                             saved.keep(trainer.merges)
                     if trainer.stop or not merges:
@@ -302,18 +290,18 @@ def _resume(
             raise FormatError(
                 f"the checkpoint is not of this training, or altered: {error}; {FIX}", path=checkpoint.path
             ) from None
-    total = _most_merges(trainer, done, most, target) or "?"
+    total = _count_possible(trainer, done, most, target) or "?"
     log.info("resuming at merge %s of %s, from the checkpoint %s", done, total, checkpoint.path)
     return done
 
 
-def _most_merges(trainer: MergeLearner, done: int, most: int, target: int) -> int | None:
+def _count_possible(trainer: MergeLearner, done: int, most: int, target: int) -> int | None:
     """The most merges in all, the `done` ones included; None if only the pairs limit them."""
     total = min(most, done + target - trainer.n_tokens)
     return total if total < ID_LIMIT // 2 else None
 
 
-def _spelled(trainer: MergeLearner, chars: bool, token: int) -> Any:
+def _spell_token(trainer: MergeLearner, chars: bool, token: int) -> Any:
     """A token as `on_merge` receives it: bytes, or str in a character model."""
     data = trainer.spelled(token)
     return data.decode() if chars else data

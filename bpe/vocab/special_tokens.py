@@ -36,6 +36,16 @@ _STR_BLOCK = 1 << 16
 _MOST_PLANS = 256
 
 
+def common_prefix(names: Iterable[str]) -> str:
+    """What all of several names begin with.
+
+    >>> common_prefix({"<|user|>": 1, "<|end|>": 2}), common_prefix([])
+    ('<|', '')
+    """
+    first, last = min(names, default=""), max(names, default="")
+    return first[: next((i for i, char in enumerate(first) if last[i] != char), len(first))]
+
+
 class _Search:
     """A search for names, with the id and the flags of the token of each."""
 

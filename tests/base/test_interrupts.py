@@ -24,7 +24,7 @@ from bpe.encode import _batch as gather
 from bpe.merge._dropout import Dropout
 from bpe.training import trainer as learning
 from bpe.training.config import TrainConfig
-from bpe.training.job import TrainingJob
+from bpe.vocab.vocabulary import ID_LIMIT
 
 POLL_INTERVAL = 100  # ids between two checks for signals, in these tests
 
@@ -105,9 +105,10 @@ def test_decoding_ends_at_a_signal() -> None:
 def test_training_ends_at_a_signal() -> None:
     counts = bpe.count_words(texts=["low lower lowest"])
     config = TrainConfig(counts=counts, num_merges=5)
-    trainer, target, *_ = learning.start_trainer(TrainingJob(config, learning.learn_merges), counts, config)
-    assert not with_signal(partial(trainer.run, 5, target))
-    assert len(trainer.merges()) + len(trainer.run(5 - len(trainer.merges()), target)) == 5
+    words = learning.words_of(counts, config)
+    trainer = learning.make_trainer(words, config, learning.make_initial_tokens(words, config), 5)
+    assert not with_signal(partial(trainer.run, 5, ID_LIMIT))
+    assert len(trainer.merges()) + len(trainer.run(5 - len(trainer.merges()), ID_LIMIT)) == 5
 
 
 def test_stopping_a_job_stops_its_threads_early(hooks: Any) -> None:

@@ -285,7 +285,7 @@ def test_ctrl_c_prints_what_was_saved(
     if moment == "counting":
         monkeypatch.setattr("bpe.training.job.count_into", interrupt)
     elif moment == "indexing":
-        monkeypatch.setattr(learning, "start_trainer", interrupt)
+        monkeypatch.setattr(learning, "make_trainer", interrupt)
     elif moment == "writing":
         monkeypatch.setattr(bpe.Tokenizer, "save", interrupt)
     else:

@@ -469,7 +469,7 @@ def test_tokens_added_after_a_gap_keep_their_ids() -> None:
     assert columns(own.encode(text)) == columns(other.encode(text))
     assert own.encode("<x><y>").ids == [own.token_to_id("<x>"), own.token_to_id("<y>")] == [301, 302]
     assert own.decode([301, 302, 299, 300], False) == other.decode([301, 302, 299, 300], False)
-    assert columns(own._state.core.referred(text, False)) == columns(other.encode(text))  # by `tokenizers` itself
+    assert columns(own._state.core.refer(text, False)) == columns(other.encode(text))  # by `tokenizers` itself
     copied = copy.deepcopy(own)
     assert copied.encode(text).ids == own.encode(text).ids
     read, reread = (kind.from_str(made.to_str()) for kind, made in ((Tokenizer, own), (theirs.Tokenizer, other)))

@@ -31,6 +31,7 @@ from bpe.errors import check_int, typed
 from bpe.named import encodings
 from bpe.named.encodings import NamedEncoding, encoding_name_for_model, list_encoding_names
 from bpe.tokenizer import Tokenizer
+from bpe.vocab.special_tokens import common_prefix
 from bpe.vocab.vocabulary import ORDINARY
 
 __all__ = [
@@ -152,7 +153,7 @@ class Encoding:
         self._special_token_values = set(encoding.special_tokens.values())
         #: What all names of special tokens begin with, and its first character: a text without them has none.
         self._all_names = frozenset(encoding.special_tokens)  # one object: to hash many names takes time
-        self._prefix = _common_prefix(encoding.special_tokens)
+        self._prefix = common_prefix(encoding.special_tokens)
         self._first = self._prefix[:1]
         self.max_token_value = encoding.tokenizer.n_vocab - 1
         if encoding.ranks is not None:
@@ -521,16 +522,6 @@ class Encoding:
     def _completer(self) -> unstable.Completer:
         ordinary = self._tokenizer.spec.vocabulary.kinds == ORDINARY
         return unstable.Completer(self._engine, self._tokenizer.token_byte_lengths, ordinary, self.token_byte_values())
-
-
-def _common_prefix(names: Iterable[str]) -> str:
-    """What all of several names begin with.
-
-    >>> _common_prefix({"<|user|>": 1, "<|end|>": 2}), _common_prefix([])
-    ('<|', '')
-    """
-    first, last = min(names, default=""), max(names, default="")
-    return first[: next((i for i, char in enumerate(first) if last[i] != char), len(first))]
 
 
 def _no_str(value: object) -> TypeError:
