@@ -15,19 +15,15 @@ from bpe._uncompiled import check_kernels
 from bpe._version import __version__
 
 if TYPE_CHECKING:
-    from bpe import data, normalizers, pretokenizers
-    from bpe.base.progress import Progress
+    from bpe import data, evaluation, normalizers, plots, pretokenizers, research
     from bpe.batch import TokenBatch
     from bpe.compat import accelerate
     from bpe.converting import convert, diff
     from bpe.corpus.sources import Sources
     from bpe.count.word_counts import WordCounts
-    from bpe.decode.decoder import IncrementalDecoder
     from bpe.errors import FormatError
     from bpe.evaluation.evaluating import evaluate
-    from bpe.evaluation.result import Evaluation
-    from bpe.evaluation.sanity import sanity_check
-    from bpe.named.encodings import encoding_for_model, get_encoding, list_encoding_names
+    from bpe.named.encodings import encoding_for_model, get_encoding
     from bpe.pretokenize.pretokenizer import Pretokenizer
     from bpe.tokenizer import Tokenizer
     from bpe.training.adapting import adapt, prune
@@ -38,63 +34,57 @@ if TYPE_CHECKING:
     from bpe.training.seeds import Seeds
     from bpe.training.superwords import SuperWords
     from bpe.training.train import train
-    from bpe.vocab.spec import TokenizerSpec
-    from bpe.vocab.training_record import Training
 
-#: The public names, and the modules that define them, which are imported when a name is first used.
+#: The public names, and the modules that define them, which are imported when a name is first used. The rooms `base`,
+#: `compat`, `decode`, `named` and `vocab`, and `errors`, have public names of their own, which are rarely needed.
 _MODULES = {
-    "Evaluation": "evaluation.result",
     "FormatError": "errors",
-    "IncrementalDecoder": "decode.decoder",
     "MergeRules": "training.merge_rules",
     "ParityAware": "training.fair",
     "PickyBPE": "training.picky.option",
     "Pretokenizer": "pretokenize.pretokenizer",
-    "Progress": "base.progress",
     "Seeds": "training.seeds",
     "Sources": "corpus.sources",
     "SuperWords": "training.superwords",
     "TokenBatch": "batch",
     "Tokenizer": "tokenizer",
-    "TokenizerSpec": "vocab.spec",
-    "Training": "vocab.training_record",
     "WordCounts": "count.word_counts",
     "accelerate": "compat",
     "adapt": "training.adapting",
+    "base": "base",
     "compat": "compat",
     "convert": "converting",
     "count_words": "count.counting",
     "data": "data",
+    "decode": "decode",
     "diff": "converting",
     "encoding_for_model": "named.encodings",
     "errors": "errors",
     "evaluate": "evaluation.evaluating",
+    "evaluation": "evaluation",
     "extend": "training.extend",
     "get_encoding": "named.encodings",
-    "list_encoding_names": "named.encodings",
+    "named": "named",
     "normalizers": "normalizers",
+    "plots": "plots",
     "pretokenizers": "pretokenizers",
     "prune": "training.adapting",
-    "sanity_check": "evaluation.sanity",
+    "research": "research",
     "train": "training.train",
+    "vocab": "vocab",
 }
 
 __all__ = [
-    "Evaluation",
     "FormatError",
-    "IncrementalDecoder",
     "MergeRules",
     "ParityAware",
     "PickyBPE",
     "Pretokenizer",
-    "Progress",
     "Seeds",
     "Sources",
     "SuperWords",
     "TokenBatch",
     "Tokenizer",
-    "TokenizerSpec",
-    "Training",
     "WordCounts",
     "__version__",
     "accelerate",
@@ -105,13 +95,14 @@ __all__ = [
     "diff",
     "encoding_for_model",
     "evaluate",
+    "evaluation",
     "extend",
     "get_encoding",
-    "list_encoding_names",
     "normalizers",
+    "plots",
     "pretokenizers",
     "prune",
-    "sanity_check",
+    "research",
     "train",
 ]
 

@@ -1,4 +1,7 @@
-"""Tokens as people see them: the part of `Tokenizer` behind `show`, `show_merges` and a notebook's card."""
+"""Tokens of a tokenizer as people see them: what `Tokenizer.show`, a notebook's card, `bpe.plots` and the report draw.
+
+The rooms below draw (`bpe/show`); here ids and tokens of a tokenizer become what they take.
+"""
 
 from __future__ import annotations
 
@@ -7,105 +10,72 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bpe.base.forks import cached_property
 from bpe.base.utf8 import TextLike, to_bytes
-from bpe.encode.text_encoder import TextEncoder, TextOptions
-from bpe.errors import check_int, counted
+from bpe.encode.explain import tokens_of_text
+from bpe.errors import check_int
+from bpe.show.html import Html, Token, card, separate
+from bpe.show.views import TokenView
 from bpe.vocab.fingerprint import fingerprint
-from bpe.vocab.merge_tree import MergeTree
 from bpe.vocab.spec import described_merges, described_model
 from bpe.vocab.special_tokens import Allowed
-from bpe.vocab.vocabulary import NO_TOKEN, SPECIAL
+from bpe.vocab.vocabulary import SPECIAL
 
 if TYPE_CHECKING:
-    from bpe.show.html import Token
-    from bpe.show.views import MergeSteps, TokenView
+    from bpe.tokenizer import Tokenizer
 
-#: The most bytes of a text that `show_merges` takes: its time is quadratic in the longest word.
-LONGEST = 10_000
 #: How many special tokens, and how many of the longest tokens, a notebook's card shows.
 SHOWN = 10
 
 
-class Drawing:
-    """Draws what a tokenizer makes of texts. Immutable.
+def show(tokenizer: Tokenizer, text: TextLike, allowed_special: Allowed, max_tokens: int) -> TokenView:
+    """The tokens of a text in colours, for `Tokenizer.show`."""
+    rows = _tokens_with_ids(tokenizer, text, allowed_special)
+    limit = check_int("max_tokens", max_tokens, 1)
+    return TokenView(draw_tokens(tokenizer, rows[:limit]), len(rows), len(to_bytes(text)))
 
-    Args:
-        texts: the tokenizer's part that encodes.
 
-    """
+def draw_text(tokenizer: Tokenizer, text: TextLike) -> list[Token]:
+    """The tokens of a text, to be drawn."""
+    return draw_tokens(tokenizer, _tokens_with_ids(tokenizer, text, ()))
 
-    def __init__(self, texts: TextEncoder) -> None:
-        self._texts, self._spec = texts, texts.engine.spec
 
-    @cached_property
-    def merge_tree(self) -> MergeTree:
-        """How each token is made."""
-        return MergeTree(self._spec)
+def draw_ids(tokenizer: Tokenizer, ids: Iterable[int]) -> list[Token]:
+    """Tokens by their ids, to be drawn."""
+    return draw_tokens(tokenizer, ((tokenizer.spec.vocabulary[token_id], token_id) for token_id in ids))
 
-    def tokens(self, ids: Iterable[int]) -> list[Token]:
-        """Tokens by their ids, to be drawn."""
-        return self._drawn((self._spec.vocabulary[number], number) for number in ids)
 
-    def tokens_of(self, text: TextLike, allowed_special: Allowed = ()) -> list[Token]:
-        """The tokens of a text, to be drawn."""
-        return self._drawn(self._rows(text, allowed_special))
+def draw_tokens(tokenizer: Tokenizer, tokens: Iterable[tuple[bytes, int | None]]) -> list[Token]:
+    """Tokens with their ids and ranks, to be drawn; the id is None for a symbol without one."""
+    kinds, rank = tokenizer.spec.vocabulary.kinds, tokenizer._merge_tree.rank
+    return [Token(data) if i is None else Token(data, i, rank(i), bool(kinds[i] == SPECIAL)) for data, i in tokens]
 
-    def show(self, text: TextLike, allowed_special: Allowed, max_tokens: int) -> TokenView:
-        """Draw the first `max_tokens` tokens of a text."""
-        from bpe.show.views import TokenView
 
-        rows = self._rows(text, allowed_special)
-        limit = check_int("max_tokens", max_tokens, 1)
-        return TokenView(self._drawn(rows[:limit]), len(rows), len(to_bytes(text)))
+def draw_card(tokenizer: Tokenizer) -> str:
+    """The tokenizer's facts in HTML."""
+    spec, lengths = tokenizer.spec, tokenizer.spec.vocabulary.lengths
+    longest = np.argsort(-lengths.astype(np.int64), kind="stable")[:SHOWN]
+    names = [f"{name} ({token_id})" for name, token_id in spec.special_tokens.items()]
+    more = [f"and {len(names) - SHOWN} more"] if len(names) > SHOWN else []
+    facts = {
+        "model": described_model(spec),
+        "vocabulary": f"{len(spec.vocabulary):,} tokens",
+        "merges": described_merges(spec),
+        "special tokens": ", ".join(names[:SHOWN] + more) or "none",
+        "pretokenizer": "none" if spec.pretokenizer is None else spec.pretokenizer.name or repr(spec.pretokenizer),
+        "normalizer": "none" if spec.normalizer is None else repr(spec.normalizer),
+        "longest tokens": Html(separate(*(spec.vocabulary[i] for i in longest.tolist() if lengths[i]))),
+        "fingerprint": fingerprint(spec)[:12],
+    }
+    return card("bpe.Tokenizer", facts)
 
-    def show_merges(self, text: TextLike) -> MergeSteps:
-        """Draw the merges of a short text, step by step."""
-        from bpe.show.views import MergeSteps
 
-        if (size := len(to_bytes(text))) > LONGEST:
-            raise ValueError(f"the text has {counted(size, 'byte')}; show_merges takes at most {LONGEST}")
-        return MergeSteps(
-            [
-                (merge, self._drawn((data, None if i == NO_TOKEN else i) for data, i in tokens))
-                for merge, tokens in self._texts.merge_steps(text)
-            ]
-        )
-
-    def card(self) -> str:
-        """The tokenizer's facts in HTML."""
-        from bpe.show.html import Html, card, separate
-
-        spec, lengths = self._spec, self._spec.vocabulary.lengths
-        longest = np.argsort(-lengths.astype(np.int64), kind="stable")[:SHOWN]
-        names = [f"{name} ({number})" for name, number in spec.special_tokens.items()]
-        more = [f"and {len(names) - SHOWN} more"] if len(names) > SHOWN else []
-        facts = {
-            "model": described_model(spec),
-            "vocabulary": f"{len(spec.vocabulary):,} tokens",
-            "merges": described_merges(spec),
-            "special tokens": ", ".join(names[:SHOWN] + more) or "none",
-            "pretokenizer": "none" if spec.pretokenizer is None else spec.pretokenizer.name or repr(spec.pretokenizer),
-            "normalizer": "none" if spec.normalizer is None else repr(spec.normalizer),
-            "longest tokens": Html(separate(*(spec.vocabulary[i] for i in longest.tolist() if lengths[i]))),
-            "fingerprint": fingerprint(spec)[:12],
-        }
-        return card("bpe.Tokenizer", facts)
-
-    def _rows(self, text: TextLike, allowed_special: Allowed) -> list[tuple[bytes, int | None]]:
-        """The tokens of a text with their ids; None for a symbol without an id."""
-        vocabulary = self._spec.vocabulary
-        try:
-            ids = self._texts.encode(text, TextOptions(allowed_special))
-        except ValueError:  # a symbol without an id; `tokens` raises for anything else
-            special = {token: number for number, token in vocabulary.items(SPECIAL)}
-            tokens = map(to_bytes, self._texts.tokens(text, False, allowed_special, ()))
-            return [(token, vocabulary.ids.get(token, special.get(token))) for token in tokens]
-        return [(vocabulary[number], number) for number in ids.tolist()]
-
-    def _drawn(self, rows: Iterable[tuple[bytes, int | None]]) -> list[Token]:
-        """Tokens with their ids and ranks, to be drawn."""
-        from bpe.show.html import Token
-
-        kinds, rank = self._spec.vocabulary.kinds, self.merge_tree.rank
-        return [Token(data) if i is None else Token(data, i, rank(i), bool(kinds[i] == SPECIAL)) for data, i in rows]
+def _tokens_with_ids(tokenizer: Tokenizer, text: TextLike, allowed_special: Allowed) -> list[tuple[bytes, int | None]]:
+    """The tokens of a text with their ids; None for a symbol without an id."""
+    vocabulary, engine = tokenizer.spec.vocabulary, tokenizer._engine
+    try:
+        ids = tokenizer.encode(text, allowed_special=allowed_special)
+    except ValueError:  # a symbol without an id; anything else raises again
+        special = {token: token_id for token_id, token in vocabulary.items(SPECIAL)}
+        tokens = map(to_bytes, tokens_of_text(engine, text, engine.specials.allowed(allowed_special), False))
+        return [(token, vocabulary.ids.get(token, special.get(token))) for token in tokens]
+    return [(vocabulary[token_id], token_id) for token_id in ids.tolist()]

@@ -1,52 +1,48 @@
 """The `Tokenizer`, the class that users of this package work with.
 
-Each method is documented here and done elsewhere: encoding in `bpe/encode/text_encoder.py`, decoding in
-`bpe/decode/decoder.py`, drawing in `bpe/drawing.py`, smaller vocabularies in `bpe/vocab/pruning.py`, files in
-`bpe/formats`.
+Each method checks its arguments and calls the room that does the work: the engine of `bpe/encode/engine.py` for one
+text, `bpe/encode/texts.py` for many, `bpe/decode/decoder.py`, `bpe/drawing.py`, `bpe/vocab/pruning.py`, `bpe/formats`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
+from bpe.base.threads import thread_count
 from bpe.base.utf8 import TextLike, to_bytes
-from bpe.batch import TokenBatch, id_array
+from bpe.batch import TokenBatch
 from bpe.decode.decoder import Ids, IncrementalDecoder, TokenDecoder, with_fast_decode
 from bpe.encode import _fast_path
 from bpe.encode._encoder import CACHE_MEMORY
 from bpe.encode.models.choosing import engine_of_spec
-from bpe.encode.text_encoder import BatchOptions, TextEncoder, TextOptions
-from bpe.errors import check_int, check_iterable, check_sampling, counted, error_context, shown, typed
+from bpe.encode.texts import add_template, check_out, encode_sources, encode_spans, encode_texts, write_into
+from bpe.errors import check_choice, check_int, check_iterable, counted, error_context, shown, typed
 from bpe.vocab.spec import TokenizerSpec, check_spec
+from bpe.vocab.special_names import bos_token, eos_token, resolve_token
 from bpe.vocab.vocabulary import SPECIAL, Vocabulary
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from bpe.corpus.blocks import PathLike
     from bpe.corpus.reading import EncodingErrors
     from bpe.corpus.sources import Sources
-    from bpe.data.map_function import MapFunction
-    from bpe.drawing import Drawing
     from bpe.encode.clip_rows import ClipRows
-    from bpe.encode.engine import Engine
-    from bpe.encode.offsets import Convention, Unit
-    from bpe.merge.splitting import Splits
+    from bpe.encode.dropout import DropoutEncoder
+    from bpe.encode.engine import Around, Engine
+    from bpe.encode.offsets import Convention, OffsetEncoder, Unit
     from bpe.pretokenize.pretokenizer import Pretokenizer
-    from bpe.show.views import MergeSteps, TokenView
+    from bpe.show.views import TokenView
     from bpe.text.normalizers import Normalizer
+    from bpe.vocab.merge_tree import MergeTree
     from bpe.vocab.spec import Model
     from bpe.vocab.special_tokens import Allowed
-    from bpe.vocab.training_record import Training
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -66,37 +62,44 @@ class Tokenizer:
 
     Immutable, compared and hashed by content, small when pickled, and safe to use from any number of threads.
 
-    Made by `bpe.train`, `Tokenizer.load`, `Tokenizer.from_tiktoken`, `Tokenizer.from_clip` or `Tokenizer.from_spec`.
-    All but the first take `cache_memory`, the limit of the word cache, which all threads share, in bytes or as "64M";
-    None is 32 MB. A smaller cache makes large texts slower and never changes an id. In addition to its input and its
-    output, a thread needs about 1 MB. On Linux, the memory of a freed large result is kept for the next one: at most
-    4 times `cache_memory`.
+    Made by `bpe.train`, `Tokenizer.load`, `Tokenizer.from_tiktoken`, … All but the first take `cache_memory`, the limit
+    of the word cache, which all threads share, in bytes or as "64M"; None is 32 MB. A smaller cache makes large texts
+    slower and never changes an id. In addition to its input and its output, a thread needs about 1 MB. On Linux, the
+    memory of a freed large result is kept for the next one: at most 4 times `cache_memory`.
 
-    >>> import bpe
+    Args:
+        spec: plain data that describes the tokenizer, such as another one's `spec` with a field replaced.
+        cache_memory: the limit of the word cache.
+
+    Raises:
+        TypeError: if it is not a TokenizerSpec, or a field has a wrong type.
+        ValueError: for fields that contradict each other, such as a merge of ids that the vocabulary does not have, or
+            one whose token is not spelled as its two parts.
+
+    >>> import bpe, dataclasses
     >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
     >>> ids = tok.encode("lowest lower")
     >>> tok.tokens("lowest lower")
     [b'low', b'e', b's', b't', b' lowe', b'r']
     >>> tok.decode(ids)
     'lowest lower'
+    >>> lower = dataclasses.replace(tok.spec, normalizer=bpe.normalizers.Lowercase())
+    >>> bpe.Tokenizer(lower).tokens("LOWER")
+    [b'low', b'e', b'r']
 
     """
 
-    def __init__(
-        self, spec: TokenizerSpec, training: Training | None = None, *, cache_memory: int | str | None = None
-    ) -> None:
+    def __init__(self, spec: TokenizerSpec, *, cache_memory: int | str | None = None) -> None:
         if not isinstance(spec, TokenizerSpec):
             raise TypeError(
-                f"spec is {typed(spec)}; it must be a bpe.TokenizerSpec: tokenizers are made by bpe.train, "
+                f"spec is {typed(spec)}; it must be a bpe.vocab.TokenizerSpec: tokenizers are made by bpe.train, "
                 "Tokenizer.load, Tokenizer.from_tiktoken, …"
             )
         check_spec(spec)
-        if training is not None:
-            spec = replace(spec, training=training)
         self._set(spec, engine_of_spec(spec, _cache_bytes(cache_memory)))
 
     def _set(self, spec: TokenizerSpec, engine: Engine) -> None:
-        self._spec, self._texts = spec, TextEncoder(engine)
+        self._spec, self._engine = spec, engine
         for array in (spec.merges, spec.merge_results, spec.merge_ranks, spec.ends_word, spec.unreachable):
             if array is not None:
                 array.flags.writeable = False
@@ -142,8 +145,33 @@ class Tokenizer:
         array([65,  0], dtype=uint32)
 
         """
-        options = TextOptions(allowed_special, disallowed_special, dropout, seed, template)
-        return self._texts.encode(text, options)
+        allowed = self._engine.specials.check_texts((text,), allowed_special, disallowed_special)
+        if chance := self._spec.dropout if dropout is None else dropout:
+            ids = self._dropout_encoder.encode(text, allowed, *self._check_dropout(chance, seed))
+        else:
+            ids = self._exact_engine.encode(text, allowed)
+        if not template or self._spec.template is None:
+            return ids
+        before, after = (np.array(part, dtype=np.uint32) for part in self._spec.template)
+        return np.concatenate((before, ids, after))
+
+    @cached_property
+    def _exact_engine(self) -> Engine:
+        """The engine without the tokenizer's own dropout."""
+        if not self._spec.dropout:
+            return self._engine
+        return engine_of_spec(replace(self._spec, dropout=0.0), self.cache_memory)
+
+    @cached_property
+    def _dropout_encoder(self) -> DropoutEncoder:
+        from bpe.encode.dropout import DropoutEncoder
+
+        return DropoutEncoder(self._engine)
+
+    def _check_dropout(self, dropout: float, seed: int | None) -> tuple[float, int]:
+        from bpe.encode.dropout import check_dropout
+
+        return check_dropout(self._spec, dropout, seed)
 
     def encode_spans(
         self, spans: Iterable[tuple[TextLike, bool]], *, allowed_special: Allowed = "all"
@@ -166,7 +194,7 @@ class Tokenizer:
         array([65,  0, 28, 92, 69], dtype=uint32)
 
         """
-        return self._texts.encode_spans(spans, allowed_special)
+        return encode_spans(self._engine, spans, allowed_special)
 
     def encode_with_offsets(
         self,
@@ -215,8 +243,23 @@ class Tokenizer:
         [[0, 3], [3, 4], [4, 5], [5, 6], [6, 7], [7, 8], [7, 8]]
 
         """
-        options = TextOptions(allowed_special, disallowed_special, template=template, convention=convention)
-        return self._texts.encode_with_offsets(text, unit, options)
+        allowed = self._engine.specials.check_texts((text,), allowed_special, disallowed_special)
+        check_choice("convention", convention, ("whole", "tokenizers"))
+        if convention == "tokenizers":
+            ids, spans, _ = self._offset_encoder.encode_words(text, allowed, unit, "tokenizers")
+        else:
+            ids, spans = self._offset_encoder.encode(text, allowed, unit)
+        if not template or self._spec.template is None:
+            return ids, spans
+        before, after = (np.array(part, dtype=np.uint32) for part in self._spec.template)
+        nowhere = (np.zeros((len(part), 2), dtype=np.int64) for part in (before, after))
+        return np.concatenate((before, ids, after)), np.concatenate((next(nowhere), spans, next(nowhere)))
+
+    @cached_property
+    def _offset_encoder(self) -> OffsetEncoder:
+        from bpe.encode.offsets import OffsetEncoder
+
+        return OffsetEncoder(self._engine)
 
     @overload
     def truncate(self, text: str, max_tokens: int, *, allowed_special: Allowed = ()) -> str: ...
@@ -244,7 +287,14 @@ class Tokenizer:
         ('lowes', 'low')
 
         """
-        return self._texts.truncate(text, max_tokens, allowed_special)
+        limit = check_int("max_tokens", max_tokens, 0)
+        return self._truncate(text, limit, self._engine.specials.allowed(allowed_special))
+
+    @cached_property
+    def _truncate(self) -> Callable[..., TextLike]:
+        from bpe.encode.truncation import truncate
+
+        return partial(truncate, self._engine, self._offset_encoder)
 
     # Encoding many texts ----------------------------------------------------------------------------------------------
 
@@ -271,8 +321,8 @@ class Tokenizer:
             threads: how many to use; None is one per core, or one inside a worker process. A small batch uses one.
             out: an array to write the ids to, of uint32, or of uint16 if all ids are below 65,536. The batch's `ids`
                 are then a view of its beginning. Reusing one array saves the time that new memory takes.
-            prepend: an id to put before each text, or the name of a special token.
-            append: the same after each text, such as `"<|endoftext|>"`.
+            prepend: an id to put before each text, or the name of a special token; None for nothing.
+            append: what to put after each text, such as `"<|endoftext|>"`.
             allowed_special: as for `encode`.
             disallowed_special: as for `encode`.
             dropout: as for `encode`.
@@ -291,10 +341,29 @@ class Tokenizer:
         [[65, 0], [0], [65, 66, 0]]
 
         """
-        options = BatchOptions(
-            threads, out, prepend, append, allowed_special, disallowed_special, dropout, seed, template
-        )
-        return self._texts.encode_batch(texts, options)
+        check_out(out, self.n_vocab)
+        around = self._around(prepend, append, template)
+        n_threads, policy = thread_count(threads), (allowed_special, disallowed_special)
+        if chance := self._spec.dropout if dropout is None else dropout:
+            sampling = self._check_dropout(chance, seed)
+            batch = self._dropout_encoder.encode_batch(texts, n_threads, policy, sampling, around)
+        else:
+            batch = encode_texts(self._exact_engine, texts, n_threads, policy, around)
+        if template and self._spec.template is not None:
+            batch = add_template(batch, self._spec.template)
+        return write_into(out, batch)
+
+    def _around(self, prepend: int | str | None, append: int | str | None, template: bool = False) -> Around:
+        """The ids that `prepend` and `append` name."""
+        if prepend is append is None:
+            return None, None
+        if template:
+            given, value = ("append", append) if prepend is None else ("prepend", prepend)
+            raise ValueError(
+                f"{given} is {shown(value)}, and template is True; pass one of them: the template has ids before and "
+                "after a text already"
+            )
+        return resolve_token(self._spec, "prepend", prepend), resolve_token(self._spec, "append", append)
 
     def encode_files(
         self,
@@ -348,8 +417,13 @@ class Tokenizer:
         [[65, 66, 0], [67, 0]]
 
         """
-        options = BatchOptions(threads, out, prepend, append, allowed_special, disallowed_special)
-        return self._texts.encode_files(files, separator, per_line, encoding_errors, options)
+        from bpe.corpus.sources import Sources
+
+        check_out(out, self.n_vocab)
+        around = self._around(prepend, append)
+        corpus = Sources.of(files, separator, per_line, encoding_errors, chars=self.model == "char")
+        policy = allowed_special, disallowed_special
+        return write_into(out, encode_sources(self._engine, corpus, thread_count(threads), policy, around))
 
     def encode_stream(
         self,
@@ -382,7 +456,14 @@ class Tokenizer:
         [[257, 68, 81, 258]]
 
         """
-        return self._texts.encode_stream(chunks, cut_after, allowed_special, disallowed_special)
+        allowed, disallowed = self._engine.specials.policy(allowed_special, disallowed_special)
+        return self._encode_stream(chunks, allowed, disallowed, cut_after)
+
+    @cached_property
+    def _encode_stream(self) -> Callable[..., Iterator[NDArray[np.uint32]]]:
+        from bpe.encode.streams import encode_stream
+
+        return partial(encode_stream, self._engine)
 
     @overload
     def count_tokens(  # type: ignore[overload-overlap]  # a str is an iterable of str, too
@@ -435,58 +516,6 @@ class Tokenizer:
         if isinstance(text, (str, bytes, bytearray, memoryview)):
             return len(self.encode(text, **options))
         return self.encode_batch(text, threads=threads, **options).lengths
-
-    # Hugging Face datasets -------------------------------------------------------------------------------------------
-
-    def map_function(
-        self,
-        column: str = "text",
-        *,
-        output: str = "input_ids",
-        length: str | None = None,
-        append: int | str | None = None,
-        prepend: int | str | None = None,
-        allowed_special: Allowed = (),
-        keep_columns: bool = True,
-    ) -> MapFunction:
-        """A function for `datasets.Dataset.map(..., batched=True)` that encodes one column.
-
-        It works with any `num_proc`, and `datasets` finds its cache again: the function's hash is the same in every
-        process and run for equal tokenizers and options. On a dataset `with_format("arrow")` no Python list is made,
-        and ids are a `large_list`. A null is an empty text. Ids are int32, as `datasets` stores them.
-
-        Args:
-            column: the column with the texts.
-            output: the column for the ids.
-            length: a column for the number of ids of each text, or None.
-            append: as for `encode_batch`.
-            prepend: as for `encode_batch`.
-            allowed_special: as for `encode`.
-            keep_columns: with Arrow's format, whether the table returned has the batch's columns too. There
-                `datasets.Dataset.map` ignores `remove_columns`.
-
-        Raises:
-            TypeError, ValueError: for a column's name that is not a str, and for tokens as `encode_batch`.
-
-        >>> import bpe
-        >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|end|>"])
-        >>> encode = tok.map_function(column="text", append="<|end|>")   # dataset.map(encode, batched=True)
-        >>> encode({"text": ["a", "ab"]})["input_ids"]
-        [array([65,  0], dtype=int32), array([65, 66,  0], dtype=int32)]
-
-        """
-        from bpe.data.map_function import MapFunction
-
-        return MapFunction(
-            self,
-            column,
-            output=output,
-            length=length,
-            append=append,
-            prepend=prepend,
-            allowed_special=allowed_special,
-            keep_columns=keep_columns,
-        )
 
     # For people -------------------------------------------------------------------------------------------------------
 
@@ -549,57 +578,10 @@ class Tokenizer:
         ([b'\xed\x95\x9c', b' ', b'\xea', b'\xb8', b'\x80'], ['한', ' ', '�', '�', '�'])
 
         """
-        return self._texts.tokens(text, as_text, allowed_special, disallowed_special)
+        from bpe.encode.explain import tokens_of_text
 
-    @overload
-    def stochastok(self, ids: TokenBatch, proportion: float = 0.1, *, seed: int | None = None) -> TokenBatch: ...
-    @overload
-    def stochastok(self, ids: Ids, proportion: float = 0.1, *, seed: int | None = None) -> NDArray[np.uint32]: ...
-    def stochastok(
-        self, ids: Ids | TokenBatch, proportion: float = 0.1, *, seed: int | None = None
-    ) -> TokenBatch | NDArray[np.uint32]:
-        """Split tokens at random, so that a model sees what its tokens are made of.
-
-        As often as `proportion` of the n ids says, rounded down, a random one of the present tokens is taken; if it can
-        be split into two tokens of the vocabulary, a random one of these splits replaces it. The text stays the same.
-        Special tokens are not split. Unlike dropout, which encodes the text anew, it works on ids. Source: Sims et al.,
-        "StochasTok" (2025, arXiv 2506.01687).
-
-        Args:
-            ids: a list or an array of ids, or a `TokenBatch`.
-            proportion: from 0 to 1; 0.1 is usual.
-            seed: an int that decides the choices, the same on every machine; None for random choices. Text i of a batch
-                is split with `seed + i`.
-
-        Returns:
-            A uint32 array of n to n + floor(proportion * n) ids; of a batch, a `TokenBatch` of these.
-
-        Raises:
-            TypeError, ValueError: for ids that are not integers or not in the vocabulary, for a proportion or a seed
-                that are out of range, and for a tokenizer with a subword prefix.
-
-        >>> import bpe
-        >>> tok = bpe.train(texts=["low lower lowest"], vocab_size=262)
-        >>> ids = tok.encode("lower lowest")
-        >>> split = tok.stochastok(ids, 0.5, seed=1)
-        >>> len(ids), len(split), tok.decode(split)
-        (5, 7, 'lower lowest')
-
-        """
-        proportion, number = check_sampling("proportion", proportion, seed)
-        if isinstance(ids, TokenBatch):
-            if len(ids.ids):
-                self._decoder.check(ids.ids.astype(np.uint32, copy=False))
-            return TokenBatch(*self._splits.sample(ids.ids, ids.offsets, proportion, number))
-        array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
-        self._decoder.check(array)
-        return self._splits.sample(array, np.array([0, len(array)], dtype=np.int64), proportion, number)[0]
-
-    @cached_property
-    def _splits(self) -> Splits:
-        from bpe.merge.splitting import Splits
-
-        return Splits(self._spec)
+        allowed = self._engine.specials.check_texts((text,), allowed_special, disallowed_special)
+        return tokens_of_text(self._engine, text, allowed, as_text)
 
     def explain(self, text: TextLike) -> str:
         """A description of how a text becomes its tokens, with each word and every merge in it, for people to read.
@@ -615,7 +597,9 @@ class Tokenizer:
           aa + b -> aab  (rank 1, id 3)    aab
           ids 3
         """
-        return self._texts.explain(text)
+        from bpe.encode.explain import explain
+
+        return explain(self._engine, text)
 
     def show(self, text: TextLike, *, allowed_special: Allowed = (), max_tokens: int = 2000) -> TokenView:
         """The tokens of a text in colours: in a notebook, each shows its id, bytes and rank under the pointer.
@@ -636,87 +620,22 @@ class Tokenizer:
         >>> tok.show("lowest lower")
         low|e|s|t|·lowe|r
         """
-        return self._drawing.show(text, allowed_special, max_tokens)
+        from bpe.drawing import show
 
-    def show_merges(self, text: TextLike) -> MergeSteps:
-        """A text before any merge, and after each merge that changes it, in the order of ranks.
-
-        In a notebook this is a slider through the steps, which works without a kernel; elsewhere, a line for each.
-
-        Args:
-            text: at most 10,000 bytes; a special token's name is ordinary text.
-
-        Raises:
-            TypeError: for a text that is not str or bytes.
-            ValueError: for a longer text.
-
-        >>> import bpe
-        >>> tok = bpe.train(counts={"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}, num_merges=3)
-        >>> print("*", tok.show_merges("hug pun"))
-        *   0                           h|u|g|·|p|u|n
-          1  u + g (rank 0, id 256)   h|ug|·|p|u|n
-          2  u + n (rank 1, id 257)   h|ug|·|p|un
-          3  h + ug (rank 2, id 258)  hug|·|p|un
-        """
-        return self._drawing.show_merges(text)
-
-    def plot_lengths(self, ax: Axes | None = None) -> Axes:
-        """Plot how many tokens have each length in bytes, with matplotlib (needs the extra `plot`).
-
-        Args:
-            ax: the axes to draw on; None for new ones.
-
-        Raises:
-            ModuleNotFoundError: without matplotlib.
-
-        """
-        from bpe.show import plots
-
-        lengths = self.token_byte_lengths
-        return plots.lengths(lengths[lengths > 0], ax)
-
-    def plot_frequencies(self, texts: Iterable[TextLike], ax: Axes | None = None) -> Axes:
-        """Plot how often each token occurs in texts, by its rank among them, on logarithmic axes (extra `plot`).
-
-        Args:
-            texts: as for `encode_batch`.
-            ax: as for `plot_lengths`.
-
-        Raises:
-            ModuleNotFoundError: without matplotlib.
-
-        """
-        from bpe.show import plots
-
-        return plots.frequencies(np.bincount(self.encode_batch(texts).ids, minlength=self.n_vocab), ax)
-
-    def plot_compression(self, text: TextLike, ax: Axes | None = None) -> Axes:
-        """Plot bytes per token of a text against the vocabulary's size, by truncating this vocabulary (extra `plot`).
-
-        Args:
-            text: as for `encode`.
-            ax: as for `plot_lengths`.
-
-        Raises:
-            ModuleNotFoundError: without matplotlib.
-            ValueError: for an empty text.
-
-        """
-        from bpe.show import plots
-
-        if not to_bytes(text):
-            raise ValueError("the text is empty; give one with at least one byte")
-        return plots.compression(compression_by_size(self, text), ax)
+        return show(self, text, allowed_special, max_tokens)
 
     def _repr_html_(self) -> str:
         """A card with the tokenizer's facts, for notebooks."""
-        return self._drawing.card()
+        from bpe.drawing import draw_card
+
+        return draw_card(self)
 
     @cached_property
-    def _drawing(self) -> Drawing:
-        from bpe.drawing import Drawing
+    def _merge_tree(self) -> MergeTree:
+        """How each token is made."""
+        from bpe.vocab.merge_tree import MergeTree
 
-        return Drawing(self._texts)
+        return MergeTree(self._spec)
 
     # Decoding ---------------------------------------------------------------------------------------------------------
 
@@ -833,16 +752,8 @@ class Tokenizer:
 
     @property
     def spec(self) -> TokenizerSpec:
-        """Everything that decides the ids, as plain data."""
+        """Everything that decides the ids, as plain data; with facts about the training, if they are known."""
         return self._spec
-
-    @property
-    def training(self) -> Training | None:
-        """Facts about the training that made this tokenizer; None if it is not known.
-
-        A tokenizer.json that `save` writes keeps them, but for the time. `truncate_vocab` and `prune` drop them.
-        """
-        return self._spec.training
 
     @property
     def cache_memory(self) -> int:
@@ -850,10 +761,10 @@ class Tokenizer:
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=256)
-        >>> tok.cache_memory, bpe.Tokenizer.from_spec(tok.spec, cache_memory="4M").cache_memory
+        >>> tok.cache_memory, bpe.Tokenizer(tok.spec, cache_memory="4M").cache_memory
         (33554432, 4194304)
         """
-        return self._texts.engine.cache_memory
+        return self._engine.cache_memory
 
     @property
     def model(self) -> Model:
@@ -869,16 +780,6 @@ class Tokenizer:
     def normalizer(self) -> Normalizer | None:
         """The function that changes text before it is split into words, or None."""
         return self._spec.normalizer
-
-    @property
-    def unk_token(self) -> str | None:
-        """The name of the token for symbols outside the vocabulary, or None."""
-        return self._spec.unk_token
-
-    @property
-    def end_of_word(self) -> str | None:
-        """The mark that ends each word, such as "</w>", or None."""
-        return self._spec.end_of_word
 
     @property
     def vocab_size(self) -> int:
@@ -925,7 +826,7 @@ class Tokenizer:
 
         >>> import bpe, dataclasses
         >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<s>"])
-        >>> tok = bpe.Tokenizer.from_spec(dataclasses.replace(tok.spec, template=((0,), ())))
+        >>> tok = bpe.Tokenizer(dataclasses.replace(tok.spec, template=((0,), ())))
         >>> tok.encode("a", template=True), tok.template, tok.bos_token
         (array([ 0, 65], dtype=uint32), ((0,), ()), '<s>')
         """
@@ -939,8 +840,6 @@ class Tokenizer:
         a name that models commonly use for it (`<s>`, `<bos>`, `<|begin_of_text|>`, `<｜begin▁of▁sentence｜>`, …), if
         there is exactly one.
         """
-        from bpe.vocab.special_names import bos_token
-
         return bos_token(self._spec)
 
     @property
@@ -956,8 +855,6 @@ class Tokenizer:
         >>> tok.bos_token, tok.eos_token
         (None, '<|endoftext|>')
         """
-        from bpe.vocab.special_names import eos_token
-
         return eos_token(self._spec)
 
     @property
@@ -971,7 +868,7 @@ class Tokenizer:
         >>> import bpe, dataclasses
         >>> tok = bpe.train(texts=["a b"], vocab_size=258, special_tokens=["<end>", "<pad>"])
         >>> spec = dataclasses.replace(tok.spec, roles={"eos_token": "<end>", "pad_token": "<pad>"})
-        >>> tok = bpe.Tokenizer.from_spec(spec)
+        >>> tok = bpe.Tokenizer(spec)
         >>> tok.eos_token, tok.token_id(tok.roles["pad_token"])
         ('<end>', 1)
         """
@@ -1042,7 +939,10 @@ class Tokenizer:
         >>> bpe.train(texts=["low low"], model="char", num_merges=2).vocab()
         {'l': 0, 'o': 1, 'w': 2, 'lo': 3, 'low': 4}
         """
-        return {self._texts.typed_token(token): number for number, token in self._spec.vocabulary.items()}
+        tokens = self._spec.vocabulary.items()
+        if self._spec.model == "char":
+            return {token.decode(): token_id for token_id, token in tokens}
+        return {token: token_id for token_id, token in tokens}
 
     @property
     def merges(self) -> NDArray[np.int32]:
@@ -1054,21 +954,6 @@ class Tokenizer:
                [3, 2]], dtype=int32)
         """
         return self._spec.merges
-
-    @cached_property
-    def ranks(self) -> dict[bytes, int]:
-        """The rank of the merge that makes each token, as a dict from bytes to rank (the best one of several).
-
-        >>> import bpe
-        >>> bpe.train(texts=["low low"], model="char", num_merges=2).ranks
-        {b'lo': 0, b'low': 1}
-        """
-        made = self._spec.merge_results.tolist()
-        numbers = range(len(made)) if self._spec.merge_ranks is None else self._spec.merge_ranks.tolist()
-        found: dict[bytes, int] = {}
-        for token, rank in zip(made, numbers, strict=True):
-            found.setdefault(self._spec.vocabulary[token], rank)
-        return found
 
     @property
     def token_byte_lengths(self) -> NDArray[np.uint32]:
@@ -1085,58 +970,87 @@ class Tokenizer:
 
     # Other vocabularies -----------------------------------------------------------------------------------------------
 
-    def truncate_vocab(self, vocab_size: int) -> Tokenizer:
-        """The same tokenizer with fewer tokens, as training to that size would have given.
+    def truncate_vocab(self, vocab_size: int, *, renumber: bool = True) -> tuple[Tokenizer, NDArray[np.int32]]:
+        """The tokenizer with fewer tokens, as training to that size would have given, and a table of the new ids.
 
-        The tokens of the last merges are removed. Special tokens, the unknown token and the alphabet stay, and no id
-        changes: special tokens with ids above the removed ones, as in rank files, keep them (`prune` closes such gaps).
+        The tokens of the last merges are removed. Special tokens, the unknown token and the alphabet stay.
+        `without_tokens` removes chosen tokens, and `bpe.prune` those that a corpus needs least.
+
+        Args:
+            vocab_size: the number of tokens to keep.
+            renumber: whether to close the gaps in the ids, those that there were before too: the new ids keep the order
+                of the old ones and start at the first of them. Otherwise no id changes.
+
+        Returns:
+            the tokenizer, and for each old id the new one, or -1 for a removed token and an unused id; int32 of shape
+            (n_vocab,).
 
         Raises:
             ValueError: if the size is greater than the number of tokens, or less than the number of those that stay.
 
         >>> import bpe
         >>> counts = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}
-        >>> bpe.train(counts=counts, vocab_size=262).truncate_vocab(258) == bpe.train(counts=counts, vocab_size=258)
+        >>> tok = bpe.train(counts=counts, vocab_size=262).with_tokens(special=["<|end|>"])
+        >>> smaller, new_ids = tok.truncate_vocab(259)
+        >>> smaller == bpe.train(counts=counts, vocab_size=258).with_tokens(special=["<|end|>"])
         True
+        >>> new_ids[256:]
+        array([256, 257,  -1,  -1,  -1,  -1, 258], dtype=int32)
+
         """
         from bpe.vocab import pruning
 
-        return Tokenizer(pruning.truncated(self._spec, vocab_size), cache_memory=self.cache_memory)
+        return self._shrink(pruning.truncated(self._spec, vocab_size), renumber)
 
-    def prune(self, ids: Iterable[int]) -> tuple[Tokenizer, NDArray[np.int32]]:
-        """The tokenizer without some of its tokens, and a table from old ids to new ones.
+    def without_tokens(
+        self, tokens: Iterable[int | str], *, renumber: bool = True
+    ) -> tuple[Tokenizer, NDArray[np.int32]]:
+        """The tokenizer without some of its tokens, and a table of the new ids.
 
-        The merges that make or use a pruned token are removed. A token that no remaining merge makes is removed too,
+        The merges that make or use a removed token are removed. A token that no remaining merge makes is removed too,
         and so on: without "lo" there is no "low", unless "l" and "ow" make it as well. Everything else stays, in its
         order. So a word keeps its tokens if none of the removed merges was used in it; other words are merged by the
-        merges that remain. A single byte or character that is pruned becomes unknown. A special token that is pruned
-        becomes ordinary text; where the unknown token is pruned, unknown symbols are an error.
+        merges that remain. A single byte or character that is removed becomes unknown. A special token that is removed
+        becomes ordinary text; where the unknown token is removed, unknown symbols are an error.
 
         Args:
-            ids: the tokens to prune, as a list or an array.
+            tokens: the tokens to remove, a list or an array: ids, and names of special and added tokens. An added token
+                that is named and that text can become is no longer sought in text, but stays a token.
+            renumber: as for `truncate_vocab`.
 
         Returns:
-            the tokenizer, and an int32 array that has for each old id the new one, or -1 for a removed token and an
-            unused id. New ids keep the old order and have no gaps; they start at the first old id.
+            as `truncate_vocab`.
 
         Raises:
-            TypeError, ValueError: for ids that the vocabulary does not have, or a token that the tokenizer needs (the
-                end-of-word mark, CLIP's start and end).
+            TypeError: if an element is neither an int nor a str.
+            ValueError: for an id that the vocabulary does not have, a name that is no special or added token, or a
+                token that the tokenizer needs: the end-of-word mark, CLIP's start and end, and of those that are named
+                also the unknown token and a token of the template.
 
         >>> import bpe
         >>> tok = bpe.train(counts={"low": 5, "lowest": 2, "ox": 3}, num_merges=4, model="char")
         >>> [*tok.vocab()]
         ['e', 'l', 'o', 's', 't', 'w', 'x', 'lo', 'low', 'ox', 'es']
-        >>> smaller, remap = tok.prune([tok.token_id("lo")])
+        >>> smaller, new_ids = tok.without_tokens([tok.token_id("lo")])
         >>> [*smaller.vocab()]
         ['e', 'l', 'o', 's', 't', 'w', 'x', 'ox', 'es']
-        >>> remap
+        >>> new_ids
         array([ 0,  1,  2,  3,  4,  5,  6, -1, -1,  7,  8], dtype=int32)
+        >>> tok.with_tokens(special=["<|end|>"]).without_tokens(["<|end|>"])[0] == tok
+        True
+
         """
         from bpe.vocab import pruning
 
-        spec, remap = pruning.pruned(self._spec, ids)
-        return Tokenizer(spec, cache_memory=self.cache_memory), remap
+        return self._shrink(pruning.without_tokens(self._spec, tokens), renumber)
+
+    def _shrink(self, spec: TokenizerSpec, renumber: bool) -> tuple[Tokenizer, NDArray[np.int32]]:
+        """The tokenizer of a spec with some of this one's tokens, and for each id the new one."""
+        from bpe.vocab import pruning
+
+        first = pruning.first_id(self._spec) if renumber else None
+        spec, new_ids = pruning.renumber(spec, self.n_vocab, first)
+        return Tokenizer(spec, cache_memory=self.cache_memory), new_ids
 
     def with_tokens(self, *, special: Iterable[str] = (), added: Iterable[str] = ()) -> Tokenizer:
         """The same tokenizer with more tokens, at the next ids: they follow the largest id, `n_vocab - 1`.
@@ -1194,34 +1108,7 @@ class Tokenizer:
             pretokenizer=None if cutting is None else cutting.with_timeout(timeout),
             normalizer=None if normalizer is None else normalizer.with_timeout(timeout),
         )
-        return Tokenizer(spec, self._spec.training, cache_memory=self.cache_memory)
-
-    def without_tokens(self, names: Iterable[str]) -> Tokenizer:
-        """The same tokenizer without some of its special or added tokens, whose names become ordinary text.
-
-        No other id changes: a removed token leaves a gap, unless it had the largest id. `prune` closes gaps.
-
-        Args:
-            names: names of special or added tokens.
-
-        Raises:
-            TypeError: if `names` is not a list of str.
-            ValueError: for a name that is no special or added token, or one that the tokenizer needs: the unknown
-                token, a token of the template, CLIP's start and end.
-
-        >>> import bpe
-        >>> tok = bpe.train(texts=["low lower"], vocab_size=258, special_tokens=["<|end|>"])
-        >>> chat = tok.with_tokens(special=["<|user|>", "<|bot|>"])
-        >>> chat.without_tokens(["<|user|>", "<|bot|>"]) == tok
-        True
-        >>> chat.without_tokens(["<|user|>"]).special_tokens
-        {'<|end|>': 0, '<|bot|>': 259}
-
-        """
-        from bpe.vocab.added_tokens import without_tokens
-
-        spec = without_tokens(self._spec, names)
-        return Tokenizer(spec, self._spec.training, cache_memory=self.cache_memory)
+        return Tokenizer(spec, cache_memory=self.cache_memory)
 
     def unreachable(self) -> NDArray[np.int64]:
         """The ids that encoding never produces; int64, ascending.
@@ -1238,14 +1125,14 @@ class Tokenizer:
         from bpe.encode.models.boundless import BoundlessEngine
         from bpe.vocab import reachability
 
-        engine = self._texts.engine
+        engine = self._engine
         if isinstance(engine, BoundlessEngine):
             return engine.unreachable()
         return reachability.unreachable(self._spec, Engine)
 
     # CLIP -------------------------------------------------------------------------------------------------------------
 
-    def tokenize(
+    def clip_rows(
         self, texts: str | Iterable[str], context_length: int = 77, truncate: bool = False
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The input of CLIP: for each text a row with the start token, the text's ids, the end token, and zeros.
@@ -1269,12 +1156,12 @@ class Tokenizer:
         """
         if self._spec.clip is None:
             raise TypeError(
-                "this tokenizer is not CLIP's; tokenize is for one made by Tokenizer.from_clip: use encode_batch"
+                "this tokenizer is not CLIP's; clip_rows is for one made by Tokenizer.from_clip: use encode_batch"
             )
-        return self._clip_rows.rows([texts] if isinstance(texts, str) else texts, context_length, truncate)
+        return self._clip_encoder.rows([texts] if isinstance(texts, str) else texts, context_length, truncate)
 
     @cached_property
-    def _clip_rows(self) -> ClipRows:
+    def _clip_encoder(self) -> ClipRows:
         from bpe.encode.clip_rows import ClipRows
 
         return ClipRows(self._spec, self.cache_memory)
@@ -1377,30 +1264,6 @@ class Tokenizer:
 
         path, form = fetch(name, revision, token=token)
         return cls.load(path, format=form, cache_memory=cache_memory)
-
-    @classmethod
-    def from_spec(cls, spec: TokenizerSpec, *, cache_memory: int | str | None = None) -> Tokenizer:
-        """A tokenizer made from plain data, such as another tokenizer's `spec` with a field replaced.
-
-        Args:
-            spec: the description.
-            cache_memory: as for the class.
-
-        Raises:
-            TypeError: if it is not a TokenizerSpec, or a field has a wrong type.
-            ValueError: for fields that contradict each other, such as a merge of ids that the vocabulary does not
-                have, or one whose token is not spelled as its two parts.
-
-        >>> import bpe, dataclasses
-        >>> tok = bpe.train(texts=["a b"], vocab_size=256)
-        >>> lower = dataclasses.replace(tok.spec, normalizer=bpe.normalizers.Lowercase())
-        >>> bpe.Tokenizer.from_spec(lower).tokens("A B")
-        [b'a', b' ', b'b']
-
-        """
-        if not isinstance(spec, TokenizerSpec):
-            raise TypeError(f"spec is {typed(spec)}; it must be a bpe.TokenizerSpec")
-        return cls(spec, cache_memory=cache_memory)
 
     @classmethod
     def from_tiktoken(
@@ -1566,7 +1429,6 @@ class Tokenizer:
             vocabulary.offsets,
             vocabulary.kinds,
             fields,
-            self._spec.training,
             self.cache_memory,
         )
 
@@ -1588,54 +1450,16 @@ def check_tokenizer(tokenizer: object) -> None:
         raise TypeError(f"tokenizer is {typed(tokenizer)}; it must be a bpe.Tokenizer: use bpe.Tokenizer.load(path)")
 
 
-def engine_of(tokenizer: Tokenizer) -> Engine:
-    """The engine of a tokenizer, for other modules of this package."""
-    return tokenizer._texts.engine
-
-
-def text_encoder_of(tokenizer: Tokenizer) -> TextEncoder:
-    """The text encoder of a tokenizer, which checks arguments, for other modules of this package."""
-    return tokenizer._texts
-
-
-def decoder_of(tokenizer: Tokenizer) -> TokenDecoder:
-    """The decoder of a tokenizer, for other modules of this package."""
-    return tokenizer._decoder
-
-
 def with_specials(tokenizer: Tokenizer, spec: TokenizerSpec) -> Tokenizer:
     """The tokenizer of a spec that has more special tokens than a tokenizer, after its ids; it shares the tables."""
     from bpe.encode.engine import Engine
 
-    engine = engine_of(tokenizer)
+    engine = tokenizer._engine
     if type(engine) is not Engine:
         return Tokenizer(spec, cache_memory=tokenizer.cache_memory)
     made = Tokenizer.__new__(Tokenizer)
     made._set(spec, engine.with_specials(spec))
     return made
-
-
-def drawing_of(tokenizer: Tokenizer) -> Drawing:
-    """What draws a tokenizer's tokens, for other modules of this package."""
-    return tokenizer._drawing
-
-
-def compression_by_size(tokenizer: Tokenizer, text: TextLike) -> list[tuple[int, float]]:
-    """The bytes per token of a text with this vocabulary and with smaller ones, truncated to powers of two.
-
-    Returns:
-        (vocabulary size, bytes per token), from the smallest vocabulary to the whole one. Each vocabulary is truncated
-        from the next larger one, which is half the work of truncating the whole one each time.
-
-    """
-    size, smaller = len(to_bytes(text)), tokenizer
-    found: list[tuple[int, float]] = []
-    with suppress(ValueError):  # smaller than the alphabet, or a symbol without an id
-        for power in range((tokenizer.vocab_size - 1).bit_length(), 0, -1):
-            if 2**power < tokenizer.vocab_size:
-                smaller = smaller.truncate_vocab(2**power)
-            found.append((smaller.vocab_size, size / max(1, smaller.count_tokens(text))))
-    return found[::-1]
 
 
 def _cache_bytes(cache_memory: int | str | None) -> int:
@@ -1650,8 +1474,7 @@ def _rebuild(
     offsets: NDArray[np.int64],
     kinds: NDArray[np.uint8],
     fields: dict[str, Any],
-    training: Training | None,
     cache_memory: int,
 ) -> Tokenizer:
     spec = TokenizerSpec(vocabulary=Vocabulary.from_arrays(blob, offsets, kinds), **fields)
-    return Tokenizer(spec, training, cache_memory=cache_memory)
+    return Tokenizer(spec, cache_memory=cache_memory)

@@ -392,7 +392,7 @@ class Clip:
             ids += self._cache[word]
         return ids
 
-    def tokenize(self, texts: Sequence[str], context_length: int = 77) -> tuple[list[list[int]], list[int]]:
+    def clip_rows(self, texts: Sequence[str], context_length: int = 77) -> tuple[list[list[int]], list[int]]:
         """One row per text, truncated to fit: start, ids, end, zeros. Also returns the lengths without padding."""
         start, end = self.ids["<|startoftext|>"], self.ids["<|endoftext|>"]
         rows = [[start, *self.encode(text)[: context_length - 2], end] for text in texts]

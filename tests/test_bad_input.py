@@ -653,7 +653,7 @@ def test_a_spec_whose_merges_have_unknown_ids() -> None:
     spec = bpe.train(counts={"ab": 2, "abc": 1}, num_merges=2).spec
     for wrong in (-1, 258, 2**31 - 1):
         with pytest.raises(ValueError, match=f"a merge has id {wrong}, which is not in the vocabulary"):
-            bpe.Tokenizer.from_spec(replace(spec, merge_results=np.array([256, wrong], dtype=np.int32)))
+            bpe.Tokenizer(replace(spec, merge_results=np.array([256, wrong], dtype=np.int32)))
         with pytest.raises(ValueError, match=f"a merge has id {wrong}, which is not in the vocabulary"):
-            bpe.Tokenizer.from_spec(replace(spec, merges=np.array([[64, 65], [wrong, 66]], dtype=np.int32)))
-    assert bpe.Tokenizer.from_spec(spec).encode("abc").tolist() == [257]
+            bpe.Tokenizer(replace(spec, merges=np.array([[64, 65], [wrong, 66]], dtype=np.int32)))
+    assert bpe.Tokenizer(spec).encode("abc").tolist() == [257]

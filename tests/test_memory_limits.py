@@ -132,8 +132,7 @@ ENCODING = """
 import gc, random, sys, bpe
 from bpe._kernel_hooks import cache_state
 from bpe.base.memory_limits import resident
-from bpe.tokenizer import engine_of
-tok = bpe.Tokenizer.from_spec(bpe.train(texts=["low lower lowest"], vocab_size=270).spec, cache_memory=sys.argv[1])
+tok = bpe.Tokenizer(bpe.train(texts=["low lower lowest"], vocab_size=270).spec, cache_memory=sys.argv[1])
 random_ = random.Random(4)
 tok.encode("low lower")
 before = resident()
@@ -143,7 +142,7 @@ for _ in range(8):
     tok.encode(text)
     del text, words
 gc.collect()
-print(resident() - before, cache_state(engine_of(tok).kernel)["bytes"])
+print(resident() - before, cache_state(tok._engine.kernel)["bytes"])
 """
 
 
@@ -164,11 +163,11 @@ def test_the_cache_stays_within_cache_memory(given: str, most: int) -> None:
 
 def test_cache_memory_survives_copies_and_does_not_affect_equality() -> None:
     tok = bpe.train(texts=["low lower lowest"], vocab_size=270)
-    small = bpe.Tokenizer.from_spec(tok.spec, cache_memory=100_000)
+    small = bpe.Tokenizer(tok.spec, cache_memory=100_000)
     assert (tok.cache_memory, small.cache_memory) == (32 << 20, 100_000)
     assert small == tok
-    assert pickle.loads(pickle.dumps(small)).cache_memory == small.truncate_vocab(260).cache_memory == 100_000
+    assert pickle.loads(pickle.dumps(small)).cache_memory == small.truncate_vocab(260)[0].cache_memory == 100_000
     with pytest.raises(ValueError, match="cache_memory is 'much'"):
-        bpe.Tokenizer.from_spec(tok.spec, cache_memory="much")
+        bpe.Tokenizer(tok.spec, cache_memory="much")
     with pytest.raises((TypeError, ValueError)):
-        bpe.Tokenizer.from_spec(tok.spec, cache_memory=-1)
+        bpe.Tokenizer(tok.spec, cache_memory=-1)

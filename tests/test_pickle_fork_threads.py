@@ -75,7 +75,7 @@ def test_pickle_and_copy(kind: str) -> None:
         assert ids_of(again) == ids_of(tok)
         assert again.vocab() == tok.vocab()
         assert again.special_tokens == tok.special_tokens
-        assert again.training == tok.training
+        assert again.spec.training == tok.spec.training
     for other in (copy.copy(tok), copy.deepcopy(tok), copy.deepcopy([tok])[0]):
         assert other == tok
         assert ids_of(other) == ids_of(tok)

@@ -165,7 +165,7 @@ def test_each_token_decodes_to_its_bytes_and_has_a_merge(ours: Any, tiktoken_ran
     for number in range(256, len(ranks), 997):
         a, b = made[number - 256]
         assert tok.token_bytes(a) + tok.token_bytes(b) == tok.token_bytes(number)
-    assert tok.ranks[b"the"] == ranks[b"the"] - 256
+    assert tok.spec.ranks()[b"the"] == ranks[b"the"] - 256
 
 
 @each_encoding
@@ -226,8 +226,8 @@ def test_clip_gives_the_ids_of_its_reference(
     expected = [plain_clip.encode(document) for document in documents]
     batch = tok.encode_batch(documents, threads=2)
     assert batch.to_list() == expected
-    rows, lengths = tok.tokenize(documents, truncate=True)
-    plain_rows, plain_lengths = plain_clip.tokenize(documents[:50])
+    rows, lengths = tok.clip_rows(documents, truncate=True)
+    plain_rows, plain_lengths = plain_clip.clip_rows(documents[:50])
     assert rows[:50].tolist() == plain_rows
     assert lengths[:50].tolist() == plain_lengths
     assert lengths.tolist() == [min(77, len(row) + 2) for row in expected]

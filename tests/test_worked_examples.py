@@ -89,7 +89,7 @@ def test_a(source: str) -> None:
     assert tok.encode("d ew e i new").tolist() == [1, 11, 2, 3, 12]
     assert tok.tokens("dei") == ["d", "e", "i"]
     assert tok.tokens("lon") == ["l", "o", "n"]
-    assert tok.end_of_word is None
+    assert tok.spec.end_of_word is None
 
 
 # B
@@ -138,8 +138,8 @@ def test_b_merges() -> None:
     listed = [item.rsplit(" ", 1) for item in " ".join(B_MERGES.split()).split(", ")]
     assert merges == [(pair, int(count.strip("()"))) for pair, count in listed]
     assert len(merges) == 20
-    assert tok.training is not None
-    assert tok.training.stopped is None
+    assert tok.spec.training is not None
+    assert tok.spec.training.stopped is None
 
 
 def test_b_words_after_merging() -> None:
@@ -210,8 +210,8 @@ def test_c_words() -> None:
 def test_c_merges_and_vocabulary() -> None:
     tok, merges = gpt2_style()
     assert [as_letters(pair) for pair, _ in merges] == C_MERGES
-    assert tok.training is not None
-    assert tok.training.stopped == "no pairs left"
+    assert tok.spec.training is not None
+    assert tok.spec.training.stopped == "no pairs left"
     assert tok.vocab_size == 27
     made = [pair.replace("+", "") for pair in C_MERGES]
     assert [as_letters(token) for token in tokens_by_id(tok)] == ["<|endoftext|>", *"deilnorstwĠ", *made]

@@ -76,7 +76,7 @@ def make_inputs(folder: Path) -> dict[str, Callable[[], Any]]:
         "encode_files": lambda: tok.encode_files([text], threads=4, per_line=True).ids.sum(),
         "encode_records": lambda: tok.encode_files(sources, threads=4).ids.sum(),
         "encode_shards": lambda: make_shards(encode),
-        "shuffled_shards": lambda: make_shards(partial(encode, shuffle=7)),
+        "shuffled_shards": lambda: make_shards(partial(encode, seed=7)),
         "convert_shards": lambda: make_shards(partial(convert_shards, folder / "shards", format="megatron")),
         "evaluate": lambda: str(evaluate(tok, files=[text], threads=3)),
     }

@@ -138,7 +138,7 @@ class Compared:
 
     def __init__(self, text: str) -> None:
         self.theirs, self.ours = tokenizers.Tokenizer.from_str(text), Tokenizer.from_str(text)
-        self.native = bpe.Tokenizer.from_spec(huggingface.read(text.encode()))
+        self.native = bpe.Tokenizer(huggingface.read(text.encode()))
         self.differences: list[str] = []
         self.seconds = {"tokenizers": 0.0, "bpe": 0.0}
 

@@ -31,7 +31,6 @@ import bpe
 from bpe.compat.huggingface import DecodeStream, Tokenizer
 from bpe.errors import FormatError
 from bpe.formats import huggingface
-from bpe.tokenizer import text_encoder_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 generated = import_module("generated")
@@ -62,7 +61,7 @@ def compare(chance: random.Random, n_texts: int) -> str:
     data = json.dumps(file, ensure_ascii=False)
     theirs, fault = call_peer(lambda: tokenizers.Tokenizer.from_str(data))
     try:
-        ours = bpe.Tokenizer.from_spec(huggingface.read(data.encode()))
+        ours = bpe.Tokenizer(huggingface.read(data.encode()))
     except FormatError as error:
         return f"refused{' by both' if fault else ''}: {reason_of(error)}"
     if theirs is None:
@@ -93,7 +92,7 @@ def results(
         rows.append((text, each.ids))
         yield "ids", ours.encode(text, allowed_special="all").tolist(), each.ids
         yield "template", ours.encode(text, allowed_special="all", template=True).tolist(), theirs.encode(text).ids
-        ids, spans, words = text_encoder_of(ours).offset_encoder.encode_words(
+        ids, spans, words = ours._offset_encoder.encode_words(
             text, frozenset(ours.special_tokens), "char", "tokenizers"
         )
         yield "spans", (ids.tolist(), [*map(tuple, spans.tolist())], words.tolist()), (
@@ -154,7 +153,7 @@ def stream_texts(stream: Any, tok: Any, ids: list[int]) -> list[str | None]:
 def writing_results(ours: bpe.Tokenizer, rows: list[tuple[str, list[int]]]) -> Iterator[tuple[str, Any, Any]]:
     """The file that this package writes, read by both libraries."""
     saved = huggingface.write(ours.spec)
-    yield "written and read", bpe.Tokenizer.from_spec(huggingface.read(saved)) == ours, True
+    yield "written and read", bpe.Tokenizer(huggingface.read(saved)) == ours, True
     if huggingface.unreadable(ours.spec) is None and not (ours.spec.model == "char" and ours.spec.unk_token is None):
         again = tokenizers.Tokenizer.from_str(saved.decode())
         for text, ids in rows:

@@ -22,7 +22,8 @@ from sharing import Calls, Shared, Skipped, by_copies, copies_of, methods_of, ou
 import bpe
 from bpe.compat import huggingface, subword_nmt
 from bpe.compat import tiktoken as compat_tiktoken
-from bpe.data import Blocks, Mixture, Packed, StreamingEncoder, TokenShards, encode_shards, write_shards
+from bpe.data import Blocks, Mixture, Packed, StreamingEncoder, TokenShards, encode_shards, map_function, write_shards
+from bpe.research import stochastok
 
 #: Errors that a call may raise about a value that another thread changed meanwhile.
 CHANGED = (BufferError, LookupError, OverflowError, RuntimeError, TypeError, ValueError)
@@ -68,7 +69,7 @@ def tokenizer_calls(tok: bpe.Tokenizer, folder: Path) -> Calls:
         ("encode_batch", GIVEN[:5], {"dropout": 0.2, "seed": 3}), ("encode_with_offsets", GIVEN[4]),
         ("encode_files", path, {"threads": 2, "per_line": True}),
         ("encode_spans", [(GIVEN[4], True), (GIVEN[5], False)]), ("truncate", whole, 100), ("count_tokens", GIVEN),
-        ("tokens", GIVEN[2]), ("stochastok", batch, 0.3, {"seed": 2}), ("explain", "lower newest"), ("decode", rows[2]),
+        ("tokens", GIVEN[2]), ("explain", "lower newest"), ("decode", rows[2]),
         ("decode", batch[2]), ("decode_bytes", rows[1]), ("decode_batch", batch), ("vocab",), ("__len__",), ("merges",),
         ("token_byte_lengths",), ("unreachable",), ("fingerprint",), ("n_vocab",), ("special_tokens",), ("roles",),
         ("__repr__",), ("__hash__",),
@@ -77,10 +78,11 @@ def tokenizer_calls(tok: bpe.Tokenizer, folder: Path) -> Calls:
         "show": lambda: str(tok.show(GIVEN[2])),
         "decoder": streamed,
         "token_id": lambda: [tok.token_id(tok.token_bytes(number)) for number in range(20)],
-        "truncate_vocab": lambda: tok.truncate_vocab(tok.vocab_size - 20).fingerprint,
+        "stochastok": lambda: stochastok(tok, batch, 0.3, seed=2),
+        "truncate_vocab": lambda: tok.truncate_vocab(tok.vocab_size - 20)[0].fingerprint,
         "with_tokens": lambda: tok.with_tokens(added=["<new>"]).encode("low<new>"),
         "save and load": loaded,
-        "map_function": lambda: tok.map_function("t")({"t": GIVEN[:4]}),
+        "map_function": lambda: map_function(tok, "t")({"t": GIVEN[:4]}),
         "copies": lambda: [(each == tok, each.encode(GIVEN[5])) for each in copies_of(tok)],
     }  # fmt: skip
 
@@ -89,7 +91,7 @@ def tokenizer(folder: Path, cache_memory: str | None = "64K", **options: Any) ->
     """A trained tokenizer; its word cache is so small that words leave it."""
     options = {"vocab_size": 700, "special_tokens": ["<|end|>"], **options}
     learned: Any = bpe.train(texts=texts(0, 200), **options)
-    shared = bpe.Tokenizer.from_spec(learned.spec, cache_memory=cache_memory)
+    shared = bpe.Tokenizer(learned.spec, cache_memory=cache_memory)
     return repeated(tokenizer_calls(shared, folder))
 
 
@@ -120,7 +122,7 @@ def decoders(_: Path) -> Shared:
     begun.push(ids[:12])
     used = tok.decoder()
 
-    def rest(decoder: bpe.IncrementalDecoder) -> str:
+    def rest(decoder: bpe.decode.IncrementalDecoder) -> str:
         return "".join(decoder.push(each) for each in ids[12:]) + decoder.flush()
 
     def use() -> bool:
@@ -187,9 +189,10 @@ def callers_values(folder: Path) -> Shared:
             tok, ("count_tokens", listed), ("decode_bytes", ids), ("decode", ids), ("decode", array),
             ("decode", signed, {"skip_invalid": True}), ("decode", array, {"skip_special": True}),
             ("decode_batch", batch), ("decode_batch", batch, {"skip_special": True}), ("decode_batch", nested),
-            ("stochastok", array, 0.5, {"seed": 1}), ("encode", buffer), ("encode_batch", [buffer, "low", buffer]),
+            ("encode", buffer), ("encode_batch", [buffer, "low", buffer]),
             ("encode_with_offsets", buffer),
         ).values(),
+        lambda: stochastok(tok, array, 0.5, seed=1),
         *methods_of(
             enc, ("decode", ids), ("decode_bytes", ids), ("decode_tokens_bytes", ids), ("decode_batch", nested)
         ).values(),
@@ -438,15 +441,15 @@ def streaming_encoder(folder: Path) -> Shared:
     ]
 
     def resumed(encoder: StreamingEncoder) -> object:
-        batches = encoder.batches(2, part=(0, 1), epochs=2)
+        batches = encoder.batches(2, rank=0, world=1, epochs=2)
         next(batches)
         state = batches.state_dict()
-        again = encoder.batches(2, part=(0, 1), epochs=2, state=state)
+        again = encoder.batches(2, rank=0, world=1, epochs=2, state=state)
         return [state, next(batches), next(again)]
 
     uses: dict[str, Callable[[Any], object]] = {
         "rows": list,
-        "part": lambda encoder: list(encoder.batches(4, part=(0, 2))),
+        "part": lambda encoder: list(encoder.batches(4, rank=0, world=2)),
         "resumed": resumed,
         "copies": by_copies(lambda encoder: next(encoder.batches(2))),
     }
@@ -607,7 +610,7 @@ def named_encodings(folder: Path) -> Shared:
         "one object": lambda: bpe.get_encoding("r50k_base") is bpe.get_encoding("r50k_base"),
         "tiktoken": lambda: compat_tiktoken.get_encoding("r50k_base").encode("low lower"),
         "model": lambda: compat_tiktoken.encoding_for_model("davinci").name,
-        "names": bpe.list_encoding_names,
+        "names": bpe.named.list_encoding_names,
         "unknown": lambda: bpe.get_encoding("none"),
     })  # fmt: skip
 
@@ -632,7 +635,7 @@ def functions(_: Path) -> Shared:
         "on_merge": watched,
         "train": lambda: bpe.train(texts=given, vocab_size=320, threads=2).fingerprint,
         "extend": lambda: bpe.extend(tok, counts=counts, vocab_size=420).fingerprint,
-        "prune": lambda: tok.prune(np.unique(used.ids))[0].fingerprint,
+        "prune": lambda: tok.without_tokens(np.unique(used.ids))[0].fingerprint,
         "evaluate": lambda: str(bpe.evaluate(tok, texts=given, threads=2, resamples=20)),
         "count_words": lambda: dict(bpe.count_words(texts=given, threads=3).items()) == dict(counts.items()),
         "diff": lambda: str(bpe.diff(tok, tok)),
@@ -648,7 +651,7 @@ def first_uses(folder: Path) -> Shared:
     encode: Callable[[Any], object] = lambda made: [made.encode("low lower"), made.encode(text, allowed_special="all")]  # noqa: E731
     uses: list[tuple[Any, Callable[[Any], object]]] = [
         (tok, encode),
-        (tok, lambda made: [made.encode_with_offsets(text), made.vocab(), made.stochastok(made.encode(text), seed=1)]),
+        (tok, lambda made: [made.encode_with_offsets(text), made.vocab(), stochastok(made, made.encode(text), seed=1)]),
         (tok, lambda made: [made.decode([260, 270, 0]), made.fingerprint, made.merges, made.token_id(b"lo")]),
         (huggingface.Tokenizer(tok), lambda made: [made.encode(text), made.decode([260, 0]), made.id_to_token(300)]),
         (bpe.Pretokenizer.from_regex(r"\w+|\W"), lambda made: made.split(text)),

@@ -20,7 +20,7 @@ class Ours(Own):
         from bpe.formats import tiktoken
 
         lines = [base64.b64encode(token) + b" %d\n" % rank for token, rank in ranks.items()]
-        tok = bpe.Tokenizer.from_spec(tiktoken.read(b"".join(lines), bpe.Pretokenizer("gpt2"), {}))
+        tok = bpe.Tokenizer(tiktoken.read(b"".join(lines), bpe.Pretokenizer("gpt2"), {}))
 
         def encode(texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
             batch = tok.encode_batch(texts, threads=threads)

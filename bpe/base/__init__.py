@@ -21,3 +21,19 @@ while it copies. Cost: linear in the bytes; searching for n strings is linear in
 Sources: Keiser and Lemire, "Validating UTF-8 in less than one instruction per byte" (2020); Aho and Corasick (1975);
 wyhash-style mixing of a 64 by 64 bit product.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bpe._lazy import import_on_use
+
+if TYPE_CHECKING:
+    from bpe.base.progress import Progress
+
+#: The public names, and the modules that define them.
+_MODULES = {"Progress": "progress"}
+
+__all__ = ["Progress"]
+
+__getattr__, __dir__ = import_on_use(__name__, _MODULES, __all__)

@@ -79,7 +79,7 @@ def check_progress(progress: object) -> None:
     if not isinstance(progress, bool) and not callable(progress):
         raise TypeError(
             f"progress is {typed(progress)}; it must be True for bars on stderr, False "
-            "for none, or a function that takes a bpe.Progress"
+            "for none, or a function that takes a bpe.base.Progress"
         )
 
 

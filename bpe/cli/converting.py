@@ -62,7 +62,7 @@ def _diff(args: argparse.Namespace) -> int:
     if args.pretokenizer is not None and not any(ranks):
         args.parser.error("--pretokenizer and --pattern are for rank files, but neither A nor B is one")
     first, second = (
-        bpe.Tokenizer.from_spec(spec_with(path, args.pretokenizer if of_ranks else None))
+        bpe.Tokenizer(spec_with(path, args.pretokenizer if of_ranks else None))
         for path, of_ranks in zip(paths, ranks, strict=True)
     )
     found = compared(first.spec, second.spec, (args.first, args.second))

@@ -35,11 +35,12 @@ from bpe.corpus.reading import character_cut, checked_encoding_errors
 from bpe.corpus.sources import Sources
 from bpe.data.formats import FORMATS
 from bpe.data.literal_names import NameWarning, literal_names
-from bpe.decode.decoder import ByteDecoder
+from bpe.decode.decoder import ByteDecoder, TokenDecoder
 from bpe.encode.engine import Around, BlockIds
+from bpe.encode.texts import block_ids
 from bpe.errors import FormatError, printable
 from bpe.formats import id_files as idfiles
-from bpe.tokenizer import decoder_of, engine_of, text_encoder_of
+from bpe.vocab.special_names import resolve_token
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,8 +122,7 @@ def _batches(
     With `warn`, a warning says where the text has the name of an end-of-text token.
     """
     checked_encoding_errors(sources.encoding_errors, chars=tokenizer.model == "char")
-    engine, threads = engine_of(tokenizer), thread_count(args.threads)
-    encoder = text_encoder_of(tokenizer)
+    engine, threads = tokenizer._engine, thread_count(args.threads)
     allowed = frozenset(tokenizer.special_tokens) if args.allow_special else engine.specials.always
     around = _token_id(tokenizer, "--prepend", args.prepend), _token_id(tokenizer, "--append", args.append)
     warning = NameWarning(literal_names(tokenizer, around, allowed, sources.separators) if warn else ())
@@ -138,7 +138,7 @@ def _batches(
                     parts = _streamed(tokenizer, blocks, allowed, around)
                 else:
                     ahead = not one.regular
-                    parts = encoder.block_ids(blocks, threads, _GROUP, allowed, around=around, most=_GROUP, ahead=ahead)
+                    parts = block_ids(engine, blocks, threads, _GROUP, allowed, around=around, most=_GROUP, ahead=ahead)
                 for part in parts:
                     yield number, part.n_bytes, TokenBatch(part.ids, offsets_of(part.lengths)), not part.ends
                     advance(part.size)
@@ -147,7 +147,7 @@ def _batches(
 def _token_id(tokenizer: bpe.Tokenizer, flag: str, text: str | None) -> int | None:
     """The id that a flag names: a special token, or a number."""
     is_number = text is not None and text.isdecimal() and text not in tokenizer.special_tokens
-    return text_encoder_of(tokenizer).named_id(flag, int(text) if text is not None and is_number else text)
+    return resolve_token(tokenizer.spec, flag, int(text) if text is not None and is_number else text)
 
 
 def _streamed(
@@ -193,7 +193,7 @@ def decode(args: argparse.Namespace) -> None:
     """Write the text of ids."""
     check_inputs(args, [args.file, args.tokenizer])
     check_output(args.output, [args.file, args.tokenizer])
-    tokens = decoder_of(bpe.Tokenizer.load(args.tokenizer))
+    tokens = TokenDecoder(bpe.Tokenizer.load(args.tokenizer).spec)
     between = (args.separator or "").encode()
     total = os.path.getsize(args.file) if os.path.isfile(args.file) else None
     with opened(args.file) as file, bar(args, "decode", total) as advance, output(args.output) as out:

@@ -100,7 +100,7 @@ def _write(path: str | None, text: str) -> None:
         file.write(text.encode())
 
 
-def _csv(found: bpe.Evaluation) -> str:
+def _csv(found: bpe.evaluation.Evaluation) -> str:
     rows = table.records(found)
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
@@ -115,7 +115,7 @@ def sanity_check(args: argparse.Namespace) -> int:
     defects = 0
     loaded = loaded_by_name(tokenizers)
     for name, tokenizer in loaded.items():
-        findings = bpe.sanity_check(tokenizer, _documents(args, files))
+        findings = bpe.evaluation.sanity_check(tokenizer, _documents(args, files))
         if len(loaded) > 1:
             say(f"{name}:")
         for each in findings:

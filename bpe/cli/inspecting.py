@@ -42,7 +42,7 @@ def _plot(path: str) -> None:
     from bpe.show.colours import use_colour
     from bpe.show.curve import curve_lines
 
-    training = bpe.Tokenizer.load(path).training
+    training = bpe.Tokenizer.load(path).spec.training
     if training is None or not training.curve:
         raise FormatError("has no record of its training; a tokenizer.json that bpe train writes has one", path=path)
     for line in curve_lines(training.curve, colour=use_colour(sys.stdout)):
@@ -74,15 +74,14 @@ def _tokenizer_facts(path: str) -> dict[str, Any]:
 
     import bpe
     from bpe.show.colours import plain
-    from bpe.tokenizer import engine_of
     from bpe.vocab.spec import described_merges, described_model
 
     tokenizer = bpe.Tokenizer.load(path)
     lengths = tokenizer.token_byte_lengths
     ids = np.flatnonzero(lengths)
-    mark = tokenizer.end_of_word
+    mark = tokenizer.spec.end_of_word
     glued = "glued to the last symbol" if tokenizer.spec.end_of_word_glued else "a symbol of its own"
-    named, always = tokenizer.special_tokens, engine_of(tokenizer).specials.always
+    named, always = tokenizer.special_tokens, tokenizer._engine.specials.always
     longest = sorted(ids.tolist(), key=lambda number: (-int(lengths[number]), number))[:_SHOWN]
     return {
         "model": described_model(tokenizer.spec),
@@ -93,7 +92,7 @@ def _tokenizer_facts(path: str) -> dict[str, Any]:
         "special tokens": _few([f"{name} {number}" for name, number in named.items() if name not in always]),
         "added tokens": _few([f"{name} {number}" for name, number in named.items() if name in always]),
         "roles": _roles(tokenizer),
-        "unknown token": tokenizer.unk_token or "none",
+        "unknown token": tokenizer.spec.unk_token or "none",
         "end-of-word mark": "none" if mark is None else f"{mark}, {glued}",
         "pretokenizer": _cutting(tokenizer.pretokenizer),
         "normalizer": _or_none(tokenizer.normalizer),

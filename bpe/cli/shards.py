@@ -16,6 +16,7 @@ from bpe.data.converting import convert_shards as convert
 from bpe.data.encoding import encode_shards
 from bpe.data.manifest import Manifest
 from bpe.data.merging import merge_manifests as merge
+from bpe.data.options import DEFAULT
 from bpe.data.verifying import verify as find_defects
 from bpe.errors import counted
 
@@ -37,6 +38,7 @@ def encode(args: argparse.Namespace) -> None:
     check_inputs(args, [args.tokenizer])
     sources = sources_of(argparse.Namespace(**{**vars(args), "part": None}))
     tokenizer = bpe.Tokenizer.load(args.tokenizer).with_timeout(args.timeout)
+    rank, world = args.part or (None, None)
     manifest = encode_shards(
         sources,
         tokenizer,
@@ -46,11 +48,12 @@ def encode(args: argparse.Namespace) -> None:
         prepend=_around(tokenizer, args.prepend),
         shard_size=args.shard_size,
         shards=args.shards,
-        shuffle=args.shuffle,
+        seed=args.shuffle,
         validation=args.validation or 0.0,
-        part=args.part,
+        rank=rank,
+        world=world,
         threads=args.threads,
-        allow_special=args.allow_special,
+        allowed_special="all" if args.allow_special else (),
         progress=not args.quiet,
     )
     log_skipped(manifest.skipped)
@@ -58,9 +61,11 @@ def encode(args: argparse.Namespace) -> None:
 
 
 def _around(tokenizer: bpe.Tokenizer, text: str | None) -> int | str | None:
-    """The value of --append or --prepend: a special token, or the number of an id."""
-    is_number = text is not None and text.isdecimal() and text not in tokenizer.special_tokens
-    return int(text) if text is not None and is_number else text
+    """The value of --append or --prepend: a special token, or the number of an id; None for an empty string."""
+    if text is None:
+        return DEFAULT
+    is_number = text.isdecimal() and text not in tokenizer.special_tokens
+    return int(text) if is_number else text or None
 
 
 def _log_counts(folder: str, manifest: Manifest) -> None:

@@ -96,7 +96,7 @@ def train(args: argparse.Namespace) -> None:
 
 
 def _log_training(tokenizer: bpe.Tokenizer, output: str) -> None:
-    training = tokenizer.training
+    training = tokenizer.spec.training
     assert training is not None
     log.info(
         "%s, %s, learned in %.1f s: %s",

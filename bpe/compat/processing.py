@@ -19,7 +19,6 @@ from bpe.compat._rows import PlanFields, call_of, rows_of
 from bpe.compat.encodings import Encoding, FixedPart, Padding, Part, SequencePart, StoredColumns
 from bpe.compat.sequences import Core, TextSequence
 from bpe.errors import FormatError, shown
-from bpe.tokenizer import engine_of
 
 STRATEGIES = ("longest_first", "only_first", "only_second")
 DIRECTIONS = ("right", "left")
@@ -270,7 +269,7 @@ class Plan(PlanFields):
         self.most = most
         self.is_lazy = rules.padding is None and not self.must_truncate
         self.encode, self.has_no_names, self.prefix = core.plain_encoder(as_text)
-        self.kernel = None if core.native is None else engine_of(core.native).fast_kernel
+        self.kernel = None if core.native is None else core.native._engine.fast_kernel
 
     def ids(self, text: str) -> NDArray[np.uint32]:
         """The ids of a text, without those of the template."""

@@ -34,7 +34,7 @@ from bpe.decode.decoder import TokenDecoder
 from bpe.errors import FormatError
 from bpe.formats import huggingface
 from bpe.formats.huggingface.adding import add_tokens
-from bpe.tokenizer import Tokenizer, decoder_of, engine_of, text_encoder_of, with_specials
+from bpe.tokenizer import Tokenizer, with_specials
 from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.decoding import ByteLevel
 from bpe.vocab.spec import TokenizerSpec
@@ -159,7 +159,7 @@ class Core:
                 return
             try:
                 if self._native is None:
-                    self._native = self._native_of_base() or Tokenizer.from_spec(self._spec())
+                    self._native = self._native_of_base() or Tokenizer(self._spec())
                 self._set_tables(self._native)
             except FormatError as error:
                 self._native, self._refused = None, error
@@ -190,8 +190,8 @@ class Core:
         return replace(spec, decoder=(ByteLevel(),)) if spec.model == "byte" else spec
 
     def _set_tables(self, native: Tokenizer) -> None:
-        spec, specials = native.spec, engine_of(native).specials
-        self._engine = engine_of(native)
+        spec, specials = native.spec, native._engine.specials
+        self._engine = native._engine
         names = specials.chosen("all", "")
         if len(self.added_ids) < len(names):  # the unknown token is not sought
             names &= self.added_ids.keys()
@@ -319,7 +319,7 @@ class Core:
         return found.tokens, found.offsets, found.word_ids
 
     def _native_columns(self, native: Tokenizer, text: str, as_text: bool) -> Columns:
-        encoder = text_encoder_of(native).offset_encoder
+        encoder = native._offset_encoder
         ids, spans, words, matched = encoder.encode_columns(text, self._allowed(as_text), "char", "tokenizers")
         strings = self.strings
         tokens = [strings[number] or "" for number in ids.tolist()]
@@ -368,7 +368,7 @@ class Core:
     def _decoder(self) -> TokenDecoder:
         """The native tokenizer's decoder."""
         assert self.native is not None
-        return decoder_of(self.native)
+        return self.native._decoder
 
     @cached_property
     def _skipped(self) -> NDArray[np.bool_]:

@@ -102,8 +102,8 @@ class BPE:
         data, path = _content(codes)
         merges = check_int("merges", merges, -1)
         self.version, pairs = subword_nmt.parse(data, path, merges)
-        self.tokenizer = Tokenizer.from_spec(subword_nmt.read(data, path, merges))
-        self._word_tokenizer = Tokenizer.from_spec(replace(self.tokenizer.spec, pretokenizer=None))
+        self.tokenizer = Tokenizer(subword_nmt.read(data, path, merges))
+        self._word_tokenizer = Tokenizer(replace(self.tokenizer.spec, pretokenizer=None))
         self.separator, self.glossaries = separator, list(glossaries or [])
         self.vocab = None if vocab is None else frozenset(vocab)
         self._ranks = {pair: rank for rank, pair in enumerate(pairs)}

@@ -257,17 +257,17 @@ class Sources:
             return list(self._part)
         return [unit for number in range(len(self.files)) for unit in self._units_of(number)]
 
-    def part(self, number: int, count: int) -> Sources:
-        """Part `number` of `count`, from 0 to `count - 1`: consecutive units, about as many bytes in each part.
+    def part(self, rank: int, world: int) -> Sources:
+        """The part of one rank of several, from 0 to `world - 1`: consecutive units, about as many bytes in each part.
 
         All parts in order have all documents in order; a part may be empty.
 
         Raises:
-            ValueError: for sources of unknown size, such as pipes; for a number that is not less than the count.
+            ValueError: for sources of unknown size, such as pipes; for a rank that is not less than `world`.
 
         """
-        count = check_int("count", count, 1)
-        number = check_int("number", number, 0, count - 1)
+        world = check_int("world", world, 1)
+        rank = check_int("rank", rank, 0, world - 1)
         units = self.units()
         for unit in units:
             if unit.size is None:
@@ -277,8 +277,8 @@ class Sources:
                 )
         sizes = np.array([max(unit.size or 0, 1) for unit in units], dtype=np.float64)
         middles = np.cumsum(sizes) - sizes / 2
-        owners = np.minimum((middles * count / max(sizes.sum(), 1)).astype(np.int64), count - 1)
-        return self._restricted(tuple(unit for unit, owner in zip(units, owners, strict=True) if owner == number))
+        owners = np.minimum((middles * world / max(sizes.sum(), 1)).astype(np.int64), world - 1)
+        return self._restricted(tuple(unit for unit, owner in zip(units, owners, strict=True) if owner == rank))
 
     def ending(self) -> Sources:
         """These sources with `separator_ends=True`."""

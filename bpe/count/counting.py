@@ -73,7 +73,7 @@ def count_words(
             `bytes.decode`; "bytes", they are counted unchanged.
         threads: the number of threads; None means one per core. The result does not depend on it.
         progress: True shows a progress bar on stderr or in a notebook, or prints a line every 30 s if stderr is not a
-            terminal. A function is called with a `bpe.Progress` from time to time.
+            terminal. A function is called with a `bpe.base.Progress` from time to time.
 
     Raises:
         TypeError: if texts is a single str, or its items are neither str nor bytes, or it is an Arrow array of another

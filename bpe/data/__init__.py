@@ -15,7 +15,7 @@ datasets) inside the functions that need them. The files, in the order in which 
 - `converting.py` from one format to another (`convert_shards`);
 - `loaders/` fixed-length rows in a seed's order (`Blocks`, `Packed`, `Mixture`), also of raw text
   (`StreamingEncoder`); PyTorch's samplers and iterables;
-- `map_function.py` `Tokenizer.map_function`, for `datasets.Dataset.map`.
+- `mapping.py` `map_function`, for `datasets.Dataset.map`.
 
 Invariants: the ids are those of `Tokenizer.encode`, whatever the number of workers. The dtype comes from the largest
 id; what a format cannot hold is refused before it is written. A shard appears complete or not at all. Headers, counts
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from bpe.data.loaders.streaming import StreamingEncoder
     from bpe.data.loaders.torch import RowSampler, torch_batches, torch_collate
     from bpe.data.manifest import Manifest
+    from bpe.data.mapping import map_function
     from bpe.data.merging import merge_manifests
     from bpe.data.shards import TokenShards
     from bpe.data.verifying import verify
@@ -60,6 +61,7 @@ _MODULES = {
     "TokenShards": "shards",
     "convert_shards": "converting",
     "encode_shards": "encoding",
+    "map_function": "mapping",
     "merge_manifests": "merging",
     "verify": "verifying",
     "write_shards": "writing",
@@ -76,6 +78,7 @@ __all__ = [
     "collate",
     "convert_shards",
     "encode_shards",
+    "map_function",
     "merge_manifests",
     "torch_batches",
     "torch_collate",

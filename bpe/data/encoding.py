@@ -30,7 +30,16 @@ from bpe.data.journal import Journal, locked_folder, reached, refuse_difference,
 from bpe.data.literal_names import literal_names
 from bpe.data.manifest import NAME as MANIFEST
 from bpe.data.manifest import Manifest, parse_shard
-from bpe.data.options import Options, allowed_tokens, around_of, chosen_format, largest_id, shard_count
+from bpe.data.options import (
+    DEFAULT,
+    Options,
+    allowed_tokens,
+    around_of,
+    chosen_format,
+    largest_id,
+    part_of,
+    shard_count,
+)
 from bpe.data.ordered import OrderedShards
 from bpe.data.records import beginning_of, check_steps
 from bpe.data.shuffled import ShuffledShards, tokens_in_buckets
@@ -38,7 +47,8 @@ from bpe.data.shuffling import FOLDER as BUCKETS
 from bpe.data.splitting import check_sides
 from bpe.data.steps import TRAIN, Target
 from bpe.errors import check_unicode, counted
-from bpe.tokenizer import Tokenizer, check_tokenizer, engine_of
+from bpe.tokenizer import Tokenizer, check_tokenizer
+from bpe.vocab.special_tokens import Allowed
 
 log = logging.getLogger("bpe")
 
@@ -52,15 +62,16 @@ def encode_shards(
     out: PathLike,
     *,
     format: str = "native",  # noqa: A002 (the word of the command line)
-    append: int | str | None = None,
-    prepend: int | str | None = None,
+    append: int | str | None = DEFAULT,
+    prepend: int | str | None = DEFAULT,
     shard_size: int | None = None,
     shards: int | None = None,
-    shuffle: int | None = None,
+    seed: int | None = None,
     validation: float = 0.0,
-    part: tuple[int, int] | None = None,
+    rank: int | None = None,
+    world: int | None = None,
     threads: int | None = None,
-    allow_special: bool = False,
+    allowed_special: Allowed = (),
     progress: ProgressLike = False,
 ) -> Manifest:
     """Encode a corpus to training shards in a folder.
@@ -74,21 +85,23 @@ def encode_shards(
         tokenizer: the tokenizer. Its copy goes to the folder.
         out: the folder, made if absent. It must be empty, or an output of the same call.
         format: "native", "megatron", "parquet", "arrow", "nanogpt", "llmc", "datatrove" or "dolma".
-        append: an id, or the name of a special token, to write after each document. It replaces the format's default:
-            the end-of-text id after documents for nanogpt and datatrove, before them for llmc, nothing for others. ""
-            writes nothing.
-        prepend: an id, or the name of a special token, to put before each document.
+        append: an id, or the name of a special token, to write after each document; None for nothing. It replaces the
+            format's default: the end-of-text id after documents for nanogpt and datatrove, before them for llmc,
+            nothing for others.
+        prepend: what to write before each document. With only one of the two given, nothing stands at the other end.
         shard_size: a shard ends after the first document with which it has this many tokens; default 2**28, and for
             nanogpt a single shard. With `validation`, both sides count.
-        shards: with `shuffle`, the number of shards, instead of `shard_size`.
-        shuffle: a seed: documents are shuffled over and within shards. Needs as much disk space again.
+        shards: with `seed`, the number of shards, instead of `shard_size`.
+        seed: shuffle the documents over and within shards, in the order of this seed; None keeps the order of the
+            sources. Needs as much disk space again.
         validation: the fraction of documents for validation shards, chosen by a hash of their content, so that
             duplicates are on the same side.
-        part: (number, count): encode only this part of the sources, numbered from 0. The parts of all numbers in order
-            are the whole.
+        rank: encode only this part of the sources, from 0 to `world` - 1; None encodes all. The parts of all ranks in
+            order are the whole.
+        world: the number of parts.
         threads: how many threads encode; default one per core.
-        allow_special: whether special tokens in the text become themselves instead of plain text.
-        progress: True for a bar or lines on stderr; or a function that takes `bpe.Progress`.
+        allowed_special: as for `Tokenizer.encode`.
+        progress: True for a bar or lines on stderr; or a function that takes `bpe.base.Progress`.
 
     Returns:
         The manifest: counts, files and checksums.
@@ -120,10 +133,10 @@ def encode_shards(
         around_of(tokenizer, kind, append=append, prepend=prepend),
         shard_size=shard_size,
         shards=shards,
-        shuffle=shuffle,
+        seed=seed,
         validation=validation,
-        part=part,
-        allow_special=allow_special,
+        part=part_of(rank, world),
+        allowed_special=allowed_special,
     )
     encoding = _Encoding(_sources(sources, tokenizer, options.part), tokenizer, Path(out), options)
     return encoding.run(n_threads, progress)
@@ -142,7 +155,7 @@ class _Encoding:
 
     def __init__(self, sources: Sources, tokenizer: Tokenizer, out: Path, options: Options) -> None:
         self.sources, self.tokenizer, self.out, self.options = sources, tokenizer, out, options
-        self.allowed = allowed_tokens(tokenizer, options.allow_special)
+        self.allowed = allowed_tokens(tokenizer, options.allowed_special)
         dtype = options.format.dtype(largest_id(tokenizer, options.around, self.allowed))
         split = options.validation > 0
         self.target = Target(
@@ -178,7 +191,7 @@ class _Encoding:
             )
             try:
                 self._check_steps(journal)
-                if self.options.shuffle is None:
+                if self.options.seed is None:
                     self._in_order(journal, threads, progress)
                 else:
                     self._shuffled(journal, threads, progress)
@@ -243,12 +256,12 @@ class _Encoding:
 
     def _shuffled(self, journal: Journal, threads: int, progress: ProgressLike) -> None:
         options = self.options
-        assert options.shuffle is not None
+        assert options.seed is not None
         writer = ShuffledShards(
             self.target,
             journal,
             shards=shard_count(options.shards, options.shard_size, self.sources),
-            seed=options.shuffle,
+            seed=options.seed,
             part=options.part or (0, 1),
             validation=options.validation,
             size=self.sources.text_size or 0,
@@ -285,12 +298,12 @@ class _Encoding:
                 thread.put(None)
                 groups = encoded_groups(
                     sources,
-                    engine_of(self.tokenizer),
+                    self.tokenizer._engine,
                     threads,
                     allowed=self.allowed,
                     around=options.around,
                     start=start,
-                    whole=options.shuffle is not None or options.validation > 0,
+                    whole=options.seed is not None or options.validation > 0,
                     hashed=options.validation > 0,
                     check=thread.check,
                     names=literal_names(self.tokenizer, options.around, self.allowed, sources.separators),

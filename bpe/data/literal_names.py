@@ -63,8 +63,8 @@ class NameWarning:
                 self._names = {}
                 log.warning(
                     "%s: %r occurs at least %s as ordinary text, which gives ordinary ids; pass separator= "
-                    "(--separator) if it separates documents, or allow_special=True (--allow-special) if the text may "
-                    "have special tokens",
+                    "(--separator) if it separates documents, or allowed_special='all' (--allow-special) if the text "
+                    "may have special tokens",
                     block.source,
                     name,
                     counted(times, "time"),

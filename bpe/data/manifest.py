@@ -164,6 +164,11 @@ def _is_number(value: object, least: int = 0, most: int = COUNT_LIMIT) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
+def _is_allowed(value: object) -> bool:
+    """Whether a value says which special tokens become their ids in text: all, none, or those named."""
+    return isinstance(value, bool) or (isinstance(value, list) and all(isinstance(name, str) for name in value))
+
+
 def _is_part(value: object) -> bool:
     """Whether a value is (number, count)."""
     if not isinstance(value, list) or len(value) != 2:
@@ -206,6 +211,7 @@ _ID: _Rule = (_or_null(partial(_is_number, most=0xFFFFFFFF)), "null or an id")
 #: The options and the facts about sources that are used again.
 _OPTIONS: dict[str, _Rule] = {
     "part": (_or_null(_is_part), "null or a number and a count"),
+    "allow_special": (_or_null(_is_allowed), "true, false or a list of names"),
     "shuffle": (_or_null(_is_number), "null or a whole number"),
     "shards": _SIZE,
     "shard_size": _SIZE,

@@ -22,7 +22,7 @@ from bpe.errors import FormatError, check_iterable, shown
 
 
 def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
-    """Write one manifest over the folders of all parts, which `encode_shards(part=...)` made.
+    """Write one manifest over the folders of all parts, which `encode_shards(rank=…, world=…)` made.
 
     Args:
         parts: the folders, in any order: they are put in the order of their parts. They lie in `out`, directly or
@@ -30,7 +30,7 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
         out: the folder of the new manifest.
 
     Returns:
-        The manifest. Its shards are those of part 0, then those of part 1, and so on.
+        The manifest. Its shards are those of rank 0, then those of rank 1, and so on.
 
     Raises:
         ValueError: for folders that are no parts of one corpus: other sources, options or tokenizers, a part that is

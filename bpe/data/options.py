@@ -14,12 +14,16 @@ from bpe.data.formats.protocol import ShardFormat
 from bpe.data.splitting import check_fraction
 from bpe.encode.engine import Around
 from bpe.errors import check_choice, check_int, shown
-from bpe.tokenizer import Tokenizer, engine_of, text_encoder_of
+from bpe.tokenizer import Tokenizer
+from bpe.vocab.special_names import resolve_token
+from bpe.vocab.special_tokens import Allowed, sort_names
 from bpe.vocab.vocabulary import ORDINARY
 
 #: The tokens after which a shard ends, if no other number is given: 512 MB of uint16.
 SHARD_SIZE = 1 << 28
 
+#: The value of `append` and `prepend` that leaves the choice to the format.
+DEFAULT = "default"
 #: The most shuffled shards.
 MOST_SHUFFLED = 4096
 #: How many bytes of text a token is assumed to have, to derive a number of shards.
@@ -40,11 +44,11 @@ class Options:
         format: the format.
         around: the ids before and after each document.
         shard_size: the tokens after which a shard ends; None for one shard.
-        shards: with `shuffle`, the number of shards, or None to derive it from the sources.
-        shuffle: the seed of the shuffle; None for source order.
+        shards: with `seed`, the number of shards, or None to derive it from the sources.
+        seed: the seed of the shuffle; None for source order.
         validation: the fraction of documents for validation.
-        part: (number, count) of the part of the sources; None for all.
-        allow_special: whether special tokens in the text become themselves.
+        part: (rank, world) of the part of the sources; None for all.
+        allowed_special: the special tokens that become their ids in the text: "all", or their names in order.
 
     """
 
@@ -52,10 +56,10 @@ class Options:
     around: Around
     shard_size: int | None
     shards: int | None
-    shuffle: int | None
+    seed: int | None
     validation: float
     part: tuple[int, int] | None
-    allow_special: bool
+    allowed_special: str | tuple[str, ...]
 
     @classmethod
     def of(
@@ -65,10 +69,10 @@ class Options:
         *,
         shard_size: object,
         shards: object,
-        shuffle: object,
+        seed: object,
         validation: object,
-        part: object,
-        allow_special: bool,
+        part: tuple[int, int] | None,
+        allowed_special: Allowed,
     ) -> Options:
         """Check the other arguments of a call.
 
@@ -76,8 +80,8 @@ class Options:
             TypeError, ValueError: for an argument that is invalid, or contradicts another.
 
         """
-        if shards is not None and shuffle is None:
-            raise ValueError(f"shards is {shards}, but the shards are not shuffled; pass shuffle=, or shard_size=")
+        if shards is not None and seed is None:
+            raise ValueError(f"shards is {shards}, but the shards are not shuffled; pass seed=, or shard_size=")
         if shards is not None and shard_size is not None:
             raise ValueError(f"shards is {shards} and shard_size is {shard_size}; give at most one of them")
         single = shard_size is None and shards is None and kind.name == "nanogpt"
@@ -87,10 +91,10 @@ class Options:
             around,
             size,
             None if shards is None else check_int("shards", shards, 1, MOST_SHUFFLED),
-            None if shuffle is None else check_int("shuffle", shuffle, 0),
+            None if seed is None else check_int("seed", seed, 0),
             check_fraction(validation),
-            _part(part),
-            bool(allow_special),
+            part,
+            sort_names(allowed_special),
         )
 
     @property
@@ -107,10 +111,10 @@ class Options:
             "append": after,
             "shard_size": self.shard_size,
             "shards": self.shards,
-            "shuffle": self.shuffle,
+            "shuffle": self.seed,
             "validation": self.validation,
             "part": None if self.part is None else list(self.part),
-            "allow_special": self.allow_special,
+            "allow_special": self.allowed_special == "all" or (list(self.allowed_special) or False),
         }
 
 
@@ -124,28 +128,32 @@ def chosen_format(name: object) -> ShardFormat:
     return FORMATS[check_choice("format", name, tuple(FORMATS))]
 
 
-def _part(part: object) -> tuple[int, int] | None:
-    """The argument `part` as (number, count)."""
-    if part is None:
+def part_of(rank: object, world: object) -> tuple[int, int] | None:
+    """The arguments `rank` and `world`: the number of a part and the number of parts; None if both are."""
+    if rank is world is None:
         return None
-    if not isinstance(part, (tuple, list)) or len(part) != 2:
-        raise TypeError(f"part is {shown(part)}; it must be (number, count), such as (0, 64) for the first of 64")
-    count = check_int("the count of part", part[1], 1)
-    return check_int("the number of part", part[0], 0, count - 1), count
+    if rank is None or world is None:
+        given, other = ("world", "rank") if rank is None else ("rank", "world")
+        raise ValueError(f"{given} is given without {other}; give both, such as rank=0, world=64 for the first of 64")
+    n_parts = check_int("world", world, 1)
+    return check_int("rank", rank, 0, n_parts - 1), n_parts
 
 
 def around_of(tokenizer: Tokenizer, kind: ShardFormat, *, append: object, prepend: object) -> Around:
     """The ids before and after each document: those given, or else the end-of-text id where the format has it.
+
+    The format decides if both arguments are "default"; if only one is, nothing stands there.
 
     Raises:
         ValueError: for a token that the tokenizer does not have; if the format has end-of-text ids by convention, none
             is given, and the tokenizer has no end-of-text token.
 
     """
-    encoder = text_encoder_of(tokenizer)
-    if append is not None or prepend is not None:
+    if not append == prepend == DEFAULT:
         given = (("prepend", prepend), ("append", append))
-        before, after = (None if value == "" else encoder.named_id(name, value) for name, value in given)
+        before, after = (
+            None if value == DEFAULT else resolve_token(tokenizer.spec, name, value) for name, value in given
+        )
         return before, after
     if not any(kind.around):
         return None, None
@@ -156,7 +164,7 @@ def around_of(tokenizer: Tokenizer, kind: ShardFormat, *, append: object, prepen
         where = "before" if kind.around[0] else "after"
         raise ValueError(
             f"{kind.name} shards have an end-of-text id {where} each document, and this tokenizer has no such token "
-            f"({has}); name one with append= or prepend=, or pass append='' to write none"
+            f"({has}); name one with append= or prepend=, or pass append=None to write none"
         )
     first, last = kind.around
     return number if first else None, number if last else None
@@ -196,6 +204,6 @@ def shard_count(shards: int | None, shard_size: int | None, sources: Sources) ->
     return min(max(-(-tokens // shard_size), 1), MOST_SHUFFLED)
 
 
-def allowed_tokens(tokenizer: Tokenizer, allow_special: bool) -> frozenset[str]:
-    """The special tokens to find in texts."""
-    return frozenset(tokenizer.special_tokens) if allow_special else engine_of(tokenizer).specials.always
+def allowed_tokens(tokenizer: Tokenizer, allowed_special: Allowed) -> frozenset[str]:
+    """The special tokens to find in texts: those that are allowed, and those that are found in every text."""
+    return tokenizer._engine.specials.allowed(allowed_special)

@@ -96,7 +96,7 @@ class _Checks:
     def check(self, step: dict[str, Any]) -> None:
         """Check the next step."""
         fields = {"used", "next", *(["skipped"] if step.get("next") is None else [])}
-        if self._options.shuffle is None:
+        if self._options.seed is None:
             self._check_fields(step, {"shards", "first", *fields})
             self._check_ordered(step)
         elif "buckets" in step:
@@ -293,7 +293,7 @@ class _Checks:
                 continue
             for line in self._defects(entry):
                 raise ValueError(f"a finished shard is damaged, or the journal is: {folder}: {line}; {fix}")
-        if self._options.shuffle is not None and self._ended:
+        if self._options.seed is not None and self._ended:
             per_shard = len(self._sizes) // shard_count(self._options.shards, self._options.shard_size, self._sources)
             first = self._shards * per_shard
             found = Buckets(folder, len(self._sizes), self._target.dtype).sizes()

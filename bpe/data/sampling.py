@@ -27,7 +27,8 @@ from bpe.data.options import allowed_tokens, shard_count
 from bpe.data.shuffling import bucket_of, document_keys
 from bpe.data.splitting import content_hashes, is_validation
 from bpe.errors import FormatError, counted
-from bpe.tokenizer import Tokenizer, engine_of
+from bpe.tokenizer import Tokenizer
+from bpe.vocab.special_tokens import Allowed
 
 log = logging.getLogger("bpe")
 
@@ -125,6 +126,11 @@ def _changed(sources: Sources, manifest: Manifest) -> str:
     return ""
 
 
+def _allowed_special(value: object) -> Allowed:
+    """The argument `allowed_special` of the call that wrote a manifest."""
+    return "all" if value is True else value if isinstance(value, list) else ()
+
+
 class _Comparison:
     """Encodes texts of the sources as `encode_shards` does, and compares them with shards."""
 
@@ -132,10 +138,10 @@ class _Comparison:
         self._folder, self._manifest, self._tokenizer, self._sources = folder, manifest, tokenizer, sources
         options = manifest.options
         self._around = [options.get("prepend"), options.get("append")]
-        self._allowed = allowed_tokens(tokenizer, bool(options.get("allow_special")))
+        self._allowed = allowed_tokens(tokenizer, _allowed_special(options.get("allow_special")))
         self._validation = float(options.get("validation") or 0)
         spec = tokenizer.spec
-        self._is_lossless = engine_of(tokenizer).direct and spec.end_of_word is None and spec.unk_token is None
+        self._is_lossless = tokenizer._engine.direct and spec.end_of_word is None and spec.unk_token is None
         self._random = Random(_SEED)
 
     def in_order(self, shards: Sequence[ShardEntry], samples: int) -> Iterator[str]:

@@ -38,7 +38,7 @@ def verify(out: PathLike, *, samples: int = 100, progress: ProgressLike = False)
     Args:
         out: the folder.
         samples: how many documents to compare with the sources, about.
-        progress: True for a bar or lines on stderr; or a function that takes `bpe.Progress`.
+        progress: True for a bar or lines on stderr; or a function that takes `bpe.base.Progress`.
 
     Returns:
         The defects; an empty list if there is none.

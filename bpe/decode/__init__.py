@@ -14,3 +14,19 @@ linear in the ids and in the bytes of their tokens; memory is the result and one
 Sources: the end-of-word mark and its removal as in subword-nmt and Hugging Face's `tokenizers`; U+FFFD for invalid
 UTF-8 as in `bytes.decode(errors="replace")`.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bpe._lazy import import_on_use
+
+if TYPE_CHECKING:
+    from bpe.decode.decoder import IncrementalDecoder
+
+#: The public names, and the modules that define them.
+_MODULES = {"IncrementalDecoder": "decoder"}
+
+__all__ = ["IncrementalDecoder"]
+
+__getattr__, __dir__ = import_on_use(__name__, _MODULES, __all__)

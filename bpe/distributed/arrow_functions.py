@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bpe.base.arrow import load_pyarrow
 from bpe.corpus.documents import arrow_documents
 from bpe.count.word_counts import WordCounts, add_documents, empty_like, fill
-from bpe.data.map_function import MapFunction
+from bpe.data.mapping import MapFunction
 from bpe.errors import typed
 
 if TYPE_CHECKING:
@@ -96,14 +96,15 @@ def encode_batch(batch: Any, encode: MapFunction) -> pa.Table:
 
     Args:
         batch: an Arrow table or record batch.
-        encode: what `Tokenizer.map_function` returns: the tokenizer, the names of the columns and the options.
+        encode: what `bpe.data.map_function` returns: the tokenizer, the names of the columns and the options.
 
     Returns:
         the table with a column of ids, `large_list<int32>`.
 
     >>> import bpe, pyarrow as pa
+    >>> from bpe.data import map_function
     >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
-    >>> encode_batch(pa.table({"text": ["low", "lower"]}), tok.map_function()).column("input_ids").to_pylist()
+    >>> encode_batch(pa.table({"text": ["low", "lower"]}), map_function(tok)).column("input_ids").to_pylist()
     [[257], [257, 68, 81]]
 
     """

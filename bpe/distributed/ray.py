@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bpe.base.arrow import load_pyarrow
 from bpe.count.word_counts import WordCounts
-from bpe.data.map_function import MapFunction
+from bpe.data.mapping import MapFunction, map_function
 from bpe.distributed.arrow_functions import count_batch, encode_batch, gathered, word_arrays
 from bpe.errors import check_int, typed
 from bpe.pretokenize.pretokenizer import Pretokenizer
@@ -103,7 +103,7 @@ def encode(
         column: the column with the texts, of type string or binary. A null is an empty text.
         concurrency: the number of actors, or the least and the most; None means up to one for each core.
         options: `output`, `length`, `append`, `prepend`, `allowed_special` and `keep_columns`, as for
-            `Tokenizer.map_function`.
+            `bpe.data.map_function`.
 
     Raises:
         TypeError, ValueError: for a `dataset` that is not a Ray dataset, and for options as `map_function`.
@@ -113,7 +113,7 @@ def encode(
     cores = _cores(dataset)
     import ray
 
-    function = tokenizer.map_function(column, **options)
+    function = map_function(tokenizer, column, **options)
     used = dataset if function.keep_columns else dataset.select_columns([column])
     return used.map_batches(
         _Encode,

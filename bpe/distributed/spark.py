@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bpe.base.arrow import load_pyarrow
 from bpe.count.word_counts import WordCounts
+from bpe.data.mapping import map_function
 from bpe.distributed.arrow_functions import count_batches, encode_batch, gathered
 from bpe.errors import check_int, typed
 from bpe.pretokenize.pretokenizer import Pretokenizer
@@ -97,7 +98,7 @@ def encode(frame: DataFrame, tokenizer: Tokenizer, column: str = "text", **optio
         tokenizer: the tokenizer. Each Python worker of Spark makes it once, for all its tasks.
         column: the column with the texts, of type string or binary. A null is an empty text.
         options: `output`, `length`, `append`, `prepend`, `allowed_special` and `keep_columns`, as for
-            `Tokenizer.map_function`.
+            `bpe.data.map_function`.
 
     Raises:
         TypeError, ValueError: for a `frame` that is not a Spark data frame, and for options as `map_function`.
@@ -107,7 +108,7 @@ def encode(frame: DataFrame, tokenizer: Tokenizer, column: str = "text", **optio
     _functions(frame)
     from pyspark.sql.types import ArrayType, IntegerType, LongType, StructField, StructType
 
-    function = tokenizer.map_function(column, **options)
+    function = map_function(tokenizer, column, **options)
     new = [StructField(function.output, ArrayType(IntegerType(), containsNull=False))]
     if function.length is not None:
         new.append(StructField(function.length, LongType()))

@@ -3,7 +3,7 @@
 Takes texts, batches, files or streams; returns uint32 ids, and on request offsets. The files, in the order in which
 text meets them:
 
-- `text_encoder.py` checks arguments; `_fast_path.pyx` handles calls with default arguments before that;
+- `_fast_path.pyx` handles short texts with default arguments; `texts.py` many texts and files;
 - `engine.py` splits at special tokens and normalizes; `streams.py`, `offsets.py` (`_offsets.pyx`), `truncation.py`,
   `dropout.py`, `clip_rows.py`, `explain.py` build on it; `models` has engines for models of other kinds;
 - `_batch.pyx`, `_file_blocks.pyx` divide texts and blocks of files among threads;

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.encode.engine import Engine
-from bpe.encode.text_encoder import listed_texts
+from bpe.encode.texts import listed_texts
 from bpe.errors import check_int
 from bpe.vocab.spec import TokenizerSpec
 
@@ -31,7 +31,7 @@ class ClipRows:
     def rows(
         self, texts: Iterable[str], context_length: int, truncate: bool
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The rows of texts, as `Tokenizer.tokenize` describes them."""
+        """The rows of texts, as `Tokenizer.clip_rows` describes them."""
         width = check_int("context_length", context_length, 2)
         batch = self._engine.encode_batch(listed_texts(texts), 1, self._engine.specials.always)
         lengths = batch.lengths + 2

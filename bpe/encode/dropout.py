@@ -5,13 +5,20 @@ Source: Provilkov, Emelianenko and Voita, "BPE-Dropout" (ACL 2020). The merging:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.threads import in_order
 from bpe.base.utf8 import TextLike, to_bytes
-from bpe.encode.engine import Engine
+from bpe.batch import TokenBatch
+from bpe.encode.engine import Around, Engine, surrounded
+from bpe.encode.texts import Policy, arrow_groups, listed_texts
+from bpe.errors import check_sampling, shown
 from bpe.merge._dropout import Dropout
 from bpe.pretokenize.pipeline import Pretokens
+from bpe.vocab.spec import TokenizerSpec, refuse_events
 from bpe.vocab.vocabulary import NO_TOKEN
 
 _WORD = 2**64 - 1
@@ -52,3 +59,38 @@ class DropoutEncoder:
                 self._engine.refuse_unknown(data)
             parts.append(ids)
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint32)
+
+    def encode_batch(
+        self,
+        texts: Iterable[TextLike],
+        threads: int,
+        policy: Policy,
+        sampling: tuple[float, int],
+        around: Around,
+    ) -> TokenBatch:
+        """The ids of many texts; text i is encoded with the seed + i."""
+        documents = arrow_groups(texts)
+        listed = listed_texts(texts) if documents is None else [text for each in documents for text in each.texts()]
+        allowed = self._engine.specials.check_texts(listed, *policy)
+        dropout, seed = sampling
+
+        def encode_row(index: int) -> NDArray[np.uint32]:
+            return surrounded(self.encode(listed[index], allowed, dropout, seed + index), around)
+
+        return TokenBatch.from_lists(in_order(encode_row, range(len(listed)), min(threads, len(listed) or 1)))
+
+
+def check_dropout(spec: TokenizerSpec, dropout: float, seed: int | None) -> tuple[float, int]:
+    """The arguments `dropout` and `seed`, if the tokenizer can be used with dropout; a random seed for None.
+
+    Raises:
+        TypeError, ValueError: for invalid arguments, and for merges across words or deletions.
+
+    """
+    if spec.word_merges is not None:
+        raise ValueError(
+            f"dropout is {shown(dropout)}, and this tokenizer has merges across words, for which it is not defined; "
+            "leave it out"
+        )
+    refuse_events(spec, f"dropout={shown(dropout)}")
+    return check_sampling("dropout", dropout, seed)

@@ -1,7 +1,7 @@
 """The engine: builds the kernel's tables from a tokenizer's spec, and turns texts into ids with them.
 
 This module splits texts at special tokens, normalizes them, and calls the kernel (`bpe/encode/_encoder.pyx`).
-`text_encoder.py` checks users' arguments.
+`bpe/tokenizer.py` checks users' arguments.
 """
 
 from __future__ import annotations

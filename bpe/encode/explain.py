@@ -1,22 +1,51 @@
 """Encoding step by step, for people: every merge in order. Simple and slow; `engine.py` encodes fast.
 
-`explain_pieces` follows one pretoken after another, as text. `merge_steps` follows all of a text together, in the order
+`explain` follows one pretoken after another, as text. `merge_steps` follows all of a text together, in the order
 of ranks, which is the order in which training made the merges.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import pairwise
+from typing import Any
 
 from bpe.base.spelling import spell_together
+from bpe.base.utf8 import TextLike
 from bpe.encode.engine import Engine
-from bpe.vocab.spec import TokenizerSpec
+from bpe.encode.models.picky import PickyEngine
+from bpe.vocab.spec import TokenizerSpec, refuse_events
 from bpe.vocab.vocabulary import NO_TOKEN
 
+#: What `tokens_of_text(as_text=True)` puts before a symbol that has no id.
+UNKNOWN = "⁇"
 
-def explain_pieces(engine: Engine, spec: TokenizerSpec, pieces: Iterable[bytes | int]) -> str:
+
+def tokens_of_text(engine: Engine, text: TextLike, allowed: frozenset[str], as_text: bool) -> list[Any]:
+    """The tokens of a text, as `Tokenizer.tokens` documents them; a symbol without an id is a token of its own."""
+    vocabulary = engine.spec.vocabulary
+    found: list[tuple[bytes, bool]] = []  # a token or a symbol without an id, and which of the two
+    across = engine.spec.word_merges is not None
+    for piece in engine.encode(text, allowed).tolist() if across else engine.pieces(text, allowed):
+        if isinstance(piece, int):
+            found.append((vocabulary[piece], True))
+            continue
+        ids = engine.piece_ids(piece)
+        unnamed = iter([symbol for symbol, token_id in engine.named_symbols(piece) if token_id == NO_TOKEN])
+        found += [(next(unnamed), False) if token_id == NO_TOKEN else (vocabulary[token_id], True) for token_id in ids]
+    if as_text:
+        return [
+            token.decode("utf-8", "replace") if known else UNKNOWN + token.decode("utf-8", "backslashreplace")
+            for token, known in found
+        ]
+    return [token.decode() if engine.spec.model == "char" else token for token, _ in found]
+
+
+def explain(engine: Engine, text: TextLike) -> str:
     """A paragraph for each pretoken: its symbols, every merge in order with rank and id, and the ids."""
+    _check_words_only(engine.spec, "explain")
+    pieces, spec = engine.pieces(text, engine.specials.always), engine.spec
+    if isinstance(engine, PickyEngine):
+        return engine.explained(pieces)
     ranks = _ranks(spec)
     paragraphs = []
     for piece in pieces:
@@ -27,9 +56,7 @@ def explain_pieces(engine: Engine, spec: TokenizerSpec, pieces: Iterable[bytes |
     return "\n".join(paragraphs)
 
 
-def merge_steps(
-    engine: Engine, spec: TokenizerSpec, pieces: Iterable[bytes | int]
-) -> list[tuple[str, list[tuple[bytes, int]]]]:
+def merge_steps(engine: Engine, text: TextLike) -> list[tuple[str, list[tuple[bytes, int]]]]:
     """The tokens of a text before any merge, and after each merge that changes it.
 
     Returns:
@@ -37,7 +64,10 @@ def merge_steps(
         the last step are those that encoding gives.
 
     """
-    ranks, whole = _ranks(spec), list(pieces)
+    spec = engine.spec
+    _check_words_only(spec, "show_merges")
+    refuse_events(spec, "show_merges")
+    ranks, whole = _ranks(spec), list(engine.pieces(text, engine.specials.always))
     state = [
         [(spec.vocabulary[piece], piece)] if isinstance(piece, int) else engine.named_symbols(piece) for piece in whole
     ]
@@ -63,6 +93,14 @@ def merge_steps(
         ]
         steps.append(("words and symbols that become tokens without merges", known))
     return steps
+
+
+def _check_words_only(spec: TokenizerSpec, function: str) -> None:
+    if spec.word_merges is not None:
+        raise ValueError(
+            f"{function} follows merges within words only, and this tokenizer has merges across words; call `tokens` "
+            "to see the result"
+        )
 
 
 def _ranks(spec: TokenizerSpec) -> dict[tuple[int, int], tuple[int, int]]:

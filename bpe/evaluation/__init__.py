@@ -10,7 +10,7 @@ Takes tokenizers and corpora; returns an `Evaluation`. The files, in the order i
 - `metrics.py` the definitions of all metrics; `shapes.py` what the tokens of a vocabulary look like; `reachability.py`
   which tokens encoding gives back; `morphemes.py` boundaries of morphemes;
 - `result.py` `Evaluation` and its parts, with `savings.py` which tokens save most; `table.py` the same for a terminal;
-  `sanity.py` `bpe.sanity_check`.
+  `sanity.py` `bpe.evaluation.sanity_check`.
 
 Invariants: figures do not depend on threads or on how the text is divided into blocks; ids are those of
 `Tokenizer.encode`; intervals depend on the seed alone. Memory is that of a few blocks, the tokenizers' caches, and
@@ -19,3 +19,20 @@ Invariants: figures do not depend on threads or on how the text is divided into 
 Sources: Zouhar et al. 2023, Petrov et al. 2023, Gowda and May 2020, Land and Bartolo 2024, Arnett and Bergen 2025
 (MorphScore), Singh and Strouse 2024; the definitions of TokEval.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bpe._lazy import import_on_use
+
+if TYPE_CHECKING:
+    from bpe.evaluation.result import Evaluation
+    from bpe.evaluation.sanity import sanity_check
+
+#: The public names, and the modules that define them.
+_MODULES = {"Evaluation": "result", "sanity_check": "sanity"}
+
+__all__ = ["Evaluation", "sanity_check"]
+
+__getattr__, __dir__ = import_on_use(__name__, _MODULES, __all__)

@@ -19,7 +19,7 @@ from bpe.base.offsets import offsets_of
 from bpe.batch import TokenBatch
 from bpe.errors import shown, typed
 from bpe.evaluation._tally import LONGEST, TokenTally
-from bpe.tokenizer import Tokenizer, engine_of, text_encoder_of
+from bpe.tokenizer import Tokenizer
 from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.vocabulary import ORDINARY
 
@@ -136,8 +136,7 @@ class OwnAdapter(Adapter):
     def __init__(self, tokenizer: Tokenizer, name: str) -> None:
         self.name, self.tokenizer = name, tokenizer
         self.limit, self.vocab_size = tokenizer.n_vocab, tokenizer.vocab_size
-        self.engine = engine_of(tokenizer)
-        self._texts = text_encoder_of(tokenizer)
+        self.engine = tokenizer._engine
         spec = tokenizer.spec
         #: Whether each token is a part of the text, so that their lengths are positions in it if nothing is dropped.
         self._own_bytes = (

@@ -78,7 +78,7 @@ def reachability(adapter: Adapter, whole: NDArray[np.bool_]) -> Reachability:
 
 def _never_made(adapter: Adapter) -> set[int] | None:
     """With an end-of-word mark, no text is a token inside words: the ids that no word has. None without a mark."""
-    if not isinstance(adapter, OwnAdapter) or adapter.tokenizer.end_of_word is None:
+    if not isinstance(adapter, OwnAdapter) or adapter.tokenizer.spec.end_of_word is None:
         return None
     return set(adapter.tokenizer.unreachable().tolist())
 

@@ -429,4 +429,4 @@ class Evaluation(Sequence[TokenizerResult]):
 
     def __repr__(self) -> str:
         corpora = f", {', '.join(self.corpora)}" if self.corpora else ""
-        return f"<bpe.Evaluation of {', '.join(result.name for result in self.results)}{corpora}>"
+        return f"<bpe.evaluation.Evaluation of {', '.join(result.name for result in self.results)}{corpora}>"

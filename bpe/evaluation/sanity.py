@@ -1,4 +1,4 @@
-"""`bpe.sanity_check`: defects of a tokenizer that make it unfit for use, found without a corpus, for CI.
+"""`bpe.evaluation.sanity_check`: defects of a tokenizer that make it unfit for use, found without a corpus, for CI.
 
 How good a vocabulary is for texts: `evaluating.py`.
 """
@@ -84,7 +84,7 @@ def sanity_check(tokenizer: Any, texts: Iterable[TextLike] = ()) -> list[Finding
 
     >>> import bpe
     >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
-    >>> [found.check for found in bpe.sanity_check(tok) if found.level != "ok"]
+    >>> [found.check for found in bpe.evaluation.sanity_check(tok) if found.level != "ok"]
     []
 
     """

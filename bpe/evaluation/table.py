@@ -57,7 +57,7 @@ class TokenizerResult(Protocol):
 
 
 class Evaluation(Protocol):
-    """What a table shows, as `bpe.Evaluation` has it."""
+    """What a table shows, as `bpe.evaluation.Evaluation` has it."""
 
     corpora: list[str]
 

@@ -17,3 +17,19 @@ tiktoken nor a plugin. Cost: the first call for a name reads a file of 1 to 4 MB
 Sources: tiktoken 0.14 (`registry.py`, `load.py`, `model.py`); the folder `tiktoken` in the user's cache is that of
 later sources of tiktoken.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bpe._lazy import import_on_use
+
+if TYPE_CHECKING:
+    from bpe.named.encodings import list_encoding_names
+
+#: The public names, and the modules that define them.
+_MODULES = {"list_encoding_names": "encodings"}
+
+__all__ = ["list_encoding_names"]
+
+__getattr__, __dir__ = import_on_use(__name__, _MODULES, __all__)

@@ -145,7 +145,7 @@ def _published(name: str) -> NamedEncoding:
         spec = from_ranks(gpt2.read_ranks(*contents), pretokenizer, encoding.special_tokens)
     else:
         spec = read(contents[0], pretokenizer, encoding.special_tokens, files[0].address, shared_ids=True)
-    tokenizer = Tokenizer.from_spec(spec)
+    tokenizer = Tokenizer(spec)
     check_size(name, encoding.n_vocab, tokenizer.vocab_size, tokenizer.n_vocab - 1)
     return NamedEncoding(name, tokenizer, pretokenizer.pattern, dict(encoding.special_tokens))
 
@@ -194,7 +194,7 @@ def built(
             f"the largest id is {largest}; the ids of {len(numbers)} tokens must be below {limit}, since tables have a "
             "row for each id: give the last tokens smaller ids, such as those right after the others"
         ) from None
-    tokenizer = Tokenizer.from_spec(spec)
+    tokenizer = Tokenizer(spec)
     largest = max(max(mergeable_ranks.values()), max(special.values(), default=0))
     check_size(name, explicit_n_vocab, len(mergeable_ranks) + len(special), largest)
     return NamedEncoding(name, tokenizer, pat_str, special_tokens, mergeable_ranks)

@@ -23,6 +23,7 @@ from bpe.base.atomic_files import atomic_write
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.corpus.blocks import PathLike
 from bpe.errors import typed
+from bpe.plots import compression_by_size
 from bpe.report import measures, vocabularies
 from bpe.report.charts import line_chart, spaced
 from bpe.report.panels import Panels, beginning
@@ -30,7 +31,6 @@ from bpe.report.parts import columns, note, scrolled, section
 from bpe.report.subjects import Subject, Tokenizers, named_subjects
 from bpe.show.html import Heading, Html, escaped, table
 from bpe.show.metrics import Facts, by_tokenizer
-from bpe.tokenizer import compression_by_size
 
 Texts = TextLike | Sequence[TextLike] | Mapping[str, TextLike | Sequence[TextLike]]
 
@@ -300,9 +300,9 @@ def _charts(tokenizers: Mapping[str, Subject], usage: Usage, corpora: Mapping[st
         title = "Compression by vocabulary size, by truncation"
         figures.append(line_chart(title, sizes, ("vocabulary size", "bytes per token"), log_x=True))
     curves = {
-        name: [(merges, ratio) for merges, _, ratio in each.training.curve]
+        name: [(merges, ratio) for merges, _, ratio in each.spec.training.curve]
         for name, each in own.items()
-        if each.training is not None and each.training.curve
+        if each.spec.training is not None and each.spec.training.curve
     }
     if curves:
         figures.append(line_chart("Training", curves, ("merges", "bytes per token of the corpus"), log_x=True))

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from bpe.base.forks import lock_of
 from bpe.base.offsets import offsets_of
 from bpe.base.spelling import spell
+from bpe.drawing import draw_ids, draw_text
 from bpe.evaluation.adapters import Adapter, SimpleTokenizer, adapt
 from bpe.show.html import Token
-from bpe.tokenizer import Tokenizer, drawing_of
+from bpe.tokenizer import Tokenizer
 from bpe.vocab.spec import described_model
 from bpe.vocab.vocabulary import ORDINARY
 
@@ -62,11 +63,11 @@ class Subject:
 
     def rows(self, text: bytes) -> list[Token]:
         """The tokens of a text, to be drawn."""
-        return drawing_of(self._own).tokens_of(text)
+        return draw_text(self._own, text)
 
     def drawn(self, ids: Iterable[int]) -> list[Token]:
         """Tokens by their ids, to be drawn."""
-        return drawing_of(self._own).tokens(ids)
+        return draw_ids(self._own, ids)
 
     def count(self, documents: Sequence[bytes]) -> int:
         """The number of tokens of documents."""
@@ -82,7 +83,7 @@ class Subject:
 
     def details(self, ids: Iterable[int]) -> dict[str, Details]:
         """By id, what the script knows of tokens and of their parts."""
-        tree = drawing_of(self._own).merge_tree
+        tree = self._own._merge_tree
         numbers = sorted(tree.with_parts(ids))
         return {str(i): [_spelled(self.token(i)), tree.rank(i), *(tree.parts(i) or ())] for i in numbers}
 

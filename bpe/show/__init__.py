@@ -7,7 +7,7 @@ which tokens meet them:
 - `colours.py` draws a line for a terminal: `render` colours the tokens of a text (or separates them), `plain` separates
   tokens of any kind, `use_colour` says whether a stream shows colours;
 - `html.py` draws spans, tables and cards for a browser;
-- `views.py` holds the objects that `Tokenizer.show` and `Tokenizer.show_merges` return;
+- `views.py` holds the objects that `Tokenizer.show` and `bpe.plots.show_merges` return;
 - `metrics.py` makes tables and bars of an evaluation;
 - `curve.py` draws the curve of a training on a terminal; `plots.py` draws charts with matplotlib.
 

@@ -121,7 +121,7 @@ def evaluation_card(evaluation: Facts) -> str:
     others = keys_of(facts, main=False)
     if others:
         parts.append(f"<details><summary>{len(others)} more metrics</summary>{metrics_table(facts, others)}</details>")
-    return card("bpe.Evaluation", {}, "".join(parts))
+    return card("bpe.evaluation.Evaluation", {}, "".join(parts))
 
 
 def _corpora_tables(facts: Mapping[str, Facts]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What `Tokenizer.show` and `Tokenizer.show_merges` return: objects that a notebook or a terminal draws.
+"""What `Tokenizer.show` and `bpe.plots.show_merges` return: objects that a notebook or a terminal draws.
 
 They hold plain data. `repr` of one is text for a terminal; `_repr_html_` is HTML for a notebook.
 """

@@ -1,7 +1,7 @@
 """`prune` and `adapt`: a smaller vocabulary out of a larger one, chosen by how often its tokens occur in a corpus.
 
 Both work on the distinct words of the corpus and their counts, which the engine encodes anew where the tokens change.
-Not here: choosing leaves (`bpe/vocab/leaves.py`), removing given ids (`Tokenizer.prune`), learning tokens
+Not here: choosing leaves (`bpe/vocab/leaves.py`), removing given ids (`Tokenizer.without_tokens`), learning tokens
 (`extend.py`).
 """
 
@@ -26,7 +26,7 @@ from bpe.tokenizer import Tokenizer
 from bpe.training.encoded import encoded_groups
 from bpe.training.extend import as_counts
 from bpe.vocab.leaves import rarest_leaves, removable_tokens
-from bpe.vocab.pruning import check_vocab_size, only, pruned
+from bpe.vocab.pruning import check_vocab_size, only
 from bpe.vocab.spec import TokenizerSpec, refuse_events
 from bpe.vocab.vocabulary import NO_TOKEN, NONE
 
@@ -68,7 +68,8 @@ def prune(
         progress: True shows a progress bar.
 
     Returns:
-        (the smaller tokenizer, an int32 array of the new id by old id, -1 for a removed token), as `Tokenizer.prune`.
+        (the smaller tokenizer, an int32 array of the new id by old id, -1 for a removed token), as
+        `Tokenizer.without_tokens`.
 
     Raises:
         TypeError, ValueError: for invalid arguments, and a size that is larger than the vocabulary or smaller than the
@@ -88,8 +89,7 @@ def prune(
     corpus = _corpus_of(spec, files, texts, counts, separator, per_line, encoding_errors, threads, progress)
     with progress_note(progress, "index"):
         frequencies = corpus.measured(spec).frequencies
-    smaller, remap = pruned(spec, rarest_leaves(spec, made, frequencies, len(spec.vocabulary) - size))
-    return Tokenizer(smaller), remap
+    return tok.without_tokens(rarest_leaves(spec, made, frequencies, len(spec.vocabulary) - size))
 
 
 def adapt(
@@ -141,7 +141,7 @@ def adapt(
     >>> import bpe
     >>> tok = bpe.train(texts=["the theory"] * 3 + ["low lowest"] * 2, vocab_size=266)
     >>> adapted, remap = bpe.adapt(tok, 260, texts=["low lowest"])
-    >>> tok.truncate_vocab(260).tokens("lowest"), adapted.tokens("lowest")
+    >>> tok.truncate_vocab(260)[0].tokens("lowest"), adapted.tokens("lowest")
     ([b'low', b'e', b's', b't'], [b'low', b'es', b't'])
 
     """
@@ -153,8 +153,7 @@ def adapt(
     chosen = _Choice(spec, made, size)
     with progress_note(progress, "index"):
         chosen.improve(corpus, passes)
-    smaller, remap = pruned(spec, np.flatnonzero((spec.vocabulary.kinds != NONE) & ~chosen.kept).tolist())
-    return Tokenizer(smaller), remap
+    return tok.without_tokens(np.flatnonzero((spec.vocabulary.kinds != NONE) & ~chosen.kept).tolist())
 
 
 # The corpus -----------------------------------------------------------------------------------------------------------

@@ -104,7 +104,8 @@ def extend(
     words = as_counts(counts, spec, UNITS[0] if superwords is None else superwords.units(2))
     if superwords is not None:
         spec = stage_two(spec, words, superwords)
-    return Tokenizer(*learn_more(words, spec, options, Execution(on_merge, progress)))
+    learned, training = learn_more(words, spec, options, Execution(on_merge, progress))
+    return Tokenizer(replace(learned, training=training))
 
 
 def _with_units(spec: TokenizerSpec, options: TrainOptions, superwords: object) -> tuple[TokenizerSpec, TrainOptions]:

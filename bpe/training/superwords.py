@@ -33,7 +33,7 @@ from bpe.training.encoded import encoded_groups
 from bpe.training.merge_rules import check_word_limits
 from bpe.training.options import TrainOptions
 from bpe.training.runs import as_counts, count_runs
-from bpe.vocab.pruning import pruned
+from bpe.vocab.pruning import first_id, renumber, without_tokens
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN
 
@@ -307,7 +307,8 @@ def without_unused(spec: TokenizerSpec, counts: WordCounts) -> TokenizerSpec:
             used[left] = used[right] = True
     dropped = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
     dropped[spec.merge_results] = True
-    return pruned(spec, np.flatnonzero(dropped & ~used).tolist())[0]
+    smaller = without_tokens(spec, np.flatnonzero(dropped & ~used).tolist())
+    return renumber(smaller, spec.vocabulary.limit, first_id(spec))[0]
 
 
 def stage_two(spec: TokenizerSpec, counts: WordCounts, superwords: SuperWords) -> TokenizerSpec:

@@ -159,8 +159,8 @@ def train(
         threads: the number of threads; None means one per core. The result does not depend on it.
         progress: True shows progress bars on stderr or in a notebook, or prints a line every 30 s if stderr is not a
             terminal: the stage (counting, indexing pairs, merging, writing), the part done, the rate and the time
-            left. A function is called with a `bpe.Progress` from time to time, and may raise an exception to end the
-            training.
+            left. A function is called with a `bpe.base.Progress` from time to time, and may raise an exception to end
+            the training.
         max_memory: the memory limit of the whole process (not counting what texts= and counts= hold), in bytes or as a
             str such as "2G". Counts that do not fit are spilled to disk, and pairs are counted in more passes; the
             result is the same. The minimum is about 100 MB, 3 bytes for each byte of the distinct words
@@ -289,11 +289,11 @@ def _tokenizers(run: Run, kind: Kind, given: CorpusArguments, settings: CountSet
     began = time.perf_counter()
     learned = _learned(run, kind, given, settings)
     if len(learned) > 1:
-        return [Tokenizer(*each) for each in learned]
+        return [Tokenizer(replace(spec, training=training)) for spec, training in learned]
     spec, training = learned[0]
     training = replace(training, seconds=time.perf_counter() - began)
     sizes = settings.options.sizes
-    return [_at_size(spec, training, size) for size in sizes] if sizes else Tokenizer(spec, training)
+    return [_at_size(spec, training, size) for size in sizes] if sizes else Tokenizer(replace(spec, training=training))
 
 
 def _learned(
@@ -339,10 +339,11 @@ def _at_size(spec: TokenizerSpec, training: Training, size: int) -> Tokenizer:
     """The tokenizer that training to a smaller size gives, as part of a larger one."""
     removed = len(spec.vocabulary) - size
     if removed <= 0:
-        return Tokenizer(spec, training)
+        return Tokenizer(replace(spec, training=training))
     merges = training.merges - removed
     curve = tuple(row for row in training.curve if row[0] <= merges)
-    return Tokenizer(truncated(spec, size), replace(training, stopped=None, merges=merges, curve=curve))
+    training = replace(training, stopped=None, merges=merges, curve=curve)
+    return Tokenizer(replace(truncated(spec, size), training=training))
 
 
 def _check_watching(on_merge: object, progress: ProgressLike) -> None:

@@ -18,3 +18,20 @@ the vocabulary; finding special tokens is linear in the text.
 
 Sources: tiktoken for the meaning of `allowed_special`; Hugging Face's `tokenizers` for added tokens and their flags.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bpe._lazy import import_on_use
+
+if TYPE_CHECKING:
+    from bpe.vocab.spec import TokenizerSpec
+    from bpe.vocab.training_record import Training
+
+#: The public names, and the modules that define them.
+_MODULES = {"TokenizerSpec": "spec", "Training": "training_record"}
+
+__all__ = ["TokenizerSpec", "Training"]
+
+__getattr__, __dir__ = import_on_use(__name__, _MODULES, __all__)

@@ -61,7 +61,7 @@ def with_tokens(spec: TokenizerSpec, special: Iterable[str], added: Iterable[str
     )
 
 
-def without_tokens(spec: TokenizerSpec, names: Iterable[str]) -> TokenizerSpec:
+def without_special_tokens(spec: TokenizerSpec, names: Iterable[str]) -> TokenizerSpec:
     """The tokenizer without some special or added tokens; all other ids stay. One that text can become stays a token.
 
     Linear in the size of the vocabulary.
@@ -71,7 +71,7 @@ def without_tokens(spec: TokenizerSpec, names: Iterable[str]) -> TokenizerSpec:
         ValueError: for a name that is no special or added token, or one that the tokenizer needs.
 
     """
-    removed = check_special_tokens(names, "names", "token")
+    removed = check_special_tokens(names, "tokens", "token")
     old, kinds = spec.vocabulary, spec.vocabulary.kinds.copy()
     needed = {number: "the template" for part in spec.template or () for number in part}
     needed |= dict.fromkeys(spec.clip or (), "CLIP's rows")

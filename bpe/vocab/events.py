@@ -47,6 +47,14 @@ class Events:
                 f"the deletions follow the merges {shown(numbers.tolist())}; these must ascend, from 0 to {n - 1}"
             )
 
+    def renumber(self, new_ids: NDArray[np.int32]) -> Events:
+        """The events with new ids, by old id; deleted tokens keep their numbers."""
+        pairs, results, deletions = (
+            np.where(tokens < 0, tokens, new_ids[np.maximum(tokens, 0)])
+            for tokens in (self.pairs, self.results, self.deletions[:, 1])
+        )
+        return Events(pairs, results, np.stack((self.deletions[:, 0], deletions), axis=1))
+
     def tobytes(self) -> bytes:
         """The events as bytes, for a fingerprint."""
         arrays = (self.pairs, self.results, self.deletions)

@@ -7,7 +7,7 @@ are kept for the compatible modules, and saved again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -46,6 +46,22 @@ class PostProcessor:
     def trims(self) -> tuple[bool, ...]:
         """For each time that spaces are trimmed from the spans: whether a space that begins a text is kept."""
         return tuple(bool(one.get("add_prefix_space", True)) for one in _flat(self.value) if _trims(one))
+
+    def renumber(self, new_ids: Sequence[int]) -> PostProcessor | None:
+        """The post-processor with new ids, by old id; None if a token that it adds has none, which is negative."""
+        value = self.value
+        for one in _flat(value):
+            if one.get("type") == "TemplateProcessing":
+                for token in one["special_tokens"].values():
+                    token["ids"] = [new_ids[token_id] for token_id in token["ids"]]
+                    if min(token["ids"], default=0) < 0:
+                        return None
+            for role in ("cls", "sep"):
+                if role in one:
+                    one[role][1] = new_ids[one[role][1]]
+                    if one[role][1] < 0:
+                        return None
+        return PostProcessor.of(value)
 
 
 def _flat(value: dict[str, Any]) -> Iterator[dict[str, Any]]:

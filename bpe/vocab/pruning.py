@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.errors import check_int, counted, typed
+from bpe.vocab.added_tokens import without_special_tokens
+from bpe.vocab.post_processing import Padding
 from bpe.vocab.spec import TokenizerSpec, refuse_events
 from bpe.vocab.symbols import symbol_tables, unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, NONE, ORDINARY, SPECIAL, Vocabulary
@@ -21,7 +23,7 @@ REMOVED = -1
 
 
 def truncated(spec: TokenizerSpec, size: int) -> TokenizerSpec:
-    """The tokenizer with `size` tokens, without those of its last merges. The ids of the others do not change.
+    """The tokenizer with `size` tokens, without those of its last merges. No id changes.
 
     Raises:
         ValueError: for a size greater than the vocabulary's, or smaller than the number of tokens without a merge.
@@ -42,17 +44,33 @@ def truncated(spec: TokenizerSpec, size: int) -> TokenizerSpec:
     return only(spec, kept, np.arange(len(spec.merges)) <= last)
 
 
-def pruned(spec: TokenizerSpec, ids: Iterable[int]) -> tuple[TokenizerSpec, NDArray[np.int32]]:
-    """Remove tokens, and those that cannot be merged without them; returns (spec, new id of each old id).
+def without_tokens(spec: TokenizerSpec, tokens: Iterable[int | str]) -> TokenizerSpec:
+    """The tokenizer without some tokens, and those that cannot be merged without them. No id changes.
+
+    A name removes a special or added token; one that text can become too stays a token.
 
     Raises:
-        TypeError, ValueError: for anything but ids of this vocabulary, and for a token that the tokenizer requires.
+        TypeError: for a token that is neither an id nor a name.
+        ValueError: for what is no token of this vocabulary, and for a token that the tokenizer requires.
 
     """
-    refuse_events(spec, "pruning")
+    if isinstance(tokens, (str, bytes)) or not isinstance(tokens, Iterable):
+        raise TypeError(
+            f"tokens is {typed(tokens)}; it must be a list or an array of ids, or of names of special tokens"
+        )
+    listed = list(tokens)
+    names = [token for token in listed if isinstance(token, str)]
+    ids = _check_ids(spec, [token for token in listed if not isinstance(token, str)])
+    if names:
+        spec = without_special_tokens(spec, names)
+    ids = [token_id for token_id in ids if token_id in spec.vocabulary]  # not named too
+    return _without_ids(spec, ids) if ids else spec
+
+
+def _without_ids(spec: TokenizerSpec, ids: list[int]) -> TokenizerSpec:
+    refuse_events(spec, "removing tokens by their ids")
     kept = np.asarray(spec.vocabulary.kinds != NONE)
-    for number in _checked(spec, ids):
-        kept[number] = False
+    kept[ids] = False
     base, alive = base_tokens(spec), np.ones(len(spec.merges), dtype=np.bool_)
     n_merges = np.bincount(spec.merge_results, minlength=spec.vocabulary.limit)
     results = {number for number in set(spec.merge_results.tolist()) if number not in base}
@@ -64,11 +82,33 @@ def pruned(spec: TokenizerSpec, ids: Iterable[int]) -> tuple[TokenizerSpec, NDAr
         if not lost:
             break
         kept[lost] = False
-    smaller = only(spec, kept, alive)
-    remap = np.full(spec.vocabulary.limit, REMOVED, dtype=np.int32)
-    first = int(np.flatnonzero(spec.vocabulary.kinds != NONE)[0])
-    remap[kept] = np.arange(np.count_nonzero(kept), dtype=np.int32) + np.int32(first)
-    return _renumbered(smaller, remap), remap
+    return only(spec, kept, alive)
+
+
+def renumber(spec: TokenizerSpec, limit: int, first: int | None) -> tuple[TokenizerSpec, NDArray[np.int32]]:
+    """Close the gaps in the ids; returns the new id of each id below `limit`, or REMOVED for one without a token.
+
+    Args:
+        spec: the tokenizer.
+        limit: the number of ids that the table has.
+        first: the first new id; None to change no id.
+
+    """
+    used = np.flatnonzero(spec.vocabulary.kinds != NONE)
+    new_ids = np.full(limit, REMOVED, dtype=np.int32)
+    new_ids[used] = used if first is None else np.arange(first, first + len(used))
+    if not np.array_equal(new_ids[used], used):
+        spec = _with_ids(spec, new_ids)
+    processor, padding = spec.post_processor, spec.padding
+    if processor is not None or padding is not None:
+        processor = None if processor is None else processor.renumber(new_ids.tolist())
+        spec = replace(spec, post_processor=processor, padding=_remap_padding(padding, new_ids))
+    return spec, new_ids
+
+
+def first_id(spec: TokenizerSpec) -> int:
+    """The lowest id of a token."""
+    return int(np.flatnonzero(spec.vocabulary.kinds != NONE)[0])
 
 
 # Helpers --------------------------------------------------------------------------------------------------------------
@@ -108,10 +148,8 @@ def required_tokens(spec: TokenizerSpec) -> dict[int, str]:
     return needed
 
 
-def _checked(spec: TokenizerSpec, ids: Iterable[int]) -> list[int]:
-    """The ids to prune, after checking that each is in the vocabulary and not required."""
-    if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
-        raise TypeError(f"ids is {typed(ids)}; it must be a list or an array of token ids")
+def _check_ids(spec: TokenizerSpec, ids: Iterable[object]) -> list[int]:
+    """The ids to remove, after checking that each is in the vocabulary and not required."""
     needed = required_tokens(spec)
     checked = []
     for each in ids:
@@ -163,7 +201,7 @@ def _remap_template(spec: TokenizerSpec, remap: Callable[[int], int]) -> tuple[t
     return (before, after) if before or after else None
 
 
-def _renumbered(spec: TokenizerSpec, remap: NDArray[np.int32]) -> TokenizerSpec:
+def _with_ids(spec: TokenizerSpec, remap: NDArray[np.int32]) -> TokenizerSpec:
     """The tokenizer with new ids; their order does not change."""
     vocabulary = Vocabulary(
         ((int(remap[number]), token) for number, token in spec.vocabulary.items(ORDINARY)),
@@ -178,8 +216,24 @@ def _renumbered(spec: TokenizerSpec, remap: NDArray[np.int32]) -> TokenizerSpec:
         vocabulary=vocabulary,
         merges=remap[spec.merges],
         merge_results=remap[spec.merge_results],
+        events=None if spec.events is None else spec.events.renumber(remap),
         special_tokens={name: int(remap[number]) for name, number in spec.special_tokens.items()},
         template=_remap_template(spec, lambda number: int(remap[number])),
         ends_word=ends_word,
+        unreachable=None if spec.unreachable is None else _remap_listed(spec.unreachable, remap),
         clip=None if spec.clip is None else (int(remap[spec.clip[0]]), int(remap[spec.clip[1]])),
     )
+
+
+def _remap_listed(ids: NDArray[np.int32], remap: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The new ids of those listed tokens that have one."""
+    new_ids: NDArray[np.int32] = remap[ids[ids < len(remap)]]
+    return np.asarray(new_ids[new_ids != REMOVED])
+
+
+def _remap_padding(padding: Padding | None, remap: NDArray[np.int32]) -> Padding | None:
+    """The padding with the new id of its token; None if no token has it. An id above the vocabulary stays."""
+    if padding is None or padding.pad_id >= len(remap):
+        return padding
+    pad_id = int(remap[padding.pad_id])
+    return None if pad_id == REMOVED else replace(padding, pad_id=pad_id)

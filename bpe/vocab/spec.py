@@ -143,6 +143,20 @@ class TokenizerSpec:
         plain = {name: dict(getattr(self, name)) for name in ("special_tokens", "token_flags", "roles")}
         return {**vars(self), **plain}
 
+    def ranks(self) -> dict[bytes, int]:
+        """The rank of the merge that makes each token, as a dict from bytes to rank (the best one of several).
+
+        >>> import bpe
+        >>> bpe.train(texts=["low low"], model="char", num_merges=2).spec.ranks()
+        {b'lo': 0, b'low': 1}
+        """
+        results = self.merge_results.tolist()
+        all_ranks = range(len(results)) if self.merge_ranks is None else self.merge_ranks.tolist()
+        found: dict[bytes, int] = {}
+        for token_id, rank in zip(results, all_ranks, strict=True):
+            found.setdefault(self.vocabulary[token_id], rank)
+        return found
+
 
 def has_text_marks(spec: TokenizerSpec) -> bool:
     """Whether a merge of text that spells the mark produces a token that ends words, so that it can occur inside one.

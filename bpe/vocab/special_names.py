@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.errors import check_int, shown
 from bpe.pretokenize.pretokenizer import Steps
 from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.spec import TokenizerSpec
@@ -67,6 +68,33 @@ def decoded_bytes(spec: TokenizerSpec, *, byte_level: bool) -> dict[int, bytes]:
     letters = byte_level or (isinstance(spec.pretokenizer, Steps) and spec.pretokenizer.letters)
     found = {number: bytes_or_utf8(text) if letters else text.encode() for number, text in names.items()}
     return {number: token for number, token in found.items() if token != spec.vocabulary[number]}
+
+
+def resolve_token(spec: TokenizerSpec, argument: str, token: object) -> int | None:
+    """The id that an argument such as `append` names: by number, or as a special token; None for None.
+
+    Raises:
+        TypeError, ValueError: for what is no token of this tokenizer.
+
+    """
+    if token is None:
+        return None
+    if isinstance(token, str):
+        if token not in spec.special_tokens:
+            names = list(spec.special_tokens)
+            known = f"its special tokens are {shown(names, 200)}" if names else "it has none"
+            raise ValueError(
+                f"{argument} is {shown(token)}, which is no special token of this tokenizer ({known}); give one of "
+                "those, or the id of any token"
+            )
+        return spec.special_tokens[token]
+    token_id = check_int(argument, token, 0)
+    if token_id not in spec.vocabulary:
+        raise ValueError(
+            f"{argument} is {token_id}, which is no id of this tokenizer; give the id of a token, or the name of a "
+            "special token"
+        )
+    return token_id
 
 
 def bos_token(spec: TokenizerSpec) -> str | None:

@@ -7,14 +7,14 @@ normalized text. Matching follows Hugging Face's `tokenizers`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._aho_corasick import Finder
-from bpe.base.utf8 import Bytes, to_bytes
+from bpe.base.utf8 import Bytes, TextLike, to_bytes
 from bpe.errors import check_iterable, check_unicode, shown, type_name, typed
 
 if TYPE_CHECKING:
@@ -138,6 +138,16 @@ class SpecialTokens:
         if disallowed_special == "all":
             return allowed, self._all - allowed if len(allowed) < len(self._all) else _NONE
         return allowed, self.chosen(disallowed_special, "disallowed_special")
+
+    def check_texts(
+        self, texts: Iterable[TextLike], allowed_special: Allowed, disallowed_special: Allowed
+    ) -> frozenset[str]:
+        """The names to encode as tokens, after refusing texts with a disallowed one."""
+        allowed, disallowed = self.policy(allowed_special, disallowed_special)
+        if disallowed:
+            for text in texts:
+                self.refuse(to_bytes(text), disallowed)
+        return allowed
 
     def allowed(self, allowed_special: Allowed) -> frozenset[str]:
         """The names to encode as tokens: the allowed ones, and those that are matched in every text."""
@@ -337,6 +347,14 @@ def _within_word(data: Bytes, start: int, end: int) -> bool:
     before = bytes(data[max(start - 4, 0) : start]).decode("utf-8", "ignore")[-1:]
     after = bytes(data[end : end + 4]).decode("utf-8", "ignore")[:1]
     return (before != "" and is_word(before)) or (after != "" and is_word(after))
+
+
+def sort_names(allowed_special: Allowed) -> str | tuple[str, ...]:
+    """The argument `allowed_special` in a form that is the same in every process; a set of str is not."""
+    if isinstance(allowed_special, str):
+        return allowed_special
+    check_iterable("allowed_special", allowed_special, '"all" or a collection of names')
+    return tuple(sorted(set(allowed_special)))
 
 
 def check_special_tokens(

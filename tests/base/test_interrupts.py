@@ -22,7 +22,6 @@ from bpe.base import _interrupts as interrupts
 from bpe.base.threads import together
 from bpe.encode import _batch as gather
 from bpe.merge._dropout import Dropout
-from bpe.tokenizer import engine_of
 from bpe.training import trainer as learning
 from bpe.training.options import TrainOptions
 
@@ -57,7 +56,7 @@ def with_signal(call: Callable[[], object]) -> bool:
 
 
 def job_of(tok: bpe.Tokenizer, text: bytes, threads: int) -> gather.EncodeJob:
-    job = gather.EncodeJob(engine_of(tok).kernel, threads)
+    job = gather.EncodeJob(tok._engine.kernel, threads)
     job.add_items([text], np.array([0, 1], dtype=np.int64))
     job.prepare()
     return job
@@ -75,7 +74,7 @@ def test_encoding_ends_at_a_signal(text: bytes, threads: int, monkeypatch: pytes
     monkeypatch.setattr(gather, "PART", 4000)
     monkeypatch.setattr(gather, "LEAST", 1000)
     tok = model("byte")
-    kernel = engine_of(tok).kernel
+    kernel = tok._engine.kernel
     expected = tok.encode(text).tolist()
     idle = hooks.cache_state(kernel)["idle"]
     assert not with_signal(partial(kernel.encode, text) if threads == 0 else job_of(tok, text, threads).work)
@@ -84,7 +83,7 @@ def test_encoding_ends_at_a_signal(text: bytes, threads: int, monkeypatch: pytes
 
 
 def test_spans_and_dropout_end_at_a_signal() -> None:
-    engine = engine_of(model("byte"))
+    engine = model("byte")._engine
     kernel, dropout = engine.kernel, Dropout(engine.merger)
     starts = np.arange(0, len(TEXT), 3)
     ends = np.minimum(starts + 3, len(TEXT))
@@ -113,10 +112,10 @@ def test_stopping_a_job_stops_its_threads_early(hooks: Any) -> None:
     """They stop in the middle of a part, after a few of its many words."""
     tok = bpe.train(texts=["low lower lowest newest"] * 3, num_merges=8)
     job = job_of(tok, " ".join(f"low{number}" for number in range(50_000)).encode(), 1)
-    before = hooks.cache_state(engine_of(tok).kernel)["words"]
+    before = hooks.cache_state(tok._engine.kernel)["words"]
     signal.signal(signal.SIGINT, lambda *_: job.stop())
     assert with_signal(job.work)
-    assert hooks.cache_state(engine_of(tok).kernel)["words"] - before < 10_000
+    assert hooks.cache_state(tok._engine.kernel)["words"] - before < 10_000
 
 
 @pytest.mark.parametrize("where", ["working", "waiting"])

@@ -36,19 +36,19 @@ def text(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("model", ["byte", "char"])
 def test_the_progress_function_is_called(text: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learning, "MERGES_PER_CALL", 4)
-    calls: list[bpe.Progress] = []
+    calls: list[bpe.base.Progress] = []
     steps: list[Any] = []
     options: dict[str, Any] = {"files": text, "num_merges": 10, "model": model, "pretokenizer": "gpt2"}
     tok = bpe.train(progress=calls.append, **options)
     assert bpe.train(on_merge=lambda *each: steps.append(each), **options) == tok
     size = text.stat().st_size
-    assert calls[0] == bpe.Progress("count", size, size)
+    assert calls[0] == bpe.base.Progress("count", size, size)
     assert calls[1:] == [
-        bpe.Progress("merge", done, 10, token=steps[done - 1][3], count=steps[done - 1][4]) for done in (4, 8, 10)
+        bpe.base.Progress("merge", done, 10, token=steps[done - 1][3], count=steps[done - 1][4]) for done in (4, 8, 10)
     ]
     calls.clear()
     bpe.count_words(texts=[TEXT], progress=calls.append)
-    assert calls == [bpe.Progress("count", len(TEXT.encode()), None)]
+    assert calls == [bpe.base.Progress("count", len(TEXT.encode()), None)]
 
 
 def test_a_function_that_raises_ends_the_training(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,19 +58,19 @@ def test_a_function_that_raises_ends_the_training(text: Path, tmp_path: Path, mo
     class EnoughError(Exception):
         pass
 
-    def stop(event: bpe.Progress) -> None:
+    def stop(event: bpe.base.Progress) -> None:
         if event.stage == "merge" and event.done == 8:
             raise EnoughError
 
     with pytest.raises(EnoughError):
         bpe.train(files=text, vocab_size=270, progress=stop, checkpoint=tmp_path / "ckpt")
-    calls: list[bpe.Progress] = []
+    calls: list[bpe.base.Progress] = []
     assert bpe.train(files=text, vocab_size=270, progress=calls.append, checkpoint=tmp_path / "ckpt") == expected
     assert [each.done for each in calls] == [12, 14], "a resumed training counts no word and makes no merge again"
     assert {each.total for each in calls} == {14}
-    longer: list[bpe.Progress] = []
+    longer: list[bpe.base.Progress] = []
     bpe.extend(expected, {"lower": 3}, 273, progress=longer.append)
-    assert longer[-1] == bpe.Progress("merge", 3, 3, token=longer[-1].token, count=3)
+    assert longer[-1] == bpe.base.Progress("merge", 3, 3, token=longer[-1].token, count=3)
 
 
 def test_other_values_of_progress_are_refused(text: Path) -> None:
@@ -234,7 +234,7 @@ def test_large_corpora_report_every_early_merge(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(learning, "MANY_WORDS", 1)
     for short, calls in ((0.0, 30), (1e9, 5)):  # 5 calls: 1, 2, 4, 8 and 15 merges
         monkeypatch.setattr(learning, "SHORT_CALL", short)
-        seen: list[bpe.Progress] = []
+        seen: list[bpe.base.Progress] = []
         assert bpe.train(counts=counts, num_merges=30, progress=seen.append) == expected
         assert len(seen) == calls
 

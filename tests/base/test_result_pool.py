@@ -18,7 +18,6 @@ import bpe
 from bpe.base._result_pool import ResultPool
 from bpe.base.memory_limits import resident
 from bpe.encode import _batch as gather
-from bpe.tokenizer import engine_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="freed results are kept only on Linux")
 
@@ -27,14 +26,14 @@ LINES = ["low lower\n", "lowest\n", "slow\n", "lower slow low\n"]
 
 
 @pytest.fixture(scope="module")
-def spec() -> bpe.TokenizerSpec:
+def spec() -> bpe.vocab.TokenizerSpec:
     return bpe.train(texts=["low lower lowest"] * 3, num_merges=3).spec
 
 
-def tokenizer(spec: bpe.TokenizerSpec, most: int) -> tuple[bpe.Tokenizer, ResultPool]:
+def tokenizer(spec: bpe.vocab.TokenizerSpec, most: int) -> tuple[bpe.Tokenizer, ResultPool]:
     """A tokenizer and the pool of its results, which keeps up to `most` bytes: 4 times the memory of its cache."""
-    tok = bpe.Tokenizer.from_spec(spec, cache_memory=most // 4)
-    return tok, engine_of(tok).kernel.pool
+    tok = bpe.Tokenizer(spec, cache_memory=most // 4)
+    return tok, tok._engine.kernel.pool
 
 
 def text_of(tok: bpe.Tokenizer, number: int, size: int) -> tuple[str, NDArray[np.uint32]]:
@@ -45,7 +44,7 @@ def text_of(tok: bpe.Tokenizer, number: int, size: int) -> tuple[str, NDArray[np
 
 
 @pytest.mark.parametrize(("most", "threads"), [(0, 2), (12 * MB, 1), (12 * MB, 2)])
-def test_results_never_share_memory(spec: bpe.TokenizerSpec, most: int, threads: int) -> None:
+def test_results_never_share_memory(spec: bpe.vocab.TokenizerSpec, most: int, threads: int) -> None:
     choose = random.Random(threads)
     tok, pool = tokenizer(spec, most)
     alive: list[tuple[NDArray[np.uint32], NDArray[np.uint32]]] = []
@@ -66,7 +65,7 @@ def test_results_never_share_memory(spec: bpe.TokenizerSpec, most: int, threads:
     assert (pool.kept > 0) == (most > 0)
 
 
-def test_kept_memory_is_used_again(spec: bpe.TokenizerSpec) -> None:
+def test_kept_memory_is_used_again(spec: bpe.vocab.TokenizerSpec) -> None:
     tok, pool = tokenizer(spec, 15 * MB)
     text, expected = text_of(tok, 0, 30 * MB)
     result = tok.encode(text)
@@ -92,7 +91,7 @@ def test_kept_memory_is_used_again(spec: bpe.TokenizerSpec) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_files_use_kept_memory_again(spec: bpe.TokenizerSpec, threads: int, tmp_path: Path) -> None:
+def test_files_use_kept_memory_again(spec: bpe.vocab.TokenizerSpec, threads: int, tmp_path: Path) -> None:
     tok, pool = tokenizer(spec, 15 * MB)
     text, expected = text_of(tok, 0, 6 * MB)
     path = tmp_path / "text.txt"
@@ -108,7 +107,7 @@ def test_files_use_kept_memory_again(spec: bpe.TokenizerSpec, threads: int, tmp_
     assert len(addresses) == 1
 
 
-def test_results_outlive_their_tokenizer(spec: bpe.TokenizerSpec) -> None:
+def test_results_outlive_their_tokenizer(spec: bpe.vocab.TokenizerSpec) -> None:
     tok, pool = tokenizer(spec, 48 * MB)
     text, expected = text_of(tok, 1, 40 * MB)
     tok.encode(text)
@@ -125,7 +124,7 @@ def test_results_outlive_their_tokenizer(spec: bpe.TokenizerSpec) -> None:
     assert before - resident() > 0.9 * size
 
 
-def test_concurrent_calls_do_not_share_results(spec: bpe.TokenizerSpec) -> None:
+def test_concurrent_calls_do_not_share_results(spec: bpe.vocab.TokenizerSpec) -> None:
     tok, pool = tokenizer(spec, 12 * MB)
     texts = [text_of(tok, number, (3 + number) * MB) for number in range(4)]
 
@@ -140,12 +139,11 @@ def test_concurrent_calls_do_not_share_results(spec: bpe.TokenizerSpec) -> None:
 
 FORKING = """
 import os, numpy as np, bpe
-from bpe.tokenizer import engine_of
 tok = bpe.train(texts=["low lower lowest"] * 3, num_merges=3)
 text = "low lower\\n" * 600_000
 ids = tok.encode(text)
 tok.encode(text)
-assert engine_of(tok).kernel.pool.kept
+assert tok._engine.kernel.pool.kept
 child = os.fork()
 for number in range(3):
     result = tok.encode_batch([text], threads=1 + number % 2).ids
@@ -171,7 +169,7 @@ def test_a_result_that_outgrows_its_memory(hooks: Any) -> None:
     assert len(expected) == 4 * MB
     for _ in range(2):
         assert np.array_equal(tok.encode(text), expected)
-        job = gather.EncodeJob(engine_of(tok).kernel, 2)
+        job = gather.EncodeJob(tok._engine.kernel, 2)
         job.add_items([text.encode()], np.array([0, 1], dtype=np.int64))
         job.prepare()
         hooks.work_alternated(job, 2)

@@ -98,13 +98,13 @@ def test_info_draws_the_curve(folder: Path, capsys: Any, monkeypatch: pytest.Mon
     assert main(["info", "--plot", "tok.json"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "merges  count  bytes per token"
-    assert tok.training is not None
-    assert len(lines) == 1 + len(tok.training.curve)
+    assert tok.spec.training is not None
+    assert len(lines) == 1 + len(tok.spec.training.curve)
     assert lines[-1].endswith("█" * 40)
     monkeypatch.setattr("bpe.show.colours.use_colour", lambda _: True)
     assert main(["info", "--plot", "tok.json"]) == 0
     assert "\x1b[38;5;74m█" in capsys.readouterr().out
     bpe.count_words(files="en.txt").save("en.counts")
     fails(capsys, ["info", "--plot", "en.counts"], 2, "--plot draws the training of a tokenizer")
-    tok.truncate_vocab(260).save("old.json")
+    tok.truncate_vocab(260)[0].save("old.json")
     fails(capsys, ["info", "--plot", "old.json"], 1, "has no record of its training")

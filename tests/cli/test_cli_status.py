@@ -16,7 +16,6 @@ from conftest import fails
 
 import bpe
 from bpe.cli import commands, main, parsing
-from bpe.encode.text_encoder import TextEncoder
 from bpe.formats import id_files as idfiles
 from bpe.training.checkpoint import Checkpoint
 
@@ -313,7 +312,7 @@ def test_interruptions_leave_no_files(tmp_path, tokenizer_file, text_file, monke
     def block_ids(*args, **kwargs):
         raise raised
 
-    monkeypatch.setattr(TextEncoder, "block_ids", block_ids)
+    monkeypatch.setattr("bpe.cli.encoding.block_ids", block_ids)
     monkeypatch.setattr(commands, "silence_stdout", lambda: None)
     for name in ("ids.txt", "ids.npy"):
         assert main(["encode", text_file, "-t", tokenizer_file, "-o", str(tmp_path / name)]) == status

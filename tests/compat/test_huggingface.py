@@ -24,7 +24,6 @@ from bpe.compat.huggingface import BPE, AddedToken, DecodeStream, Encoding, Toke
 from bpe.compat.sequences import Core
 from bpe.compat.state import State
 from bpe.formats import huggingface as format_huggingface
-from bpe.tokenizer import engine_of
 
 theirs = pytest.importorskip("tokenizers", reason="compares with the tokenizers package")
 sys.path.insert(0, str(Path(__file__).parent))
@@ -484,7 +483,7 @@ def test_new_tokens_take_the_tables_of_the_model(name: str, monkeypatch: pytest.
     other, own = (kind.from_str(shape(name)) for kind in (theirs.Tokenizer, Tokenizer))
     text = "the<x> lowé <x>z<y>\n<z><x>"
     assert columns(own.encode(text)) == columns(other.encode(text))
-    kernel = engine_of(own.native).kernel
+    kernel = own.native._engine.kernel
     monkeypatch.setattr(Core, "_spec", None)
     for method, tokens in (
         ("add_tokens", ["<x>"]),
@@ -497,7 +496,7 @@ def test_new_tokens_take_the_tables_of_the_model(name: str, monkeypatch: pytest.
         ids = [*own.encode(text).ids, *range(own.get_vocab_size() + 1)]
         for skip in (False, True):
             assert own.decode(ids, skip) == other.decode(ids, skip)
-        assert engine_of(own.native).kernel is kernel
+        assert own.native._engine.kernel is kernel
     monkeypatch.undo()
     assert own.add_tokens(["<n>", "the"]) == other.add_tokens(["<n>", "the"])  # one of the model may be, too
     assert columns(own.encode(text)) == columns(other.encode(text))

@@ -43,7 +43,7 @@ def test_codes_without_a_header_are_recognized(tmp_path):
     assert "#" not in codes
     assert " </w>\n" in codes
     path = tmp_path / "codes"
-    wanted = bpe.Tokenizer.from_spec(subword_nmt.read(codes.encode()))
+    wanted = bpe.Tokenizer(subword_nmt.read(codes.encode()))
     for data in (codes.encode(), gzip.compress(codes.encode()), codes.replace("\n", "\r\n").encode()):
         path.write_bytes(data)
         assert bpe.Tokenizer.load(path) == wanted

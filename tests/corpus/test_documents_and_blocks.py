@@ -192,6 +192,6 @@ def test_other_arrow_arrays_are_refused() -> None:
     with pytest.raises(ValueError, match="text 1 is not UTF-8: byte 0xec at offset 0"):
         bpe.train(texts=chunks, num_merges=1, model="char")
     assert bpe.train(texts=chunks, num_merges=1).merges.shape == (1, 2)
-    done: list[bpe.Progress] = []
+    done: list[bpe.base.Progress] = []
     bpe.count_words(texts=chunks, progress=done.append)
     assert done[-1].done == 6

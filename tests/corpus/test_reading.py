@@ -30,7 +30,6 @@ from bpe.corpus.sources import Sources
 from bpe.encode import _file_blocks as blocks
 from bpe.encode import engine as encoding
 from bpe.formats import id_files as idfiles
-from bpe.tokenizer import engine_of
 
 #: The vector level to restore.
 VECTORS = vector_level()
@@ -310,7 +309,7 @@ def test_a_read_error_of_a_kernel_names_the_file(tmp_path: Path, threads: int, s
     try:
         reader = FileReader(file, "text", 1000, [], False, [], False)
         with pytest.raises(IsADirectoryError, match="'text'"):
-            engine_of(tokenizer("scanner")).encode_blocks(iter([reader]), threads, 1000)
+            tokenizer("scanner")._engine.encode_blocks(iter([reader]), threads, 1000)
     finally:
         os.close(file)
 

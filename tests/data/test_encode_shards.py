@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import bpe
-from bpe.data import TokenShards, encode_shards, grouping
+from bpe.data import TokenShards, encode_shards, grouping, verify
 from bpe.data.encoding import MANIFEST
 from bpe.data.formats import FORMATS
 from bpe.data.options import END_OF_TEXT, end_of_text, largest_id
@@ -22,10 +22,10 @@ END = "<|endoftext|>"
 OTHER_OPTIONS = [
     ({"shard_size": 5}, "shard_size was 268435456 and is 5"),
     ({"append": END}, "append was None and is "),
-    ({"shuffle": 1}, "shuffle was None and is 1"),
+    ({"seed": 1}, "shuffle was None and is 1"),
     ({"validation": 0.5}, "validation was 0.0 and is 0.5"),
     ({"format": "megatron"}, "format was 'native' and is 'megatron'"),
-    ({"part": (0, 2)}, "part was None"),
+    ({"rank": 0, "world": 2}, "part was None"),
 ]
 
 
@@ -82,7 +82,7 @@ def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 # The result -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{}, {"shuffle": 3}, {"validation": 0.3}, {"shuffle": 3, "validation": 0.3}])
+@pytest.mark.parametrize("options", [{}, {"seed": 3}, {"validation": 0.3}, {"seed": 3, "validation": 0.3}])
 @pytest.mark.usefixtures("small_groups")
 def test_the_output_does_not_depend_on_threads_or_groups(tmp_path, tokenizer, monkeypatch, options):
     paths = corpus(tmp_path / "corpus", documents(1, 300))
@@ -143,7 +143,7 @@ def test_every_format(tmp_path, tokenizer, name):
 
 @pytest.mark.parametrize(("given", "before", "after"), [
     ({"append": END}, False, True), ({"prepend": END}, True, False), ({"append": END, "prepend": END}, True, True),
-    ({"append": ""}, False, False), ({}, False, True),
+    ({"append": None}, False, False), ({}, False, True),
 ])  # fmt: skip
 def test_ids_around_documents_replace_the_default_of_the_format(tmp_path, tokenizer, given, before, after):
     path = corpus(tmp_path / "c", ["low", "", "new"])
@@ -170,11 +170,38 @@ def test_documents_of_files_without_separator(tmp_path, tokenizer):
 
 def test_special_tokens_are_found_only_if_allowed(tmp_path, tokenizer):
     (tmp_path / "a.txt").write_text(f"low{END}er")
-    for allowed in (False, True):
-        out = tmp_path / str(allowed)
-        encode_shards(tmp_path / "a.txt", tokenizer, out, allow_special=allowed)
-        expected = tokenizer.encode(f"low{END}er", allowed_special="all" if allowed else ())
+    for number, allowed, noted in ((0, (), False), (1, "all", True), (2, {END}, [END])):
+        out = tmp_path / str(number)
+        manifest = encode_shards(tmp_path / "a.txt", tokenizer, out, allowed_special=allowed)
+        expected = tokenizer.encode(f"low{END}er", allowed_special=allowed)
         assert rows_of(out) == [expected.tolist()]
+        assert manifest.options["allow_special"] == noted
+        assert verify(out) == []
+    for wrong, error in (({"<none>"}, ValueError), (END, TypeError), (True, TypeError)):
+        with pytest.raises(error, match="allowed_special"):
+            encode_shards(tmp_path / "a.txt", tokenizer, tmp_path / "wrong", allowed_special=wrong)
+
+
+def test_default_none_and_given_ends(tmp_path, tokenizer):
+    """None is nothing; the format decides if neither argument is given."""
+    (tmp_path / "a.txt").write_text("low")
+    ids, end = tokenizer.encode("low").tolist(), tokenizer.token_id(END)
+    for number, (options, expected) in enumerate(
+        [
+            ({}, [end, *ids]),
+            ({"append": None}, ids),
+            ({"prepend": None}, ids),
+            ({"append": END}, [*ids, end]),
+            ({"append": 65, "prepend": END}, [end, *ids, 65]),
+        ]
+    ):
+        out = tmp_path / str(number)
+        manifest = encode_shards(tmp_path / "a.txt", tokenizer, out, format="llmc", **options)
+        assert TokenShards(out).tokens(0, manifest.tokens).tolist() == expected
+    with pytest.raises(ValueError, match="append is '', which is no special token"):
+        encode_shards(tmp_path / "a.txt", tokenizer, tmp_path / "wrong", append="")
+    with pytest.raises(ValueError, match="rank is given without world"):
+        encode_shards(tmp_path / "a.txt", tokenizer, tmp_path / "wrong", rank=0)
 
 
 # Ids ------------------------------------------------------------------------------------------------------------------
@@ -189,7 +216,7 @@ def test_a_name_of_a_special_token_in_the_text_is_warned_about(tmp_path, tokeniz
     assert "--allow-special" in warning
     caplog.clear()
     encode_shards(sources(paths), tokenizer, tmp_path / "separated", append=END)
-    encode_shards(paths, tokenizer, tmp_path / "allowed", append=END, allow_special=True)
+    encode_shards(paths, tokenizer, tmp_path / "allowed", append=END, allowed_special="all")
     assert caplog.messages == []
 
 
@@ -204,7 +231,7 @@ def test_the_dtype_comes_from_the_largest_usable_id(tmp_path):
     (tmp_path / "a.txt").write_text("low")
     assert encode_shards(tmp_path / "a.txt", large, tmp_path / "out").dtype == "uint32"
     with pytest.raises(ValueError, match="largest id is 65791; nanogpt shards hold ids up to 65535"):
-        encode_shards(tmp_path / "a.txt", large, tmp_path / "other", format="nanogpt", append="")
+        encode_shards(tmp_path / "a.txt", large, tmp_path / "other", format="nanogpt", append=None)
     assert not (tmp_path / "other").exists(), "refused before anything is written"
 
 
@@ -283,10 +310,10 @@ def test_arguments_that_are_refused(tmp_path, tokenizer):
         ({"format": "bin"}, "format is 'bin'"),
         ({"shard_size": 0}, "shard_size is 0"),
         ({"shards": 4}, "shards is 4, but the shards are not shuffled"),
-        ({"shards": 4, "shuffle": 0, "shard_size": 4}, "at most one"),
+        ({"shards": 4, "seed": 0, "shard_size": 4}, "at most one"),
         ({"validation": 1.5}, "validation is 1.5"),
         ({"validation": float("nan")}, "validation is nan"),
-        ({"part": (2, 2)}, "number of part is 2"),
+        ({"rank": 2, "world": 2}, "rank is 2"),
         ({"append": "<nil>"}, "append is '<nil>', which is no special token"),
         ({"threads": 0}, "threads is 0"),
     ]:
@@ -307,8 +334,8 @@ def test_a_bad_document_ends_the_call_and_the_rest_follows_later(tmp_path, token
 
 def test_progress_is_reported(tmp_path, tokenizer):
     paths = corpus(tmp_path / "c", documents(8, 30))
-    seen: list[bpe.Progress] = []
-    manifest = encode_shards(sources(paths), tokenizer, tmp_path / "out", shuffle=1, progress=seen.append)
+    seen: list[bpe.base.Progress] = []
+    manifest = encode_shards(sources(paths), tokenizer, tmp_path / "out", seed=1, progress=seen.append)
     encoded = [each for each in seen if each.stage == "encode"]
     assert encoded[-1].done == encoded[-1].total == sum(path.stat().st_size for path in paths)
     assert (encoded[-1].documents, encoded[-1].tokens) == (30, manifest.tokens)
@@ -322,7 +349,7 @@ def test_a_split_that_leaves_a_side_empty_is_refused_before_the_work(tmp_path, t
     """A text file is one document without a separator, as in nanoGPT's own example."""
     path, out = tmp_path / "input.txt", tmp_path / "out"
     path.write_text("".join(f"low {number}\n" for number in range(100)))
-    options = {"format": "nanogpt", "append": "", "validation": 0.1}
+    options = {"format": "nanogpt", "append": None, "validation": 0.1}
     with pytest.raises(
         ValueError, match=r"all on one side: a text file is one document, .*; pass separator= or per_line"
     ):

@@ -30,9 +30,9 @@ __all__ = ["small_groups", "tokenizer"]  # fixtures
 
 WAYS: dict[str, dict[str, Any]] = {
     "in order": {"shard_size": 3000},
-    "one shard": {"format": "nanogpt", "append": ""},
+    "one shard": {"format": "nanogpt", "append": None},
     "split": {"shard_size": 3000, "validation": 0.3},
-    "shuffled": {"shards": 3, "shuffle": 5, "validation": 0.2},
+    "shuffled": {"shards": 3, "seed": 5, "validation": 0.2},
     "megatron": {"shard_size": 2000, "format": "megatron", "append": END},
 }
 
@@ -224,8 +224,8 @@ def test_a_damaged_journal_is_refused(begun, tokenizer):
 
 @pytest.mark.parametrize(("arguments", "message"), [
     ({"shard_size": 1600}, "shard_size was 1500 and is 1600"),
-    ({"shard_size": 1500, "allow_special": True}, "allow_special was False and is True"),
-    ({"shard_size": 1500, "shuffle": 1}, "shuffle was None"),
+    ({"shard_size": 1500, "allowed_special": "all"}, "allow_special was False and is True"),
+    ({"shard_size": 1500, "seed": 1}, "shuffle was None"),
 ])  # fmt: skip
 def test_other_options_are_refused_while_unfinished(begun, tokenizer, arguments, message):
     paths, out = begun
@@ -239,7 +239,7 @@ def test_an_attempt_without_a_finished_shard_does_not_block_others(tmp_path, tok
     path.write_text('{"text": "low"}\n{"content": "new"}\n')
     other = bpe.train(texts=["low"], vocab_size=260, special_tokens=[END])
     with pytest.raises(FormatError, match="line 2"):
-        encode_shards(bpe.Sources(path), other, out, shuffle=shuffle)
+        encode_shards(bpe.Sources(path), other, out, seed=shuffle)
     assert (out / journal.NAME).exists()
     caplog.set_level(logging.INFO, "bpe")
     encode_shards(bpe.Sources(path, on_error="skip"), tokenizer, out)
@@ -299,7 +299,7 @@ def test_two_processes_cannot_write_to_one_folder(begun, tokenizer):
 def test_buckets_that_lost_data_are_made_again(tmp_path, tokenizer, monkeypatch, small_groups):
     monkeypatch.setattr(shuffled, "CHECKPOINT", 5000)
     paths = corpus(tmp_path / "c", documents(15, 200))
-    way = {"shards": 2, "shuffle": 1}
+    way = {"shards": 2, "seed": 1}
     encode_shards(sources(paths), tokenizer, tmp_path / "whole", **way)
     out = tmp_path / "out"
     assert killed_at(8, lambda: encode_shards(sources(paths), tokenizer, out, **way))
@@ -367,7 +367,7 @@ def test_an_interrupt_says_what_is_finished(tmp_path, tokenizer, monkeypatch):
     paths = corpus(tmp_path / "c", documents(18, 200))
     seen = 0
 
-    def interrupt(_: bpe.Progress) -> None:
+    def interrupt(_: bpe.base.Progress) -> None:
         nonlocal seen
         seen += 1
         if seen == 12:

@@ -28,8 +28,8 @@ __all__ = ["small_groups", "tokenizer"]  # fixtures
 WAYS: dict[str, dict[str, Any]] = {
     "in order": {"shard_size": 800},
     "split": {"shard_size": 800, "validation": 0.3},
-    "shuffled": {"shuffle": 1, "shards": 4, "validation": 0.3},
-    "in buckets": {"shuffle": 1, "shards": 4},
+    "shuffled": {"seed": 1, "shards": 4, "validation": 0.3},
+    "in buckets": {"seed": 1, "shards": 4},
 }
 RECORDS = {"in order": 4, "split": 4, "shuffled": 6, "in buckets": 2}
 DEEP: list[Any] = []

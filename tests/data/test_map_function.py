@@ -1,4 +1,4 @@
-"""`Tokenizer.map_function` with Hugging Face `datasets`: ids, types, fingerprints, processes, formats."""
+"""`bpe.data.map_function` with Hugging Face `datasets`: ids, types, fingerprints, processes, formats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import pytest
 
 import bpe
 from bpe.base.threads import thread_count
-from bpe.data.map_function import MapFunction
+from bpe.data import map_function
+from bpe.data.mapping import MapFunction
 from bpe.normalizers import NFC, Lowercase
 
 TEXTS = ["the low lower lowest<|end|>", "", "영화를 영화관에서", "newer newest 😀 naïve", "a" * 300] * 40
@@ -50,7 +51,7 @@ def lists(rows: Any) -> list[list[int]]:
 
 
 def test_batches_rows_and_nulls() -> None:
-    encode = TOK.map_function(length="n", append="<|end|>", prepend=1)
+    encode = map_function(TOK, length="n", append="<|end|>", prepend=1)
     batch = encode({"text": ["low", None, "lower"], "id": [1, 2, 3]})
     expected = TOK.encode_batch(["low", "", "lower"], append="<|end|>", prepend=1)
     assert [*batch] == ["input_ids", "n"]
@@ -62,7 +63,7 @@ def test_batches_rows_and_nulls() -> None:
 
 
 def test_special_tokens_are_text_unless_allowed() -> None:
-    plain, allowed = TOK.map_function(), TOK.map_function(allowed_special={"<|end|>"})
+    plain, allowed = map_function(TOK), map_function(TOK, allowed_special={"<|end|>"})
     assert lists(plain({"text": TEXTS[:1]})["input_ids"]) == [TOK.encode(TEXTS[0]).tolist()]
     assert allowed({"text": TEXTS[:1]})["input_ids"][0][-1] == TOK.token_id("<|end|>")
 
@@ -76,7 +77,7 @@ def test_wrong_options_are_refused_when_the_function_is_made() -> None:
         ({"output": None}, TypeError, "output is None; it must be a str, the name of a column"),
     ):
         with pytest.raises(kind, match=said):  # type: ignore[arg-type]
-            TOK.map_function(**options)  # type: ignore[arg-type]
+            map_function(TOK, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -86,24 +87,24 @@ def test_pickles_are_equal_for_equal_tokenizers(kind: str, tmp_path: Path) -> No
     tok.save(tmp_path / "tokenizer.json")
     tok.encode_batch(TEXTS)
     others = [model(kind), bpe.Tokenizer.load(tmp_path / "tokenizer.json"), pickle.loads(pickle.dumps(tok))]
-    first = pickle.dumps(tok.map_function())
+    first = pickle.dumps(map_function(tok))
     for other in others:
-        again = other.map_function()
+        again = map_function(other)
         assert pickle.dumps(again) == first
-        assert again == tok.map_function()
-        assert hash(again) == hash(tok.map_function())
+        assert again == map_function(tok)
+        assert hash(again) == hash(map_function(tok))
     again = pickle.loads(first)
     assert isinstance(again, MapFunction)
     assert again.tokenizer == tok
     assert pickle.dumps(again) == first
     assert lists(again({"text": TEXTS})["input_ids"]) == tok.encode_batch(TEXTS).to_list()
-    assert pickle.dumps(tok.map_function(length="n")) != first
-    assert tok.map_function(length="n") != tok.map_function()
+    assert pickle.dumps(map_function(tok, length="n")) != first
+    assert map_function(tok, length="n") != map_function(tok)
 
 
 def test_pickle_of_a_real_vocabulary(shared_vocab: Callable[[str], Path]) -> None:
     tok = bpe.Tokenizer.from_tiktoken(shared_vocab("cl100k_base.tiktoken"), "cl100k", {"<|endoftext|>": 100257})
-    again = pickle.loads(pickle.dumps(tok.map_function(append="<|endoftext|>")))
+    again = pickle.loads(pickle.dumps(map_function(tok, append="<|endoftext|>")))
     assert again.tokenizer == tok
     assert lists(again({"text": TEXTS})["input_ids"]) == tok.encode_batch(TEXTS, append=100257).to_list()
 
@@ -111,22 +112,22 @@ def test_pickle_of_a_real_vocabulary(shared_vocab: Callable[[str], Path]) -> Non
 @pytest.mark.parametrize("batch", [{"content": ["low"]}, {"content": "low"}])
 def test_a_missing_column_is_named_with_those_of_the_batch(batch: Any) -> None:
     with pytest.raises(KeyError, match=r"'text' is not in the batch, which has \['content'\]; pass column='content'"):
-        TOK.map_function()(batch)
+        map_function(TOK)(batch)
 
 
 def test_arrow_tables() -> None:
     pa = pytest.importorskip("pyarrow")
     table = pa.table({"text": [*TEXTS, None], "id": range(len(TEXTS) + 1), "n": ["old"] * (len(TEXTS) + 1)})
-    encoded = TOK.map_function(length="n")(table)
+    encoded = map_function(TOK, length="n")(table)
     assert encoded.column_names == ["text", "id", "input_ids", "n"]
     assert encoded.schema.field("input_ids").type == pa.large_list(pa.int32())
     assert encoded.column("input_ids").to_pylist() == [*EXPECTED, []]
     assert encoded.column("n").to_pylist() == [*map(len, EXPECTED), 0]
-    assert TOK.map_function(keep_columns=False)(table.slice(3, 2)).to_pydict() == {"input_ids": EXPECTED[3:5]}
+    assert map_function(TOK, keep_columns=False)(table.slice(3, 2)).to_pydict() == {"input_ids": EXPECTED[3:5]}
     chunked = pa.concat_tables([table.slice(0, 7), table.slice(7)])
-    assert TOK.map_function(length="n")(chunked).column("input_ids").to_pylist() == [*EXPECTED, []]
+    assert map_function(TOK, length="n")(chunked).column("input_ids").to_pylist() == [*EXPECTED, []]
     with pytest.raises(KeyError, match="column 'words' is not in the batch, which has"):
-        TOK.map_function("words")(table)
+        map_function(TOK, "words")(table)
 
 
 # With datasets --------------------------------------------------------------------------------------------------------
@@ -151,7 +152,7 @@ def dataset(datasets: Any, tmp_path: Path) -> Any:
 @pytest.mark.parametrize("processes", [None, 1, 2])
 def test_map(dataset: Any, form: str | None, processes: int | None) -> None:
     encoded = dataset.with_format(form).map(
-        TOK.map_function(length="length"), batched=True, batch_size=33, num_proc=processes
+        map_function(TOK, length="length"), batched=True, batch_size=33, num_proc=processes
     )
     encoded = encoded.with_format(None)
     assert [*encoded["input_ids"]] == EXPECTED
@@ -162,16 +163,16 @@ def test_map(dataset: Any, form: str | None, processes: int | None) -> None:
 
 
 def test_map_without_other_columns(dataset: Any) -> None:
-    encoded = dataset.map(TOK.map_function(), batched=True, remove_columns=["text", "id"])
+    encoded = dataset.map(map_function(TOK), batched=True, remove_columns=["text", "id"])
     assert encoded.column_names == ["input_ids"]
     assert [*encoded["input_ids"]] == EXPECTED
-    arrow = dataset.with_format("arrow").map(TOK.map_function(keep_columns=False), batched=True)
+    arrow = dataset.with_format("arrow").map(map_function(TOK, keep_columns=False), batched=True)
     assert arrow.column_names == ["input_ids"]
     assert [*arrow.with_format(None)["input_ids"]] == EXPECTED
 
 
 def test_map_row_by_row(dataset: Any) -> None:
-    assert [*dataset.select(range(9)).map(TOK.map_function())["input_ids"]] == EXPECTED[:9]
+    assert [*dataset.select(range(9)).map(map_function(TOK))["input_ids"]] == EXPECTED[:9]
 
 
 def test_batches_of_empty_texts(datasets: Any) -> None:
@@ -180,7 +181,7 @@ def test_batches_of_empty_texts(datasets: Any) -> None:
     dataset = datasets.Dataset.from_dict({"text": texts})
     expected = [TOK.encode(text or "").tolist() for text in texts]
     for form in (None, "arrow", "pandas"):
-        encoded = dataset.with_format(form).map(TOK.map_function(output="ids"), batched=True, batch_size=2)
+        encoded = dataset.with_format(form).map(map_function(TOK, output="ids"), batched=True, batch_size=2)
         assert [*encoded.with_format(None)["ids"]] == expected
         assert encoded.features["ids"].feature.dtype == "int32"
 
@@ -190,11 +191,11 @@ def test_a_second_map_is_read_from_the_cache(dataset: Any, monkeypatch: pytest.M
         for processes in (None, 2):
             formatted = dataset.with_format(form)
             call = {"batched": True, "num_proc": processes}
-            first = formatted.map(TOK.map_function(allowed_special={"<|a|>", "<|b|>", "<|end|>"}), **call)
+            first = formatted.map(map_function(TOK, allowed_special={"<|a|>", "<|b|>", "<|end|>"}), **call)
             with monkeypatch.context() as patch:
                 patch.setattr(MapFunction, "__call__", lambda *_: pytest.fail("encoded again"))
                 tok = pickle.loads(pickle.dumps(TOK))
-                again = formatted.map(tok.map_function(allowed_special=["<|end|>", "<|b|>", "<|a|>"]), **call)
+                again = formatted.map(map_function(tok, allowed_special=["<|end|>", "<|b|>", "<|a|>"]), **call)
             assert again._fingerprint == first._fingerprint, number
             assert again.cache_files == first.cache_files
 
@@ -202,13 +203,14 @@ def test_a_second_map_is_read_from_the_cache(dataset: Any, monkeypatch: pytest.M
 FINGERPRINTS = """
 import sys
 import bpe
+from bpe.data import map_function
 from datasets import Dataset
 from datasets.fingerprint import Hasher
 tok = bpe.Tokenizer.load(sys.argv[1])
 if sys.argv[2] == "used":
     tok.encode_batch(["low lower"] * 99)
     hash(tok)
-encode = tok.map_function(allowed_special={"<|end|>", "<|a|>", "<|b|>"}, append="<|end|>")
+encode = map_function(tok, allowed_special={"<|end|>", "<|a|>", "<|b|>"}, append="<|end|>")
 if sys.argv[2] == "used":
     encode({"text": ["low"]})
 dataset = Dataset.from_dict({"text": ["low", "lower"]})
@@ -232,7 +234,7 @@ def test_fingerprints_are_equal_in_every_process(datasets: Any, tmp_path: Path) 
         found.add(done.stdout)
     assert len(found) == 1, found
     loaded = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
-    encode = loaded.map_function(allowed_special={"<|end|>", "<|a|>", "<|b|>"}, append="<|end|>")
+    encode = map_function(loaded, allowed_special={"<|end|>", "<|a|>", "<|b|>"}, append="<|end|>")
     assert found.pop().split()[0] == datasets.fingerprint.Hasher.hash(encode)
 
 
@@ -240,7 +242,7 @@ def test_streaming(datasets: Any) -> None:
     """`IterableDataset.map` takes the same function."""
     dataset = datasets.Dataset.from_dict({"text": TEXTS}).to_iterable_dataset()
     for form in (None, "arrow"):
-        encoded = dataset.with_format(form).map(TOK.map_function(), batched=True, batch_size=16).with_format(None)
+        encoded = dataset.with_format(form).map(map_function(TOK), batched=True, batch_size=16).with_format(None)
         assert lists(row["input_ids"] for row in encoded) == EXPECTED
 
 
@@ -256,11 +258,12 @@ def test_spawned_processes(datasets: Any, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import sys, multiprocess, bpe, datasets\n"
+        "from bpe.data import map_function\n"
         "if __name__ == '__main__':\n"
         "    multiprocess.set_start_method('spawn')\n"
         "    tok = bpe.Tokenizer.load(sys.argv[1])\n"
         "    dataset = datasets.Dataset.from_dict({'text': ['low', 'lower', ''] * 9})\n"
-        "    encoded = dataset.map(tok.map_function(), batched=True, num_proc=2)\n"
+        "    encoded = dataset.map(map_function(tok), batched=True, num_proc=2)\n"
         "    assert [*encoded['input_ids']] == tok.encode_batch([*dataset['text']]).to_list()\n"
         "    print('same')\n"
     )

@@ -86,7 +86,7 @@ def test_the_number_of_buckets(size, shards):
 def test_shuffled_shards_have_every_document_in_the_order_of_its_key(tmp_path, tokenizer):
     texts = documents(21, 300)
     paths = corpus(tmp_path / "c", texts)
-    manifest = encode_shards(sources(paths), tokenizer, tmp_path / "out", shuffle=9, shards=4)
+    manifest = encode_shards(sources(paths), tokenizer, tmp_path / "out", seed=9, shards=4)
     numbers = [(file, number) for file in range(3) for number in range(100)]
     keys = document_keys(9, (0, 1), *(np.array(each) for each in zip(*numbers, strict=True)))
     order = np.argsort(keys, kind="stable")
@@ -95,13 +95,13 @@ def test_shuffled_shards_have_every_document_in_the_order_of_its_key(tmp_path, t
     sizes = np.bincount(bucket_of(keys, 4), minlength=4).tolist()
     assert [shard.documents for shard in manifest.shards] == sizes
     assert not (tmp_path / "out" / ".buckets").exists()
-    encode_shards(sources(paths), tokenizer, tmp_path / "other", shuffle=10, shards=4)
+    encode_shards(sources(paths), tokenizer, tmp_path / "other", seed=10, shards=4)
     assert rows_of(tmp_path / "other") != rows
     assert Counter(map(tuple, rows_of(tmp_path / "other"))) == Counter(map(tuple, rows))
 
 
 @pytest.mark.usefixtures("small_groups")
-@pytest.mark.parametrize("options", [{"shard_size": 2000}, {"shuffle": 4, "shards": 3}, {"format": "megatron"}])
+@pytest.mark.parametrize("options", [{"shard_size": 2000}, {"seed": 4, "shards": 3}, {"format": "megatron"}])
 def test_duplicates_are_on_one_side(tmp_path, tokenizer, options):
     texts = documents(22, 100) * 3
     paths = corpus(tmp_path / "c", texts)
@@ -114,7 +114,7 @@ def test_duplicates_are_on_one_side(tmp_path, tokenizer, options):
     assert Counter(map(tuple, rows_of(tmp_path / "out", "train"))) == expected[False]
     assert Counter(map(tuple, rows_of(tmp_path / "out", "val"))) == expected[True]
     assert {shard.split for shard in manifest.shards} == {"train", "val"}
-    if "shuffle" not in options:
+    if "seed" not in options:
         sides = {False: [], True: []}
         for text in texts:
             digest = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
@@ -133,6 +133,6 @@ def test_all_or_nothing_for_validation(tmp_path, tokenizer):
 
 def test_nanogpt_has_two_files(tmp_path, tokenizer):
     paths = corpus(tmp_path / "c", documents(23, 50))
-    encode_shards(sources(paths), tokenizer, tmp_path / "out", format="nanogpt", validation=0.5, shuffle=0)
+    encode_shards(sources(paths), tokenizer, tmp_path / "out", format="nanogpt", validation=0.5, seed=0)
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == ["manifest.json", "tokenizer.json", "train.bin", "val.bin"]

@@ -116,13 +116,13 @@ def test_parts_have_all_texts(tokenizer: bpe.Tokenizer) -> None:
     encoder = StreamingEncoder(TEXTS, tokenizer, 1, append="<|end|>")
     for count in (1, 3):
         for number in range(count):
-            got = [row["input_ids"] for row in rows_of(encoder.batches(5, part=(number, count)))]
+            got = [row["input_ids"] for row in rows_of(encoder.batches(5, rank=number, world=count))]
             assert got == [row["input_ids"] for row in expected_rows(tokenizer, TEXTS[number::count], 1)]
 
 
 def test_special_tokens_and_prepended_ids(tokenizer: bpe.Tokenizer) -> None:
     end = tokenizer.special_tokens["<|end|>"]
-    encoder = StreamingEncoder(["low<|end|>", "x"], tokenizer, 2, prepend="<|end|>", allow_special=True)
+    encoder = StreamingEncoder(["low<|end|>", "x"], tokenizer, 2, prepend="<|end|>", allowed_special="all")
     low, x = tokenizer.encode("low").tolist(), tokenizer.encode("x").tolist()
     ids = [end, *low, end, end, *x]
     assert [row["input_ids"] for row in rows_of(encoder.batches(9))] == [
@@ -132,15 +132,15 @@ def test_special_tokens_and_prepended_ids(tokenizer: bpe.Tokenizer) -> None:
 
 def test_states_of_other_streams_are_refused(tokenizer: bpe.Tokenizer) -> None:
     encoder = StreamingEncoder(TEXTS, tokenizer, 8)
-    batches = encoder.batches(2, part=(1, 2))
+    batches = encoder.batches(2, rank=1, world=2)
     next(batches)
     state = batches.state_dict()
     with pytest.raises(ValueError, match=r"the state's part is \[1, 2\], but this stream has \[0, 2\]: resume with"):
-        encoder.batches(2, part=(0, 2), state=state)
+        encoder.batches(2, rank=0, world=2, state=state)
     with pytest.raises(ValueError, match="the state's fingerprint is"):
-        StreamingEncoder(TEXTS, tokenizer, 9).batches(2, part=(1, 2), state=state)
+        StreamingEncoder(TEXTS, tokenizer, 9).batches(2, rank=1, world=2, state=state)
     with pytest.raises(ValueError, match="the state's version is 7"):
-        encoder.batches(2, part=(1, 2), state=state | {"version": 7})
+        encoder.batches(2, rank=1, world=2, state=state | {"version": 7})
     with pytest.raises(TypeError, match=r"it must be what state_dict\(\) returned"):
         encoder.batches(2, state={"position": 3})
 
@@ -154,8 +154,8 @@ def test_invalid_arguments(tokenizer: bpe.Tokenizer) -> None:
         StreamingEncoder(["a"], "gpt2")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="append is '<eos>', which is no special token of this tokenizer"):
         StreamingEncoder(["a"], tokenizer, append="<eos>")
-    with pytest.raises(ValueError, match=r"part\[0\] is 2; it must be from 0 to 1"):
-        StreamingEncoder(["a"], tokenizer).batches(1, part=(2, 2))
+    with pytest.raises(ValueError, match="rank is 2; it must be from 0 to 1"):
+        StreamingEncoder(["a"], tokenizer).batches(1, rank=2, world=2)
     with pytest.raises(TypeError, match=r"each must be a Blocks, Packed or Mixture"):
         Mixture([StreamingEncoder(["a"], tokenizer)])  # type: ignore[list-item]
 
@@ -210,7 +210,7 @@ def test_a_part_is_read_again(tokenizer: bpe.Tokenizer) -> None:
     endless = encoder.batches(5, epochs=None)
     assert sum(len(next(endless)["labels"]) for _ in range(100)) == 500
     with pytest.raises(ValueError, match="part 1 of 2 of the sources has no ids to read again; use fewer ranks"):
-        next(StreamingEncoder(["low"], tokenizer, 3).batches(1, part=(1, 2), epochs=None))
+        next(StreamingEncoder(["low"], tokenizer, 3).batches(1, rank=1, world=2, epochs=None))
 
 
 @pytest.mark.parametrize(
@@ -290,3 +290,14 @@ def test_a_batch_copies_only_its_rows_of_a_long_document(tokenizer: bpe.Tokenize
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()
+
+
+def test_added_tokens_are_found_in_files_as_in_lists(tmp_path: Path) -> None:
+    tok = bpe.train(texts=["low lower lowest"], vocab_size=258).with_tokens(added=["<new>"], special=["<|end|>"])
+    text = "low<new>er<|end|>" * 5
+    (tmp_path / "a.txt").write_text(text, encoding="utf-8")
+    for allowed in ((), "all", {"<|end|>"}):
+        wanted = tok.encode(text, allowed_special=allowed)[:4].tolist()
+        for source in (bpe.Sources(tmp_path / "a.txt"), [text]):
+            encoder = StreamingEncoder(source, tok, 4, fields=("input_ids",), allowed_special=allowed)
+            assert next(encoder.batches(1))["input_ids"][0].tolist() == wanted

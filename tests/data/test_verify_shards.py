@@ -23,7 +23,7 @@ __all__ = ["small_groups", "tokenizer"]  # fixtures
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
-@pytest.mark.parametrize("options", [{"shard_size": 1500}, {"shuffle": 2, "validation": 0.3}])
+@pytest.mark.parametrize("options", [{"shard_size": 1500}, {"seed": 2, "validation": 0.3}])
 def test_sound_shards(tmp_path, tokenizer, name, options, caplog):
     paths = corpus(tmp_path / "c", documents(31, 80))
     encode_shards(sources(paths), tokenizer, tmp_path / "out", format=name, **options)
@@ -155,7 +155,7 @@ def test_sources_that_changed_or_are_gone(tmp_path, tokenizer, caplog):
 
 def test_a_shuffled_document_that_is_missing(tmp_path, tokenizer):
     texts = [f"{number} low" for number in range(40)]
-    encode_shards(sources(corpus(tmp_path / "c", texts)), tokenizer, tmp_path / "out", shuffle=1)
+    encode_shards(sources(corpus(tmp_path / "c", texts)), tokenizer, tmp_path / "out", seed=1)
     ids = np.load(tmp_path / "out" / "tokens-00000.npy")
     rewrite(tmp_path / "out", np.flip(ids))
     assert any("is not in shard 0, where it belongs" in line for line in verify(tmp_path / "out"))
@@ -164,17 +164,17 @@ def test_a_shuffled_document_that_is_missing(tmp_path, tokenizer):
 # Parts ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{}, {"validation": 0.3}, {"shuffle": 1}])
+@pytest.mark.parametrize("options", [{}, {"validation": 0.3}, {"seed": 1}])
 def test_parts_are_the_whole(tmp_path, tokenizer, options):
     texts = documents(34, 200)
     paths = corpus(tmp_path / "c", texts, 7)
     for number in range(3):
-        encode_shards(sources(paths), tokenizer, tmp_path / "out" / f"{number}", part=(number, 3), **options)
+        encode_shards(sources(paths), tokenizer, tmp_path / "out" / f"{number}", rank=number, world=3, **options)
     merged = merge_manifests([tmp_path / "out" / f"{number}" for number in (2, 0, 1)], tmp_path / "out")
     assert merged == Manifest.read(tmp_path / "out")
     assert verify(tmp_path / "out") == []
     expected = [tokenizer.encode(text).tolist() for text in texts]
-    if "shuffle" in options:
+    if "seed" in options:
         assert sorted(rows_of(tmp_path / "out")) == sorted(expected)
     elif "validation" in options:
         encode_shards(sources(paths), tokenizer, tmp_path / "whole", **options)
@@ -191,7 +191,7 @@ def test_parts_are_the_whole(tmp_path, tokenizer, options):
 def test_damage_in_a_part(tmp_path, tokenizer):
     paths = corpus(tmp_path / "c", documents(35, 60), 4)
     for number in range(2):
-        encode_shards(sources(paths), tokenizer, tmp_path / "out" / f"{number}", part=(number, 2))
+        encode_shards(sources(paths), tokenizer, tmp_path / "out" / f"{number}", rank=number, world=2)
     merge_manifests([tmp_path / "out" / "0", tmp_path / "out" / "1"], tmp_path / "out")
     flip(tmp_path / "out" / "1" / "tokens-00000.npy", 150)
     assert [line.partition(":")[0] for line in verify(tmp_path / "out")] == ["1/tokens-00000.npy"]
@@ -202,7 +202,7 @@ def test_facts_of_a_manifest_that_do_not_fit_are_named(tmp_path, tokenizer, valu
     """verify and merge_manifests read the sources again by them."""
     paths = corpus(tmp_path / "c", documents(38, 10), 2)
     for number in range(2):
-        encode_shards(sources(paths), tokenizer, tmp_path / "out" / str(number), part=(number, 2))
+        encode_shards(sources(paths), tokenizer, tmp_path / "out" / str(number), rank=number, world=2)
     path = tmp_path / "out" / "0" / "manifest.json"
     whole = json.loads(path.read_text())
     for group, key in [("options", key) for key in whole["options"]] + [("sources", key) for key in whole["sources"]]:
@@ -220,7 +220,7 @@ def test_parts_that_name_the_same_sources_in_other_ways(tmp_path, tokenizer, mon
     paths = corpus(tmp_path / "c", documents(37, 20), 2)
     monkeypatch.chdir(tmp_path)
     for number, names in enumerate((["c/0.txt", "c/1.txt"], [f"./{path.relative_to(tmp_path)}" for path in paths])):
-        encode_shards(bpe.Sources(names, separator=END), tokenizer, f"out/{number}", part=(number, 2))
+        encode_shards(bpe.Sources(names, separator=END), tokenizer, f"out/{number}", rank=number, world=2)
     merge_manifests(["out/0", "out/1"], "out")
     assert TokenShards("out").n_documents == 20
 
@@ -230,7 +230,7 @@ def test_what_are_no_parts_of_one_corpus(tmp_path, tokenizer):
     out = tmp_path / "out"
 
     def part(name: str, number: int, count: int, **options: object) -> Path:
-        encode_shards(sources(paths), tokenizer, out / name, part=(number, count), **options)  # type: ignore[arg-type]
+        encode_shards(sources(paths), tokenizer, out / name, rank=number, world=count, **options)  # type: ignore[arg-type]
         return out / name
 
     first, second = part("a", 0, 2), part("b", 1, 2)

@@ -236,7 +236,7 @@ def test_every_token_is_decoded_by_itself(glued: bool, normalizer: str | None) -
         token_flags=flags | {"<UNK>": frozenset({"normalized"})},
         normalizer=normalizer,
     )
-    tok = bpe.Tokenizer.from_spec(spec)
+    tok = bpe.Tokenizer(spec)
     last = tok.token_id("l")
     for number, token in spec.vocabulary.items():
         text = token.decode()
@@ -331,7 +331,7 @@ def with_steps(*kinds: str) -> bpe.Tokenizer:
     """A model with decoder steps: byte tokens are held back, and spaces at both ends are stripped."""
     tok = bpe.train(texts=[TEXT.replace(" ", "▁")], vocab_size=400, model="char", byte_fallback=True, unk_token="<unk>")
     steps = [Metaspace(), *([ByteFallback(), Fuse()] if "bytes" in kinds else [Fuse()])]
-    return bpe.Tokenizer.from_spec(replace(tok.spec, decoder=(*steps, Strip(" ", 1, 1))))
+    return bpe.Tokenizer(replace(tok.spec, decoder=(*steps, Strip(" ", 1, 1))))
 
 
 @pytest.mark.parametrize(

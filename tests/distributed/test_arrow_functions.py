@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import bpe
-from bpe.data.map_function import MapFunction
+from bpe.data import map_function
+from bpe.data.mapping import MapFunction
 
 pa = pytest.importorskip("pyarrow")
 
@@ -113,11 +114,11 @@ def test_encode_batch() -> None:
     tok = bpe.train(texts=TEXTS, vocab_size=300, special_tokens=["<|end|>"])
     table = pa.table({"text": TEXTS, "id": range(len(TEXTS))})
     for batch in (table, table.to_batches()[0]):
-        encoded = arrow_functions.encode_batch(batch, tok.map_function(append="<|end|>", length="n"))
+        encoded = arrow_functions.encode_batch(batch, map_function(tok, append="<|end|>", length="n"))
         assert encoded.column_names == ["text", "id", "input_ids", "n"]
         assert encoded.column("input_ids").to_pylist() == tok.encode_batch(TEXTS, append="<|end|>").to_list()
         assert encoded.schema.field("input_ids").type == pa.large_list(pa.int32())
-    assert isinstance(tok.map_function(), MapFunction)
+    assert isinstance(map_function(tok), MapFunction)
 
 
 def test_parts_are_even_and_the_same_everywhere() -> None:
@@ -170,5 +171,5 @@ def test_a_column_that_has_no_text_at_all() -> None:
     tok = bpe.train(texts=TEXTS, vocab_size=270)
     assert arrow_functions.count_batch(nulls, bpe.WordCounts()).num_rows == 0
     assert tok.encode_batch(nulls).to_list() == [[], []]
-    encoded = arrow_functions.encode_batch(pa.table({"text": nulls}), tok.map_function())
+    encoded = arrow_functions.encode_batch(pa.table({"text": nulls}), map_function(tok))
     assert encoded.column("input_ids").to_pylist() == [[], []]

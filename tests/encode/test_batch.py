@@ -15,7 +15,6 @@ from bpe.base._cpu import set_vector_level, vector_level
 from bpe.base.utf8 import to_bytes
 from bpe.encode import _batch as gather
 from bpe.encode.engine import Engine
-from bpe.tokenizer import engine_of
 
 #: The vector level to restore.
 VECTORS = vector_level()
@@ -72,7 +71,7 @@ def test_text_without_spaces_is_divided_among_threads(monkeypatch: pytest.Monkey
     tok = bpe.train(texts=["猫である。名前"] * 3, num_merges=20)
     text = "吾輩は猫である。\n名前はまだ無い。\n" * 3000
     for each in (text, text.encode(), "\U0001f431猫" + text):
-        job = gather.EncodeJob(engine_of(tok).kernel, 2)
+        job = gather.EncodeJob(tok._engine.kernel, 2)
         job.add_items([each], np.array([0, 1], dtype=np.int64))
         assert job.prepare() > 20
         assert tok.encode_batch([each], threads=2)[0].tolist() == tok.encode(to_bytes(each)).tolist()
@@ -86,7 +85,7 @@ def test_a_str_is_divided_where_split_points_are_far_apart(monkeypatch: pytest.M
     for distance in (1022, 1023, 1024, 1025, 5000):
         for filler in ("1", "é1", "\ud83d\ude001", "\ud83d1"):
             text = "가" + f"{filler * (distance // len(filler))}low\n" * 30
-            job = gather.EncodeJob(engine_of(tok).kernel, 2)
+            job = gather.EncodeJob(tok._engine.kernel, 2)
             job.add_items([text], np.array([0, 1], dtype=np.int64))
             assert job.prepare() > (10 if "\ud83d" not in filler else 0)
             assert tok.encode_batch([text], threads=2)[0].tolist() == tok.encode(to_bytes(text)).tolist()

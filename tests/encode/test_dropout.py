@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bpe
-from bpe.tokenizer import engine_of
 
 MASK = 2**64 - 1
 PINNED = [
@@ -77,7 +76,7 @@ def naive(tok: bpe.Tokenizer, text: str, p: float, seed: int) -> list[int]:
         pieces = [part.encode()] if spec.pretokenizer is None else spec.pretokenizer.split_bytes(part)
         for piece in pieces:
             if piece:
-                symbols = [number for _, number in engine_of(tok).named_symbols(piece)]
+                symbols = [number for _, number in tok._engine.named_symbols(piece)]
                 found += merged(symbols, merges, p, numbers)
     return found
 

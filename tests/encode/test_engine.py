@@ -29,7 +29,6 @@ from bpe.encode.tables import pairs_in_words, pairs_of_merges
 from bpe.evaluation._tally import BY_SPACES, COLUMNS, TokenTally
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
-from bpe.tokenizer import engine_of
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import symbol_tables
 from bpe.vocab.vocabulary import NO_TOKEN, Vocabulary
@@ -386,9 +385,9 @@ def test_long_pieces_do_not_depend_on_the_list_of_unreachable_tokens() -> None:
     spec = byte_spec([(97, 97), (98, 97), (257, 97)], ignore_merges=True)
     ranks = np.arange(3, dtype=np.int32) + (1 << 26)  # too large for the kernel of short pieces
     text = b"aaaab" * 14
-    right = bpe.Tokenizer.from_spec(replace(spec, merge_ranks=ranks))
+    right = bpe.Tokenizer(replace(spec, merge_ranks=ranks))
     assert right.encode(text).tolist() == naive(spec, text)
-    wrong = bpe.Tokenizer.from_spec(replace(spec, merge_ranks=ranks, unreachable=np.empty(0, dtype=np.int32)))
+    wrong = bpe.Tokenizer(replace(spec, merge_ranks=ranks, unreachable=np.empty(0, dtype=np.int32)))
     assert wrong.encode(text).tolist() == naive(spec, text)
 
 
@@ -637,7 +636,7 @@ def test_every_vector_level_gives_the_same_ids(level: str) -> None:
     expected = tok.encode(text)
     try:
         set_vector_level(LEVELS[level])
-        again = bpe.Tokenizer.from_spec(tok.spec)
+        again = bpe.Tokenizer(tok.spec)
         assert np.array_equal(again.encode(text), expected)
         assert np.array_equal(again.encode(text), expected)
     finally:
@@ -671,7 +670,7 @@ def test_visited_documents_have_the_ids_of_encoded_ones(options: dict[str, Any])
     texts = [text.encode() for text in ("low lower 42", "", "낮은 lowest", "low " * 50_000, "", "lower")]
     tok = bpe.train(texts=texts, vocab_size=290, **options)
     ends = np.cumsum([len(text) for text in texts])
-    starts, buffer, engine = np.concatenate(([0], ends[:-1])), b"".join(texts), engine_of(tok)
+    starts, buffer, engine = np.concatenate(([0], ends[:-1])), b"".join(texts), tok._engine
     for part in (slice(0, 6), slice(1, 2), slice(0, 0)):
         expected = engine.encode_documents(buffer, starts[part], ends[part], 1)
         tally = TokenTally(np.array(tok.token_byte_lengths), BY_SPACES)
@@ -687,7 +686,7 @@ def test_visited_documents_have_the_ids_of_encoded_ones(options: dict[str, Any])
 
 
 def test_visiting_refuses_symbols_without_an_id() -> None:
-    engine = engine_of(bpe.train(counts={"hug": 3}, num_merges=2, initial_alphabet="corpus"))
+    engine = bpe.train(counts={"hug": 3}, num_merges=2, initial_alphabet="corpus")._engine
     starts, ends = np.array([0, 3]), np.array([3, 6])
     tally = TokenTally(np.ones(9), BY_SPACES)
     tally.begin(b"hugbug", starts, ends, True)

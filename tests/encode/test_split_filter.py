@@ -19,7 +19,6 @@ from bpe.encode import streams
 from bpe.encode.engine import Engine
 from bpe.pretokenize.patterns import NAMES
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.tokenizer import engine_of
 
 TEXT = "大学的日本語は大学の日本。猫が한국어를배우는大学生 low Low's 12猫\n"
 #: The first and last ideographs and syllables, the characters beside them, marks, small kana, and other characters.
@@ -29,7 +28,7 @@ CHARACTERS = "一丁大学的日本語猫龤龥龦㿿가각한국어를힣\ud7b0
 @cache
 def encoder(pretokenizer: str | None) -> Engine:
     """The encoder of a small byte model."""
-    return engine_of(bpe.train(texts=[TEXT] * 3, num_merges=90, pretokenizer=pretokenizer))
+    return bpe.train(texts=[TEXT] * 3, num_merges=90, pretokenizer=pretokenizer)._engine
 
 
 def alike(a: str, b: str) -> bool:
@@ -92,13 +91,13 @@ def test_tokenizers_without_split_points() -> None:
     data = "大猫学猫的猫".encode()
     assert encoder("gpt2").last_cut(data, 0) == len(data) - 3
     marked = bpe.train(texts=[TEXT], num_merges=9, end_of_word="</w>", pretokenizer="whitespace")
-    assert engine_of(marked).last_cut(data, 0) == 0
+    assert marked._engine.last_cut(data, 0) == 0
     spec = bpe.train(texts=[TEXT], num_merges=9, pretokenizer="gpt2").spec
     assert Engine(spec, [("猫的猫".encode(), 256)]).last_cut(data, 0) == 0
     assert Engine(replace(spec, ignore_merges=True)).last_cut(data, 0) > 0  # merges make every token
     by_regex = bpe.train(texts=[TEXT], num_merges=9, pretokenizer=Pretokenizer.from_regex(r"\w+|\W"))
     with pytest.raises(ValueError, match="this pretokenizer has no scanner"):
-        engine_of(by_regex).last_cut(data, 0)
+        by_regex._engine.last_cut(data, 0)
 
 
 @pytest.fixture

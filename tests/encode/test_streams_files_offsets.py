@@ -40,7 +40,6 @@ from bpe.pretokenize import _safe_points as cutting
 from bpe.pretokenize.patterns import METASPACE, NAMES, PATTERNS, SPACE_RUNS
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.streaming import Normalizing
-from bpe.tokenizer import text_encoder_of
 
 TEXT = (
     "the low lower newest, 영화를 영화관에서 吾輩は猫である。\n名前はまだ無い。\n e\u0301 é 😊😊\n\n"
@@ -452,8 +451,8 @@ def check_offsets(tok: bpe.Tokenizer, text: str, allowed: Any) -> None:
     assert ids.tolist() == tok.encode(text, allowed_special=allowed).tolist()
     assert (spans.dtype, spans.shape) == (np.int64, (len(ids), 2))
     data = text.encode()
-    mark = (tok.end_of_word or "").encode()
-    unknown = None if tok.unk_token is None else tok.token_id(tok.unk_token)
+    mark = (tok.spec.end_of_word or "").encode()
+    unknown = None if tok.spec.unk_token is None else tok.token_id(tok.spec.unk_token)
     ended = 0
     for number, (start, end) in zip(ids.tolist(), spans.tolist(), strict=True):
         assert ended <= start <= end <= len(data)
@@ -496,7 +495,7 @@ def test_offsets_enclose_the_tokens(kind: str) -> None:
 
 @given(text=st.lists(st.sampled_from([*TEXT, "<|end|>", "é", "😊", "\ud83d", "  \n"]), max_size=40).map("".join))
 def test_offsets_from_token_lengths_equal_those_from_pretokens(text: str) -> None:
-    offsets = text_encoder_of(tokenizer("gpt2")).offset_encoder
+    offsets = tokenizer("gpt2")._offset_encoder
     for allowed in (frozenset(), frozenset(["<|end|>"])):
         for given_text in (text, to_bytes(text), to_bytes(text)[1:]):
             for unit in ("byte", "char"):
@@ -508,7 +507,7 @@ def test_offsets_from_token_lengths_equal_those_from_pretokens(text: str) -> Non
 def test_offsets_of_adjacent_unknown_characters_in_one_token() -> None:
     from dataclasses import replace
 
-    tok = bpe.Tokenizer.from_spec(replace(tokenizer("char").spec, fuse_unk=True))
+    tok = bpe.Tokenizer(replace(tokenizer("char").spec, fuse_unk=True))
     text = "low жжж low ж猫жж"
     ids, spans = tok.encode_with_offsets(text)
     unknown = tok.token_id("<unk>")
@@ -684,7 +683,7 @@ def test_columns_of_plain_texts_are_those_of_traced_ones(text: str, name: str | 
     """With a pattern that leaves out some of the text too."""
     pretokenizer = bpe.Pretokenizer.from_regex(name, gaps="drop") if name and "|" in name else name
     tok = column_tokenizer(pretokenizer)
-    encoder = text_encoder_of(tok).offset_encoder
+    encoder = tok._offset_encoder
     for allowed in (frozenset[str](), frozenset(["<|end|>"])):
         for convention in ("whole", "tokenizers"):
             found = encoder.encode_columns(text, allowed, unit, convention)

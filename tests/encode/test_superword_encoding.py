@@ -20,7 +20,6 @@ from bpe.base._cpu import set_vector_level
 from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
 from bpe.pretokenize.steps import DIGIT_GROUPS, ByteLevel, Digits, Split
 from bpe.pretokenize.unit_rules import units_of
-from bpe.tokenizer import engine_of
 from bpe.training.superwords import SuperWords
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -88,7 +87,7 @@ DATA = st.lists(
 @given(data=DATA)
 def test_ids_are_those_of_merging_by_rank(kind: str, seed: int, data: bytes) -> None:
     tok = tokenizer(kind, seed)
-    assert engine_of(tok).kernel.high is not None
+    assert tok._engine.kernel.high is not None
     assert tok.encode(data).tolist() == merged(tok, data)
 
 
@@ -98,7 +97,7 @@ def test_every_way_of_encoding_gives_the_same_ids(kind: str, level: int, tmp_pat
     """Batches, threads, files, streams, spans of offsets and counts, of texts shorter and longer than a chunk."""
     found = set_vector_level(level)
     try:
-        tok = bpe.Tokenizer.from_spec(tokenizer(kind).spec)
+        tok = bpe.Tokenizer(tokenizer(kind).spec)
         texts = [*sentences(5, 10), "", " ", "".join(sentences(6, 12)), "日本語" * 60 + " the end" * 100]
         expected = [merged(tok, text.encode()) for text in texts]
         assert [tok.encode(text).tolist() for text in texts] == expected
@@ -124,7 +123,7 @@ def test_long_rows_of_joined_tokens(level: int) -> None:
     """Low tokens that are all joined, in numbers that need every way of merging, and across blocks and chunks."""
     texts = ["a a a a b a b b a a c a b\n" * 3] * 5
     tok = bpe.train(texts=texts, vocab_size=272, superwords=SuperWords(262, max_words=None))
-    assert engine_of(tok).kernel.high is not None
+    assert tok._engine.kernel.high is not None
     chosen = random.Random(1)
     found = set_vector_level(level)
     try:
@@ -143,8 +142,8 @@ def test_short_numbers_with_and_without_merges_across_their_ends(apart: bool) ->
     texts = ["a 12 b 345 x7 1½ 2½ 6789 end\n", "12 b 345 x7\n"] * 4
     units = SuperWords.paper(300, max_words=None, forbidden=())
     tok = bpe.train(texts=texts, vocab_size=310, superwords=units if apart else SuperWords(300, max_words=None))
-    tok = bpe.Tokenizer.from_spec(replace(tok.spec, pretokenizer=units.pretokenizer))
-    assert engine_of(tok).kernel.high is not None
+    tok = bpe.Tokenizer(replace(tok.spec, pretokenizer=units.pretokenizer))
+    assert tok._engine.kernel.high is not None
     chosen = random.Random(1)
     parts = ["a ", "12", " b ", "345", " x", "7", "½", "\u0663", "é", "語", "6789", "\n", "1", " end"]
     for text in ("".join(chosen.choices(parts, k=k)) for k in range(1, 60)):
@@ -172,18 +171,18 @@ def one_token_units(pretokenizer: Pretokenizer) -> bpe.Tokenizer:
     """A vocabulary whose merges cross everything that a unit's end does not forbid."""
     texts = ["12345 67890 .,.. a1b2 ½12 ٣٤٥٦٧ --  \n\n /// x  y\n"] * 3
     made = bpe.train(texts=texts, vocab_size=330, superwords=SuperWords(300, max_words=None, forbidden=()))
-    return bpe.Tokenizer.from_spec(replace(made.spec, pretokenizer=pretokenizer))
+    return bpe.Tokenizer(replace(made.spec, pretokenizer=pretokenizer))
 
 
 def test_which_vocabularies_have_two_stages() -> None:
     texts = sentences(0)
     plain = bpe.train(texts=texts, vocab_size=400, pretokenizer="gpt2")
-    assert engine_of(plain).kernel.high is None
+    assert plain._engine.kernel.high is None
     whole = bpe.train(texts=texts, vocab_size=400, pretokenizer=None)
-    assert engine_of(whole).kernel.high is None, "its merges join words from the first on"
-    assert engine_of(tokenizer("lines")).kernel.high is not None
+    assert whole._engine.kernel.high is None, "its merges join words from the first on"
+    assert tokenizer("lines")._engine.kernel.high is not None
     extended = bpe.extend(plain, SuperWords(400).count_words(2, texts=texts), 450, superwords=SuperWords(400))
-    assert engine_of(extended).kernel.high is not None
+    assert extended._engine.kernel.high is not None
     data = "".join(texts[:3]).encode()
     assert extended.encode(data).tolist() == merged(extended, data)
 
@@ -191,7 +190,7 @@ def test_which_vocabularies_have_two_stages() -> None:
 def test_a_byte_without_a_token_is_refused() -> None:
     texts = sentences(0)
     tok = bpe.train(texts=texts, vocab_size=400, superwords=SuperWords(200), initial_alphabet="corpus")
-    assert engine_of(tok).kernel.high is not None
+    assert tok._engine.kernel.high is not None
     with pytest.raises(ValueError, match="Q"):
         tok.encode("the end of the Queue")
     assert tok.encode("the end of the day").tolist() == merged(tok, b"the end of the day")

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import bpe
-from bpe.vocab.added_tokens import without_tokens
+from bpe.vocab.added_tokens import without_special_tokens
 
 
 @pytest.fixture(scope="module")
 def tok() -> bpe.Tokenizer:
     """A tokenizer with a template of two ids before a text and one after it."""
     made = bpe.train(texts=["low lower lowest"] * 3, vocab_size=262, special_tokens=["<s>", "<sys>", "</s>"])
-    return bpe.Tokenizer.from_spec(replace(made.spec, template=((0, 1), (2,))))
+    return bpe.Tokenizer(replace(made.spec, template=((0, 1), (2,))))
 
 
 TEXTS = ["low lowest", "", "é<s>", "x" * 300]
@@ -37,7 +37,7 @@ def test_template_surrounds_text_batch_and_offsets(tok: bpe.Tokenizer) -> None:
 
 def test_template_is_optional_and_absent_templates_add_nothing(tok: bpe.Tokenizer) -> None:
     assert tok.encode("low").tolist() == tok.encode("low", template=False).tolist()
-    plain = bpe.Tokenizer.from_spec(replace(tok.spec, template=None))
+    plain = bpe.Tokenizer(replace(tok.spec, template=None))
     assert plain.encode("low", template=True).tolist() == tok.encode("low").tolist()
 
 
@@ -74,14 +74,19 @@ def test_decode_without_special_refuses_unknown_ids(tok: bpe.Tokenizer, bad: lis
 
 def test_tokens_are_removed_again(tok: bpe.Tokenizer) -> None:
     more = tok.with_tokens(special=["<|a|>", "<|b|>"], added=["<|c|>"])
-    assert more.without_tokens(["<|c|>", "<|a|>", "<|b|>"]) == tok
-    less = more.without_tokens(["<|b|>"])
+    assert more.without_tokens(["<|c|>", "<|a|>", "<|b|>"])[0] == tok
+    less, new_ids = more.without_tokens(["<|b|>"], renumber=False)
+    assert new_ids.tolist() == [*range(263), -1, 264]
     assert less.special_tokens == {**tok.special_tokens, "<|a|>": 262, "<|c|>": 264}
     assert less.vocab_size == 264
     assert less.n_vocab == 265
     assert less.encode("<|b|>").tolist() == tok.encode("<|b|>").tolist()
     assert less.decode(less.encode("<|a|><|b|><|c|>", allowed_special="all")) == "<|a|><|b|><|c|>"
-    assert less.without_tokens([]) == less
+    assert less.without_tokens([], renumber=False)[0] == less
+    dense, new_ids = less.without_tokens([])
+    assert dense == more.without_tokens(["<|b|>"])[0] == more.without_tokens([more.token_id("<|b|>")])[0]
+    assert new_ids.tolist() == [*range(263), -1, 263]
+    assert dense.special_tokens == {**tok.special_tokens, "<|a|>": 262, "<|c|>": 263}
 
 
 def test_removing_refuses_what_the_tokenizer_needs(tok: bpe.Tokenizer) -> None:
@@ -89,7 +94,7 @@ def test_removing_refuses_what_the_tokenizer_needs(tok: bpe.Tokenizer) -> None:
         tok.without_tokens(["<s>"])
     with pytest.raises(ValueError, match="'low' is no special or added token"):
         tok.without_tokens(["low"])
-    with pytest.raises(TypeError, match="names is 'low'; it must be a list of str"):
+    with pytest.raises(TypeError, match="tokens is 'low', a str; it must be a list or an array of ids"):
         tok.without_tokens("low")
     words = bpe.train(texts=["ab"], model="char", num_merges=1, unk_token="<unk>")
     with pytest.raises(ValueError, match="'<unk>' is no special or added token"):
@@ -97,7 +102,7 @@ def test_removing_refuses_what_the_tokenizer_needs(tok: bpe.Tokenizer) -> None:
     spec = bpe.train(texts=["ab"], model="char", num_merges=1, special_tokens=["<x>"]).spec
     merges, results = np.array([[0, 0]], dtype=spec.merges.dtype), np.array([0], dtype=spec.merge_results.dtype)
     with pytest.raises(ValueError, match="'<x>' has the id 0, which a merge has"):
-        without_tokens(replace(spec, merges=merges, merge_results=results), ["<x>"])
+        without_special_tokens(replace(spec, merges=merges, merge_results=results), ["<x>"])
 
 
 def test_names_of_the_first_and_last_token(tok: bpe.Tokenizer) -> None:

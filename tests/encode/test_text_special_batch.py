@@ -21,7 +21,6 @@ from bpe.base.atomic_files import atomic_write
 from bpe.base.utf8 import check_utf8, escape, to_bytes, unescape
 from bpe.batch import TokenBatch, id_array
 from bpe.errors import FormatError, check_choice, check_int, shown, typed
-from bpe.tokenizer import engine_of
 from bpe.vocab.byte_letters import byte_alphabet, byte_letters, letter_bytes, to_letters
 from bpe.vocab.special_tokens import SpecialTokens, check_special_tokens
 from bpe.vocab.vocabulary import NONE, ORDINARY, SPECIAL, Vocabulary
@@ -431,7 +430,7 @@ def test_texts_with_special_tokens_are_encoded_part_by_part(parts: list[str], al
     text = "".join(parts)
     for model in ("byte", "char"):
         tok = small_tokenizer(model)
-        engine = engine_of(tok)
+        engine = tok._engine
         names = engine.specials.allowed(allowed)
         expected: list[int] = []
         for piece, number in engine.specials.pieces(to_bytes(text), names):
@@ -454,7 +453,7 @@ def small_tokenizer(model: Any) -> bpe.Tokenizer:
 
 
 def test_arguments_of_encode_around_are_checked() -> None:
-    kernel = engine_of(small_tokenizer("byte")).kernel
+    kernel = small_tokenizer("byte")._engine.kernel
     one, ids = np.array([1]), np.array([7], dtype=np.uint32)
     assert kernel.encode_around(b"low", one, one + 1, ids)[0].tolist()[1] == 7
     with pytest.raises(ValueError, match="span 0 is from 1 to 4; it must be within the 3 bytes"):
@@ -479,6 +478,6 @@ def test_a_large_unit_after_many_small_ones_keeps_their_ids() -> None:
     )
     data = b"By the 12 " * 256 + b"By the way, he said. " * 60_000
     starts = np.arange(257) * 10
-    ids, known = engine_of(tok).kernel.encode_spans(data, starts, np.append(starts[1:], len(data)))
+    ids, known = tok._engine.kernel.encode_spans(data, starts, np.append(starts[1:], len(data)))
     assert known
     assert tok.decode_bytes(ids) == data

@@ -116,7 +116,7 @@ import os, sys, threading, bpe
 tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=270)
 texts = [" ".join(f"w{i * 7919 % 1000003}" for i in range(part, part + 3000)) for part in range(0, 300_000, 3000)]
 expected = [tok.encode(text).tolist() for text in texts[:5]]
-tok = bpe.Tokenizer.from_spec(tok.spec)
+tok = bpe.Tokenizer(tok.spec)
 worker = threading.Thread(target=lambda: [tok.encode_batch(texts, threads=2) for _ in range(3)])
 worker.start()
 for _ in range(20):

@@ -412,7 +412,7 @@ def test_tokenizers_with_normalizers_and_marks_are_measured_by_offsets() -> None
     tok = bpe.train(texts=CORPUS, vocab_size=330)
     import dataclasses
 
-    upper = bpe.Tokenizer.from_spec(dataclasses.replace(tok.spec, normalizer=bpe.normalizers.Lowercase()))
+    upper = bpe.Tokenizer(dataclasses.replace(tok.spec, normalizer=bpe.normalizers.Lowercase()))
     found = bpe.evaluate(upper, texts=["The QUICK fox"]).to_dict()
     assert (found["tokens"], found["words"]) == (upper.count_tokens("The QUICK fox"), 3)
     assert found["continued_words"] is not None
@@ -459,7 +459,7 @@ def test_reachability() -> None:
 
     from bpe.vocab.vocabulary import Vocabulary
 
-    wider = bpe.Tokenizer.from_spec(dataclasses.replace(spec, vocabulary=Vocabulary(tokens)))
+    wider = bpe.Tokenizer(dataclasses.replace(spec, vocabulary=Vocabulary(tokens)))
     found = bpe.evaluate(wider, texts=["low"])[0].vocab.reachability
     assert (found.unreachable, found.several, found.single) == ([260], [260], [])
     assert 261 in found.undecodable
@@ -491,7 +491,7 @@ def test_results_for_people_and_data_frames(tok: bpe.Tokenizer, other: bpe.Token
     text = str(found)
     assert "fewer tokens" in text or "more tokens" in text
     assert "ko" in text
-    assert repr(found) == "<bpe.Evaluation of a, b, en, ko>"
+    assert repr(found) == "<bpe.evaluation.Evaluation of a, b, en, ko>"
     assert str(bpe.evaluate({"a": tok, "b": tok}, texts=["low"])).count("b takes as many tokens as a.") == 1
     assert [result.name for result in found] == ["a", "b"]
     assert found["b"]["ko"]["tokens"] == found[1].corpora["ko"].to_dict()["tokens"]
@@ -611,7 +611,7 @@ def test_evaluations_and_specs_are_pickled_and_copied() -> None:
         for same in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
             assert same.to_dict() == result.to_dict()
         for spec in (pickle.loads(pickle.dumps(tok.spec)), copy.deepcopy(tok.spec)):
-            assert bpe.Tokenizer.from_spec(spec) == tok
+            assert bpe.Tokenizer(spec) == tok
 
 
 @pytest.mark.parametrize("together", [1, 5, 2000])

@@ -1,4 +1,4 @@
-"""`bpe.sanity_check` finds planted defects, and none in a sound tokenizer."""
+"""`bpe.evaluation.sanity_check` finds planted defects, and none in a sound tokenizer."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def tok() -> bpe.Tokenizer:
 
 
 def levels(tokenizer: Any, *texts: str) -> dict[str, str]:
-    return {found.check: found.level for found in bpe.sanity_check(tokenizer, texts)}
+    return {found.check: found.level for found in bpe.evaluation.sanity_check(tokenizer, texts)}
 
 
 def changed(tok: bpe.Tokenizer, **fields: Any) -> bpe.Tokenizer:
-    return bpe.Tokenizer.from_spec(dataclasses.replace(tok.spec, **fields))
+    return bpe.Tokenizer(dataclasses.replace(tok.spec, **fields))
 
 
 def test_a_sound_tokenizer(tok: bpe.Tokenizer) -> None:
-    findings = bpe.sanity_check(tok, ["any text"])
+    findings = bpe.evaluation.sanity_check(tok, ["any text"])
     assert not failed(findings)
     assert [found.check for found in findings] == [
         *("reachable tokens", "lost text", "numbers", "special tokens", "repeatable", "ids", "characters")
@@ -40,7 +40,7 @@ def test_tokens_that_encoding_never_produces(tok: bpe.Tokenizer) -> None:
     special = list(vocabulary.items(SPECIAL))
     plain = [item for item in vocabulary.items() if item not in special]
     wider = changed(tok, vocabulary=Vocabulary([*plain, (300, b"zzz")], special))
-    findings = {found.check: found for found in bpe.sanity_check(wider)}
+    findings = {found.check: found for found in bpe.evaluation.sanity_check(wider)}
     assert findings["reachable tokens"].level == "failure"
     assert "300 b'zzz'" in findings["reachable tokens"].message
     assert findings["ids"].level == "warning"
@@ -62,16 +62,16 @@ def test_a_pretokenizer_of_another_vocabulary() -> None:
 def test_lost_text(tok: bpe.Tokenizer) -> None:
     assert levels(changed(tok, normalizer=bpe.normalizers.Lowercase()))["lost text"] == "warning"
     small = bpe.train(texts=["low"], num_merges=2, model="char", unk_token="<unk>")
-    findings = {found.check: found for found in bpe.sanity_check(small)}
+    findings = {found.check: found for found in bpe.evaluation.sanity_check(small)}
     assert findings["lost text"].level == "failure"
     without = bpe.train(texts=["low"], num_merges=2, model="char")
     assert levels(without)["lost text"] == "failure"
-    assert failed(bpe.sanity_check(without))
+    assert failed(bpe.evaluation.sanity_check(without))
 
 
 def test_numbers_that_are_cut_by_their_digits() -> None:
     random = bpe.train(texts=["12 12 345 345"] * 3, vocab_size=260)
-    findings = {found.check: found for found in bpe.sanity_check(random)}
+    findings = {found.check: found for found in bpe.evaluation.sanity_check(random)}
     assert findings["numbers"].level == "failure"
     assert "|" in findings["numbers"].message
 
@@ -92,7 +92,7 @@ def test_a_tokenizer_that_cuts_numbers_otherwise_each_time() -> None:
             bounds = [*range(min(single, len(data))), *range(single, len(data), size), len(data)]
             return [self.vocab[data[start:end]] for start, end in pairwise(bounds)]
 
-    findings = {found.check: found for found in bpe.sanity_check(Unsteady())}
+    findings = {found.check: found for found in bpe.evaluation.sanity_check(Unsteady())}
     assert findings["numbers"].level == "failure"
     assert findings["numbers"].message.count("|") >= 3
 

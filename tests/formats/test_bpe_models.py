@@ -17,7 +17,6 @@ from peers import Peer
 import bpe
 from bpe.errors import FormatError
 from bpe.formats.huggingface import read, write
-from bpe.tokenizer import text_encoder_of
 
 tokenizers = Peer("tokenizers")
 
@@ -163,7 +162,7 @@ def check_model(seed, n_texts=4, **fixed):
 
 def check_columns(tok, text, expected, specials=frozenset()):
     """Compare offsets and word ids by the convention of `tokenizers`."""
-    encoder = text_encoder_of(tok).offset_encoder
+    encoder = tok._offset_encoder
     ids, spans, words = encoder.encode_words(text, specials, "char", "tokenizers")
     assert ids.tolist() == expected.ids
     assert list(map(tuple, spans.tolist())) == expected.offsets

@@ -60,7 +60,7 @@ def test_published_ids(tok: bpe.Tokenizer) -> None:
     assert tok.encode("a photo of a cat").tolist() == [320, 1125, 539, 320, 2368]
     assert tok.encode("Hello, world! 123 😊").tolist() == [3306, 267, 1002, 256, 272, 273, 274, 3020]
     assert tok.encode("king").tolist() == [674]
-    rows, lengths = tok.tokenize(["a photo of a cat"])
+    rows, lengths = tok.clip_rows(["a photo of a cat"])
     assert rows[0, :8].tolist() == [START, 320, 1125, 539, 320, 2368, END, 0]
     assert lengths.tolist() == [7]
 
@@ -77,8 +77,8 @@ def test_ids_equal_the_naive_reference(tok: bpe.Tokenizer, plain: reference.Clip
 def test_tokenize_equals_the_naive_reference(tok: bpe.Tokenizer, plain: reference.Clip) -> None:
     texts = [*TEXTS, " ".join(TEXTS[:5] * 20)]
     for length in (77, 10, 2):
-        rows, lengths = tok.tokenize(texts, context_length=length, truncate=True)
-        expected, true_lengths = plain.tokenize(texts, length)
+        rows, lengths = tok.clip_rows(texts, context_length=length, truncate=True)
+        expected, true_lengths = plain.clip_rows(texts, length)
         assert rows.tolist() == expected
         assert lengths.tolist() == true_lengths
         assert rows.shape == (len(texts), length)
@@ -88,41 +88,41 @@ def test_tokenize_equals_the_naive_reference(tok: bpe.Tokenizer, plain: referenc
 def test_tokenize_finds_the_two_special_tokens(tok: bpe.Tokenizer, plain: reference.Clip) -> None:
     """As in OpenAI's code, where the split pattern finds them, so not inside a run of other characters."""
     texts = ["a <|endoftext|> b", "<|STARTOFTEXT|>x", "!<|endoftext|>", "a<|endoftext|><|endoftext|>b", "<|endoftext|"]
-    rows, lengths = tok.tokenize(texts)
-    expected, true_lengths = plain.tokenize(texts)
+    rows, lengths = tok.clip_rows(texts)
+    expected, true_lengths = plain.clip_rows(texts)
     assert rows.tolist() == expected
     assert lengths.tolist() == true_lengths
     assert rows[0, 2] == END
 
 
 def test_tokenize_defaults(tok: bpe.Tokenizer) -> None:
-    rows, lengths = tok.tokenize(["king", ""])
+    rows, lengths = tok.clip_rows(["king", ""])
     assert rows.shape == (2, 77)
     assert rows[0, :4].tolist() == [START, 674, END, 0]
     assert rows[1, :3].tolist() == [START, END, 0]
     assert lengths.tolist() == [3, 2]
-    one, length = tok.tokenize("king")
+    one, length = tok.clip_rows("king")
     assert one.tolist() == rows[:1].tolist()
     assert length.tolist() == [3]
-    empty, none = tok.tokenize([])
+    empty, none = tok.clip_rows([])
     assert empty.shape == (0, 77)
     assert len(none) == 0
 
 
 def test_truncation_keeps_start_and_end(tok: bpe.Tokenizer) -> None:
     text = "a photo of a cat " * 40
-    rows, lengths = tok.tokenize([text, "king"], context_length=8, truncate=True)
+    rows, lengths = tok.clip_rows([text, "king"], context_length=8, truncate=True)
     assert rows[0].tolist() == [START, 320, 1125, 539, 320, 2368, 320, END]
     assert rows[1].tolist() == [START, 674, END, 0, 0, 0, 0, 0]
     assert lengths.tolist() == [8, 3]
     with pytest.raises(ValueError, match=r"(?s)text 1 .*202.*77.*truncate=True"):
-        tok.tokenize(["king", text])  # as OpenAI's
+        tok.clip_rows(["king", text])  # as OpenAI's
 
 
 def test_words_end_with_the_mark(tok: bpe.Tokenizer) -> None:
     assert tok.tokens("king kings x") == [b"king</w>", b"kings</w>", b"x</w>"]
     assert tok.decode(tok.encode("A photo,  of 12")) == "a photo , of 1 2"
-    assert tok.end_of_word == "</w>"
+    assert tok.spec.end_of_word == "</w>"
     assert tok.token_id("king</w>") == tok.token_id(b"king</w>") == 674
     assert tok.token_bytes(674) == b"king</w>"
 
@@ -191,8 +191,8 @@ def test_save_and_load(tok: bpe.Tokenizer, tmp_path: Path) -> None:
     assert again == tok
     for text in TEXTS:
         assert again.encode(text).tolist() == tok.encode(text).tolist()
-    rows, lengths = again.tokenize(TEXTS, truncate=True)
-    expected = tok.tokenize(TEXTS, truncate=True)
+    rows, lengths = again.clip_rows(TEXTS, truncate=True)
+    expected = tok.clip_rows(TEXTS, truncate=True)
     assert np.array_equal(rows, expected[0])
     assert np.array_equal(lengths, expected[1])
 
@@ -205,7 +205,7 @@ def test_a_list_with_fewer_merges(tmp_path: Path) -> None:
     assert tok.vocab_size == 512 + 3 + 2
     assert tok.encode("king kin").tolist() == [514, 512, tok.token_id("n</w>")]
     assert tok.special_tokens == {"<|startoftext|>": 515, "<|endoftext|>": 516}
-    rows, _ = tok.tokenize(["king"], context_length=4)
+    rows, _ = tok.clip_rows(["king"], context_length=4)
     assert rows.tolist() == [[515, 514, 516, 0]]
 
 
@@ -240,12 +240,12 @@ def test_damaged_lists_are_refused(tmp_path: Path) -> None:
 
 def test_invalid_arguments_are_refused(tok: bpe.Tokenizer) -> None:
     with pytest.raises(ValueError, match="context_length is 1; it must be"):
-        tok.tokenize(["a"], context_length=1)
+        tok.clip_rows(["a"], context_length=1)
     with pytest.raises(TypeError, match=r"context_length is 7\.0, a float"):
-        tok.tokenize(["a"], context_length=7.0)  # type: ignore[arg-type]
+        tok.clip_rows(["a"], context_length=7.0)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="text is 3, an int; it must be str or bytes"):
-        tok.tokenize(["a", 3])  # type: ignore[list-item]
+        tok.clip_rows(["a", 3])  # type: ignore[list-item]
     with pytest.raises(
-        TypeError, match=r"not CLIP's; tokenize is for one made by Tokenizer\.from_clip: use encode_batch"
+        TypeError, match=r"not CLIP's; clip_rows is for one made by Tokenizer\.from_clip: use encode_batch"
     ):
-        bpe.train(counts={"a": 1}, num_merges=0).tokenize(["a"])
+        bpe.train(counts={"a": 1}, num_merges=0).clip_rows(["a"])

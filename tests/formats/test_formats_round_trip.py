@@ -49,9 +49,9 @@ def ids(tok: bpe.Tokenizer) -> list[list[int]]:
 @pytest.mark.parametrize("form", ["huggingface", "vocab-merges", "tiktoken-folder"])
 @pytest.mark.parametrize("pretokenizer", ["gpt2", bpe.Pretokenizer("gpt2", add_prefix_space=True), "qwen2"])
 def test_a_tokenizer_comes_back_equal(form, pretokenizer, trained, tmp_path):
-    tok = bpe.Tokenizer.from_spec(replace(trained.spec, pretokenizer=pretokenizer))
+    tok = bpe.Tokenizer(replace(trained.spec, pretokenizer=pretokenizer))
     if form == "vocab-merges" and pretokenizer == "qwen2":
-        tok = bpe.Tokenizer.from_spec(replace(tok.spec, normalizer="nfc"))
+        tok = bpe.Tokenizer(replace(tok.spec, normalizer="nfc"))
     if form == "tiktoken-folder" and not isinstance(pretokenizer, str):
         pytest.skip("this format has no prefix space")
     path = tmp_path / ("t.json" if form == "huggingface" else "folder")
@@ -63,9 +63,9 @@ def test_a_tokenizer_comes_back_equal(form, pretokenizer, trained, tmp_path):
 def test_flags_and_templates_come_back(trained, tmp_path):
     spec = replace(trained.spec, template=((0,), ()), token_flags={"<|user|>": frozenset({"ordinary", "lstrip"})})
     for template in (((0,), ()), ((0,), (1,)), None):
-        tok = bpe.Tokenizer.from_spec(replace(spec, template=template))
+        tok = bpe.Tokenizer(replace(spec, template=template))
         if template == ((0,), (1,)):
-            tok = bpe.Tokenizer.from_spec(replace(tok.spec, token_flags={}))
+            tok = bpe.Tokenizer(replace(tok.spec, token_flags={}))
         tok.save(tmp_path / "folder", format="vocab-merges")
         assert bpe.Tokenizer.load(tmp_path / "folder") == tok
 
@@ -166,7 +166,7 @@ def test_the_pattern_of_kimi(trained, tmp_path):
 @pytest.mark.parametrize("ignore_merges", [False, True])
 def test_a_tokenizer_of_qwen_1_is_written_as_one(ignore_merges, tmp_path):
     own = bpe.train(texts=TEXTS * 4, vocab_size=300, normalizer="nfc", pretokenizer="qwen2")
-    own = bpe.Tokenizer.from_spec(replace(own.spec, ignore_merges=ignore_merges))
+    own = bpe.Tokenizer(replace(own.spec, ignore_merges=ignore_merges))
     tok = own.with_tokens(special=QWEN_SPECIAL)
     tok.save(tmp_path / "qwen", format="tiktoken-folder")
     tok.save(tmp_path / "qwen", format="tiktoken-folder")
@@ -348,7 +348,7 @@ def test_files_of_a_folder_are_chosen_by_name(trained, tmp_path, caplog):
 
 
 def test_diff_finds_what_differs(trained):
-    assert not bpe.diff(trained, bpe.Tokenizer.from_spec(trained.spec), TEXTS)
+    assert not bpe.diff(trained, bpe.Tokenizer(trained.spec), TEXTS)
     other = bpe.train(texts=TEXTS * 4, vocab_size=290, special_tokens=["<|user|>"], pretokenizer="cl100k")
     found = bpe.diff(trained, other, ["low", "lower lowest 123"])
     assert found
@@ -360,7 +360,7 @@ def test_diff_finds_what_differs(trained):
     assert found.texts[0].index == 0
     spec = trained.spec
     merged = replace(spec, merges=spec.merges[::-1].copy(), merge_results=spec.merge_results[::-1].copy())
-    (only,) = bpe.diff(trained, bpe.Tokenizer.from_spec(merged)).tokenizers
+    (only,) = bpe.diff(trained, bpe.Tokenizer(merged)).tokenizers
     assert only.message.startswith("the same in another order; merge 0 is ")
     with pytest.raises(TypeError, match=r"b is 'x', a str; it must be a bpe\.Tokenizer"):
         bpe.diff(trained, "x")
@@ -374,9 +374,7 @@ def test_a_setting_that_changes_ids_is_a_difference(tmp_path):
     for merges, harmless in ((spec.merges, True), (spec.merges[:1], False)):
         results = spec.merge_results[: len(merges)]
         one = replace(spec, merges=merges, merge_results=results, unreachable=None)
-        found = bpe.diff(
-            *(bpe.Tokenizer.from_spec(replace(one, ignore_merges=each)) for each in (True, False)), ["abc"]
-        )
+        found = bpe.diff(*(bpe.Tokenizer(replace(one, ignore_merges=each)) for each in (True, False)), ["abc"])
         assert [(each.field, each.harmless) for each in found.tokenizers] == [("ignore_merges", harmless)]
         assert bool(found) == bool(found.texts) == (not harmless)
     assert str(found.tokenizers[0]) == "ignore_merges: True in the first, False in the second"

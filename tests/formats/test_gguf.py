@@ -20,7 +20,7 @@ BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 def made(values: dict[str, object]) -> bpe.Tokenizer:
     general = {key: value for key, value in values.items() if "." in key}
     own = {f"tokenizer.ggml.{key}": value for key, value in values.items() if "." not in key}
-    return bpe.Tokenizer.from_spec(gguf.read(gguf_file({**general, **own})))
+    return bpe.Tokenizer(gguf.read(gguf_file({**general, **own})))
 
 
 def byte_level(extra: list[str], merges: list[str], types: list[int] | None = None, **keys: object) -> bpe.Tokenizer:

@@ -20,7 +20,6 @@ import bpe
 from bpe.compat import huggingface as compat
 from bpe.compat.transformers import accelerate
 from bpe.formats.huggingface import read
-from bpe.tokenizer import engine_of
 from bpe.vocab.byte_letters import byte_letters
 
 tokenizers = Peer("tokenizers")
@@ -132,7 +131,7 @@ def test_pieces_are_split_where_nothing_is_left_out_around(lacking: frozenset[in
     """Words are split between characters of three bytes unless the model lacks bytes of such characters."""
     letters = [letter for byte, letter in enumerate(LETTERS) if byte not in lacking]
     file = file_of({letter: i for i, letter in enumerate(letters)}, [], {})
-    merger = engine_of(bpe.Tokenizer(read(file.encode()))).merger
+    merger = bpe.Tokenizer(read(file.encode()))._engine.merger
     assert merger.can_split == lacking.isdisjoint({*range(0x80, 0xC0), *range(0xE0, 0xF0)})
 
 

@@ -40,7 +40,7 @@ TEXTS = [
 
 
 def tokenizer(pieces, **options) -> bpe.Tokenizer:
-    return bpe.Tokenizer.from_spec(sentencepiece.read(model_proto(pieces, **options)))
+    return bpe.Tokenizer(sentencepiece.read(model_proto(pieces, **options)))
 
 
 @pytest.mark.parametrize("fallback", [True, False])
@@ -154,7 +154,7 @@ def test_against_the_wheel(rules, tmp_path):
         minloglevel=2,
     )
     peer = spm.SentencePieceProcessor(model_proto=out.getvalue())
-    tok = bpe.Tokenizer.from_spec(sentencepiece.read(out.getvalue()))
+    tok = bpe.Tokenizer(sentencepiece.read(out.getvalue()))
     for text in [
         *TEXTS,
         *("\x01", "\x01\x02", "\x01 a"),
@@ -178,7 +178,7 @@ def test_the_unknown_piece_is_decoded_as_by_the_wheel(options, tmp_path):
     settings = {"model_type": "bpe", "vocab_size": 30, "hard_vocab_limit": False, "minloglevel": 2, **options}
     spm.SentencePieceTrainer.train(sentence_iterator=iter(texts), model_writer=out, **settings)
     peer = spm.SentencePieceProcessor(model_proto=out.getvalue())
-    tok = bpe.Tokenizer.from_spec(sentencepiece.read(out.getvalue()))
+    tok = bpe.Tokenizer(sentencepiece.read(out.getvalue()))
     tok.save(tmp_path / "t.json")
     back = bpe.Tokenizer.load(tmp_path / "t.json")
     for text in (*TEXTS, "éé low한", "<unk> [U]", "한"):
@@ -209,7 +209,7 @@ def test_user_defined_pieces_are_those_of_the_wheel(rules, dummy, remove, user, 
         minloglevel=2,
     )
     peer = spm.SentencePieceProcessor(model_proto=out.getvalue())
-    tok = bpe.Tokenizer.from_spec(sentencepiece.read(out.getvalue()))
+    tok = bpe.Tokenizer(sentencepiece.read(out.getvalue()))
     tok.save(tmp_path / "t.json")
     assert bpe.Tokenizer.load(tmp_path / "t.json") == tok
     for text in [
@@ -244,7 +244,7 @@ def test_tokenizers_refuses_what_it_would_encode_differently(tmp_path):
 def test_spaces_that_are_not_escaped_are_decoded_as_by_the_wheel():
     spm = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed")
     data = model_proto(usual_pieces([" l", " lo"], " low", bytes_too=False), escape=False)
-    peer, tok = spm.SentencePieceProcessor(model_proto=data), bpe.Tokenizer.from_spec(sentencepiece.read(data))
+    peer, tok = spm.SentencePieceProcessor(model_proto=data), bpe.Tokenizer(sentencepiece.read(data))
     for text in ("low low", " lo  w"):
         ids = peer.encode(text)
         assert tok.encode(text).tolist() == ids
@@ -258,7 +258,7 @@ def test_bytes_and_leading_spaces_are_decoded_as_by_the_wheel(dummy, remove, tmp
     names = [SPACE, SPACE * 2, SPACE + "a", "a", "x<", "x<unk>"]
     pieces = [*usual_pieces([], "x<unk>"), *((name, -float(i), NORMAL) for i, name in enumerate(names))]
     data = model_proto(pieces, byte_fallback=True, dummy=dummy, remove=remove)
-    peer, tok = spm.SentencePieceProcessor(model_proto=data), bpe.Tokenizer.from_spec(sentencepiece.read(data))
+    peer, tok = spm.SentencePieceProcessor(model_proto=data), bpe.Tokenizer(sentencepiece.read(data))
     tok.save(tmp_path / "t.json")
     assert bpe.Tokenizer.load(tmp_path / "t.json") == tok
     rng = random.Random(0)
@@ -277,7 +277,7 @@ def test_bytes_and_leading_spaces_are_decoded_as_by_the_wheel(dummy, remove, tmp
 def test_control_pieces_of_one_character_are_never_text():
     spm = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed")
     data = model_proto([*usual_pieces([], "b" + SPACE, bytes_too=False), ("a", 0.0, CONTROL)])
-    peer, tok = spm.SentencePieceProcessor(model_proto=data), bpe.Tokenizer.from_spec(sentencepiece.read(data))
+    peer, tok = spm.SentencePieceProcessor(model_proto=data), bpe.Tokenizer(sentencepiece.read(data))
     assert tok.encode("ab").tolist() == peer.encode("ab") == [4, 0, 3]
 
 
@@ -316,7 +316,7 @@ def test_gguf_of_a_byte_level_model(byte_level, tmp_path):
     data = gguf_file(values_of(byte_level, "qwen2"))
     (tmp_path / "model.gguf").write_bytes(data + bytes(1000))
     assert bpe.Tokenizer.load(tmp_path / "model.gguf") == byte_level
-    llama3 = bpe.Tokenizer.from_spec(gguf.read(gguf_file(values_of(byte_level, "llama-bpe"))))
+    llama3 = bpe.Tokenizer(gguf.read(gguf_file(values_of(byte_level, "llama-bpe"))))
     assert llama3.spec.ignore_merges
     assert llama3.pretokenizer == bpe.Pretokenizer("llama3")
     for end in range(len(data)):
@@ -333,12 +333,12 @@ def test_gguf_of_a_sentencepiece_model():
         both = {**values, **change}
         return gguf.read(gguf_file({f"tokenizer.ggml.{key}": value for key, value in both.items()}, version=2))
 
-    own, theirs = bpe.Tokenizer.from_spec(read({})), tokenizer(pieces, byte_fallback=True, remove=False)
+    own, theirs = bpe.Tokenizer(read({})), tokenizer(pieces, byte_fallback=True, remove=False)
     for text in TEXTS:
         assert own.encode(text).tolist() == theirs.encode(text).tolist()
     for prefix in (True, False):
         change = {"tokens": [*texts, "<b>"], "scores": [*scores, 0.0], "token_type": [*types, USER_DEFINED]}
-        ids = bpe.Tokenizer.from_spec(read({**change, "add_space_prefix": prefix})).encode("<b>").tolist()
+        ids = bpe.Tokenizer(read({**change, "add_space_prefix": prefix})).encode("<b>").tolist()
         assert ids == [282]
     with pytest.raises(bpe.FormatError, match=r"scores: a score is not a number"):
         read({"scores": [float("nan"), *scores[1:]]})

@@ -16,7 +16,6 @@ from bpe.errors import FormatError
 from bpe.formats import huggingface
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS
 from bpe.text.matching import Deadline
-from bpe.tokenizer import text_encoder_of
 
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -117,9 +116,7 @@ def check(theirs: Any, ours: bpe.Tokenizer, text: str) -> None:
     """Compare the results of both libraries for one text."""
     expected = theirs.encode(text, add_special_tokens=False)
     assert ours.encode(text, allowed_special="all").tolist() == expected.ids, (text, ours)
-    ids, spans, words = text_encoder_of(ours).offset_encoder.encode_words(
-        text, frozenset(ours.special_tokens), "char", "tokenizers"
-    )
+    ids, spans, words = ours._offset_encoder.encode_words(text, frozenset(ours.special_tokens), "char", "tokenizers")
     assert ids.tolist() == expected.ids
     assert [*map(tuple, spans.tolist())] == expected.offsets, (text, ours)
     assert words.tolist() == expected.word_ids, (text, ours)
@@ -130,7 +127,7 @@ def check(theirs: Any, ours: bpe.Tokenizer, text: str) -> None:
 def test_published_shapes(name: str) -> None:
     theirs = trained(*SHAPES[name])
     data = theirs.to_str().encode()
-    ours = bpe.Tokenizer.from_spec(huggingface.read(data))
+    ours = bpe.Tokenizer(huggingface.read(data))
     chance = random.Random(name)
     texts = [pipelines.text(chance) for _ in range(25)]
     for text in texts:
@@ -145,7 +142,7 @@ def test_published_shapes(name: str) -> None:
         number for part in ours.encode_stream([texts[0][:3], texts[0][3:]]) for number in part.tolist()
     ]
     saved = huggingface.write(ours.spec)
-    assert bpe.Tokenizer.from_spec(huggingface.read(saved)) == ours
+    assert bpe.Tokenizer(huggingface.read(saved)) == ours
     assert pickle.loads(pickle.dumps(ours)) == ours
     assert huggingface.unreadable(ours.spec) is None
     again = tokenizers.Tokenizer.from_str(saved.decode())
@@ -158,12 +155,12 @@ def test_random_pipelines(seed: int) -> None:
     theirs = pipelines.tokenizer(chance, [pipelines.text(chance, 40) for _ in range(15)], 350)
     data = theirs.to_str().encode()
     try:
-        ours = bpe.Tokenizer.from_spec(huggingface.read(data))
+        ours = bpe.Tokenizer(huggingface.read(data))
     except FormatError:  # a token that text can spell
         return
     for _ in range(15):
         check(theirs, ours, pipelines.text(chance))
-    assert bpe.Tokenizer.from_spec(huggingface.read(huggingface.write(ours.spec))) == ours
+    assert bpe.Tokenizer(huggingface.read(huggingface.write(ours.spec))) == ours
 
 
 def test_damaged_pipelines_are_refused_or_read() -> None:
@@ -184,7 +181,7 @@ def test_damaged_pipelines_are_refused_or_read() -> None:
                 )
             holder[key] = chance.choice(values)
             try:
-                ours = bpe.Tokenizer.from_spec(huggingface.read(json.dumps(damaged).encode()))
+                ours = bpe.Tokenizer(huggingface.read(json.dumps(damaged).encode()))
             except FormatError:
                 continue
             ours.encode("a 12! é")
@@ -199,7 +196,7 @@ def test_blocks_are_kept() -> None:
     saved = json.loads(huggingface.write(spec))
     for name in ("truncation", "padding", "post_processor"):
         assert saved[name] == file[name]
-    assert bpe.Tokenizer.from_spec(spec).encode("a b c d e f g h i j").size > 9  # not applied here
+    assert bpe.Tokenizer(spec).encode("a b c d e f g h i j").size > 9  # not applied here
     for name, field, value in (
         ("truncation", "max_length", "x"),
         ("truncation", "strategy", "First"),

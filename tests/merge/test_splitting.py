@@ -11,6 +11,7 @@ import pytest
 
 import bpe
 from bpe.merge._splits import split_randomly
+from bpe.research import stochastok
 
 pytestmark = pytest.mark.usefixtures("quiet")
 TEXTS = ["the theory of the thing, in theory", "low lower lowest 12 12 12", "naïve café, 語 and 語", ""]
@@ -78,7 +79,7 @@ def test_samples_are_those_of_the_twin(tok: bpe.Tokenizer) -> None:
         text = "".join(random_.choices(TEXTS, k=3))
         ids = tok.encode(text)
         proportion = random_.choice((0, 0.1, 0.5, 1.0))
-        found = tok.stochastok(ids, proportion, seed=seed - 30)
+        found = stochastok(tok, ids, proportion, seed=seed - 30)
         assert found.tolist() == split(ids.tolist(), splits, proportion, seed - 30)
         assert found.dtype == np.uint32
         assert tok.decode(found) == tok.decode(ids)
@@ -86,13 +87,13 @@ def test_samples_are_those_of_the_twin(tok: bpe.Tokenizer) -> None:
 
 def test_a_batch_takes_a_seed_for_each_text(tok: bpe.Tokenizer) -> None:
     batch = tok.encode_batch(TEXTS)
-    found = tok.stochastok(batch, 0.7, seed=5)
-    assert found.to_list() == [tok.stochastok(batch[i], 0.7, seed=5 + i).tolist() for i in range(len(TEXTS))]
+    found = stochastok(tok, batch, 0.7, seed=5)
+    assert found.to_list() == [stochastok(tok, batch[i], 0.7, seed=5 + i).tolist() for i in range(len(TEXTS))]
     assert tok.decode_batch(found) == tok.decode_batch(batch)
     narrow = bpe.TokenBatch(batch.ids.astype(np.uint16), batch.offsets)
-    assert tok.stochastok(narrow, 0.7, seed=5).to_list() == found.to_list()
-    assert len(tok.stochastok([], 0.5)) == 0
-    assert len(tok.stochastok(tok.encode_batch([]), 0.5)) == 0
+    assert stochastok(tok, narrow, 0.7, seed=5).to_list() == found.to_list()
+    assert len(stochastok(tok, [], 0.5)) == 0
+    assert len(stochastok(tok, tok.encode_batch([]), 0.5)) == 0
 
 
 @pytest.mark.parametrize(("n", "draws"), [(1, 2**32), (1, -1), (1, 2**63 - 1), (0, 1)])
@@ -107,7 +108,7 @@ def test_positions_and_splits_are_uniform() -> None:
     tok = bpe.train(counts={"abcd": 9, "bcd": 8, "cd": 7}, num_merges=3, pretokenizer=None)
     ids = tok.encode("abcd" * 10)
     assert len(ids) == 10
-    found = Counter(tuple(tok.stochastok(ids, 0.1, seed=seed).tolist()) for seed in range(6000))
+    found = Counter(tuple(stochastok(tok, ids, 0.1, seed=seed).tolist()) for seed in range(6000))
     expected = 10 * len(splits_of(tok)[int(ids[0])])
     assert len(found) == expected
     assert all(abs(n - 6000 / expected) < 6 * (6000 / expected) ** 0.5 for n in found.values())
@@ -116,7 +117,7 @@ def test_positions_and_splits_are_uniform() -> None:
 def test_special_tokens_stay() -> None:
     tok = bpe.train(texts=TEXTS, vocab_size=290, special_tokens=["the", "<|end|>"])
     ids = tok.encode("the<|end|>" * 50, allowed_special="all")
-    assert np.array_equal(tok.stochastok(ids, 1.0, seed=3), ids)
+    assert np.array_equal(stochastok(tok, ids, 1.0, seed=3), ids)
 
 
 @pytest.mark.parametrize(
@@ -131,9 +132,9 @@ def test_special_tokens_stay() -> None:
 def test_wrong_arguments_are_refused(arguments: Any, error: Any, message: str) -> None:
     tok = bpe.train(texts=TEXTS, vocab_size=290)
     with pytest.raises(error, match=message):
-        tok.stochastok(*arguments)
+        stochastok(tok, *arguments)
     with pytest.raises(TypeError, match="seed is 'x'"):
-        tok.stochastok([1], seed="x")  # type: ignore[call-overload]
+        stochastok(tok, [1], seed="x")  # type: ignore[call-overload]
     batch = bpe.TokenBatch(np.array([999_999], dtype=np.uint32), np.array([0, 1]))
     with pytest.raises(ValueError, match="999999"):
-        tok.stochastok(batch)
+        stochastok(tok, batch)

@@ -467,7 +467,7 @@ def plugin(tmp_path, monkeypatch, registry) -> Iterator[Callable[[str, str], Non
 
 def test_a_plugin_defines_an_encoding(plugin) -> None:
     plugin("bpe_plugin_a", PLUGIN)
-    assert bpe.list_encoding_names() == [*ENCODINGS, "own"]
+    assert bpe.named.list_encoding_names() == [*ENCODINGS, "own"]
     tok = bpe.get_encoding("own")
     assert tok.encode("abb<e>", allowed_special="all").tolist() == [2, 1, 3]
 
@@ -481,7 +481,7 @@ def test_faulty_plugins_are_refused_and_harm_no_other_name(plugin, openai_files,
     plugin("bpe_plugin_b", PLUGIN.replace('{"own": made}', '{"cl100k_base": made}'))
     sys.modules.pop("tiktoken_ext.bpe_plugin_b")
     with pytest.raises(ValueError, match="defines the encoding 'cl100k_base', which exists already"):
-        bpe.list_encoding_names()
+        bpe.named.list_encoding_names()
 
 
 # Imports --------------------------------------------------------------------------------------------------------------

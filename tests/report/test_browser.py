@@ -17,6 +17,7 @@ from hostile import HOSTILE
 from serving import served
 
 import bpe
+from bpe import plots
 from bpe.cli import demo
 from bpe.report import Playground, write_page
 from bpe.show.pieces import pieces_of
@@ -209,7 +210,7 @@ def test_accessibility(browser, tmp_path, scheme, wide, narrow):
     package = pytest.importorskip("axe_playwright_python", reason="needs axe-playwright-python (group test-browser)")
     path = tmp_path / "report.html"
     texts = {"en": "low low é", "ko": "한국"}
-    tokenizers = {"wide": wide.truncate_vocab(270), "narrow": narrow}
+    tokenizers = {"wide": wide.truncate_vocab(270)[0], "narrow": narrow}
     write_page(path, tokenizers, bpe.evaluate(tokenizers, {name: [text] * 2 for name, text in texts.items()}), texts)
     with Opened(browser, path.as_uri(), color_scheme=scheme, bypass_csp=True) as page:
         page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
@@ -310,7 +311,7 @@ def test_playground_without_javascript(browser, playground):
 
 
 def test_steps_of_a_notebook_need_no_script(browser, tmp_path, wide):
-    steps = wide.show_merges("lowest")
+    steps = plots.show_merges(wide, "lowest")
     path = tmp_path / "steps.html"
     both = f"<!doctype html><meta charset=utf-8><title>x</title>{steps.html()}{steps.html()}"
     path.write_text(both, encoding="utf-8")

@@ -157,8 +157,8 @@ def test_replacing_decoders() -> None:
     shell = tokenizers.Tokenizer(tokenizers.models.BPE(vocab={"aBc": 0, "ﬆ1": 1, "b": 2}, merges=[]))
     for pattern in (r"[a-c&&[^b]]", r"\A", r"(?i:st)\d?", r"\z", r"[[:upper:]]"):
         shell.decoder = tokenizers.decoders.Replace(tokenizers.Regex(pattern), "#")
-        ours = bpe.Tokenizer.from_spec(huggingface.read(shell.to_str().encode()))
-        again = bpe.Tokenizer.from_spec(huggingface.read(huggingface.write(ours.spec)))
+        ours = bpe.Tokenizer(huggingface.read(shell.to_str().encode()))
+        again = bpe.Tokenizer(huggingface.read(huggingface.write(ours.spec)))
         assert json.loads(huggingface.write(ours.spec))["decoder"]["pattern"] == {"Regex": pattern}
         for ids in ([0], [0, 1], [1, 2, 0]):
             expected = "".join(shell.decode([each]) for each in ids)

@@ -25,6 +25,7 @@ import bpe
 from bpe.cli import main
 from bpe.count.spilling import Spill
 from bpe.count.word_counts import WordCounts
+from bpe.plots import show_merges
 from bpe.training import runs, trainer
 from bpe.training.options import TrainOptions
 from bpe.vocab.spec import TokenizerSpec
@@ -164,8 +165,8 @@ def test_seeds_rules_sizes_and_counts(seed: int, tuned: Callable[[int], None]) -
         n = tok.spec.word_merges
         assert merges_of(tok)[:n] == pairs(wanted.word_merges)
         assert merges_of(tok)[n:] == pairs(wanted.super_merges)
-        assert tok.training is not None
-        assert tok.training.merges == len(tok.merges)
+        assert tok.spec.training is not None
+        assert tok.spec.training.merges == len(tok.merges)
         assert bpe.train(counts=counts_in_parts(texts, size, options), vocab_size=size, **options) == tok
 
 
@@ -333,7 +334,7 @@ def test_saved_and_loaded(tok: bpe.Tokenizer, tmp_path: Path) -> None:
         assert back.encode("by the sea of the end").tolist() == tok.encode("by the sea of the end").tolist()
     with pytest.raises(Exception, match="variant"):
         tokenizers.Tokenizer.from_file(str(path))
-    assert tok != bpe.Tokenizer.from_spec(replace(tok.spec, word_merges=None))
+    assert tok != bpe.Tokenizer(replace(tok.spec, word_merges=None))
 
 
 @pytest.mark.parametrize(
@@ -365,11 +366,11 @@ def test_supertokens_are_made_once_and_in_order(tok: bpe.Tokenizer) -> None:
     spec, n = tok.spec, tok.spec.word_merges
     order = np.r_[:n, len(spec.merges) - 1 : n - 1 : -1]
     with pytest.raises(ValueError, match="each must make a new token"):
-        bpe.Tokenizer.from_spec(replace(spec, merges=spec.merges[order], merge_results=spec.merge_results[order]))
+        bpe.Tokenizer(replace(spec, merges=spec.merges[order], merge_results=spec.merge_results[order]))
     for at in (0, n):
         order = np.r_[: len(spec.merges), at]
         with pytest.raises(ValueError, match="each must make a new token"):
-            bpe.Tokenizer.from_spec(replace(spec, merges=spec.merges[order], merge_results=spec.merge_results[order]))
+            bpe.Tokenizer(replace(spec, merges=spec.merges[order], merge_results=spec.merge_results[order]))
 
 
 def _without_a_word(spec: TokenizerSpec) -> TokenizerSpec:
@@ -384,19 +385,19 @@ def _without_a_word(spec: TokenizerSpec) -> TokenizerSpec:
 def test_smaller_and_larger_vocabularies(tok: bpe.Tokenizer) -> None:
     """Truncating and pruning keep the levels apart; what is not defined is refused."""
     n = tok.spec.word_merges
-    words = tok.truncate_vocab(257 + n)
+    words = tok.truncate_vocab(257 + n)[0]
     assert words.spec.word_merges == n == len(words.merges)
     assert words.tokens("by the sea") == [b"by", b" the", b" sea"]
-    shorter = tok.truncate_vocab(tok.vocab_size - 5)
+    shorter = tok.truncate_vocab(tok.vocab_size - 5)[0]
     assert merges_of(shorter) == merges_of(tok)[:-5]
-    pruned, _ = tok.prune([int(tok.spec.merge_results[n])])
+    pruned, _ = tok.without_tokens([int(tok.spec.merge_results[n])])
     assert merges_of(pruned)[:n] == merges_of(tok)[:n]
     assert pruned.spec.word_merges == n
     assert tok.unreachable().tolist() == []
-    assert int(tok.spec.merge_results[n]) in bpe.Tokenizer.from_spec(_without_a_word(tok.spec)).unreachable().tolist()
+    assert int(tok.spec.merge_results[n]) in bpe.Tokenizer(_without_a_word(tok.spec)).unreachable().tolist()
     with pytest.raises(ValueError, match="cannot be extended"):
         bpe.extend(tok, {"a": 1}, 500)
-    for call in (tok.explain, tok.show_merges):
+    for call in (tok.explain, partial(show_merges, tok)):
         with pytest.raises(ValueError, match="within words only"):
             call("by the sea")
     with pytest.raises(ValueError, match=r"dropout is 0\.1"):
@@ -436,10 +437,10 @@ def test_ends_early_and_progress(caplog: pytest.LogCaptureFixture) -> None:
         superwords=bpe.SuperWords(kind="boundless"),
         progress=lambda each: stages.append(each.stage),
     )
-    assert tok.training is not None
-    assert tok.training.stopped == "no pairs left"
+    assert tok.spec.training is not None
+    assert tok.spec.training.stopped == "no pairs left"
     assert tok.tokens("by the sea") == [b"by the sea"]
-    assert tok.training.merges == len(tok.merges)
+    assert tok.spec.training.merges == len(tok.merges)
     alone = bpe.train(texts=["abab", "12 12"], vocab_size=300, superwords=bpe.SuperWords(kind="boundless"))
     assert alone.spec.word_merges == len(alone.merges)
     assert alone.tokens("abab abab") == [b"abab", b" ", b"abab"]

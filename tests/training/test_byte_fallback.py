@@ -115,7 +115,7 @@ def test_every_text_has_ids_with_byte_fallback():
     byte_tokens = [tok.token_id(f"<0x{byte:02X}>") for byte in range(256)]
     unreachable = [byte for byte in range(256) if byte_tokens[byte] in tok.unreachable()]
     assert unreachable == [0x61, 0x62, 0xC0, 0xC1, *range(0xF5, 0x100)]
-    pruned, _ = tok.prune([byte_tokens[0xE9]])
+    pruned, _ = tok.without_tokens([byte_tokens[0xE9]])
     with pytest.raises(ValueError, match="not in the vocabulary"):
         pruned.encode("鏡")
 

@@ -109,9 +109,12 @@ def test_resuming_gives_the_same_result(
     monkeypatch.setattr(training, "count_into", None)  # the counts are saved: nothing is counted
     tok = bpe.train(files=files, checkpoint=path, **options)
     assert tok == expected
-    assert tok.training is not None
-    assert expected.training is not None
-    assert (tok.training.merges, tok.training.stopped) == (expected.training.merges, expected.training.stopped)
+    assert tok.spec.training is not None
+    assert expected.spec.training is not None
+    assert (tok.spec.training.merges, tok.spec.training.stopped) == (
+        expected.spec.training.merges,
+        expected.spec.training.stopped,
+    )
     assert bpe.train(files=files, checkpoint=path, **options) == expected, (
         "resuming after the end gives the same result"
     )
@@ -427,7 +430,7 @@ def test_missing_or_changed_corpus_files_after_counting(
     assert "counted again" in caplog.text
     interrupted(30, files=files, num_merges=40, checkpoint=tmp_path / "other")
     (tmp_path / "other.counts").unlink()
-    assert bpe.train(files=files, num_merges=40, checkpoint=tmp_path / "other").training.merges == 40
+    assert bpe.train(files=files, num_merges=40, checkpoint=tmp_path / "other").spec.training.merges == 40
     shutil.copy(counts, tmp_path / "third.counts")
     with pytest.raises(ValueError, match=r"third.counts exists without its checkpoint .*third, and would be replaced"):
         bpe.train(files=files, num_merges=30, checkpoint=tmp_path / "third")

@@ -116,10 +116,10 @@ def test_seeds_and_curves_are_those_of_the_definition(model: str) -> None:
         expected, lengths = oracle(split, merges, ids, most, tie_break, least)
         assert vocab == ids, (named, seeds)
         assert [tuple(pair) for pair in tok.merges.tolist()] == [(ids[left], ids[right]) for left, right in expected]
-        assert tok.training is not None
-        assert tok.training.merges == len(expected)
+        assert tok.spec.training is not None
+        assert tok.spec.training.merges == len(expected)
         n_bytes = sum(len(word.encode()) * count for word, count in words.items())
-        curve = [(row[0], row[2]) for row in tok.training.curve]
+        curve = [(row[0], row[2]) for row in tok.spec.training.curve]
         assert curve == curve_of(lengths, n_bytes, len(merges))
 
 
@@ -192,11 +192,14 @@ def test_several_sizes_equal_several_trainings(options: dict[str, Any]) -> None:
     for tok, size in zip(toks, sizes, strict=True):
         alone = bpe.train(texts=texts, vocab_size=size, **options)
         assert tok == alone
-        assert tok.training is not None
-        assert alone.training is not None
-        assert (tok.training.stopped, tok.training.merges) == (alone.training.stopped, alone.training.merges)
-        assert set(alone.training.curve) <= set(tok.training.curve)
-        assert tok.training.curve[-1] == alone.training.curve[-1]
+        assert tok.spec.training is not None
+        assert alone.spec.training is not None
+        assert (tok.spec.training.stopped, tok.spec.training.merges) == (
+            alone.spec.training.stopped,
+            alone.spec.training.merges,
+        )
+        assert set(alone.spec.training.curve) <= set(tok.spec.training.curve)
+        assert tok.spec.training.curve[-1] == alone.spec.training.curve[-1]
 
 
 def test_wrong_sizes_are_refused() -> None:
@@ -218,8 +221,8 @@ def test_wrong_sizes_are_refused() -> None:
 def test_the_curve_is_saved_and_loaded(tmp_path: Path) -> None:
     texts = ["the low lower lowest aaaaaaa\n", "new newer newest wide wider\n"] * 9
     tok = bpe.train(texts=texts, vocab_size=280, superwords=bpe.SuperWords(265))
-    assert tok.training is not None
-    rows = tok.training.curve
+    assert tok.spec.training is not None
+    rows = tok.spec.training.curve
     assert [row[0] for row in rows] == [1, 2, 4, 8, 9, 10, 11, 13, 17, 24]
     assert [row[2] for row in rows] == sorted(row[2] for row in rows)
     n_bytes, tokens = sum(map(len, texts)), sum(len(tok.encode(text)) for text in texts)
@@ -228,12 +231,15 @@ def test_the_curve_is_saved_and_loaded(tmp_path: Path) -> None:
     tok.save(path)
     again = bpe.Tokenizer.load(path)
     assert again == tok
-    assert again.training is not None
-    assert again.training.curve == rows
-    assert (again.training.merges, again.training.words) == (tok.training.merges, tok.training.words)
+    assert again.spec.training is not None
+    assert again.spec.training.curve == rows
+    assert (again.spec.training.merges, again.spec.training.words) == (
+        tok.spec.training.merges,
+        tok.spec.training.words,
+    )
     again.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
-    assert again.truncate_vocab(270).training is None
+    assert again.truncate_vocab(270)[0].spec.training is None
     content = path.read_text(encoding="utf-8")
     for wrong in ('"curve": [[1, 2]]', '"curve": [[1, -2, 1.0]]', '"curve": 3'):
         start = content.index('"curve"')
@@ -255,6 +261,6 @@ def test_extending_has_a_curve_of_its_own() -> None:
     tok = bpe.train(counts=counts, vocab_size=262)
     longer = bpe.extend(tok, counts, vocab_size=266)
     whole = bpe.train(counts=counts, vocab_size=266)
-    assert longer.training is not None
-    assert whole.training is not None
-    assert longer.training.curve[-1][1:] == whole.training.curve[-1][1:]
+    assert longer.spec.training is not None
+    assert whole.spec.training is not None
+    assert longer.spec.training.curve[-1][1:] == whole.spec.training.curve[-1][1:]

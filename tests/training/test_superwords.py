@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 import bpe
 from bpe.base.offsets import offsets_of
 from bpe.pretokenize.patterns import SUPERBPE_UNITS, SUPERBPE_V2_UNITS, SUPERBPE_V2_WORDS, SUPERBPE_WORDS
-from bpe.tokenizer import engine_of
 from bpe.training import encoded, extend
 from bpe.training.superwords import SuperWords
 
@@ -325,8 +324,8 @@ def test_encoded_groups_are_the_ids_of_each_word(monkeypatch: pytest.MonkeyPatch
     texts = corpus(3)
     pretokenizer = None if whole_lines else "gpt2"
     tok = bpe.train(texts=texts, vocab_size=300, pretokenizer=pretokenizer, initial_alphabet="corpus")
-    tok = bpe.Tokenizer.from_spec(replace(tok.spec, pretokenizer=None))
-    engine = engine_of(tok)
+    tok = bpe.Tokenizer(replace(tok.spec, pretokenizer=None))
+    engine = tok._engine
     words = [*(line.encode() for line in lines_of(texts)), b"the \xff end", b"x" * 200]
     offsets = np.concatenate([[0], np.cumsum([len(word) for word in words])])
     ids: list[int] = []

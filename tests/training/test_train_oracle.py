@@ -46,8 +46,8 @@ def assert_agrees(tok: bpe.Tokenizer, seen: list[tuple[Any, Any, Any, int]], exp
     ids = expected.ids
     assert [tuple(pair) for pair in tok.merges.tolist()] == [(ids[left], ids[right]) for left, right in expected.ranks]
     assert tok.merges.dtype == np.int32
-    assert tok.training is not None
-    assert tok.training.merges == len(expected.steps)
+    assert tok.spec.training is not None
+    assert tok.spec.training.merges == len(expected.steps)
 
 
 def mark_length(mark: str | None, glued: bool) -> Callable[[str], int]:
@@ -137,11 +137,11 @@ def test_byte_models_with_options_equal_the_oracles(
         assert tok.vocab_size <= vocab_size
         assert tok.special_tokens == {name: first_id + i for i, name in enumerate(special_tokens)}
         if tok.vocab_size == vocab_size:
-            assert tok.training.stopped is None
+            assert tok.spec.training.stopped is None
         else:
-            assert tok.training.stopped in ("no pairs left", "min_frequency")
+            assert tok.spec.training.stopped in ("no pairs left", "min_frequency")
             if min_frequency < 2:
-                assert tok.training.stopped == "no pairs left"
+                assert tok.spec.training.stopped == "no pairs left"
 
 
 @pytest.mark.parametrize("glued", [None, False, True], ids=["no mark", "own mark", "glued mark"])
@@ -210,7 +210,7 @@ def test_character_models_with_alphabet_and_unknown_token(words: dict[str, int],
         )
         assert_agrees(tok, seen, expected)
         assert tok.special_tokens == {"<s>": 0}
-        assert tok.unk_token == "<unk>"
+        assert tok.spec.unk_token == "<unk>"
 
 
 @each_rule
@@ -253,7 +253,7 @@ def test_a_thousand_random_corpora(tie_break: str) -> None:
             alphabet=order,
         )
         assert_agrees(tok, seen, expected)
-        assert tok.training.stopped == "no pairs left"
+        assert tok.spec.training.stopped == "no pairs left"
         assert all(len(symbols) == 1 for symbols, _ in expected.words)
 
 
@@ -363,18 +363,18 @@ def test_training_stops_when_no_pairs_are_left(caplog: pytest.LogCaptureFixture)
     with caplog.at_level(logging.WARNING, logger="bpe"):
         tok = bpe.train(counts={"abc": 2}, vocab_size=1000)
     assert tok.vocab_size == 258
-    assert tok.training.stopped == "no pairs left"
+    assert tok.spec.training.stopped == "no pairs left"
     assert "no pairs left" in caplog.text
     caplog.clear()
     with caplog.at_level(logging.WARNING, logger="bpe"):
         tok = bpe.train(counts={"abc": 2, "xy": 1}, vocab_size=1000, min_frequency=2)
-    assert tok.training.stopped == "min_frequency"
+    assert tok.spec.training.stopped == "min_frequency"
     assert tok.vocab_size == 258
     assert "min_frequency" in caplog.text
     caplog.clear()
     with caplog.at_level(logging.WARNING, logger="bpe"):
         tok = bpe.train(counts={"abc": 2}, vocab_size=258)
-    assert tok.training.stopped is None
+    assert tok.spec.training.stopped is None
     assert not caplog.text
 
 
@@ -382,7 +382,7 @@ def test_training_without_merges() -> None:
     tok = bpe.train(counts={"abc": 2}, num_merges=0)
     assert tok.vocab_size == 256
     assert tok.merges.shape == (0, 2)
-    assert tok.training.stopped is None
+    assert tok.spec.training.stopped is None
     assert tok.decode(tok.encode("abc é")) == "abc é"
 
 
@@ -406,7 +406,7 @@ def test_counts_over_32_bits_do_not_wrap(tie_break: str) -> None:
 def test_words_with_count_zero_are_ignored() -> None:
     tok, seen = trained(counts={"xy": 0, "ab": 1}, num_merges=5)
     assert seen == [(b"a", b"b", b"ab", 1)]
-    assert tok.training.stopped == "no pairs left"
+    assert tok.spec.training.stopped == "no pairs left"
 
 
 def test_limit_alphabet_keeps_the_most_frequent_characters() -> None:

@@ -90,8 +90,8 @@ def test_truncated_and_pruned_vocabularies_give_the_ids_of_tokenizers(suffix):
     for _ in range(4):
         peer, letters = trained(rng, suffix, "<unk>", False)
         tok = bpe.Tokenizer(read(peer.to_str().encode()))
-        shorter = tok.truncate_vocab(tok.vocab_size - 2)
-        pruned, _ = tok.prune(rng.sample(range(1, tok.vocab_size), 2))
+        shorter = tok.truncate_vocab(tok.vocab_size - 2)[0]
+        pruned, _ = tok.without_tokens(rng.sample(range(1, tok.vocab_size), 2))
         for smaller in (shorter, pruned):
             theirs = tokenizers.Tokenizer.from_str(write(smaller.spec).decode())
             for text in words(rng, letters, 20, 12):

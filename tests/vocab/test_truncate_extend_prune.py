@@ -71,9 +71,9 @@ def check_sizes(kind: str, tie_break: str, words: dict[str, int], most: int, mor
     between = base + more % (straight.vocab_size - base + 1)
     for size in {base, between, straight.vocab_size}:
         smaller = trained(words, kind, vocab_size=size, tie_break=tie_break)
-        truncated = straight.truncate_vocab(size)
+        truncated = straight.truncate_vocab(size)[0]
         assert truncated == smaller
-        assert whole == straight or whole.truncate_vocab(size) == smaller
+        assert whole == straight or whole.truncate_vocab(size)[0] == smaller
         assert bpe.extend(truncated, words, straight.vocab_size, tie_break=tie_break) == straight
         assert size != between or bpe.extend(truncated, words, size, tie_break=tie_break) == smaller
 
@@ -142,11 +142,11 @@ def test_extending_a_vocabulary_that_was_not_trained_here() -> None:
         special_tokens={"<s>": 20},
         pretokenizer=bpe.Pretokenizer("whitespace"),
     )
-    longer = bpe.extend(bpe.Tokenizer.from_spec(spec), {"abab": 5, "abc": 3, "cab": 3}, 7)
+    longer = bpe.extend(bpe.Tokenizer(spec), {"abab": 5, "abc": 3, "cab": 3}, 7)
     assert longer.vocab() == {"b": 3, "a": 7, "ab": 9, "xyz": 10, "<s>": 20, "abab": 21}
     assert longer.merges.tolist() == [[7, 3], [9, 9]]
-    assert longer.training is not None
-    assert (longer.training.stopped, longer.training.merges) == ("no pairs left", 1)
+    assert longer.spec.training is not None
+    assert (longer.spec.training.stopped, longer.spec.training.merges) == ("no pairs left", 1)
 
 
 @st.composite
@@ -188,7 +188,7 @@ def any_tokenizers(draw: st.DrawFn) -> bpe.Tokenizer:
         ends_word=None if suffix is None else np.array(marked),
         ignore_merges=suffix is None and random_.random() < 0.4,
     )
-    return bpe.Tokenizer.from_spec(spec)
+    return bpe.Tokenizer(spec)
 
 
 def plain_merge(ids: list[int], left: int, right: int, token: int) -> list[int]:
@@ -227,7 +227,7 @@ def test_extending_merges_the_ids_that_encoding_gives(tok: bpe.Tokenizer, words:
         *spec.merge_results[:old].tolist(),
         *(number for number, token in spec.vocabulary.items() if len(token) == 1),
     }
-    if tok.end_of_word is not None:
+    if tok.spec.end_of_word is not None:
         made |= set(range(6))
     made |= set(tok.merges.ravel().tolist())  # old merges use these tokens
     made |= {number for row in rows if len(row) > 1 for number in row}
@@ -263,7 +263,7 @@ def test_extending_a_token_that_is_a_symbol_and_a_merge() -> None:
         end_of_word_glued=True,
         ends_word=np.array([False] * (n + 1) + [True]),
     )
-    tok = bpe.Tokenizer.from_spec(spec)
+    tok = bpe.Tokenizer(spec)
     words = {"a" + "b" * n + "a": 5, "a" * 40: 4, "ba": 3}
     with pytest.raises(ValueError, match="stand both for the mark at a word's end and for"):
         bpe.extend(tok, words, tok.vocab_size + 9)
@@ -280,14 +280,14 @@ def test_extending_merges_out_of_order_or_ignored(ignore_merges: bool) -> None:
         merge_results=np.array([4] if ignore_merges else [5, 4], dtype=np.int32),
         ignore_merges=ignore_merges,
     )
-    longer = bpe.extend(bpe.Tokenizer.from_spec(spec), {"abc": 10, "abcx": 10, "x": 3}, 7)
+    longer = bpe.extend(bpe.Tokenizer(spec), {"abc": 10, "abcx": 10, "x": 3}, 7)
     assert longer.tokens("abc") == ["abc"]
     assert longer.tokens("abcx") == (["ab", "cx"] if ignore_merges else ["abcx"])
 
 
 def test_extending_with_ignore_merges_and_a_mark_is_refused() -> None:
     spec = bpe.train(counts={"ab": 1}, model="char", num_merges=1, end_of_word="_", end_of_word_glued=True).spec
-    tok = bpe.Tokenizer.from_spec(replace(spec, ignore_merges=True))
+    tok = bpe.Tokenizer(replace(spec, ignore_merges=True))
     with pytest.raises(ValueError, match=r"has ignore_merges and the end-of-word mark '_'.*cannot be extended"):
         bpe.extend(tok, {"ab": 1}, 9)
 
@@ -313,8 +313,8 @@ def test_invalid_arguments_of_extend_are_refused() -> None:
 
 def test_truncating_to_an_impossible_size_is_refused() -> None:
     tok = bpe.train(counts={"aab": 3}, num_merges=2, special_tokens=["<s>"])
-    assert tok.truncate_vocab(259) == tok
-    assert tok.truncate_vocab(257).merges.shape == (0, 2)
+    assert tok.truncate_vocab(259)[0] == tok
+    assert tok.truncate_vocab(257)[0].merges.shape == (0, 2)
     with pytest.raises(ValueError, match=r"vocab_size is 260, but the tokenizer has 259 tokens; bpe.extend makes a v"):
         tok.truncate_vocab(260)
     with pytest.raises(
@@ -346,11 +346,11 @@ def plain_prune(tok: bpe.Tokenizer, ids: set[int]) -> tuple[set[int], list[tuple
 @given(words=corpora(), most=st.integers(0, 30), data=st.data())
 def test_prune_equals_the_naive_prune(kind: str, words: dict[str, int], most: int, data: st.DataObject) -> None:
     tok = trained(words, kind, num_merges=most)
-    mark = tok.end_of_word is not None and not tok.spec.end_of_word_glued
-    fixed = {tok.token_id(tok.end_of_word)} if mark else set()
+    mark = tok.spec.end_of_word is not None and not tok.spec.end_of_word_glued
+    fixed = {tok.token_id(tok.spec.end_of_word)} if mark else set()
     numbers = [number for number in tok.vocab().values() if number not in fixed]
     ids = data.draw(st.lists(st.sampled_from(numbers), max_size=4)) if numbers else []
-    smaller, remap = tok.prune(ids)
+    smaller, remap = tok.without_tokens(ids)
     kept, merges = plain_prune(tok, set(ids))
     first = min(tok.vocab().values())
     assert remap.dtype == np.int32
@@ -386,30 +386,32 @@ def test_pruned_rank_files_keep_tokens_that_no_merge_makes(tmp_path: Path) -> No
     path.write_bytes(b"".join(base64.b64encode(token) + b" %d\n" % rank for rank, token in enumerate(tokens)))
     tok = bpe.Tokenizer.from_tiktoken(path, "gpt2", {"<e>": 300})
     assert tok.encode("xyz").tolist() == [257]
-    smaller, remap = tok.prune([256])
+    smaller, remap = tok.without_tokens([256])
     assert smaller.encode("xyz").tolist() == [remap[257]] == [256]
     assert smaller.encode("abcd").tolist() == [97, 98, 257]
-    assert tok.prune([257])[0].encode("xyzcd").tolist() == [120, 121, 122, 257]
-    assert tok.truncate_vocab(259).encode("xyz").tolist() == [257]
+    assert tok.without_tokens([257])[0].encode("xyzcd").tolist() == [120, 121, 122, 257]
+    assert tok.truncate_vocab(259)[0].encode("xyz").tolist() == [257]
 
 
 def test_prune_names_the_ids_that_it_refuses() -> None:
     tok = bpe.train(counts={"aab": 3}, num_merges=2, end_of_word="</w>", special_tokens=["<s>"], unk_token="<?>")
     with pytest.raises(ValueError, match="is the end-of-word mark, which ends every word; leave it out"):
-        tok.prune([tok.token_id("</w>")])
+        tok.without_tokens([tok.token_id("</w>")])
     with pytest.raises(ValueError, match="id 9999 is no token of this vocabulary, which has 261 tokens"):
-        tok.prune(np.array([9999]))
-    with pytest.raises(TypeError, match="id is 'a'"):
-        tok.prune(["a"])  # type: ignore[list-item]
-    with pytest.raises(TypeError, match="ids is 5, an int; it must be a list or an array"):
-        tok.prune(5)  # type: ignore[arg-type]
+        tok.without_tokens(np.array([9999]))
+    with pytest.raises(ValueError, match=r"'a' is no special or added token; the names to choose from are \['<s>'\]"):
+        tok.without_tokens(["a"])
+    with pytest.raises(TypeError, match="id is b'a'"):
+        tok.without_tokens([b"a"])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="tokens is 5, an int; it must be a list or an array"):
+        tok.without_tokens(5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="id is -1"):
-        tok.prune([-1])
-    smaller, remap = tok.prune([0, 1])
+        tok.without_tokens([-1])
+    smaller, remap = tok.without_tokens([0, 1])
     assert smaller.special_tokens == {}
-    assert smaller.unk_token is None
+    assert smaller.spec.unk_token is None
     assert remap[:3].tolist() == [-1, -1, 0]
-    same, remap = tok.prune([])
+    same, remap = tok.without_tokens([])
     assert same == tok
     assert remap.tolist() == list(range(261))
 
@@ -427,23 +429,34 @@ def test_prune_and_truncate_a_rank_file() -> None:
         pretokenizer=made.pretokenizer,
         ignore_merges=True,
     )
-    tok = bpe.Tokenizer.from_spec(spec)
-    smaller = tok.truncate_vocab(256 + 5 + 1)
+    tok = bpe.Tokenizer(spec)
+    smaller, new_ids = tok.truncate_vocab(256 + 5 + 1, renumber=False)
+    assert new_ids.tolist() == [*range(261), *[-1] * 39, 300]
     assert smaller.special_tokens == {"<|end|>": 300}
     assert [smaller.token_bytes(number) for number in range(256, 261)] == [
         made.token_bytes(number) for number in range(256, 261)
     ]
     assert smaller.merges.tolist() == made.merges[:5].tolist()
-    dense, remap = smaller.prune([])
+    dense, remap = smaller.without_tokens([])
     assert dense.special_tokens == {"<|end|>": 261}
     assert (remap[300], remap[261]) == (261, -1)
+    again, new_ids = tok.truncate_vocab(256 + 5 + 1)
+    assert again == dense
+    assert new_ids.tolist() == [*range(261), *[-1] * 39, 261]
+    plain, new_ids = tok.without_tokens(["<|end|>", 264])
+    assert plain.encode("low<|end|>").tolist() == tok.without_tokens([264, 300])[0].encode("low<|end|>").tolist()
+    assert (new_ids[264], new_ids[300], plain.special_tokens) == (-1, -1, {})
 
 
 @each_kind
 def test_saved_and_loaded(kind: str, tmp_path: Path) -> None:
     tok = trained({"elever": 5, "eleven": 3, "level": 6}, kind, num_merges=5)
     for number, each in enumerate(
-        (tok.truncate_vocab(tok.vocab_size - 1), tok.prune([tok.token_id("e")])[0], bpe.extend(tok, {"lel": 2}, 400))
+        (
+            tok.truncate_vocab(tok.vocab_size - 1)[0],
+            tok.without_tokens([tok.token_id("e")])[0],
+            bpe.extend(tok, {"lel": 2}, 400),
+        )
     ):
         each.save(tmp_path / f"{number}.json")
         assert bpe.Tokenizer.load(tmp_path / f"{number}.json") == each
@@ -498,9 +511,9 @@ def vocabularies(draw: st.DrawFn) -> TokenizerSpec:
 @given(spec=vocabularies())
 def test_unreachable_tokens_are_those_that_no_word_encodes_to(spec: TokenizerSpec) -> None:
     """Encodes every word of one letter up to 20 long, of two up to 10, and of two and one unknown up to 7."""
-    tok = bpe.Tokenizer.from_spec(spec)
+    tok = bpe.Tokenizer(spec)
     letters = sorted({letter for token in tok.vocab() for letter in token if letter in "ab"})
-    letters += ["z"] if tok.unk_token else []
+    letters += ["z"] if tok.spec.unk_token else []
     seen: set[int] = set()
     for length in range(1, {1: 21, 2: 11, 3: 8}[len(letters)]):
         for word in product(letters, repeat=length):
@@ -517,7 +530,7 @@ def test_unreachable_special_and_unknown_tokens() -> None:
     assert bpe.train(counts=words, num_merges=5, model="char", unk_token="<unk>").unreachable().tolist() == []
     some = bpe.train(counts=words, num_merges=5, initial_alphabet="corpus", unk_token="<unk>")
     assert some.unreachable().tolist() == []
-    gone, _ = tok.prune([tok.token_id("l")])
+    gone, _ = tok.without_tokens([tok.token_id("l")])
     assert gone.unreachable().tolist() == []
 
 

@@ -30,7 +30,7 @@ from bpe.encode import _fast_path
 from bpe.errors import check_int, typed
 from bpe.named import encodings
 from bpe.named.encodings import NamedEncoding, encoding_name_for_model, list_encoding_names
-from bpe.tokenizer import Tokenizer, decoder_of, engine_of
+from bpe.tokenizer import Tokenizer
 from bpe.vocab.vocabulary import ORDINARY
 
 __all__ = [
@@ -147,8 +147,8 @@ class Encoding:
         self._pat_str = encoding.pat_str
         self._special_tokens: dict[str, int] = encoding.special_tokens  # type: ignore[assignment]
         self._tokenizer: Tokenizer = encoding.tokenizer
-        self._engine = engine_of(encoding.tokenizer)
-        self._decoder = decoder_of(encoding.tokenizer)
+        self._engine = encoding.tokenizer._engine
+        self._decoder = encoding.tokenizer._decoder
         self._special_token_values = set(encoding.special_tokens.values())
         #: What all names of special tokens begin with, and its first character: a text without them has none.
         self._all_names = frozenset(encoding.special_tokens)  # one object: to hash many names takes time

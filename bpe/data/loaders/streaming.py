@@ -37,7 +37,9 @@ from bpe.data.loaders.rows import MOST, VERSION, State, fingerprint_of
 from bpe.data.loaders.spans import IGNORED, Batch, Format, sequence_bounds
 from bpe.encode.engine import Around
 from bpe.errors import check_int, check_iterable, shown, typed
-from bpe.tokenizer import Tokenizer, check_tokenizer, engine_of, text_encoder_of
+from bpe.tokenizer import Tokenizer, check_tokenizer
+from bpe.vocab.special_names import resolve_token
+from bpe.vocab.special_tokens import Allowed
 
 #: Texts of an iterable are encoded this many characters at a time, about.
 GROUP = 1 << 20
@@ -74,9 +76,9 @@ class StreamingEncoder:
         sources: `bpe.Sources`, or an iterable of texts that can be iterated again, such as a list or a column.
         tokenizer: the tokenizer.
         length: the positions of a row.
-        append: an id, or the name of a special token, to add after each document.
-        prepend: an id, or the name of a special token, to put before each document.
-        allow_special: whether special tokens in the text become themselves instead of plain text.
+        append: an id, or the name of a special token, to add after each document; None for nothing.
+        prepend: what to add before each document.
+        allowed_special: as for `Tokenizer.encode`.
         fields: as for `Blocks`; "document_ids" counts the documents of a part from 0.
         mask_other_documents: as for `Blocks`.
         threads: how many threads encode; None means one per core, or one in a worker process.
@@ -98,7 +100,7 @@ class StreamingEncoder:
         *,
         append: int | str | None = None,
         prepend: int | str | None = None,
-        allow_special: bool = False,
+        allowed_special: Allowed = (),
         fields: Iterable[str] = ("input_ids", "labels"),
         mask_other_documents: bool = False,
         threads: int | None = None,
@@ -115,9 +117,9 @@ class StreamingEncoder:
         self.form = Format.of(length, fields, 0, mask_other_documents)
         self.length, self.fields, self.tokenizer = self.form.length, self.form.fields, tokenizer
         self._sources = sources.ending() if isinstance(sources, Sources) else sources
-        named = text_encoder_of(tokenizer).named_id
-        self._around: Around = named("prepend", prepend), named("append", append)
-        self._allowed = frozenset(tokenizer.special_tokens) if allow_special else frozenset()
+        spec = tokenizer.spec
+        self._around: Around = resolve_token(spec, "prepend", prepend), resolve_token(spec, "append", append)
+        self._allowed = tokenizer._engine.specials.allowed(allowed_special)
         if threads is not None:
             thread_count(threads)
         self._threads = threads
@@ -141,7 +143,8 @@ class StreamingEncoder:
         self,
         size: int,
         *,
-        part: tuple[int, int] = (0, 1),
+        rank: int = 0,
+        world: int = 1,
         state: Mapping[str, Any] | None = None,
         epochs: int | None = 1,
         ended: bool = False,
@@ -150,9 +153,11 @@ class StreamingEncoder:
 
         Args:
             size: the rows of a batch.
-            part: (number, count): read only this part: of `Sources`, consecutive files or parts of large ones; of an
-                iterable, every `count`-th text. The parts have different numbers of rows. So where processes wait for
-                each other, as the ranks of a training do, pass `epochs=None` and stop after a number of steps.
+            rank: the part of the sources to read, from 0 to `world` - 1: of `Sources`, consecutive files or parts of
+                large ones; of an iterable, every `world`-th text. The parts have different numbers of rows. So where
+                processes wait for each other, as the ranks of a training do, pass `epochs=None` and stop after a number
+                of steps.
+            world: the number of parts.
             state: where to begin, from `StreamedBatches.state_dict` of the same part; None for the beginning.
             epochs: how often the part is read, one time after the other, as if it were longer; None: without end.
             ended: begin at the end, where there is no batch.
@@ -162,8 +167,8 @@ class StreamingEncoder:
                 While reading, for a part without any id that is to be read again.
 
         """
-        count = check_int("part[1]", part[1], 1)
-        part = check_int("part[0]", part[0], 0, count - 1), count
+        world = check_int("world", world, 1)
+        part = check_int("rank", rank, 0, world - 1), world
         epochs = None if epochs is None else check_int("epochs", epochs, 1)
         return StreamedBatches(self, check_int("size", size, 1, 1 << 31), part, state, epochs, ended)
 
@@ -177,7 +182,7 @@ class StreamingEncoder:
     def _pieces_of_files(self, sources: Sources, place: list[int] | None) -> Iterator[Piece]:
         for group in encoded_groups(
             sources,
-            engine_of(self.tokenizer),
+            self.tokenizer._engine,
             thread_count(self._threads),
             allowed=self._allowed,
             around=self._around,

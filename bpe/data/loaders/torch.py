@@ -212,10 +212,10 @@ class BatchStream:
     def begin(self, worker: int, workers: int, state: Mapping[str, Any] | None) -> Any:
         """The batches of one worker, from its state or else from the beginning of the next iteration."""
         if not isinstance(self._source, Rows):
-            part = self._options["rank"] * workers + worker, self._options["world"] * workers
+            rank, world = self._options["rank"] * workers + worker, self._options["world"] * workers
             size, epochs = self._options["size"] // self._options["world"], self._options["epochs"]
             ended = state is None and bool(self._shared[2])
-            return self._source.batches(size, part=part, state=state, epochs=epochs, ended=ended)
+            return self._source.batches(size, rank=rank, world=world, state=state, epochs=epochs, ended=ended)
         start, plan = self._place()
         if state is not None:  # where this worker was
             start = self._source.number_of(state) - worker * plan.size

@@ -1,4 +1,4 @@
-"""`MapFunction`, which `Tokenizer.map_function` returns for `datasets.Dataset.map` (Hugging Face).
+"""`map_function`, which makes a function for `datasets.Dataset.map` (Hugging Face).
 
 Nothing here imports `datasets`; pyarrow, which `datasets` requires, is imported for batches in Arrow's format only.
 """
@@ -16,46 +16,80 @@ from bpe.base.forks import cached_property
 from bpe.batch import TokenBatch
 from bpe.errors import check_iterable, shown, typed
 from bpe.formats import huggingface
-from bpe.tokenizer import Tokenizer
-from bpe.vocab.special_tokens import Allowed
+from bpe.tokenizer import Tokenizer, check_tokenizer
+from bpe.vocab.special_tokens import Allowed, sort_names
+
+#: The arguments append, prepend and allowed_special.
+Encoding = tuple[int | str | None, int | str | None, str | tuple[str, ...]]
+
+
+def map_function(
+    tokenizer: Tokenizer,
+    column: str = "text",
+    *,
+    output: str = "input_ids",
+    length: str | None = None,
+    append: int | str | None = None,
+    prepend: int | str | None = None,
+    allowed_special: Allowed = (),
+    keep_columns: bool = True,
+) -> MapFunction:
+    """Make a function for `datasets.Dataset.map(..., batched=True)` that encodes one column.
+
+    It works with any `num_proc`, and `datasets` finds its cache again: the function's hash is the same in every process
+    and run for equal tokenizers and options. On a dataset `with_format("arrow")` no Python list is made, and ids are a
+    `large_list`. A null is an empty text. Ids are int32, as `datasets` stores them.
+
+    Args:
+        tokenizer: the tokenizer.
+        column: the column with the texts.
+        output: the column for the ids.
+        length: a column for the number of ids of each text, or None.
+        append: as for `Tokenizer.encode_batch`.
+        prepend: as for `Tokenizer.encode_batch`.
+        allowed_special: as for `Tokenizer.encode`.
+        keep_columns: with Arrow's format, whether the table returned has the batch's columns too. There
+            `datasets.Dataset.map` ignores `remove_columns`.
+
+    Raises:
+        TypeError, ValueError: for a column's name that is not a str, and for tokens as `Tokenizer.encode_batch`.
+
+    >>> import bpe
+    >>> from bpe.data import map_function
+    >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|end|>"])
+    >>> encode = map_function(tok, column="text", append="<|end|>")   # dataset.map(encode, batched=True)
+    >>> encode({"text": ["a", "ab"]})["input_ids"]
+    [array([65,  0], dtype=int32), array([65, 66,  0], dtype=int32)]
+
+    """
+    check_tokenizer(tokenizer)
+    for name, value in (("column", column), ("output", output), ("length", length)):
+        if not isinstance(value, str) and (name, value) != ("length", None):
+            raise TypeError(f"{name} is {typed(value)}; it must be a str, the name of a column")
+    if length == output:
+        raise ValueError(f"output and length are both {output!r}; they must be two columns")
+    columns = column, output, length, bool(keep_columns)
+    return MapFunction(tokenizer, columns, (append, prepend, sort_names(allowed_special)))
 
 
 class MapFunction:
-    """A function for `datasets.Dataset.map` that encodes one column; made by `Tokenizer.map_function`.
+    """A function for `datasets.Dataset.map` that encodes one column; made by `map_function`.
 
     It is pickled as the tokenizer's tokenizer.json and its options. Equal tokenizers give equal files, so `datasets`,
     which names its cache after a hash of the pickled function, computes the same fingerprint in every process and run.
 
     >>> import bpe
     >>> tok = bpe.train(texts=["low lower lowest"] * 3, vocab_size=260)
-    >>> encode = tok.map_function(column="text", length="length")
+    >>> encode = map_function(tok, length="length")
     >>> encode({"text": ["lower", "", "low"]})
     {'input_ids': [array([257,  68,  81], dtype=int32), array([], dtype=int32), array([257], dtype=int32)], \
 'length': array([3, 0, 1])}
 
     """
 
-    def __init__(
-        self,
-        tokenizer: Tokenizer,
-        column: str = "text",
-        *,
-        output: str = "input_ids",
-        length: str | None = None,
-        append: int | str | None = None,
-        prepend: int | str | None = None,
-        allowed_special: Allowed = (),
-        keep_columns: bool = True,
-    ) -> None:
-        for name, value in (("column", column), ("output", output), ("length", length)):
-            if not isinstance(value, str) and (name, value) != ("length", None):
-                raise TypeError(f"{name} is {typed(value)}; it must be a str, the name of a column")
-        if length == output:
-            raise ValueError(f"output and length are both {output!r}; they must be two columns")
-        self.tokenizer = tokenizer
-        self.column, self.output, self.length, self.keep_columns = column, output, length, bool(keep_columns)
-        #: append, prepend and allowed_special.
-        self._encoding: tuple[Any, Any, Any] = append, prepend, _sorted(allowed_special)
+    def __init__(self, tokenizer: Tokenizer, columns: tuple[str, str, str | None, bool], encoding: Encoding) -> None:
+        self.tokenizer, self._encoding = tokenizer, encoding
+        self.column, self.output, self.length, self.keep_columns = columns
         self._encode([""])  # checks the options
 
     def __call__(self, batch: Any) -> Any:
@@ -140,33 +174,16 @@ class MapFunction:
         return hash((self.tokenizer, *self.__reduce__()[1][2:]))
 
     def __repr__(self) -> str:
-        return f"<bpe.Tokenizer.map_function: {self.column} to {self.output}, {self.tokenizer.fingerprint[:12]}>"
-
-
-def _sorted(allowed_special: Allowed) -> str | tuple[str, ...]:
-    """The argument `allowed_special` in a form that is pickled the same in every process; a set of str is not."""
-    if isinstance(allowed_special, str):
-        return allowed_special
-    check_iterable("allowed_special", allowed_special, 'names of special tokens, or "all"')
-    return tuple(sorted(set(allowed_special)))
+        return f"<bpe.data.map_function: {self.column} to {self.output}, {self.tokenizer.fingerprint[:12]}>"
 
 
 @lru_cache(maxsize=1)
 def _tokenizer(file: bytes, cache_memory: int) -> Tokenizer:
     """The tokenizer of a pickle; the same object, with its cache of words, for all tasks of a worker process."""
-    return Tokenizer.from_spec(huggingface.read(file), cache_memory=cache_memory)
+    return Tokenizer(huggingface.read(file), cache_memory=cache_memory)
 
 
-def _rebuild(file: bytes, cache_memory: int, columns: tuple[Any, ...], encoding: tuple[Any, ...]) -> MapFunction:
-    column, output, length, keep_columns = columns
-    append, prepend, allowed_special = encoding
-    return MapFunction(
-        _tokenizer(file, cache_memory),
-        column,
-        output=output,
-        length=length,
-        append=append,
-        prepend=prepend,
-        allowed_special=allowed_special,
-        keep_columns=keep_columns,
-    )
+def _rebuild(
+    file: bytes, cache_memory: int, columns: tuple[str, str, str | None, bool], encoding: Encoding
+) -> MapFunction:
+    return MapFunction(_tokenizer(file, cache_memory), columns, encoding)

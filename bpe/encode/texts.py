@@ -1,0 +1,190 @@
+"""Many texts, files and trusted spans to ids, with the engine of a tokenizer: what methods of `Tokenizer` call.
+
+Texts, batches and blocks of files go to the engine (`bpe/encode/engine.py`), Arrow arrays come from
+`bpe/corpus/documents.py`. One text goes from `Tokenizer.encode` to the engine directly.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.utf8 import TextLike, no_text, to_bytes
+from bpe.batch import TokenBatch
+from bpe.encode.engine import NOTHING, Around, BlockIds, Engine
+from bpe.errors import check_iterable, error_context, shown
+from bpe.vocab.special_tokens import Allowed
+
+if TYPE_CHECKING:
+    from bpe.corpus._file_reader import FileReader
+    from bpe.corpus.blocks import Block
+    from bpe.corpus.documents import Documents
+    from bpe.corpus.sources import Sources
+
+#: The arguments `allowed_special` and `disallowed_special`.
+Policy = tuple[Allowed, Allowed]
+
+#: The size assumed for files, in bytes, if it is unknown.
+_UNKNOWN_SIZE = 1 << 24
+
+
+def encode_spans(
+    engine: Engine, spans: Iterable[tuple[TextLike, bool]], allowed_special: Allowed
+) -> NDArray[np.uint32]:
+    """The ids of one text, given as (text, trusted) pairs; special tokens are found in trusted text only."""
+    specials = engine.specials
+    allowed = specials.allowed(allowed_special)
+    parts: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
+    held: list[bytes] = []  # text since the last special token
+    for span in spans:
+        if not isinstance(span, (tuple, list)) or len(span) != 2 or not isinstance(span[1], (bool, np.bool_)):
+            raise TypeError(f"span is {shown(span)}; it must be (text, trusted), such as ('Hello', False)")
+        for piece, special in specials.pieces(to_bytes(span[0]), allowed if span[1] else frozenset(), raw=True):
+            if special is None:
+                held.append(bytes(piece))
+                continue
+            parts += [engine.encode(b"".join(held), specials.always), np.array([special], dtype=np.uint32)]
+            held.clear()
+    return np.concatenate([*parts, engine.encode(b"".join(held), specials.always)])
+
+
+# Many texts -----------------------------------------------------------------------------------------------------------
+
+
+def encode_texts(engine: Engine, texts: Iterable[TextLike], threads: int, policy: Policy, around: Around) -> TokenBatch:
+    """The ids of an iterable of texts or of an Arrow array."""
+    documents = arrow_groups(texts)
+    if documents is not None:
+        return _encode_documents(engine, documents, threads, policy, around)
+    listed = listed_texts(texts)
+    try:
+        return engine.encode_batch(listed, threads, engine.specials.check_texts(listed, *policy), around)
+    except TypeError:
+        for index, text in enumerate(listed):
+            if not isinstance(text, (str, bytes, bytearray, memoryview)):
+                raise no_text(text, f"text {index}") from None
+        raise
+
+
+def arrow_groups(texts: object) -> Iterable[Documents] | None:
+    """The texts of an Arrow array in its buffers; None for anything else."""
+    if isinstance(texts, (list, tuple)):
+        return None
+    from bpe.corpus.documents import arrow_documents
+
+    return arrow_documents(texts)
+
+
+def listed_texts(texts: Iterable[TextLike]) -> list[TextLike]:
+    """The argument `texts` as a list of its own, which nobody else changes, after refusing what is one text."""
+    if isinstance(texts, (str, bytes, bytearray, memoryview)):
+        raise TypeError(f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{shown(texts, 20)}]")
+    check_iterable("texts", texts, "an iterable of texts")
+    return list(texts)
+
+
+def _encode_documents(
+    engine: Engine, groups: Iterable[Documents], threads: int, policy: Policy, around: Around
+) -> TokenBatch:
+    """The ids of texts in buffers; an error names the array that a text comes from."""
+    allowed, disallowed = engine.specials.policy(*policy)
+    batches: list[TokenBatch] = []
+    for documents in groups:
+        with error_context(documents.source):
+            if disallowed:
+                engine.specials.check_texts(documents.texts(), *policy)
+            if allowed and engine.specials.occur(documents.data, allowed):
+                batches.append(engine.encode_batch(documents.texts(), threads, allowed, around))
+                continue
+            batches.append(engine.encode_documents(documents.data, documents.starts, documents.ends, threads, around))
+    if len(batches) == 1:
+        return batches[0]
+    lengths = [np.zeros(1, dtype=np.int64), *(batch.lengths for batch in batches)]
+    ids = [np.empty(0, dtype=np.uint32), *(batch.ids for batch in batches)]
+    return TokenBatch(np.concatenate(ids), np.cumsum(np.concatenate(lengths)))
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def encode_sources(engine: Engine, corpus: Sources, threads: int, policy: Policy, around: Around) -> TokenBatch:
+    """The ids of the documents in files, which are read in blocks while they are encoded."""
+    allowed, disallowed = engine.specials.policy(*policy)
+    names = allowed | disallowed
+    cut = engine.end_cut(corpus.separators, corpus.keep_separator, names)
+    uncut = engine.uncut(corpus.separators, names) if corpus.regular else None
+    with closing(corpus.blocks(cut, threads, uncut=uncut)) as blocks:  # an error leaves no file open
+        size, ahead = corpus.text_size or _UNKNOWN_SIZE, not corpus.regular
+        parts = block_ids(engine, blocks, threads, size, allowed, disallowed=disallowed, around=around, ahead=ahead)
+        return BlockIds.joined(list(parts))
+
+
+def block_ids(
+    engine: Engine,
+    blocks: Iterator[Block | FileReader],
+    threads: int,
+    n_bytes: int,
+    allowed: frozenset[str],
+    *,
+    disallowed: frozenset[str] = frozenset(),
+    around: Around = NOTHING,
+    most: int = sys.maxsize,
+    ahead: bool = False,
+) -> Iterator[BlockIds]:
+    """The ids of all blocks of files, in parts of about `most` bytes."""
+    for first in blocks:  # a job without blocks would start threads for nothing
+        part = engine.encode_blocks(
+            chain((first,), blocks),
+            threads,
+            n_bytes,
+            allowed=allowed,
+            disallowed=disallowed,
+            around=around,
+            most=most,
+            ahead=ahead,
+        )
+        if part is not None:
+            yield part
+
+
+# Results --------------------------------------------------------------------------------------------------------------
+
+
+def check_out(out: object, limit: int) -> None:
+    """Refuse an `out` that ids below `limit` cannot be written to."""
+    if out is None:
+        return
+    if not isinstance(out, np.ndarray) or out.ndim != 1 or out.dtype not in (np.uint32, np.uint16):
+        found = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else shown(out)
+        raise TypeError(f"out is {found}; it must be a NumPy array of uint32 or uint16, 1-D")
+    if not out.flags.writeable:
+        raise ValueError("out is read-only; it must be an array that can be written to")
+    if out.dtype == np.uint16 and limit > 1 << 16:
+        raise ValueError(f"out is uint16, and this vocabulary has ids up to {limit - 1}; it must be uint32")
+
+
+def write_into(out: NDArray[Any] | None, batch: TokenBatch) -> TokenBatch:
+    """The batch with its ids at the beginning of `out`."""
+    if out is None:
+        return batch
+    if len(batch.ids) > len(out):
+        raise ValueError(f"out has room for {len(out)} ids, and there are {len(batch.ids)}; make it at least as long")
+    out[: len(batch.ids)] = batch.ids
+    return TokenBatch(out[: len(batch.ids)], batch.offsets)
+
+
+def add_template(batch: TokenBatch, template: tuple[tuple[int, ...], tuple[int, ...]]) -> TokenBatch:
+    """The batch with the template's ids before and after those of each text."""
+    before, after = (np.array(part, dtype=np.uint32) for part in template)
+    offsets = batch.offsets + np.arange(len(batch) + 1) * (len(before) + len(after))
+    first, last = offsets[:-1, None] + np.arange(len(before)), offsets[1:, None] - np.arange(len(after), 0, -1)
+    ids, own = np.empty(offsets[-1], dtype=np.uint32), np.ones(offsets[-1], dtype=np.bool_)
+    own[first] = own[last] = False
+    ids[first], ids[last], ids[own] = before, after, batch.ids
+    return TokenBatch(ids, offsets)

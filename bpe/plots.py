@@ -1,0 +1,137 @@
+"""Pictures of a tokenizer: plots with matplotlib (extra `plot`), and a text merge by merge.
+
+`Tokenizer.show` draws the tokens of a text. Each plot is drawn on the axes given, or on new ones, and returns them, so
+that titles and scales can be changed.
+
+>>> import bpe
+>>> from bpe.plots import show_merges
+>>> tok = bpe.train(counts={"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}, num_merges=3)
+>>> print("*", show_merges(tok, "hug pun"))
+*   0                           h|u|g|·|p|u|n
+  1  u + g (rank 0, id 256)   h|ug|·|p|u|n
+  2  u + n (rank 1, id 257)   h|ug|·|p|un
+  3  h + ug (rank 2, id 258)  hug|·|p|un
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bpe.base.utf8 import TextLike, to_bytes
+from bpe.drawing import draw_tokens
+from bpe.encode.explain import merge_steps
+from bpe.errors import counted
+from bpe.show import plots
+from bpe.show.views import MergeSteps
+from bpe.tokenizer import Tokenizer, check_tokenizer
+from bpe.vocab.vocabulary import NO_TOKEN
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_compression", "plot_frequencies", "plot_lengths", "show_merges"]
+
+#: The most bytes of a text that `show_merges` takes: its time is quadratic in the longest word.
+LONGEST = 10_000
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def plot_lengths(tokenizer: Tokenizer, ax: Axes | None = None) -> Axes:
+    """Plot how many tokens have each length in bytes.
+
+    Args:
+        tokenizer: the tokenizer.
+        ax: the axes to draw on; None for new ones.
+
+    Raises:
+        ModuleNotFoundError: without matplotlib.
+
+    """
+    check_tokenizer(tokenizer)
+    lengths = tokenizer.token_byte_lengths
+    return plots.lengths(lengths[lengths > 0], ax)
+
+
+def plot_frequencies(tokenizer: Tokenizer, texts: Iterable[TextLike], ax: Axes | None = None) -> Axes:
+    """Plot how often each token occurs in texts, by its rank among them, on logarithmic axes.
+
+    Args:
+        tokenizer: the tokenizer.
+        texts: as for `Tokenizer.encode_batch`.
+        ax: as for `plot_lengths`.
+
+    Raises:
+        ModuleNotFoundError: without matplotlib.
+
+    """
+    check_tokenizer(tokenizer)
+    return plots.frequencies(np.bincount(tokenizer.encode_batch(texts).ids, minlength=tokenizer.n_vocab), ax)
+
+
+def plot_compression(tokenizer: Tokenizer, text: TextLike, ax: Axes | None = None) -> Axes:
+    """Plot bytes per token of a text against the vocabulary's size, by truncating the vocabulary.
+
+    Args:
+        tokenizer: the tokenizer.
+        text: as for `Tokenizer.encode`.
+        ax: as for `plot_lengths`.
+
+    Raises:
+        ModuleNotFoundError: without matplotlib.
+        ValueError: for an empty text.
+
+    """
+    check_tokenizer(tokenizer)
+    if not to_bytes(text):
+        raise ValueError("the text is empty; give one with at least one byte")
+    return plots.compression(compression_by_size(tokenizer, text), ax)
+
+
+def show_merges(tokenizer: Tokenizer, text: TextLike) -> MergeSteps:
+    """Show a text before any merge, and after each merge that changes it, in the order of ranks.
+
+    In a notebook this is a slider through the steps, which works without a kernel; elsewhere, a line for each.
+
+    Args:
+        tokenizer: the tokenizer.
+        text: at most 10,000 bytes; a special token's name is ordinary text.
+
+    Raises:
+        TypeError: for a text that is not str or bytes.
+        ValueError: for a longer text; for a tokenizer with merges across words, or with deletions.
+
+    """
+    check_tokenizer(tokenizer)
+    if (size := len(to_bytes(text))) > LONGEST:
+        raise ValueError(f"the text has {counted(size, 'byte')}; show_merges takes at most {LONGEST}")
+    return MergeSteps(
+        [
+            (merge, draw_tokens(tokenizer, [(data, None if i == NO_TOKEN else i) for data, i in tokens]))
+            for merge, tokens in merge_steps(tokenizer._engine, text)
+        ]
+    )
+
+
+def compression_by_size(tokenizer: Tokenizer, text: TextLike) -> list[tuple[int, float]]:
+    """The bytes per token of a text with this vocabulary and with smaller ones, truncated to powers of two.
+
+    Returns:
+        (vocabulary size, bytes per token), from the smallest vocabulary to the whole one. Each vocabulary is truncated
+        from the next larger one, which is half the work of truncating the whole one each time.
+
+    """
+    size, smaller = len(to_bytes(text)), tokenizer
+    found: list[tuple[int, float]] = []
+    with suppress(ValueError):  # smaller than the alphabet, or a symbol without an id
+        for power in range((tokenizer.vocab_size - 1).bit_length(), 0, -1):
+            if 2**power < tokenizer.vocab_size:
+                smaller, _ = smaller.truncate_vocab(2**power)
+            found.append((smaller.vocab_size, size / max(1, smaller.count_tokens(text))))
+    return found[::-1]
