@@ -224,7 +224,7 @@ BPE_INLINE static inline void bpe_merge_together(const bpe_merges *merges, bpe_r
     }
 
 BPE_MERGES_AT(, 0)
-BPE_MERGES_AT(BPE_FOR_AVX2, 2)
+BPE_MERGES_AT(BPE_TARGET_AVX2, 2)
 
 static void (*bpe_merge_row)(const bpe_merges *merges, bpe_row *row) = bpe_merge_row_0;
 static void (*bpe_merge_rows)(const bpe_merges *merges, bpe_row *rows, size_t n) = bpe_merge_rows_0;

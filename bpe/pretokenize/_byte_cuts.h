@@ -26,7 +26,7 @@ static inline uint64_t bpe_cut_mask_plain(const bpe_byte_cuts *cuts, const uint8
 }
 
 #ifdef BPE_X86
-BPE_FOR_AVX512 static inline __m512i bpe_look_up_bytes(const uint8_t *table, __m512i bytes) {
+BPE_TARGET_AVX512 static inline __m512i bpe_look_up_bytes(const uint8_t *table, __m512i bytes) {
     __m512i low = _mm512_permutex2var_epi8(
         _mm512_loadu_si512((const void *)table), bytes, _mm512_loadu_si512((const void *)(table + 64)));
     __m512i high = _mm512_permutex2var_epi8(
@@ -34,7 +34,7 @@ BPE_FOR_AVX512 static inline __m512i bpe_look_up_bytes(const uint8_t *table, __m
     return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(bytes), high);
 }
 
-BPE_FOR_AVX512 static inline uint64_t bpe_cut_mask_avx512(const bpe_byte_cuts *cuts, const uint8_t *text) {
+BPE_TARGET_AVX512 static inline uint64_t bpe_cut_mask_avx512(const bpe_byte_cuts *cuts, const uint8_t *text) {
     __m512i groups = bpe_look_up_bytes(cuts->group, _mm512_loadu_si512((const void *)(text - 1)));
     __m512i after = bpe_look_up_bytes(cuts->after, _mm512_loadu_si512((const void *)text));
     return _mm512_test_epi8_mask(groups, after);
@@ -113,8 +113,8 @@ static ptrdiff_t (*bpe_cuts_in)(
     const bpe_byte_cuts *, const uint8_t *, ptrdiff_t, ptrdiff_t, ptrdiff_t, uint32_t *, ptrdiff_t, int *) = bpe_list_cuts_0;
 static ptrdiff_t (*bpe_next_cut)(const bpe_byte_cuts *, const uint8_t *, ptrdiff_t, ptrdiff_t) = bpe_next_cut_0;
 #ifdef BPE_X86
-BPE_CUTS_AT(BPE_FOR_AVX2, 2)
-BPE_CUTS_AT(BPE_FOR_AVX512, 3)
+BPE_CUTS_AT(BPE_TARGET_AVX2, 2)
+BPE_CUTS_AT(BPE_TARGET_AVX512, 3)
 #endif
 
 /* Use the versions of a vector level (base/_cpu.pxd). */

@@ -49,7 +49,7 @@ static void bpe_find_letters_plain(const uint8_t *text, int cased, bpe_wide_lett
     if (cased) out->uncased = out->two;
 }
 
-#if defined(BPE_X86)
+#ifdef BPE_X86
 /* Indexed by six bits of a byte and one or two bits of the lead byte above them; the lead's lowest three bits select a
  * bit of the entry. */
 typedef struct {
@@ -158,13 +158,13 @@ static void bpe_fill_spans(bpe_letter_spans *spans, int cased) {
 #define IS(v, c) _mm256_cmpeq_epi8(v, SET(c))
 #define BITS(mask) ((uint64_t)(uint32_t)_mm256_movemask_epi8(mask))
 /* Look up each byte of `index` in a table of 16 bytes. */
-BPE_FOR_AVX2 static inline __m256i bpe_in_16_avx2(const uint8_t *table, __m256i index) {
+BPE_TARGET_AVX2 static inline __m256i bpe_in_16_avx2(const uint8_t *table, __m256i index) {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table)), index);
 }
 
 /* Look up the lowest six bits of each byte of `index` in a table of 64 bytes: in each quarter of the table, of which
  * bits 4 and 5 select one. */
-BPE_FOR_AVX2 static inline __m256i bpe_in_64_avx2(const uint8_t *table, __m256i index) {
+BPE_TARGET_AVX2 static inline __m256i bpe_in_64_avx2(const uint8_t *table, __m256i index) {
     __m256i four = _mm256_and_si256(index, SET(15));
     __m256i fifth = _mm256_slli_epi16(index, 3), sixth = _mm256_slli_epi16(index, 2); /* as each byte's highest bit */
     __m256i low = _mm256_blendv_epi8(bpe_in_16_avx2(table, four), bpe_in_16_avx2(table + 16, four), fifth);
@@ -178,7 +178,7 @@ typedef struct { /* masks of 32 positions */
     uint64_t known; /* decided by a row or an interval; the bitmap decides the rest */
 } bpe_three_found;
 
-BPE_FOR_AVX2 static inline bpe_three_found bpe_find_three_avx2(
+BPE_TARGET_AVX2 static inline bpe_three_found bpe_find_three_avx2(
     const uint8_t *text, const bpe_letter_tables *tables, const bpe_letter_spans *spans) {
     static const uint8_t kana_row[16] = {1, 2, 4, 8}, full_row[16] = {16, 32}; /* 1 << the row */
     __m256i first = _mm256_loadu_si256((const __m256i *)text);
@@ -208,7 +208,7 @@ BPE_FOR_AVX2 static inline bpe_three_found bpe_find_three_avx2(
 #undef IS
 #undef BITS
 
-BPE_FOR_AVX2 static void bpe_find_letters_avx2(const uint8_t *text, int cased, bpe_wide_letters *out) {
+BPE_TARGET_AVX2 static void bpe_find_letters_avx2(const uint8_t *text, int cased, bpe_wide_letters *out) {
     const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
     bpe_wide wide;
     memset(out, 0, sizeof *out);
@@ -230,29 +230,27 @@ BPE_FOR_AVX2 static void bpe_find_letters_avx2(const uint8_t *text, int cased, b
     if (cased) out->uncased = out->two;
 }
 
-#define BPE_LETTERS_AVX512 __attribute__((target("avx512f,avx512bw,avx512vbmi,bmi,bmi2,popcnt")))
-
 /* Test bits in a table of 64 bytes: return a mask of the positions whose entry has any bit of `bits`. Only the lowest
  * six bits of each byte of `index` count. */
-BPE_LETTERS_AVX512 static inline uint64_t bpe_in_64(const uint8_t *table, __m512i index, __m512i bits) {
+BPE_TARGET_AVX512 static inline uint64_t bpe_in_64(const uint8_t *table, __m512i index, __m512i bits) {
     return _mm512_test_epi8_mask(_mm512_permutexvar_epi8(index, _mm512_loadu_si512((const void *)table)), bits);
 }
 
 /* Test bits in a table of 128 bytes; the lowest seven bits of `index` count. */
-BPE_LETTERS_AVX512 static inline uint64_t bpe_in_128(const uint8_t *table, __m512i index, __m512i bits) {
+BPE_TARGET_AVX512 static inline uint64_t bpe_in_128(const uint8_t *table, __m512i index, __m512i bits) {
     __m512i low = _mm512_loadu_si512((const void *)table), high = _mm512_loadu_si512((const void *)(table + 64));
     return _mm512_test_epi8_mask(_mm512_permutex2var_epi8(low, index, high), bits);
 }
 
 /* Test bits in a table of 256 bytes; `upper` has the positions that use its upper half. */
-BPE_LETTERS_AVX512 static inline uint64_t bpe_in_256(
+BPE_TARGET_AVX512 static inline uint64_t bpe_in_256(
     const uint8_t *table, __m512i index, __m512i bits, uint64_t upper) {
     return (bpe_in_128(table, index, bits) & ~upper) | (bpe_in_128(table + 128, index, bits) & upper);
 }
 
 /* Classify the characters of three bytes below U+2000 at `where`, which belong to one part of the tables. The
  * second and third byte index the tables as the two bytes of shorter characters do. */
-BPE_LETTERS_AVX512 static void bpe_find_low(
+BPE_TARGET_AVX512 static void bpe_find_low(
     const bpe_letter_tables *tables, int part, uint64_t where, const uint8_t *text, int cased, bpe_wide_letters *out) {
     const __m512i powers = _mm512_set1_epi64((long long)0x8040201008040201ull);
     __m512i second = _mm512_loadu_si512((const void *)(text + 1)), third = _mm512_loadu_si512((const void *)(text + 2));
@@ -270,7 +268,7 @@ BPE_LETTERS_AVX512 static void bpe_find_low(
     }
 }
 
-BPE_LETTERS_AVX512 static void bpe_find_letters_avx512(const uint8_t *text, int cased, bpe_wide_letters *out) {
+BPE_TARGET_AVX512 static void bpe_find_letters_avx512(const uint8_t *text, int cased, bpe_wide_letters *out) {
     const bpe_letter_tables *tables = &bpe_tables[cased != 0];
     const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
     const __m512i powers = _mm512_set1_epi64((long long)0x8040201008040201ull);
@@ -329,7 +327,7 @@ static bpe_find_letters_t bpe_find_letters = bpe_find_letters_plain;
 /* Use the versions of a vector level (base/_cpu.pxd). */
 static void bpe_use_level_letters(int level) {
     bpe_find_letters = bpe_find_letters_plain;
-#if defined(BPE_X86)
+#ifdef BPE_X86
     if (level < 2) return;
     for (int cased = 0; cased < 2; cased++) {
         bpe_fill_tables(&bpe_tables[cased], cased);

@@ -74,8 +74,8 @@ cdef extern from *:
     #define BPE_NOINLINE __attribute__((noinline))
     struct bpe_cursor;
     typedef Py_ssize_t (*bpe_next_end)(const uint8_t*, Py_ssize_t, Py_ssize_t);
-    BPE_FLATTEN BPE_FOR_AVX2 static Py_ssize_t bpe_scan_avx2(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
-    BPE_FLATTEN BPE_FOR_AVX512 static Py_ssize_t bpe_scan_avx512(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
+    BPE_FLATTEN BPE_TARGET_AVX2 static Py_ssize_t bpe_scan_avx2(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
+    BPE_FLATTEN BPE_TARGET_AVX512 static Py_ssize_t bpe_scan_avx512(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
     BPE_NOINLINE static Py_ssize_t bpe_long_run(struct bpe_cursor*, bpe_next_end);
     BPE_NOINLINE static Py_ssize_t bpe_long_pretoken(struct bpe_cursor*, int, uint64_t, bpe_next_end);
     """
