@@ -19,7 +19,7 @@ static size_t bpe_bad_utf8_plain(const uint8_t *text, size_t n) {
     size_t at = 0, size, i;
     uint64_t word;
     while (at < n) {
-        uint8_t lead = text[at], least = 0x80, most = 0xBF; /* limits of the second byte */
+        uint8_t lead = text[at], min_second = 0x80, max_second = 0xBF; /* limits of the second byte */
         if (lead < 0x80) {
             at++;
             while (at + 8 <= n) {
@@ -31,11 +31,11 @@ static size_t bpe_bad_utf8_plain(const uint8_t *text, size_t n) {
         }
         if (lead < 0xC2 || lead > 0xF4) return at;
         size = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-        if (lead == 0xE0) least = 0xA0; /* no overlong form, surrogate or code point after U+10FFFF */
-        if (lead == 0xED) most = 0x9F;
-        if (lead == 0xF0) least = 0x90;
-        if (lead == 0xF4) most = 0x8F;
-        if (at + size > n || text[at + 1] < least || text[at + 1] > most) return at;
+        if (lead == 0xE0) min_second = 0xA0; /* no overlong form, surrogate or code point after U+10FFFF */
+        if (lead == 0xED) max_second = 0x9F;
+        if (lead == 0xF0) min_second = 0x90;
+        if (lead == 0xF4) max_second = 0x8F;
+        if (at + size > n || text[at + 1] < min_second || text[at + 1] > max_second) return at;
         for (i = 2; i < size; i++) {
             if ((text[at + i] & 0xC0) != 0x80) return at;
         }

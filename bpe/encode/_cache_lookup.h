@@ -47,15 +47,15 @@ typedef struct {
 } bpe_lookup_result;
 
 /* Look up the pieces of a run. No word of up to 8 bytes may end in 0xFF; longer ones may have up to 2**32 - 1 bytes. */
-typedef void (*bpe_look_up_t)(const bpe_run *run, const bpe_line *lines, int shift, bpe_lookup_result *found);
+static void (*bpe_look_up)(const bpe_run *run, const bpe_line *lines, int shift, bpe_lookup_result *found);
 
 /* Write the ids of n values up to the first one that is 0 or has more than BPE_MOST_IDS; the number of values written.
  *
  * _word_cache.pxd has the layout of a value. The output needs room for BPE_MOST_IDS ids per value and 16 more.
  */
-typedef size_t (*bpe_emit_t)(const uint64_t *value, size_t n, const uint32_t *spilled, uint32_t **out);
+static size_t (*bpe_emit)(const uint64_t *value, size_t n, const uint32_t *spilled, uint32_t **out);
 
-enum { BPE_MOST_IDS = 31 };
+enum { BPE_MAX_IDS = 31 };
 
 /* Write the spilled ids of a value; false if there is no value or it has more than BPE_MOST_IDS.
  *
@@ -65,7 +65,7 @@ enum { BPE_MOST_IDS = 31 };
 static inline int bpe_emit_spilled(uint64_t value, const uint32_t *spilled, uint32_t **to) {
     const uint32_t *from = spilled + (value >> 32);
     size_t n = *from++;
-    if (value == 0 || n > BPE_MOST_IDS) return 0;
+    if (value == 0 || n > BPE_MAX_IDS) return 0;
     memcpy(*to, from, 7 * sizeof *from);
     for (size_t i = 7; i < n; i += 8) memcpy(*to + i, from + i, 8 * sizeof *from);
     *to += n;
@@ -73,7 +73,7 @@ static inline int bpe_emit_spilled(uint64_t value, const uint32_t *spilled, uint
 }
 
 /* How many of n bytes start a character of three; more than n if one of them is 0xFF. */
-typedef size_t (*bpe_count_chars_t)(const uint8_t *text, size_t n);
+static size_t (*bpe_count_three_byte_chars)(const uint8_t *text, size_t n);
 
 enum { BPE_AHEAD = 32 }; /* words whose lines are prefetched before the first is looked up */
 
@@ -126,12 +126,12 @@ static size_t bpe_emit_plain(const uint64_t *value, size_t n, const uint32_t *sp
 }
 
 static size_t bpe_count_three_byte_chars_plain(const uint8_t *text, size_t n) {
-    size_t count = 0, has_ff = 0;
+    size_t count = 0, contains_0xFF = 0;
     for (size_t i = 0; i < n; i++) {
         count += (text[i] & 0xF0) == 0xE0;
-        has_ff |= text[i] == 0xFF;
+        contains_0xFF |= text[i] == 0xFF;
     }
-    return has_ff ? n + 1 : count;
+    return contains_0xFF ? n + 1 : count;
 }
 
 #ifdef BPE_X86
@@ -299,16 +299,16 @@ BPE_TARGET_AVX2 static size_t bpe_emit_avx2(const uint64_t *value, size_t n, con
 
 BPE_TARGET_AVX2 static size_t bpe_count_three_byte_chars_avx2(const uint8_t *text, size_t n) {
     size_t count = 0, i = 0;
-    int has_ff = 0;
+    int contains_0xFF = 0;
     for (; i + 32 <= n; i += 32) {
         __m256i bytes = _mm256_loadu_si256((const __m256i *)(text + i));
         __m256i high = _mm256_and_si256(bytes, _mm256_set1_epi8((char)0xF0));
         __m256i three = _mm256_cmpeq_epi8(high, _mm256_set1_epi8((char)0xE0));
         count += (size_t)__builtin_popcount((unsigned)_mm256_movemask_epi8(three));
-        has_ff |= _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(-1)));
+        contains_0xFF |= _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(-1)));
     }
     size_t rest = bpe_count_three_byte_chars_plain(text + i, n - i);
-    return has_ff || rest > n - i ? n + 1 : count + rest;
+    return contains_0xFF || rest > n - i ? n + 1 : count + rest;
 }
 
 /* The values of a line's words that are the key, 0 at the others. */
@@ -375,10 +375,6 @@ BPE_TARGET_AVX512 static void bpe_look_up_avx512(const bpe_run *run, const bpe_l
     out->n_others = found.n_others;
 }
 #endif
-
-static bpe_look_up_t bpe_look_up = bpe_look_up_plain;
-static bpe_emit_t bpe_emit = bpe_emit_plain;
-static bpe_count_chars_t bpe_count_three_byte_chars = bpe_count_three_byte_chars_plain;
 
 /* Use the versions of a vector level (base/_cpu.pxd). */
 static void bpe_use_level_look_up(int level) {

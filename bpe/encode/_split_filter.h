@@ -90,12 +90,12 @@ static void bpe_find_splits_plain(const uint8_t *slice, size_t words, const bpe_
     }
 }
 
-/* The parts of a slice, to be added to the chunk. The arrays have room for 64 more than `room`. */
+/* The parts of a slice, to be added to the chunk. The arrays have room for 64 more than `capacity`. */
 typedef struct {
     ptrdiff_t *start;
     ptrdiff_t *end;
     uint8_t *part;         /* of each: 0 for a whole piece, 1 for the last part of one, 2 for an earlier part */
-    size_t room;
+    size_t capacity;
     ptrdiff_t at;          /* start of the next part */
     uint64_t starts_piece; /* 1 if a piece starts there too, else 0 */
     size_t n;
@@ -112,7 +112,7 @@ static void bpe_list_parts_plain(
         for (uint64_t found = safe[i] | ends[i]; found; found &= found - 1) {
             int bit = bpe_ctz(found);
             uint64_t last = ends[i] >> bit & 1;
-            if (parts->n == parts->room) return;
+            if (parts->n == parts->capacity) return;
             parts->start[parts->n] = parts->at;
             parts->end[parts->n] = parts->at = text + (ptrdiff_t)(64 * i) + bit;
             parts->part[parts->n++] = (uint8_t)(last ? ~parts->starts_piece & 1 : 2);
@@ -207,7 +207,7 @@ BPE_TARGET_AVX2 static void bpe_list_parts_avx2(
         ptrdiff_t *start = parts->start + parts->n, *end = parts->end + parts->n;
         uint8_t *part = parts->part + parts->n;
         if (count == 0) continue;
-        if (count > parts->room - parts->n) break;
+        if (count > parts->capacity - parts->n) break;
         start[0] = parts->at;
         for (size_t k = 0; k < count; k += 4) {
             for (size_t j = k; j < k + 4; j++) {
@@ -295,12 +295,12 @@ BPE_TARGET_AVX512 static void bpe_list_parts_avx512(
     size_t n = parts->n, n_ended = parts->n_ended;
     uint64_t starts_piece = parts->starts_piece;
     parts->start[n] = parts->at;
-    for (size_t i = 0; i < words && n < parts->room; i++) {
+    for (size_t i = 0; i < words && n < parts->capacity; i++) {
         uint64_t found = safe[i] | ends[i], last;
         size_t count = (size_t)__builtin_popcountll(found);
         if (count == 0) continue;
-        if (count > parts->room - n) {
-            count = parts->room - n;
+        if (count > parts->capacity - n) {
+            count = parts->capacity - n;
             found = _pdep_u64(((uint64_t)1 << count) - 1, found);
         }
         last = _pext_u64(ends[i], found);

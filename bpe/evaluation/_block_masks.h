@@ -79,11 +79,12 @@ static uint64_t bpe_count_bits_plain(const uint64_t *bits, size_t n) {
     return count;
 }
 
-static uint32_t bpe_greatest_plain(const uint32_t *ids, size_t n) {
+static inline uint32_t bpe_find_greatest(const uint32_t *ids, size_t n) {
     uint32_t greatest = 0;
     for (size_t i = 0; i < n; i++) greatest = ids[i] > greatest ? ids[i] : greatest;
     return greatest;
 }
+static uint32_t bpe_greatest_plain(const uint32_t *ids, size_t n) { return bpe_find_greatest(ids, n); }
 
 static void (*bpe_classify)(const uint8_t *, size_t, bpe_block_masks *) = bpe_classify_plain;
 static void (*bpe_take_bits)(uint8_t *, uint64_t *, size_t) = bpe_take_bits_plain;
@@ -123,15 +124,7 @@ BPE_TARGET_AVX2 static uint64_t bpe_count_bits_popcnt(const uint64_t *bits, size
     return count;
 }
 
-BPE_TARGET_AVX2 static uint32_t bpe_greatest_avx2(const uint32_t *ids, size_t n) {
-    __m256i greatest = _mm256_setzero_si256();
-    uint32_t each[8];
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) greatest = _mm256_max_epu32(greatest, _mm256_loadu_si256((const __m256i *)(ids + i)));
-    _mm256_storeu_si256((__m256i *)each, greatest);
-    uint32_t a = bpe_greatest_plain(each, 8), b = bpe_greatest_plain(ids + i, n - i);
-    return a > b ? a : b;
-}
+BPE_TARGET_AVX2 static uint32_t bpe_greatest_avx2(const uint32_t *ids, size_t n) { return bpe_find_greatest(ids, n); }
 #endif
 
 /* Select the versions for a vector level (base/_cpu.pxd). */
@@ -141,8 +134,6 @@ static void bpe_use_level_tally(int level) {
     bpe_count_bits = BPE_BEST(level, bpe_count_bits_plain, bpe_count_bits_popcnt, bpe_count_bits_popcnt);
     bpe_greatest = BPE_BEST(level, bpe_greatest_plain, bpe_greatest_avx2, bpe_greatest_avx2);
 }
-
-static inline int bpe_first_bit(uint64_t bits) { return __builtin_ctzll(bits); }
 
 static inline uint64_t bpe_add_bits(uint64_t a, uint64_t b, uint64_t *carry) {
     uint64_t sum, with;

@@ -47,13 +47,11 @@ static inline int bpe_clz(uint64_t bits) { return __builtin_clzll(bits); }
 #define LEVEL(name) static inline void bpe_simd128_##name
 #define STEP 16
 #define V bpe_vector
-#define MASK bpe_vector
 #define LOAD(p) bpe_load(p)
 #define SET(c) ((bpe_vector){0} + (uint8_t)(c))
 #define OR(a, b) ((a) | (b))
 #define IN(v, low, span) bpe_between(v, low, (uint8_t)((low) + (span) - 1))
 #define IS(v, c) ((bpe_vector)((v) == (uint8_t)(c)))
-#define EITHER(a, b) ((a) | (b))
 #define BITS(mask) bpe_top_bits(mask)
 #include "bpe/pretokenize/_char_masks_level.h"
 
@@ -64,14 +62,12 @@ static inline int bpe_clz(uint64_t bits) { return __builtin_clzll(bits); }
 #define LEVEL(name) BPE_TARGET_AVX2 static inline void bpe_avx2_##name
 #define STEP 32
 #define V __m256i
-#define MASK __m256i
 #define LOAD(p) _mm256_loadu_si256((const __m256i *)(p))
 #define SET(c) _mm256_set1_epi8((char)(c))
 #define OR(a, b) _mm256_or_si256(a, b)
 #define IN(v, low, span)                                                                                              \
     _mm256_cmpeq_epi8(_mm256_min_epu8(_mm256_sub_epi8(v, SET(low)), SET((span) - 1)), _mm256_sub_epi8(v, SET(low)))
 #define IS(v, c) _mm256_cmpeq_epi8(v, SET(c))
-#define EITHER(a, b) _mm256_or_si256(a, b)
 #define BITS(mask) ((uint64_t)(uint32_t)_mm256_movemask_epi8(mask))
 #include "bpe/pretokenize/_char_masks_level.h"
 

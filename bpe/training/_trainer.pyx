@@ -12,9 +12,9 @@ Not here: counting words, alphabets, what ids and options mean (`bpe/training/tr
 
 import numpy as np
 
-from bpe.base._memory cimport allocated, grown
+from bpe.base._memory cimport check_allocated, grow_array
 from bpe.base._pages cimport ask_for_huge_pages
-from bpe.base._team cimport MOST_PARTS, Team, parts_worth
+from bpe.base._team cimport MAX_PARTS, Team, count_parts
 from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
 from bpe.training._loop cimport BY_FIRST, Learner
 from bpe.training._pair_heap cimport Entry, heapify, push
@@ -35,10 +35,10 @@ cdef class Trainer(Learner):
     """
 
     cdef Plan plan
-    cdef size_t narrow                # from so many tokens on, cells are 32 bits wide
+    cdef size_t max_16bit_tokens                # token count at which cells become 32 bits wide
     cdef uint64_t goal                # how many merges are to be learned in all, as far as is known
     cdef readonly Team team           # its helpers must be running whenever merges are made
-    cdef size_t least                 # cells in a part
+    cdef size_t min_cells                 # cells in a part
     cdef readonly size_t epochs       # recounts so far
 
     def __cinit__(self, words, start, rule, uint64_t merges, *, size_t memory=0, bint strict=False, tuning):
@@ -55,34 +55,34 @@ cdef class Trainer(Learner):
 
         """
         self.begin(start, rule)
-        self.plan.every = rule.every
+        self.plan.track_all_pairs = rule.every
         self.plan.floor = 1 if rule.every else self.state.policy.threshold
         self.plan.ceiling = INT64_MAX
         self.plan.ratio = max(<count_t>tuning.ratio, 1)
         self.plan.dense = tuning.dense
         self.plan.growing = not strict
-        self.state.long_list = max(<size_t>tuning.long_list, <size_t>1)
+        self.state.parallel_threshold = max(<size_t>tuning.long_list, <size_t>1)
         self.goal = merges
-        self.narrow = min(<size_t>tuning.narrow, <size_t>0xFFFF)
-        self.least = max(<size_t>tuning.least, <size_t>1)
-        self.state.symbols.wide = self.state.tokens.n >= self.narrow
+        self.max_16bit_tokens = min(<size_t>tuning.narrow, <size_t>0xFFFF)
+        self.min_cells = max(<size_t>tuning.least, <size_t>1)
+        self.state.symbols.wide = self.state.tokens.n >= self.max_16bit_tokens
         write_symbols(&self.state.symbols, &self.state.tokens, words, start, self.tie_break != BY_FIRST)
         self.take_memory(memory)
-        self.team = Team(parts_worth(max(<int>tuning.threads, 1), self.state.symbols.n // self.least))
+        self.team = Team(count_parts(max(<int>tuning.threads, 1), self.state.symbols.n // self.min_cells))
         self.teams = (self.team,)
 
     cdef int take_memory(self, size_t memory) except -1:
         """Share out the memory for lists, table and queue; pages that are never written cost nothing."""
         cdef Pool* pool = &self.state.pool
         if memory == 0:
-            memory = (16 if self.plan.every else 4) * self.state.symbols.n + (<size_t>32 << 20)
+            memory = (16 if self.plan.track_all_pairs else 4) * self.state.symbols.n + (<size_t>32 << 20)
         pool.size = max(memory // 8 * 5 // sizeof(cell_t), <size_t>256)
         pool.longest = pool.size // 2
-        pool.most_pairs = max(memory // 8 * 3 // 88, <size_t>16)
+        pool.max_pairs = max(memory // 8 * 3 // 88, <size_t>16)
         while self.plan.dense > 0 and 16 * self.plan.dense * self.plan.dense > memory // 4:
             self.plan.dense //= 2
-        pool.cells = <cell_t*>allocated(
-            malloc((pool.size + MOST_PARTS * SPARE) * sizeof(cell_t)), pool.size, b"positions of pairs"
+        pool.cells = <cell_t*>check_allocated(
+            malloc((pool.size + MAX_PARTS * SPARE) * sizeof(cell_t)), pool.size, b"positions of pairs"
         )
         ask_for_huge_pages(pool.cells, pool.size * sizeof(cell_t))
         pool.full = True
@@ -97,26 +97,22 @@ cdef class Trainer(Learner):
         cdef size_t i
         if self.epochs > 0:
             compact(symbols, self.state.tokens.width, self.state.tokens.n)
-        if not symbols.wide and self.state.tokens.n >= self.narrow:
+        if not symbols.wide and self.state.tokens.n >= self.max_16bit_tokens:
             widen(symbols)
         self.epochs += 1
         self.plan.merges = self.goal - self.n_learned if self.goal > self.n_learned else 1
-        recount(&self.state, &self.plan, self.team, self.parts())
+        recount(&self.state, &self.plan, self.team, count_parts(self.team.size, symbols.n // self.min_cells))
         self.heap.size = 0
-        self.heap.entries = <Entry*>grown(self.heap.entries, &self.heap.room, pairs.n, sizeof(Entry))
+        self.heap.entries = <Entry*>grow_array(self.heap.entries, &self.heap.capacity, pairs.n, sizeof(Entry))
         for i in range(pairs.n):
             self.heap.entries[i] = self.entry_of(<uint32_t>i)
         self.heap.size = pairs.n
         heapify(&self.heap)
         return 0
 
-    cdef inline int parts(self) noexcept nogil:
-        """How many parts to divide a walk over all symbols into."""
-        return parts_worth(self.team.size, self.state.symbols.n // self.least)
-
     cdef inline bint is_over(self) noexcept nogil:
         """Whether nothing can be merged before the next epoch."""
-        return self.state.pool.full or (self.state.tokens.n >= self.narrow and not self.state.symbols.wide)
+        return self.state.pool.full or (self.state.tokens.n >= self.max_16bit_tokens and not self.state.symbols.wide)
 
     cdef uint32_t best_pair(self) except? 0xFFFFFFFF nogil:
         """The pair to merge next, after a recount where that is due; NO_PAIR where none is left."""
@@ -190,7 +186,7 @@ cdef class Trainer(Learner):
         cdef uint32_t number
         cdef token_t token = NO_TOKEN
         cdef count_t count = 0, removed = 0
-        if not self.plan.every:
+        if not self.plan.track_all_pairs:
             raise ValueError("the trainer does not track every pair; it must, to merge pairs that are given")
         if left >= self.state.tokens.n or right >= self.state.tokens.n:
             raise ValueError(f"tokens {left} and {right} do not both exist; there are {self.state.tokens.n}")
@@ -218,7 +214,7 @@ cdef class Trainer(Learner):
         cdef byte_t[::1] flags = ends_word.view(np.uint8)
         for i in range(self.state.tokens.n):
             flags[i] = self.state.tokens.items[i].ends_word
-        return self.spelled_tokens() + (ends_word,)
+        return self.spell_tokens() + (ends_word,)
 
 
 cdef bint any_pair(const id_t* cells, Trainer trainer) except -1 nogil:

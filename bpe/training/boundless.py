@@ -200,7 +200,13 @@ def _compete(
                 n_supers += 1
                 left, right, token, _ = supers[n_supers - 1]
                 if on_merge is not None:
-                    on_merge(n_supers, trainer.spelled(left), trainer.spelled(right), trainer.spelled(token), count)
+                    on_merge(
+                        n_supers,
+                        trainer.spell_token(left),
+                        trainer.spell_token(right),
+                        trainer.spell_token(token),
+                        count,
+                    )
             else:
                 break
             bar(1)

@@ -166,7 +166,7 @@ class ParityTrainer:
 
     def spelled(self, token: int) -> bytes:
         """The bytes of a token."""
-        return self._trainers[0].spelled(token)
+        return self._trainers[0].spell_token(token)
 
     def vocabulary(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.bool_]]:
         """All tokens, as `Trainer.vocabulary` gives them."""

@@ -478,7 +478,7 @@ def _most_merges(trainer: MergeLearner, done: int, options: TrainOptions, target
 
 def _spelled(trainer: MergeLearner, chars: bool, token: int) -> Any:
     """A token as `on_merge` receives it: bytes, or str in a character model."""
-    data = trainer.spelled(token)
+    data = trainer.spell_token(token)
     return data.decode() if chars else data
 
 
