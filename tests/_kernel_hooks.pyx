@@ -5,7 +5,7 @@ import numpy as np
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._ids cimport Ids
 from bpe.base._memory cimport INLINE_BYTES, hash_bytes, hash_key, load_key
-from bpe.base._team cimport MOST_PARTS, Team
+from bpe.base._team cimport MAX_PARTS, Team
 from bpe.base._types cimport byte_t, token_t
 from bpe.base._utf8 cimport UTF8_PADDING, Units, max_utf8_size, to_utf8, units_of
 from bpe.encode._batch cimport EncodeJob
@@ -58,7 +58,7 @@ follow_vector_level(use_level_split_filter)
 
 cdef struct Trial:
     int fails                 # a bit for each part
-    int done[MOST_PARTS]
+    int done[MAX_PARTS]
 
 
 cdef int try_part(void* job, int part) except -1 nogil:
@@ -93,14 +93,14 @@ def merging(Merger merger, bytes piece):
     Work is measured in the ids that a kernel writes in the same time.
     """
     cdef Scratch scratch
-    cdef Ids out = Ids(data=NULL, n=0, room=0, lent=False)
+    cdef Ids out = Ids(data=NULL, n=0, capacity=0, lent=False)
     cdef bint unknown = False
     memset(&scratch, 0, sizeof(scratch))
     scratch.watch.next = LARGE
     merger.merge(piece, len(piece), False, &scratch, &out, &unknown)
     ids = np.asarray(<token_t[: out.n]>out.data).copy()
-    size = scratch.symbols_room * sizeof(token_t) + scratch.links_room * sizeof(Link)
-    size += scratch.queue.room * sizeof(uint64_t) + scratch.window_room * sizeof(token_t)
+    size = scratch.symbols_capacity * sizeof(token_t) + scratch.links_capacity * sizeof(Link)
+    size += scratch.queue.capacity * sizeof(uint64_t) + scratch.window_capacity * sizeof(token_t)
     free_scratch(&scratch)
     free(out.data)
     return ids, LARGE - scratch.watch.next, size

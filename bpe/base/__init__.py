@@ -8,7 +8,7 @@ the kernels rely on. The files, in the order in which a call uses them:
 - `threads.py`, `_team.pyx`, `_interrupts.pyx`: threads per call, jobs split into parts, Ctrl-C in long calls;
 - `forks.py` locks and cached properties that a forked process can use;
 - `_memory.pxd` growing arrays and hashes, `_ids.pxd` growing arrays of ids, `_pages.pxd` large pages;
-- `_delivery.pyx`, `_result_pool.pyx`, `_id_array.pyx`: the ids of several threads in one array, and its memory;
+- `_ordered_output.pyx`, `_result_pool.pyx`, `_id_array.pyx`: the ids of several threads in one array, and its memory;
 - `_visitor.pyx`: what reads ids as they are written; `_id_lists.pyx`: ids as lists of int;
 - `_aho_corasick.pyx` searching in text, `_binary_search.pxd` in numbers, `_string_index.pyx` among strings;
   `_slices.pyx` copying strings, `_json.pyx` reading JSON;

@@ -23,7 +23,7 @@ cdef struct KeptRow:          # an occurrence that overlaps no other
 cdef struct Kept:
     KeptRow* rows
     Py_ssize_t n
-    size_t room
+    size_t capacity
 
 
 cdef class Finder:

@@ -16,7 +16,7 @@ import numpy as np
 from bpe.base._binary_search cimport first_from
 from bpe.base._bounds cimport check_spans
 from bpe.base._interrupts cimport check_signals
-from bpe.base._memory cimport grown
+from bpe.base._memory cimport grow_array
 from bpe.base._types cimport byte_t
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -145,15 +145,15 @@ cdef class Finder:
     def __cinit__(self, list strings):
         cdef bytes blob = b"".join(strings)
         cdef const byte_t* data = blob
-        cdef Py_ssize_t n = len(strings), room = len(blob) + 2
+        cdef Py_ssize_t n = len(strings), capacity = len(blob) + 2
         cdef Tree* tree = &self.tree
         cdef int64_t[::1] offsets, order
         cdef byte_t[::1] label
         cdef uint32_t[::1] first, shorter
         cdef int32_t[::1] string
         cdef uint32_t[:, ::1] ranges
-        if room > (1 << 31):
-            raise ValueError(f"the strings to find have {room - 2} bytes together; at most 2 GB can be found at once")
+        if capacity > (1 << 31):
+            raise ValueError(f"the strings to find have {len(blob)} bytes together; at most 2 GB can be found at once")
         lengths = np.fromiter(map(len, strings), dtype=np.int64, count=n)
         ends = np.zeros(n + 1, dtype=np.int64)
         np.cumsum(lengths, out=ends[1:])
@@ -162,8 +162,8 @@ cdef class Finder:
         for each in strings:
             reversals.append(each[::-1])
         order = np.array(sorted(range(n), key=reversals.__getitem__), dtype=np.int64)
-        labels, firsts = np.zeros(room, dtype=np.uint8), np.zeros(room + 1, dtype=np.uint32)
-        links, found = np.zeros(room, dtype=np.uint32), np.full(room, -1, dtype=np.int32)
+        labels, firsts = np.zeros(capacity, dtype=np.uint8), np.zeros(capacity + 1, dtype=np.uint32)
+        links, found = np.zeros(capacity, dtype=np.uint32), np.full(capacity, -1, dtype=np.int32)
         label, first, shorter, string = labels, firsts, links, found
         self.sizes, self.longest = lengths, int(lengths.max(initial=0))
         self.arrays = labels, firsts, links, found
@@ -171,7 +171,7 @@ cdef class Finder:
         memset(tree.root, 0, sizeof(tree.root))
         if n == 0:
             return
-        ranges = np.empty((room, 3), dtype=np.uint32)
+        ranges = np.empty((capacity, 3), dtype=np.uint32)
         with nogil:
             link_tree(tree, grow_tree(tree, data, &offsets[0], &order[0], n, <Range*>&ranges[0, 0]))
         tree.last = tree.label[1] if tree.first[1] == 2 else -1
@@ -195,7 +195,7 @@ cdef class Finder:
             (int64 starts, int64 ends, int64 indices into the list of strings), or None if there are none.
         """
         cdef Py_buffer view
-        cdef Kept kept = Kept(rows=NULL, n=0, room=0)
+        cdef Kept kept = Kept(rows=NULL, n=0, capacity=0)
         PyObject_GetBuffer(text, &view, PyBUF_SIMPLE)
         try:
             if self.longest and start < view.len:
@@ -215,7 +215,7 @@ cdef class Finder:
         """
         cdef Py_ssize_t i
         cdef const byte_t* data = &text[0] if text.shape[0] else NULL
-        cdef Kept kept = Kept(rows=NULL, n=0, room=0)
+        cdef Kept kept = Kept(rows=NULL, n=0, capacity=0)
         check_spans(starts, ends, text.shape[0])
         counts = np.zeros(starts.shape[0], dtype=np.int64)
         cdef int64_t[::1] count = counts
@@ -240,9 +240,9 @@ cdef class Finder:
     cdef Py_ssize_t last_in(self, const byte_t* text, Py_ssize_t start, Py_ssize_t end) except -2 nogil:
         """Find the last position in `text[start:end]` where one of the strings is, or -1; `start` is below `end`."""
         cdef Occurrence* hits = NULL
-        cdef size_t room = 0
+        cdef size_t capacity = 0
         try:
-            if self.longest and occurrences(self, text, start, end, end, &hits, &room, 1):
+            if self.longest and occurrences(self, text, start, end, end, &hits, &capacity, 1):
                 return hits[0].start
             return -1
         finally:
@@ -253,13 +253,13 @@ cdef class Finder:
     ) except -1 nogil:
         """Append the occurrences of `find`."""
         cdef Occurrence* hits = NULL
-        cdef size_t room = 0
+        cdef size_t capacity = 0
         cdef Py_ssize_t low = start, high, last_end = start, i, block = max(<Py_ssize_t>BLOCK, 4 * self.longest)
         try:
             while low < end:
                 high = min(low + block, end)
-                i = occurrences(self, text, low, high, end, &hits, &room, EVERY)
-                kept.rows = <KeptRow*>grown(kept.rows, &kept.room, kept.n + i, sizeof(KeptRow))
+                i = occurrences(self, text, low, high, end, &hits, &capacity, EVERY)
+                kept.rows = <KeptRow*>grow_array(kept.rows, &kept.capacity, kept.n + i, sizeof(KeptRow))
                 while i > 0:
                     i -= 1
                     if hits[i].start >= last_end:
@@ -280,11 +280,11 @@ cdef class Finder:
         cdef Py_ssize_t low = max(at - self.longest + 1, <Py_ssize_t>0), n, i
         cdef bint found = False
         cdef Occurrence* hits = NULL
-        cdef size_t room = 0
+        cdef size_t capacity = 0
         if not self.longest:
             return False
         try:
-            n = occurrences(self, text, low, at, end, &hits, &room, EVERY)
+            n = occurrences(self, text, low, at, end, &hits, &capacity, EVERY)
             for i in range(n):
                 found |= hits[i].start + self.sizes[hits[i].number] > at
         finally:
@@ -297,12 +297,12 @@ cdef class Finder:
 
 
 cdef Py_ssize_t occurrences(
-    Finder finder, const byte_t* text, Py_ssize_t low, Py_ssize_t high, Py_ssize_t end, Occurrence** out, size_t* room,
-    Py_ssize_t most,
+    Finder finder, const byte_t* text, Py_ssize_t low, Py_ssize_t high, Py_ssize_t end, Occurrence** out,
+    size_t* capacity, Py_ssize_t max_hits,
 ) except -1 nogil:
     """Find the longest string that begins at each position from `low` up to `high`; returns the number found.
 
-    The last `most` occurrences are written to `out`, from last to first.
+    The last `max_hits` occurrences are written to `out`, from last to first.
     """
     cdef const Tree* tree = &finder.tree
     cdef Py_ssize_t pos = min(high + finder.longest - 1, end) - 1, n = 0, last_poll = pos
@@ -314,10 +314,10 @@ cdef Py_ssize_t occurrences(
                 break
         node = step(tree, node, text[pos])
         if tree.string[node] >= 0 and pos < high:
-            out[0] = <Occurrence*>grown(out[0], room, n + 1, sizeof(Occurrence))
+            out[0] = <Occurrence*>grow_array(out[0], capacity, n + 1, sizeof(Occurrence))
             out[0][n] = Occurrence(pos, tree.string[node])
             n += 1
-            if n == most:
+            if n == max_hits:
                 break
         pos -= 1
         if last_poll - pos > POLL_INTERVAL:

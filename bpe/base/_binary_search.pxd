@@ -8,12 +8,12 @@ ctypedef fused rising_t:
     uint32_t
 
 
-cdef inline size_t first_from(const rising_t* numbers, size_t n, rising_t least) noexcept nogil:
-    """The place of the first of n rising numbers that is not below `least`; n where all are."""
+cdef inline size_t first_from(const rising_t* numbers, size_t n, rising_t min_value) noexcept nogil:
+    """The place of the first of n rising numbers that is not below `min_value`; n where all are."""
     cdef size_t low = 0, high = n, middle
     while low < high:
         middle = (low + high) >> 1
-        if numbers[middle] < least:
+        if numbers[middle] < min_value:
             low = middle + 1
         else:
             high = middle

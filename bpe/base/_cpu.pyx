@@ -70,13 +70,13 @@ def vector_level():
     return level
 
 
-def set_vector_level(int most):
+def set_vector_level(int max_level):
     """Run all kernels at a level, or at the machine's if that is lower; the level that they run at. For tests."""
     global level
     cdef int i
-    if most not in LEVELS.values():
-        raise ValueError(f"the level is {most}; it must be one of {LEVELS}")
-    level = min(most, machine_level())
+    if max_level not in LEVELS.values():
+        raise ValueError(f"the level is {max_level}; it must be one of {LEVELS}")
+    level = min(max_level, machine_level())
     for i in range(n_followers):
         followers[i](level)
     return level

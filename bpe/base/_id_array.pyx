@@ -35,7 +35,7 @@ cdef void large_output(Ids* ids, ResultPool pool, Block* block, size_t n) noexce
     block[0] = pool.lend(n * sizeof(token_t))
     if block.data != NULL:
         free(ids.data)
-        ids[0] = Ids(data=<token_t*>block.data, n=0, room=block.size // sizeof(token_t), lent=True)
+        ids[0] = Ids(data=<token_t*>block.data, n=0, capacity=block.size // sizeof(token_t), lent=True)
 
 
 cdef object as_array(Ids* ids, ResultPool pool=None, Block* block=NULL):
@@ -58,7 +58,7 @@ cdef object as_array(Ids* ids, ResultPool pool=None, Block* block=NULL):
         if memory.data == NULL:
             memory.data = ids.data
         data = memory.data
-    ids[0] = Ids(data=NULL, n=0, room=0, lent=False)
+    ids[0] = Ids(data=NULL, n=0, capacity=0, lent=False)
     array = cnp.PyArray_SimpleNewFromData(1, &n, cnp.NPY_UINT32, data)
     cnp.set_array_base(array, memory)
     return array

@@ -19,11 +19,11 @@
 #include "longintrepr.h"
 #endif
 
-enum { BPE_MOST_INTS = 1 << 19 }; /* they take 16 MB at most; the pages of those not made yet take no memory */
+enum { BPE_MAX_INTS = 1 << 19 }; /* they take 16 MB at most; the pages of those not made yet take no memory */
 
 #if SIZEOF_VOID_P == 8 && PyLong_SHIFT == 30 && !defined(Py_REF_DEBUG) && !defined(Py_TRACE_REFS) && !defined(PYPY_VERSION)
 
-static PyLongObject bpe_ints[BPE_MOST_INTS];
+static PyLongObject bpe_ints[BPE_MAX_INTS];
 static Py_ssize_t bpe_n_ints; /* those below this number are made */
 
 /* Make the objects of the ids below a limit; -1, with an exception, if there is no memory. Threads may do so at once, and
@@ -32,7 +32,7 @@ static int bpe_make_ints(Py_ssize_t limit) {
     Py_ssize_t made = __atomic_load_n(&bpe_n_ints, __ATOMIC_ACQUIRE), id;
     size_t size = (size_t)PyLong_Type.tp_basicsize + sizeof(digit); /* one digit: ids are below 2**30 */
     PyLongObject copy;
-    if (limit > BPE_MOST_INTS) limit = BPE_MOST_INTS;
+    if (limit > BPE_MAX_INTS) limit = BPE_MAX_INTS;
     for (id = made; id < limit; id++) {
         PyObject *number = PyLong_FromSsize_t(id);
         if (number == NULL) return -1;

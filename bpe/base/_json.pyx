@@ -18,7 +18,7 @@ cdef extern from *:
     const byte_t* bpe_escaped
 
 cdef enum:
-    MOST_DEPTH = 64           # arrays and objects within each other; deeper values are left to `json`
+    MAX_DEPTH = 64           # arrays and objects within each other; deeper values are left to `json`
 
 
 # Strings --------------------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ cdef bint skip_items(JsonReader* reader, int depth) noexcept nogil:
     cdef bint is_object = reader.at[0] == c"{"
     cdef byte_t close = c"}" if is_object else c"]"
     reader.at += 1
-    if depth > MOST_DEPTH:
+    if depth > MAX_DEPTH:
         return False
     if accept(reader, close):
         return True

@@ -91,7 +91,7 @@ cdef inline uint64_t hash_bytes(const byte_t* data, Py_ssize_t size) noexcept no
     return state
 
 
-cdef inline void* allocated(void* data, size_t n, const char* what) except NULL nogil:
+cdef inline void* check_allocated(void* data, size_t n, const char* what) except NULL nogil:
     """`data`, which an allocator returned for n items; raises MemoryError if it is NULL."""
     if data == NULL:
         with gil:
@@ -108,11 +108,11 @@ cdef extern from *:
 
 cdef inline int check_lock(cython.pythread_type_lock* lock) except -1:
     """Raise MemoryError for an object's lock that could not be allocated: Cython does not."""
-    allocated(lock_of(lock), 1, b"lock")
+    check_allocated(lock_of(lock), 1, b"lock")
     return 0
 
 
-cdef inline void* grown(void* data, size_t* capacity, size_t needed, size_t item) except NULL nogil:
+cdef inline void* grow_array(void* data, size_t* capacity, size_t needed, size_t item) except NULL nogil:
     """`data` with room for `needed` items: itself, or moved to a place at least half as large again.
 
     Raises MemoryError, and leaves `data` as it was, where there is no memory.
@@ -124,6 +124,6 @@ cdef inline void* grown(void* data, size_t* capacity, size_t needed, size_t item
     larger = capacity[0] + capacity[0] // 2 + 16
     if larger < needed:
         larger = needed
-    moved = allocated(realloc(data, larger * item), larger * item, b"bytes of a list")
+    moved = check_allocated(realloc(data, larger * item), larger * item, b"bytes of a list")
     capacity[0] = larger
     return moved

@@ -6,7 +6,7 @@ too (Korean counting 186 -> 202 MB/s, and fewer pages to clear one by one).
 
 cdef extern from "bpe/base/_pages.h" nogil:
     void trim_heap "bpe_trim_heap"()                            # what is free goes back to the system, as far as it can
-    void* zeroed "bpe_zeroed"(size_t size)                      # NULL where there is none; to be given back by
+    void* allocate_zeroed "bpe_zeroed"(size_t size)                      # NULL where there is none; to be given back by
     void* grow_zeroed "bpe_grow_zeroed"(void* data, size_t size, size_t larger)  # or NULL, and `data` is as before
     void release "bpe_release"(void* data, size_t size)         # this, with the same size
     void ask_for_huge_pages "bpe_ask_for_huge_pages"(void* start, size_t size)

@@ -3,29 +3,27 @@
 from cpython.pythread cimport PyThread_type_lock
 
 cdef enum:
-    MOST_PARTS = 16            # of a job: fewer threads use all of the memory bandwidth
+    MAX_PARTS = 16            # of a job: fewer threads use all of the memory bandwidth
 
 ctypedef int (*work_t)(void* job, int part) except -1 nogil
 
 
-cdef inline int parts_worth(size_t most, size_t worth) noexcept nogil:
-    """The number of parts of a job: `worth`, but from 1 to `most`."""
-    return <int>max(<size_t>1, min(most, worth))
+cdef inline int count_parts(size_t max_parts, size_t worth) noexcept nogil:
+    """The number of parts of a job: `worth`, but from 1 to `max_parts`."""
+    return <int>max(<size_t>1, min(max_parts, worth))
 
 
 cdef class Team:
 
     cdef readonly int size             # parts that a job can have: the caller's and one per helper
-    cdef PyThread_type_lock begins[MOST_PARTS]
-    cdef PyThread_type_lock ends[MOST_PARTS]
+    cdef PyThread_type_lock begins[MAX_PARTS]
+    cdef PyThread_type_lock ends[MAX_PARTS]
     cdef work_t work                   # of the current job; NULL makes helpers return
     cdef void* job
     cdef bint failed                   # a helper, at the current job
     cdef list errors                   # of each part, or None
 
     cdef int share(self, int parts, work_t work, void* job) except -1 nogil
-    cdef int end_failed(self, bint raises) except -1
-    cdef int serve(self, int part) except -1 nogil
     cdef void dismiss(self) noexcept
 
 

@@ -27,7 +27,7 @@ cdef class Team:
 
     def __cinit__(self, int size):
         cdef int part
-        for part in range(max(1, min(size, <int>MOST_PARTS))):
+        for part in range(max(1, min(size, <int>MAX_PARTS))):
             self.begins[part] = PyThread_allocate_lock()
             self.ends[part] = PyThread_allocate_lock()
             if self.begins[part] == NULL or self.ends[part] == NULL:
@@ -39,7 +39,7 @@ cdef class Team:
 
     def __dealloc__(self):
         cdef int part
-        for part in range(MOST_PARTS):
+        for part in range(MAX_PARTS):
             if self.begins[part] != NULL:
                 PyThread_free_lock(self.begins[part])
             if self.ends[part] != NULL:
@@ -65,15 +65,7 @@ cdef class Team:
                 PyThread_acquire_lock(self.ends[part], WAIT_LOCK)
             if self.failed:
                 with gil:
-                    self.end_failed(done)
-        return 0
-
-    cdef int end_failed(self, bint raises) except -1:
-        """Forget the errors of helpers; raise the first of them, unless the caller's own part has failed."""
-        self.failed, errors, self.errors = False, self.errors, [None] * self.size
-        for error in errors:
-            if raises and error is not None:
-                raise error
+                    end_failed(self, done)
         return 0
 
     def help(self, int part):
@@ -81,19 +73,11 @@ cdef class Team:
         while True:
             try:
                 with nogil:
-                    self.serve(part)
+                    serve(self, part)
                 return
             except BaseException as error:                 # the caller waits, and raises it
                 self.errors[part], self.failed = error, True
                 PyThread_release_lock(self.ends[part])
-
-    cdef int serve(self, int part) except -1 nogil:
-        while True:
-            PyThread_acquire_lock(self.begins[part], WAIT_LOCK)
-            if self.work == NULL:
-                return 0
-            self.work(self.job, part)
-            PyThread_release_lock(self.ends[part])
 
     cdef void dismiss(self) noexcept:
         """Make all helpers return from `help`."""
@@ -101,6 +85,24 @@ cdef class Team:
         self.work = NULL
         for part in range(1, self.size):
             PyThread_release_lock(self.begins[part])
+
+
+cdef int end_failed(Team team, bint raises) except -1:
+    """Forget the errors of helpers; raise the first of them, unless the caller's own part has failed."""
+    team.failed, errors, team.errors = False, team.errors, [None] * team.size
+    for error in errors:
+        if raises and error is not None:
+            raise error
+    return 0
+
+
+cdef int serve(Team team, int part) except -1 nogil:
+    while True:
+        PyThread_acquire_lock(team.begins[part], WAIT_LOCK)
+        if team.work == NULL:
+            return 0
+        team.work(team.job, part)
+        PyThread_release_lock(team.ends[part])
 
 
 def dismiss(tuple teams):

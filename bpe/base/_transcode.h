@@ -66,12 +66,10 @@ static uint8_t *bpe_transcode_plain(const void *text, int width, size_t n, uint8
     return bpe_transcode_until(text, 4, n, &at, n, out);
 }
 
-#if defined(__x86_64__)
-#include <immintrin.h>
+#ifdef BPE_X86
 
 /* Encode each character in its own 32-bit lane, first byte lowest, then remove the unused bytes with one compress. */
-__attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi2,popcnt")))
-static uint8_t *bpe_transcode_avx512(const void *text, int width, size_t n, uint8_t *out) {
+BPE_TARGET_AVX512 static uint8_t *bpe_transcode_avx512(const void *text, int width, size_t n, uint8_t *out) {
     const __m512i six = _mm512_set1_epi32(0x3F), tail = _mm512_set1_epi32(0x80);
     size_t at = 0;
     while (at < n) {

@@ -19,7 +19,7 @@ static size_t bpe_bad_utf8_plain(const uint8_t *text, size_t n) {
     size_t at = 0, size, i;
     uint64_t word;
     while (at < n) {
-        uint8_t lead = text[at], least = 0x80, most = 0xBF; /* limits of the second byte */
+        uint8_t lead = text[at], min_second = 0x80, max_second = 0xBF; /* limits of the second byte */
         if (lead < 0x80) {
             at++;
             while (at + 8 <= n) {
@@ -31,11 +31,11 @@ static size_t bpe_bad_utf8_plain(const uint8_t *text, size_t n) {
         }
         if (lead < 0xC2 || lead > 0xF4) return at;
         size = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-        if (lead == 0xE0) least = 0xA0; /* no overlong form, surrogate or code point after U+10FFFF */
-        if (lead == 0xED) most = 0x9F;
-        if (lead == 0xF0) least = 0x90;
-        if (lead == 0xF4) most = 0x8F;
-        if (at + size > n || text[at + 1] < least || text[at + 1] > most) return at;
+        if (lead == 0xE0) min_second = 0xA0; /* no overlong form, surrogate or code point after U+10FFFF */
+        if (lead == 0xED) max_second = 0x9F;
+        if (lead == 0xF0) min_second = 0x90;
+        if (lead == 0xF4) max_second = 0x8F;
+        if (at + size > n || text[at + 1] < min_second || text[at + 1] > max_second) return at;
         for (i = 2; i < size; i++) {
             if ((text[at + i] & 0xC0) != 0x80) return at;
         }
@@ -44,10 +44,7 @@ static size_t bpe_bad_utf8_plain(const uint8_t *text, size_t n) {
     return n;
 }
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-
-#define BPE_UTF8_AVX2 __attribute__((target("avx2")))
+#ifdef BPE_X86
 #define BPE_UTF8_BLOCK 64
 
 enum {
@@ -82,12 +79,12 @@ static const uint8_t bpe_utf8_second_high[16] = {
     TOO_SHORT, TOO_SHORT, TOO_SHORT, TOO_SHORT,
 };
 
-BPE_UTF8_AVX2 static inline __m256i bpe_utf8_halves(const uint8_t table[16], __m256i halves) {
+BPE_TARGET_AVX2 static inline __m256i bpe_utf8_halves(const uint8_t table[16], __m256i halves) {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table)), halves);
 }
 
 /* Return the errors at each byte; 0 if none. Reads three bytes before `text`. */
-BPE_UTF8_AVX2 static inline __m256i bpe_bad_bytes(const uint8_t *text) {
+BPE_TARGET_AVX2 static inline __m256i bpe_bad_bytes(const uint8_t *text) {
     const __m256i low = _mm256_set1_epi8(15);
     __m256i here = _mm256_loadu_si256((const __m256i *)text), first = _mm256_loadu_si256((const __m256i *)(text - 1));
     __m256i second = _mm256_loadu_si256((const __m256i *)(text - 2));
@@ -101,19 +98,19 @@ BPE_UTF8_AVX2 static inline __m256i bpe_bad_bytes(const uint8_t *text) {
     return _mm256_xor_si256(wrong, _mm256_and_si256(more, _mm256_set1_epi8((char)TWO_MORE)));
 }
 
-BPE_UTF8_AVX2 static inline __m256i bpe_either(const uint8_t *text) {
+BPE_TARGET_AVX2 static inline __m256i bpe_either(const uint8_t *text) {
     return _mm256_or_si256(_mm256_loadu_si256((const __m256i *)text), _mm256_loadu_si256((const __m256i *)(text + 32)));
 }
 
 /* Whether a block of 64 bytes is invalid. The bytes before it are valid, but their last character may be incomplete. */
-BPE_UTF8_AVX2 static inline int bpe_bad_block(const uint8_t *text) {
+BPE_TARGET_AVX2 static inline int bpe_bad_block(const uint8_t *text) {
     __m256i bad;
     if (!_mm256_movemask_epi8(bpe_either(text)) && text[-1] < 0xC0 && text[-2] < 0xE0 && text[-3] < 0xF0) return 0;
     bad = _mm256_or_si256(bpe_bad_bytes(text), bpe_bad_bytes(text + 32));
     return !_mm256_testz_si256(bad, bad);
 }
 
-BPE_UTF8_AVX2 static size_t bpe_bad_utf8_avx2(const uint8_t *text, size_t n) {
+BPE_TARGET_AVX2 static size_t bpe_bad_utf8_avx2(const uint8_t *text, size_t n) {
     uint8_t edge[BPE_UTF8_BLOCK + 3]; /* the first or last block, padded with zeros */
     size_t at = 0, some, before;
     for (; at <= n; at += BPE_UTF8_BLOCK) { /* the empty block at n finds a character that the text cuts off */

@@ -36,11 +36,8 @@ follow_vector_level(use_level)
 
 cdef Units units_of(text):
     """Return the characters of a str; the str must outlive the result."""
-    cdef Units units
-    units.data = <const byte_t*>PyUnicode_DATA(text)
-    units.n = PyUnicode_GET_LENGTH(text)
-    units.width = 0 if PyUnicode_IS_ASCII(text) else PyUnicode_KIND(text)
-    return units
+    cdef int width = 0 if PyUnicode_IS_ASCII(text) else PyUnicode_KIND(text)
+    return Units(data=<const byte_t*>PyUnicode_DATA(text), n=PyUnicode_GET_LENGTH(text), width=width)
 
 
 cdef Py_ssize_t to_utf8(const Units* units, byte_t* out) noexcept nogil:
@@ -55,13 +52,9 @@ cdef bint is_utf8(const byte_t* text, size_t n) noexcept nogil:
 
 cdef Units units_of_item(item) except *:
     """Return the characters of a str, or bytes as if they were ASCII."""
-    cdef Units units
-    cdef bytes data
     if isinstance(item, str):
         return units_of(item)
-    data = item
-    units.data, units.n, units.width = <const byte_t*><char*>data, len(data), 0
-    return units
+    return Units(data=<const byte_t*><char*><bytes?>item, n=len(<bytes>item), width=0)
 
 
 def joined_utf8(list texts):
@@ -69,19 +62,19 @@ def joined_utf8(list texts):
 
     Each text is copied once: `str.encode` would make an object of each before they are joined.
     """
-    cdef Py_ssize_t i = 0, n = len(texts), room = UTF8_PADDING, at = 0
+    cdef Py_ssize_t i = 0, n = len(texts), capacity = UTF8_PADDING, at = 0
     cdef Units units
     cdef object text                   # keeps the memory of `units`
     cdef byte_t[::1] out
     cdef int64_t[::1] ends
     for text in texts:
         units = units_of_item(text)
-        room += max_utf8_size(&units)
-    joined, offsets = np.empty(room, dtype=np.uint8), np.zeros(n + 1, dtype=np.int64)
+        capacity += max_utf8_size(&units)
+    joined, offsets = np.empty(capacity, dtype=np.uint8), np.zeros(n + 1, dtype=np.int64)
     out, ends = joined, offsets
     for text in texts:
         units = units_of_item(text)
-        if i == n or max_utf8_size(&units) > room - UTF8_PADDING - at:
+        if i == n or max_utf8_size(&units) > capacity - UTF8_PADDING - at:
             raise ValueError("the list of texts was changed while it was read; give each thread a list of its own")
         if units.width:
             at += to_utf8(&units, &out[at])

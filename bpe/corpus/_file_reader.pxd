@@ -17,7 +17,7 @@ cdef class FileReader
 cdef class FileBlock:
     cdef bytearray buffer
     cdef byte_t* data                  # of the buffer
-    cdef Py_ssize_t room               # bytes of the buffer
+    cdef Py_ssize_t capacity               # bytes of the buffer
     cdef Py_ssize_t n                  # bytes of the text, which the buffer begins with
     cdef Py_ssize_t offset             # of the text in the file
     cdef readonly Py_ssize_t size      # bytes that were read for it
@@ -28,7 +28,7 @@ cdef class FileBlock:
     cdef int64_t* starts               # of the documents
     cdef int64_t* sizes                # in bytes
     cdef Py_ssize_t n_documents
-    cdef size_t starts_room, sizes_room
+    cdef size_t starts_capacity, sizes_capacity
     cdef Kept found                    # separators
 
     cdef int reserve(self, Py_ssize_t size, Py_ssize_t kept) except -1 nogil
@@ -54,14 +54,9 @@ cdef class FileReader:
     cdef Finder whole                  # finds strings that must not be cut
     cdef byte_t* rest                  # read, but not in a block yet
     cdef Py_ssize_t n_rest
-    cdef size_t rest_room
+    cdef size_t rest_capacity
     cdef bint begins                   # the next block, with a new document
     cdef cython.pythread_type_lock lock    # held while `take` reads; never acquired while holding the GIL
 
     cdef bint take(self, FileBlock block, last_t last, void* context) except -1 nogil
     cdef bint next(self, FileBlock block, last_t last, void* context) except -1 nogil
-    cdef bint ends_document(self, const byte_t* text, Py_ssize_t at) noexcept nogil
-    cdef int fill(self, byte_t* room, Py_ssize_t size) except -1 nogil
-    cdef Py_ssize_t cut(
-        self, const byte_t* text, Py_ssize_t low, Py_ssize_t end, last_t last, void* context
-    ) except -1 nogil

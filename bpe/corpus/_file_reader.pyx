@@ -15,7 +15,7 @@ from bpe.corpus.blocks import Block
 
 from bpe.base._aho_corasick cimport Finder
 from bpe.base._interrupts cimport check_signals
-from bpe.base._memory cimport check_lock, grown
+from bpe.base._memory cimport check_lock, grow_array
 from bpe.base._types cimport byte_t
 from bpe.base._utf8 cimport is_utf8
 from libc.errno cimport EINTR, errno
@@ -36,14 +36,14 @@ cdef class FileBlock:
     cdef int reserve(self, Py_ssize_t size, Py_ssize_t kept) except -1 nogil:
         """Have room for `size` bytes; the first `kept` bytes stay."""
         cdef byte_t* old = self.data
-        if size <= self.room:
+        if size <= self.capacity:
             return 0
         with gil:
             larger = bytearray(size + size // 8)
             if kept:
                 memcpy(<byte_t*>larger, old, kept)
             self.buffer = larger
-            self.data, self.room = <byte_t*>larger, len(larger)
+            self.data, self.capacity = <byte_t*>larger, len(larger)
         return 0
 
     cdef int split(self, FileReader reader) except -1 nogil:
@@ -63,8 +63,8 @@ cdef class FileBlock:
 
     cdef int add(self, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
         cdef Py_ssize_t n = self.n_documents
-        self.starts = <int64_t*>grown(self.starts, &self.starts_room, n + 1, sizeof(int64_t))
-        self.sizes = <int64_t*>grown(self.sizes, &self.sizes_room, n + 1, sizeof(int64_t))
+        self.starts = <int64_t*>grow_array(self.starts, &self.starts_capacity, n + 1, sizeof(int64_t))
+        self.sizes = <int64_t*>grow_array(self.sizes, &self.sizes_capacity, n + 1, sizeof(int64_t))
         self.starts[n], self.sizes[n] = start, end - start
         self.n_documents += 1
         return 0
@@ -154,55 +154,58 @@ cdef class FileReader:
         while at == 0:
             wanted = min(max(self.step, end), self.size - self.done)  # doubling keeps the search for a cut linear
             block.reserve(end + wanted, end)
-            self.fill(block.data + end, wanted)
+            fill(self, block.data + end, wanted)
             end += wanted
             block.size += wanted
-            at = end if self.done == self.size else self.cut(block.data, searched, end, last, context)
+            at = end if self.done == self.size else find_split(self, block.data, searched, end, last, context)
             searched = end
         block.number = self.n_blocks
         self.n_blocks += 1
         self.finished = self.done == self.size
         self.n_rest = end - at
-        self.rest = <byte_t*>grown(self.rest, &self.rest_room, self.n_rest, 1)
+        self.rest = <byte_t*>grow_array(self.rest, &self.rest_capacity, self.n_rest, 1)
         memcpy(self.rest, block.data + at, self.n_rest)
         block.n = at
-        block.closes = self.begins = self.finished or (self.keep and self.ends_document(block.data, at))
+        block.closes = self.begins = self.finished or (self.keep and ends_document(self, block.data, at))
         return True
 
-    cdef bint ends_document(self, const byte_t* text, Py_ssize_t at) noexcept nogil:
-        """Whether the separator is right before a position."""
-        cdef Py_ssize_t size = self.ends.longest
-        return size <= at and memcmp(text + at - size, self.separator, size) == 0
 
-    cdef int fill(self, byte_t* room, Py_ssize_t size) except -1 nogil:
-        """Read exactly `size` bytes."""
-        cdef Py_ssize_t done = 0, more
-        cdef int code
-        while done < size:
-            more = pread(self.file, room + done, size - done, self.done + done)
-            code = errno
-            if more < 0 and code == EINTR:
-                check_signals()
-                continue
-            if more <= 0:
-                with gil:
-                    if more < 0:
-                        raise OSError(code, os.strerror(code), self.source)
-                    raise reading.got_shorter(self.source, self.size, self.done + done)
-            done += more
-        self.done += size
-        return 0
+cdef bint ends_document(FileReader reader, const byte_t* text, Py_ssize_t at) noexcept nogil:
+    """Whether the separator is right before a position."""
+    cdef Py_ssize_t size = reader.ends.longest
+    return size <= at and memcmp(text + at - size, reader.separator, size) == 0
 
-    cdef Py_ssize_t cut(
-        self, const byte_t* text, Py_ssize_t low, Py_ssize_t end, last_t last, void* context
-    ) except -1 nogil:
-        """The last position after `low` where `text[:end]` may be cut; 0 if there is none. See `blocks.safe_cut`."""
-        cdef Py_ssize_t longest = max(self.whole.longest, <Py_ssize_t>1), limit = end - longest + 1
-        low = max(low - longest - 3, <Py_ssize_t>0)        # the text may end within a string or a character
-        while limit > low:
-            limit = last(context, text, low, limit)
-            if limit <= low:
-                return 0
-            if not self.whole.crosses_in(text, limit, end):
-                return limit
-        return 0
+
+cdef int fill(FileReader reader, byte_t* out, Py_ssize_t size) except -1 nogil:
+    """Read exactly `size` bytes."""
+    cdef Py_ssize_t done = 0, more
+    cdef int code
+    while done < size:
+        more = pread(reader.file, out + done, size - done, reader.done + done)
+        code = errno
+        if more < 0 and code == EINTR:
+            check_signals()
+            continue
+        if more <= 0:
+            with gil:
+                if more < 0:
+                    raise OSError(code, os.strerror(code), reader.source)
+                raise reading.got_shorter(reader.source, reader.size, reader.done + done)
+        done += more
+    reader.done += size
+    return 0
+
+
+cdef Py_ssize_t find_split(
+    FileReader reader, const byte_t* text, Py_ssize_t low, Py_ssize_t end, last_t last, void* context
+) except -1 nogil:
+    """The last position after `low` where `text[:end]` may be cut; 0 if there is none. See `blocks.safe_cut`."""
+    cdef Py_ssize_t longest = max(reader.whole.longest, <Py_ssize_t>1), limit = end - longest + 1
+    low = max(low - longest - 3, <Py_ssize_t>0)        # the text may end within a string or a character
+    while limit > low:
+        limit = last(context, text, low, limit)
+        if limit <= low:
+            return 0
+        if not reader.whole.crosses_in(text, limit, end):
+            return limit
+    return 0

@@ -12,12 +12,12 @@ from libc.stdint cimport int64_t
 from libc.string cimport memchr, memcmp
 
 cdef enum:
-    MOST_KEYS = 16            # nested fields that lead to the text
+    MAX_KEYS = 16            # nested fields that lead to the text
 
 cdef struct Field:            # the wanted field
     byte_t* out               # where its text is written; needs 8 bytes more than the input has
-    const byte_t* keys[MOST_KEYS]
-    Py_ssize_t sizes[MOST_KEYS]
+    const byte_t* keys[MAX_KEYS]
+    Py_ssize_t sizes[MAX_KEYS]
     int n_keys
     bint found                # whether it has been read
 
@@ -88,13 +88,13 @@ def read_fields(
     cdef Field field
     cdef const byte_t* line
     cdef byte_t* base
-    cdef Py_ssize_t n = 0, i, room = ends.shape[0]
+    cdef Py_ssize_t n = 0, i, capacity = ends.shape[0]
     cdef bytes key
     if not 0 <= start <= end <= text.shape[0] or not 0 <= written <= out.shape[0] - (end - start) - 8:
         raise ValueError(
             f"text[{start}:{end}] of {text.shape[0]} bytes goes to out[{written}:] of {out.shape[0]}; it must fit"
         )
-    if not 0 < len(keys) <= MOST_KEYS or start == end:
+    if not 0 < len(keys) <= MAX_KEYS or start == end:
         return start, written, 0
     for i in range(len(keys)):
         key = keys[i]
@@ -104,7 +104,7 @@ def read_fields(
         base = &out[0]
         reader = JsonReader(&text[0] + start, &text[0] + end, c" ")
         field.out = base + written
-        while n < room and reader.at < reader.end:
+        while n < capacity and reader.at < reader.end:
             line = reader.at
             field.found = False
             if not (

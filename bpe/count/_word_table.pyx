@@ -11,17 +11,9 @@ import numpy as np
 
 from bpe.base._bounds cimport check_offsets, check_spans
 from bpe.base._memory cimport (
-    INLINE_BYTES,
-    Key,
-    add_overflows,
-    allocated,
-    hash_bytes,
-    hash_key,
-    load_key,
-    near_key,
-    prefetch,
+    INLINE_BYTES, Key, add_overflows, check_allocated, hash_bytes, hash_key, load_key, near_key, prefetch,
 )
-from bpe.base._pages cimport grow_zeroed, release, trim_heap, zeroed
+from bpe.base._pages cimport grow_zeroed, release, trim_heap, allocate_zeroed
 from bpe.base._types cimport byte_t, count_t
 from bpe.corpus._file_reader cimport FileBlock, FileReader
 from bpe.pretokenize._char_masks cimport Cursor
@@ -36,6 +28,7 @@ cdef enum:
     MAX_SPAN = 1 << 30        # bytes from the start of a batch to its last pretoken, so that offsets have 32 bits
     FREQUENT = 8              # words with this count are entered first when a table grows
     READ_BYTES = 1 << 22      # of a file that one call counts, and the rest of a block
+    UNIT = 8                  # bytes of a unit of the arena
 
 cdef const char* WORDS = b"slots of a table of word counts"
 
@@ -60,9 +53,6 @@ cdef struct LongWord:         # a longer word in the arena; its bytes follow, pa
 cdef struct LongSlot:         # an index entry; empty where unit is 0
     uint32_t hashed           # the upper half of the hash: selects the entry, and is compared before the bytes
     uint32_t unit             # the offset of its LongWord in the arena, in units of 8 bytes, plus 1
-
-cdef enum:
-    UNIT = 8
 
 cdef struct LongKey:          # a longer word that is looked up or about to be counted
     const byte_t* word
@@ -90,13 +80,7 @@ cdef inline Py_ssize_t scan_into(Batch* batch, Cursor* cursor) noexcept nogil:
 
 
 cdef inline LongKey long_key(const byte_t* word, size_t size, count_t count, uint64_t position) noexcept nogil:
-    cdef LongKey key
-    key.word = word
-    key.size = size
-    key.hashed = <uint32_t>(hash_bytes(word, size) >> 32)
-    key.count = count
-    key.position = position
-    return key
+    return LongKey(word, size, <uint32_t>(hash_bytes(word, size) >> 32), count, position)
 
 
 cdef Py_ssize_t last_cut(void* scanner, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
@@ -114,7 +98,7 @@ cdef class WordTable:
     cdef size_t n_longs
     cdef uint64_t* arena      # LongWords
     cdef size_t arena_units
-    cdef size_t arena_room
+    cdef size_t arena_capacity
     cdef uint64_t seen_until  # all words counted so far occur before this position
     cdef readonly count_t total    # of all counts
     cdef bint overflowed           # a word was not counted since the last check
@@ -126,13 +110,13 @@ cdef class WordTable:
         while self.n_slots < slots:
             self.n_slots *= 2
         self.n_index = 1 << 8
-        self.slots = <Slot*>allocated(zeroed(self.n_slots * sizeof(Slot)), self.n_slots, WORDS)
-        self.index = <LongSlot*>allocated(zeroed(self.n_index * sizeof(LongSlot)), self.n_index, WORDS)
+        self.slots = <Slot*>check_allocated(allocate_zeroed(self.n_slots * sizeof(Slot)), self.n_slots, WORDS)
+        self.index = <LongSlot*>check_allocated(allocate_zeroed(self.n_index * sizeof(LongSlot)), self.n_index, WORDS)
 
     def __dealloc__(self):
         release(self.slots, self.n_slots * sizeof(Slot))
         release(self.index, self.n_index * sizeof(LongSlot))
-        release(self.arena, self.arena_room * UNIT)
+        release(self.arena, self.arena_capacity * UNIT)
 
     def __len__(self):
         return self.n_short + self.n_longs
@@ -179,7 +163,7 @@ cdef class WordTable:
                 for i in range(block.n_documents):
                     start = block.starts[i]
                     self.count_text(
-                        &batch, scanner, block.data, start, start + block.sizes[i], block.room,
+                        &batch, scanner, block.data, start, start + block.sizes[i], block.capacity,
                         position + <uint64_t>block.offset,
                     )
                 self.count_batch(&batch)
@@ -387,9 +371,7 @@ cdef class WordTable:
             slot.count += count
             slot.first = min(slot.first, position)
             return 0
-        slot.key = key
-        slot.count = count
-        slot.first = position
+        slot[0] = Slot(key, count, position)
         self.n_short += 1
         if self.n_short * 8 > self.n_slots * 5:
             self.grow_slots()
@@ -398,7 +380,7 @@ cdef class WordTable:
     cdef int grow_slots(self) except -1 nogil:
         cdef size_t i, at, larger = self.n_slots * 2
         cdef bint frequent
-        cdef Slot* slots = <Slot*>allocated(zeroed(larger * sizeof(Slot)), larger, WORDS)
+        cdef Slot* slots = <Slot*>check_allocated(allocate_zeroed(larger * sizeof(Slot)), larger, WORDS)
         for frequent in (True, False):                     # frequent words first, so that they get their first slot
             for i in range(self.n_slots):
                 if self.slots[i].key.hi != 0 and (self.slots[i].count >= FREQUENT) == frequent:
@@ -447,12 +429,9 @@ cdef class WordTable:
             entry.first = min(entry.first, word.position)
             return 0
         entry = self.new_long(word.size)
-        entry.count = word.count
-        entry.first = word.position
-        entry.size = word.size
+        entry[0] = LongWord(word.count, word.position, word.size)
         memcpy(entry + 1, word.word, word.size)
-        slot.hashed = word.hashed
-        slot.unit = <uint32_t>(<uint64_t*>entry - self.arena) + 1
+        slot[0] = LongSlot(word.hashed, <uint32_t>(<uint64_t*>entry - self.arena) + 1)
         self.n_longs += 1
         if self.n_longs * 2 > self.n_index:
             self.grow_index()
@@ -468,7 +447,7 @@ cdef class WordTable:
                     "the words of more than 15 bytes take over 32 GiB; count the corpus in parts, or use a "
                     "pretokenizer that makes shorter words"
                 )
-        if units > self.arena_room:
+        if units > self.arena_capacity:
             self.grow_arena(units)
         entry = <LongWord*>(self.arena + self.arena_units)
         self.arena_units = units
@@ -476,16 +455,16 @@ cdef class WordTable:
 
     cdef int grow_arena(self, size_t units) except -1 nogil:
         """Make room for so many units, in whole pages: what threads free of the heap may stay with the process."""
-        cdef size_t room = max(self.arena_room + self.arena_room // 2, units)
-        self.arena = <uint64_t*>allocated(
-            grow_zeroed(self.arena, self.arena_room * UNIT, room * UNIT), room * UNIT, b"bytes of words"
+        cdef size_t capacity = max(self.arena_capacity + self.arena_capacity // 2, units)
+        self.arena = <uint64_t*>check_allocated(
+            grow_zeroed(self.arena, self.arena_capacity * UNIT, capacity * UNIT), capacity * UNIT, b"bytes of words"
         )
-        self.arena_room = room
+        self.arena_capacity = capacity
         return 0
 
     cdef int grow_index(self) except -1 nogil:
         cdef size_t i, at, larger = self.n_index * 2
-        cdef LongSlot* index = <LongSlot*>allocated(zeroed(larger * sizeof(LongSlot)), larger, WORDS)
+        cdef LongSlot* index = <LongSlot*>check_allocated(allocate_zeroed(larger * sizeof(LongSlot)), larger, WORDS)
         for i in range(self.n_index):
             if self.index[i].unit != 0:
                 at = self.index[i].hashed & (larger - 1)
@@ -524,7 +503,7 @@ cdef class WordTable:
     @property
     def memory(self):
         """The bytes that the table takes."""
-        return self.n_slots * sizeof(Slot) + self.n_index * sizeof(LongSlot) + self.arena_room * UNIT
+        return self.n_slots * sizeof(Slot) + self.n_index * sizeof(LongSlot) + self.arena_capacity * UNIT
 
     def arrays(self, size_t part=0, size_t parts=1):
         """The words in order of position: (uint8 blob, int64 offsets (n + 1,), int64 counts (n,), uint64 positions).

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t, uint32_t
 
 cdef struct TokenText:        # the bytes of tokens
     byte_t* data
-    size_t room
+    size_t capacity
     Py_ssize_t n
 
 
@@ -20,5 +20,4 @@ cdef class TokenTable:
     cpdef object token(self, number)
     cdef object short(self, ids, bint as_text, bytes kept=*)
     cdef int64_t size_of(self, uint32_t token) noexcept nogil
-    cdef Py_ssize_t size_of_every(self, Py_ssize_t step, const uint32_t* ids, Py_ssize_t n) noexcept nogil
     cdef bint copy(self, const uint32_t* ids, Py_ssize_t n, Py_ssize_t* first, TokenText* out) noexcept nogil

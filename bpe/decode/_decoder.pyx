@@ -14,7 +14,7 @@ import numpy as np
 from bpe.base._bounds cimport check_offsets
 from bpe.base._id_lists cimport read_ids
 from bpe.base._interrupts cimport check_signals
-from bpe.base._memory cimport grown, prefetch
+from bpe.base._memory cimport grow_array, prefetch
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._types cimport byte_t, token_t
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -65,22 +65,22 @@ cdef class TokenTable:
         """The tokens' bytes one after the other, or the index of the first id that is no token."""
         cdef Py_ssize_t n = ids.shape[0], i = 0, polled = 0
         cdef PyObject* data = NULL
-        cdef TokenText out = TokenText(data=NULL, room=0, n=0)
+        cdef TokenText out = TokenText(data=NULL, capacity=0, n=0)
         cdef uint32_t token
         if n == 0:
             return b""
         with nogil:
             if n < FEW:
-                out.room = self.size_of_every(1, &ids[0], n) + CELL
+                out.capacity = sum_sizes(self, 1, &ids[0], n) + CELL
             else:
-                out.room = STEP * self.size_of_every(STEP, &ids[0], n)
-                out.room += out.room // 64 + CELL
+                out.capacity = STEP * sum_sizes(self, STEP, &ids[0], n)
+                out.capacity += out.capacity // 64 + CELL
         try:
             while i < n:
-                resize(&data, out.room)
+                resize(&data, out.capacity)
                 out.data = <byte_t*>PyBytes_AS_STRING(<object>data)
                 with nogil:
-                    ask_for_huge_pages(out.data + out.n, out.room - out.n)
+                    ask_for_huge_pages(out.data + out.n, out.capacity - out.n)
                     while i < n:
                         if i - polled >= POLL:
                             check_signals()
@@ -91,7 +91,7 @@ cdef class TokenTable:
                     token = ids[i]                         # read once: the array is the caller's
                     if <size_t>token >= <size_t>self.sizes.shape[0] or self.sizes[token] == 0:
                         return i
-                    out.room += out.room // 4 + self.size_of(token) + CELL
+                    out.capacity += out.capacity // 4 + self.size_of(token) + CELL
             resize(&data, out.n)
             return <object>data
         finally:
@@ -115,7 +115,7 @@ cdef class TokenTable:
         cdef Py_ssize_t n_ids = ids.shape[0], i, start, end, first
         cdef uint32_t last
         cdef size_t size
-        cdef TokenText out = TokenText(data=NULL, room=0, n=0)
+        cdef TokenText out = TokenText(data=NULL, capacity=0, n=0)
         cdef bytes how = errors.encode()
         texts = []
         try:
@@ -128,8 +128,8 @@ cdef class TokenTable:
                 if start == end:
                     texts.append("")
                     continue
-                size = self.size_of_every(1, &ids[start], end - start) + CELL
-                out.data = <byte_t*>grown(out.data, &out.room, size, 1)
+                size = sum_sizes(self, 1, &ids[start], end - start) + CELL
+                out.data = <byte_t*>grow_array(out.data, &out.capacity, size, 1)
                 first, out.n = start, 0
                 if not self.copy(&ids[0], end, &first, &out):
                     return i
@@ -171,7 +171,7 @@ cdef class TokenTable:
         """
         cdef token_t read[SHORT]
         cdef byte_t data[SHORT_ROOM]
-        cdef TokenText out = TokenText(data=&data[0], room=SHORT_ROOM, n=0)
+        cdef TokenText out = TokenText(data=&data[0], capacity=SHORT_ROOM, n=0)
         cdef const token_t* tokens = &read[0]
         cdef Py_ssize_t n, first = 0
         if type(ids) is list:
@@ -185,7 +185,7 @@ cdef class TokenTable:
         if n > SHORT:
             return None
         if kept is not None:
-            n = those_kept(tokens, n, kept, read)
+            n = select_kept(tokens, n, kept, read)
             tokens = &read[0]
         if not self.copy(tokens, n, &first, &out):
             return None
@@ -195,18 +195,6 @@ cdef class TokenTable:
 
     cdef inline int64_t size_of(self, uint32_t token) noexcept nogil:
         return self.sizes[token] if self.sizes[token] < LONG else self.offsets[token + 1] - self.offsets[token]
-
-    cdef Py_ssize_t size_of_every(self, Py_ssize_t step, const uint32_t* ids, Py_ssize_t n) noexcept nogil:
-        """The bytes of every `step`-th of n tokens together; an id that is no token has none."""
-        cdef size_t limit = self.sizes.shape[0]
-        cdef Py_ssize_t i = 0, total = 0
-        cdef uint32_t token
-        while i < n:
-            token = ids[i]
-            if token < limit:
-                total += self.size_of(token)
-            i += step
-        return total
 
     cdef bint copy(self, const uint32_t* ids, Py_ssize_t n, Py_ssize_t* first, TokenText* out) noexcept nogil:
         """Append the bytes of the tokens from number `first` on, which moves on, to the n-th.
@@ -218,7 +206,7 @@ cdef class TokenTable:
         cdef const byte_t* table = &self.cells[0, 0] if limit else NULL
         cdef const byte_t* cell
         cdef byte_t* to = out.data + out.n
-        cdef byte_t* last = out.data + out.room - CELL
+        cdef byte_t* last = out.data + out.capacity - CELL
         while i < n:
             token = ids[i]
             if token >= limit or to > last:
@@ -240,6 +228,19 @@ cdef class TokenTable:
         return i == n
 
 
+cdef Py_ssize_t sum_sizes(TokenTable table, Py_ssize_t step, const uint32_t* ids, Py_ssize_t n) noexcept nogil:
+    """The bytes of every `step`-th of n tokens together; an id that is no token has none."""
+    cdef size_t limit = table.sizes.shape[0]
+    cdef Py_ssize_t i = 0, total = 0
+    cdef uint32_t token
+    while i < n:
+        token = ids[i]
+        if token < limit:
+            total += table.size_of(token)
+        i += step
+    return total
+
+
 def with_fast_decode(method, bint as_text):
     """`decode` (`as_text`) or `decode_bytes`, with a fast path for short calls; `method` handles all others.
 
@@ -259,7 +260,7 @@ def with_fast_decode(method, bint as_text):
     return decode
 
 
-cdef Py_ssize_t those_kept(const token_t* ids, Py_ssize_t n, bytes kept, token_t* out):
+cdef Py_ssize_t select_kept(const token_t* ids, Py_ssize_t n, bytes kept, token_t* out):
     """Copy the ids that are not 0 in `kept`; their number. `out` may be the ids."""
     cdef Py_ssize_t i, m = 0, limit = len(kept)
     for i in range(n):

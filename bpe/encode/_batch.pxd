@@ -15,7 +15,7 @@ its Delivery's: the next part (`begun`) and the ids (`delivery`).
 
 cimport cython
 
-from bpe.base._delivery cimport Delivery
+from bpe.base._ordered_output cimport OrderedOutput
 from bpe.base._types cimport byte_t, token_t
 from bpe.base._utf8 cimport Units
 from bpe.base._visitor cimport Visitor
@@ -46,7 +46,7 @@ cdef class EncodeJob:
     cdef Py_ssize_t threads
     cdef Text* texts
     cdef Py_ssize_t n                  # their number
-    cdef size_t room                   # texts for which there is memory
+    cdef size_t capacity                   # texts for which there is memory
     cdef readonly Py_ssize_t n_bytes   # of UTF-8, at most
     cdef const byte_t* buffer_end      # of the buffer with all texts, if they are in one and not copied; else NULL
     cdef bint copies                   # another thread may write to the buffer: copy texts before they are read
@@ -54,10 +54,10 @@ cdef class EncodeJob:
     cdef token_t prepended             # the ids before and after each text that is added, or NO_TOKEN
     cdef token_t appended
     cdef int64_t* firsts               # the first text of each given one; `n` at the end
-    cdef size_t firsts_room
+    cdef size_t firsts_capacity
     cdef Py_ssize_t n_texts            # given texts; one more from `prepare` on
     cdef Py_ssize_t* parts             # the first text of each part; `n` at the end
-    cdef size_t parts_room
+    cdef size_t parts_capacity
     cdef Py_ssize_t n_parts
     cdef int64_t[::1] counts           # ids of each text, after a 0; each thread writes those of its parts
     cdef object counted                # the same as an array
@@ -67,16 +67,9 @@ cdef class EncodeJob:
     cdef Py_ssize_t stopped            # 1 when all threads must stop
     cdef Py_ssize_t unknown_at         # the first text with a symbol that has no id, or -1
     # The result.
-    cdef Delivery delivery             # of several parts; it has a lock of its own
+    cdef OrderedOutput output             # of several parts; it has a lock of its own
     cdef object done                   # of a single part
 
-    cdef int add(self, Units text) except -1
-    cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t size) noexcept nogil
-    cdef int put(self, Units units, token_t token) except -1
-    cdef int begin_text(self) except -1
-    cdef int add_id(self, token_t token) except -1
-    cdef int add_item(self, item) except -1
-    cdef int add_part(self, Py_ssize_t first) except -1
     cdef int finish(self, Workspace space) except -1
     cdef Worker new_worker(self)
     cdef int share_out(self) except -1
@@ -85,8 +78,6 @@ cdef class EncodeJob:
     cdef int do_part(self, Workspace space, Worker worker, Py_ssize_t number) except -1 nogil
     cdef Py_ssize_t encode_part(self, Workspace space, Worker worker, Py_ssize_t number) except -2 nogil
     cdef Py_ssize_t encode(self, Workspace space, Worker worker, Py_ssize_t start, Py_ssize_t end) except -2 nogil
-    cdef Py_ssize_t feed(self, Workspace space, Worker worker, Py_ssize_t start, Py_ssize_t end) except -1 nogil
-    cdef bint is_copied(self, const Text* text) noexcept nogil
 
 
 cdef Py_ssize_t visit_spans(

@@ -9,8 +9,8 @@ from bpe.base._buffers import Buffer
 from bpe.base._visitor import Visitor
 from bpe.encode._encoder import Encoder
 
-PART: int
-LEAST: int
+MAX_PART: int
+MIN_PART: int
 
 class Worker: ...
 

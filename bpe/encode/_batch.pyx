@@ -1,7 +1,7 @@
 """Many texts to ids, on several threads: one flat array and the number of ids of each text.
 
 Texts are divided into parts of up to a megabyte; a longer text is split where a pretoken certainly starts. The threads
-take the parts in order. `base/_delivery.pyx` concatenates the ids of the parts; with one thread they are written
+take the parts in order. `base/_ordered_output.pyx` concatenates the ids of the parts; with one thread they are written
 straight into the result. A str that is not ASCII is converted to UTF-8 in blocks, by the thread that encodes it; texts
 in memory that another thread may write to are copied in the same way.
 """
@@ -12,12 +12,12 @@ from bpe.base._interrupts import StoppedError
 
 from bpe.base._atomic cimport store
 from bpe.base._bounds cimport check_offsets, check_spans
-from bpe.base._delivery cimport Delivery
+from bpe.base._ordered_output cimport OrderedOutput
 from bpe.base._interrupts cimport begin_watch
-from bpe.base._memory cimport allocated, check_lock, grown
+from bpe.base._memory cimport check_allocated, check_lock, grow_array
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
-from bpe.base._utf8 cimport UTF8_PADDING, Units, max_utf8_size, to_utf8, units_of
+from bpe.base._utf8 cimport UTF8_PADDING, Units, max_utf8_size, to_utf8, units_of_item
 from bpe.base._visitor cimport Visitor
 from bpe.encode._chunk cimport Fragment
 from bpe.encode._chunk_filler cimport feed_fragments
@@ -29,7 +29,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 #: Bytes of text in a part at most, and in the smallest parts, which are the first ones and the last ones.
-PART, LEAST = 1 << 20, 1 << 16
+MAX_PART, MIN_PART = 1 << 20, 1 << 16
 
 cdef enum:
     STEP = 1 << 17            # bytes that are transcoded at once, so that they stay in a cache
@@ -44,7 +44,7 @@ cdef class Worker:
     """A thread's memory for texts, as fragments of UTF-8."""
 
     def __cinit__(self, size_t n):
-        self.fragments = <Fragment*>allocated(malloc(max(n, <size_t>1) * sizeof(Fragment)), n, b"texts")
+        self.fragments = <Fragment*>check_allocated(malloc(max(n, <size_t>1) * sizeof(Fragment)), n, b"texts")
 
     def __dealloc__(self):
         free(self.fragments)
@@ -57,7 +57,7 @@ cdef class Worker:
         free(self.utf8)
         self.size = 0
         self.utf8 = NULL
-        self.utf8 = <byte_t*>allocated(malloc(size), size, b"bytes of UTF-8")
+        self.utf8 = <byte_t*>check_allocated(malloc(size), size, b"bytes of UTF-8")
         self.size = size
         ask_for_huge_pages(self.utf8, size)
         return 0
@@ -87,64 +87,6 @@ cdef class EncodeJob:
         self.prepended = NO_TOKEN if prepend is None else prepend
         self.appended = NO_TOKEN if append is None else append
 
-    cdef int add(self, Units text) except -1:
-        """Add a text: in pieces if it is long and several threads work, or it has to be copied."""
-        cdef Units rest = text, piece
-        cdef Py_ssize_t size = PART // 8 if self.threads > 1 else STEP if text.width or self.copies else 0
-        while True:
-            piece = rest
-            if 0 < size < rest.n // 2:
-                with nogil:
-                    piece.n = self.cut(&rest, size)
-                PyErr_CheckSignals()                       # reading a mapped file may be slow
-            self.put(piece, 0)
-            rest.data += piece.n * max(piece.width, 1)
-            rest.n -= piece.n
-            if rest.n <= 0:
-                break
-        self.n_bytes += max_utf8_size(&text)
-        return 0
-
-    cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t size) noexcept nogil:
-        """A split point of a text soon after one of the multiples of a size; its length if there is none."""
-        cdef Units looked = text[0]
-        cdef Py_ssize_t at = size, found
-        while self.encoder.scanner >= 0 and at + LOOKED < text.n:
-            looked.n = at + LOOKED
-            found = self.encoder.cut(&looked, at)
-            if found < looked.n:
-                return found
-            at += size
-        return text.n
-
-    cdef int put(self, Units units, token_t token) except -1:
-        self.texts = <Text*>grown(self.texts, &self.room, self.n + 1, sizeof(Text))
-        self.texts[self.n] = Text(units=units, token=token)
-        self.n += 1
-        return 0
-
-    cdef int begin_text(self) except -1:
-        self.firsts = <int64_t*>grown(self.firsts, &self.firsts_room, self.n_texts + 1, sizeof(int64_t))
-        self.firsts[self.n_texts] = self.n
-        self.n_texts += 1
-        return 0
-
-    cdef int add_id(self, token_t token) except -1:
-        """Add an id; nothing for NO_TOKEN."""
-        return 0 if token == NO_TOKEN else self.put(Units(data=NULL, n=-1, width=0), token)
-
-    cdef int add_item(self, item) except -1:
-        cdef Units utf8
-        utf8.width = 0
-        if isinstance(item, str):
-            self.add(units_of(item))
-        elif isinstance(item, bytes):
-            utf8.data, utf8.n = <bytes>item, len(<bytes>item)
-            self.add(utf8)
-        else:
-            self.add_id(<token_t>item)
-        return 0
-
     def add_texts(self, texts, checked):
         """Add texts; what is no str is added as `checked(text)`, UTF-8 bytes."""
         cdef list held = list(texts)                       # of the job: nobody else changes it
@@ -153,10 +95,10 @@ cdef class EncodeJob:
         for i in range(len(held)):
             if not isinstance(held[i], str):
                 held[i] = checked(held[i])
-            self.begin_text()
-            self.add_id(self.prepended)
-            self.add_item(held[i])
-            self.add_id(self.appended)
+            begin_text(self)
+            add_id(self, self.prepended)
+            add_item(self, held[i])
+            add_id(self, self.appended)
 
     def add_items(self, items, const int64_t[::1] bounds):
         """Add texts, each the items `bounds[i]` to `bounds[i + 1]`: UTF-8 bytes, str, or an id as int."""
@@ -165,11 +107,11 @@ cdef class EncodeJob:
         check_offsets(bounds, bounds.shape[0] - 1, len(held))
         self.held.append(held)
         for i in range(bounds.shape[0] - 1):
-            self.begin_text()
-            self.add_id(self.prepended)
+            begin_text(self)
+            add_id(self, self.prepended)
             for k in range(bounds[i], bounds[i + 1]):
-                self.add_item(held[k])
-            self.add_id(self.appended)
+                add_item(self, held[k])
+            add_id(self, self.appended)
 
     def add_documents(
         self, const byte_t[::1] buffer, const int64_t[::1] starts, const int64_t[::1] ends, bint copies=False
@@ -184,11 +126,9 @@ cdef class EncodeJob:
         """
         cdef Py_ssize_t i, size = buffer.shape[0]
         cdef int64_t start, end
-        cdef const byte_t* text = NULL
+        cdef const byte_t* text = b""                      # where there is none in the buffer
         if starts.shape[0] != ends.shape[0]:
             raise ValueError(f"there are {starts.shape[0]} starts and {ends.shape[0]} ends; they must be as many")
-        cdef Units utf8
-        utf8.width = 0
         self.copies = copies
         if size:
             text = &buffer[0]
@@ -202,11 +142,10 @@ cdef class EncodeJob:
                 raise ValueError(
                     f"document {i} is from {start} to {end}, which is not within the buffer of {size} bytes"
                 )
-            self.begin_text()
-            self.add_id(self.prepended)
-            utf8.data, utf8.n = text + start if size else text, end - start
-            self.add(utf8)
-            self.add_id(self.appended)
+            begin_text(self)
+            add_id(self, self.prepended)
+            add_text(self, Units(data=text + start, n=end - start, width=0))
+            add_id(self, self.appended)
 
     # Working ----------------------------------------------------------------------------------------------------------
 
@@ -215,21 +154,22 @@ cdef class EncodeJob:
 
         Parts get smaller towards the end, so that no thread waits long for another.
         """
-        cdef Py_ssize_t i, size = 0, wanted = LEAST, done = 0
-        self.begin_text()                                  # the end of the last one
-        if self.n_bytes < SEVERAL * <Py_ssize_t>LEAST:
+        cdef Py_ssize_t i, size = 0, wanted = MIN_PART, done = 0
+        begin_text(self)                                   # the end of the last one
+        if self.n_bytes < SEVERAL * <Py_ssize_t>MIN_PART:
             self.threads = 1
         self.counted = np.zeros(self.n + 1, dtype=np.int64)
         self.counts = self.counted
-        self.add_part(0)
+        add_part(self, 0)
         for i in range(self.n if self.threads > 1 else 0):
             size += max(max_utf8_size(&self.texts[i].units), <Py_ssize_t>0) + 16
             if size >= wanted and i + 1 < self.n:
-                self.add_part(i + 1)
+                add_part(self, i + 1)
                 done += size
                 size = 0
-                wanted = max(min(2 * wanted, PART, (self.n_bytes - done) // (4 * self.threads)), <Py_ssize_t>LEAST)
-        self.add_part(self.n)
+                wanted = min(2 * wanted, MAX_PART, (self.n_bytes - done) // (4 * self.threads))
+                wanted = max(wanted, <Py_ssize_t>MIN_PART)
+        add_part(self, self.n)
         self.n_parts -= 1
         self.share_out()
         return self.n_parts
@@ -237,13 +177,7 @@ cdef class EncodeJob:
     cdef int share_out(self) except -1:
         """Allocate what threads share, once the number of parts is known."""
         if self.n_parts > 1:
-            self.delivery = Delivery(self.n_parts, self.n_bytes + 1024, self.encoder.pool)
-        return 0
-
-    cdef int add_part(self, Py_ssize_t first) except -1:
-        self.parts = <Py_ssize_t*>grown(self.parts, &self.parts_room, self.n_parts + 1, sizeof(Py_ssize_t))
-        self.parts[self.n_parts] = first
-        self.n_parts += 1
+            self.output = OrderedOutput(self.n_parts, self.n_bytes + 1024, self.encoder.pool)
         return 0
 
     def work(self):
@@ -268,7 +202,7 @@ cdef class EncodeJob:
     cdef int finish(self, Workspace space) except -1:
         """End a thread's work when no part is left."""
         if self.n_parts == 1 and space.out.n:
-            self.done = self.encoder.taken(space)
+            self.done = self.encoder.take_ids(space)
         else:
             self.encoder.give_back(space)
         return 0
@@ -309,7 +243,7 @@ cdef class EncodeJob:
             with self.lock:
                 self.unknown_at = unknown if self.unknown_at < 0 else min(unknown, self.unknown_at)
         space.scratch.watch.next -= space.out.n            # the next part counts from 0
-        return self.delivery.finish(number, &space.out)
+        return self.output.finish(number, &space.out)
 
     cdef Py_ssize_t encode_part(self, Workspace space, Worker worker, Py_ssize_t number) except -2 nogil:
         """Encode a part; its first text with a symbol that has no id, or -1."""
@@ -319,58 +253,124 @@ cdef class EncodeJob:
         """Encode texts `start` to `end`; the first with a symbol that has no id, or -1."""
         cdef Py_ssize_t n, unknown = -1
         while start < end:
-            n = self.feed(space, worker, start, end)
+            n = feed(self, space, worker, start, end)
             self.encoder.run(space, &self.counts[start + 1])
             if space.unknown_at >= 0 and unknown < 0:
                 unknown = start + space.unknown_at
             start += n
         return unknown
 
-    cdef Py_ssize_t feed(self, Workspace space, Worker worker, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
-        """Feed the encoder with texts from `start` on, as many as there is room for; their number."""
-        cdef const Text* text = &self.texts[start]
-        cdef Fragment* fragment = worker.fragments
-        cdef bint copied = self.is_copied(text)
-        cdef Py_ssize_t n = 0, used = 0, most
-        while n < FRAGMENTS and start + n < end and self.is_copied(text) == copied:
-            fragment.text, fragment.size, fragment.token = text.units.data, text.units.n, text.token
-            if copied and text.units.n > 0:
-                most = used + max_utf8_size(&text.units) + UTF8_PADDING
-                if n and most > STEP:
-                    break
-                worker.reserve(max(most, <Py_ssize_t>STEP))  # enough for all but a long first one
-                fragment.text = worker.utf8 + used
-                if text.units.width:
-                    fragment.size = to_utf8(&text.units, worker.utf8 + used)
-                else:
-                    memcpy(worker.utf8 + used, text.units.data, text.units.n)
-                used += fragment.size
-            n += 1
-            text += 1
-            fragment += 1
-        feed_fragments(space.feed, worker.fragments, n, self.encoder.scanner)
-        if copied or self.buffer_end != NULL:
-            space.feed.shared = True
-            space.feed.readable = self.buffer_end
-            if copied:
-                space.feed.readable = worker.utf8 + used
-        return n
-
-    cdef bint is_copied(self, const Text* text) noexcept nogil:
-        """Whether a text is copied to a buffer with others."""
-        return text.units.width != 0 or self.copies or (text.units.n <= COPIED and self.buffer_end == NULL)
-
     def result(self):
         """After all threads are done: (uint32 ids; int64 number of ids of each text; the first text with a symbol that
         has no id, or -1).
         """
-        bad = -1
+        first_unknown = -1
         firsts = np.asarray(<int64_t[: self.n_texts]>self.firsts)
         lengths = np.diff(np.cumsum(self.counted)[firsts])
         if self.unknown_at >= 0:
-            bad = int(np.searchsorted(firsts, self.unknown_at, side="right")) - 1
-        ids = self.done if self.n_parts == 1 else self.delivery.taken()
-        return ids, lengths, bad
+            first_unknown = int(np.searchsorted(firsts, self.unknown_at, side="right")) - 1
+        ids = self.done if self.n_parts == 1 else self.output.take_ids()
+        return ids, lengths, first_unknown
+
+
+cdef int add_text(EncodeJob job, Units text) except -1:
+    """Add a text: in pieces if it is long and several threads work, or it has to be copied."""
+    cdef Units rest = text, piece
+    cdef Py_ssize_t size = MAX_PART // 8 if job.threads > 1 else STEP if text.width or job.copies else 0
+    while True:
+        piece = rest
+        if 0 < size < rest.n // 2:
+            with nogil:
+                piece.n = find_split(job, &rest, size)
+            PyErr_CheckSignals()                       # reading a mapped file may be slow
+        append_text(job, piece, 0)
+        rest.data += piece.n * max(piece.width, 1)
+        rest.n -= piece.n
+        if rest.n <= 0:
+            break
+    job.n_bytes += max_utf8_size(&text)
+    return 0
+
+
+cdef Py_ssize_t find_split(EncodeJob job, const Units* text, Py_ssize_t size) noexcept nogil:
+    """A split point of a text soon after one of the multiples of a size; its length if there is none."""
+    cdef Units looked = text[0]
+    cdef Py_ssize_t at = size, found
+    while job.encoder.scanner >= 0 and at + LOOKED < text.n:
+        looked.n = at + LOOKED
+        found = job.encoder.cut(&looked, at)
+        if found < looked.n:
+            return found
+        at += size
+    return text.n
+
+
+cdef int append_text(EncodeJob job, Units units, token_t token) except -1:
+    job.texts = <Text*>grow_array(job.texts, &job.capacity, job.n + 1, sizeof(Text))
+    job.texts[job.n] = Text(units=units, token=token)
+    job.n += 1
+    return 0
+
+
+cdef int begin_text(EncodeJob job) except -1:
+    job.firsts = <int64_t*>grow_array(job.firsts, &job.firsts_capacity, job.n_texts + 1, sizeof(int64_t))
+    job.firsts[job.n_texts] = job.n
+    job.n_texts += 1
+    return 0
+
+
+cdef int add_id(EncodeJob job, token_t token) except -1:
+    """Add an id; nothing for NO_TOKEN."""
+    return 0 if token == NO_TOKEN else append_text(job, Units(data=NULL, n=-1, width=0), token)
+
+
+cdef int add_item(EncodeJob job, item) except -1:
+    if isinstance(item, (str, bytes)):
+        return add_text(job, units_of_item(item))
+    return add_id(job, <token_t>item)
+
+
+cdef int add_part(EncodeJob job, Py_ssize_t first) except -1:
+    job.parts = <Py_ssize_t*>grow_array(job.parts, &job.parts_capacity, job.n_parts + 1, sizeof(Py_ssize_t))
+    job.parts[job.n_parts] = first
+    job.n_parts += 1
+    return 0
+
+
+cdef Py_ssize_t feed(EncodeJob job, Workspace space, Worker worker, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+    """Feed the encoder with texts from `start` on, as many as there is room for; their number."""
+    cdef const Text* text = &job.texts[start]
+    cdef Fragment* fragment = worker.fragments
+    cdef bint copied = is_copied(job, text)
+    cdef Py_ssize_t n = 0, used = 0, max_used
+    while n < FRAGMENTS and start + n < end and is_copied(job, text) == copied:
+        fragment.text, fragment.size, fragment.token = text.units.data, text.units.n, text.token
+        if copied and text.units.n > 0:
+            max_used = used + max_utf8_size(&text.units) + UTF8_PADDING
+            if n and max_used > STEP:
+                break
+            worker.reserve(max(max_used, <Py_ssize_t>STEP))  # enough for all but a long first one
+            fragment.text = worker.utf8 + used
+            if text.units.width:
+                fragment.size = to_utf8(&text.units, worker.utf8 + used)
+            else:
+                memcpy(worker.utf8 + used, text.units.data, text.units.n)
+            used += fragment.size
+        n += 1
+        text += 1
+        fragment += 1
+    feed_fragments(space.feed, worker.fragments, n, job.encoder.scanner)
+    if copied or job.buffer_end != NULL:
+        space.feed.shared = True
+        space.feed.readable = job.buffer_end
+        if copied:
+            space.feed.readable = worker.utf8 + used
+    return n
+
+
+cdef bint is_copied(EncodeJob job, const Text* text) noexcept nogil:
+    """Whether a text is copied to a buffer with others."""
+    return text.units.width != 0 or job.copies or (text.units.n <= COPIED and job.buffer_end == NULL)
 
 
 def visit(

@@ -47,15 +47,15 @@ typedef struct {
 } bpe_lookup_result;
 
 /* Look up the pieces of a run. No word of up to 8 bytes may end in 0xFF; longer ones may have up to 2**32 - 1 bytes. */
-typedef void (*bpe_look_up_t)(const bpe_run *run, const bpe_line *lines, int shift, bpe_lookup_result *found);
+static void (*bpe_look_up)(const bpe_run *run, const bpe_line *lines, int shift, bpe_lookup_result *found);
 
 /* Write the ids of n values up to the first one that is 0 or has more than BPE_MOST_IDS; the number of values written.
  *
  * _word_cache.pxd has the layout of a value. The output needs room for BPE_MOST_IDS ids per value and 16 more.
  */
-typedef size_t (*bpe_emit_t)(const uint64_t *value, size_t n, const uint32_t *spilled, uint32_t **out);
+static size_t (*bpe_emit)(const uint64_t *value, size_t n, const uint32_t *spilled, uint32_t **out);
 
-enum { BPE_MOST_IDS = 31 };
+enum { BPE_MAX_IDS = 31 };
 
 /* Write the spilled ids of a value; false if there is no value or it has more than BPE_MOST_IDS.
  *
@@ -65,7 +65,7 @@ enum { BPE_MOST_IDS = 31 };
 static inline int bpe_emit_spilled(uint64_t value, const uint32_t *spilled, uint32_t **to) {
     const uint32_t *from = spilled + (value >> 32);
     size_t n = *from++;
-    if (value == 0 || n > BPE_MOST_IDS) return 0;
+    if (value == 0 || n > BPE_MAX_IDS) return 0;
     memcpy(*to, from, 7 * sizeof *from);
     for (size_t i = 7; i < n; i += 8) memcpy(*to + i, from + i, 8 * sizeof *from);
     *to += n;
@@ -73,7 +73,7 @@ static inline int bpe_emit_spilled(uint64_t value, const uint32_t *spilled, uint
 }
 
 /* How many of n bytes start a character of three; more than n if one of them is 0xFF. */
-typedef size_t (*bpe_count_chars_t)(const uint8_t *text, size_t n);
+static size_t (*bpe_count_three_byte_chars)(const uint8_t *text, size_t n);
 
 enum { BPE_AHEAD = 32 }; /* words whose lines are prefetched before the first is looked up */
 
@@ -126,16 +126,15 @@ static size_t bpe_emit_plain(const uint64_t *value, size_t n, const uint32_t *sp
 }
 
 static size_t bpe_count_three_byte_chars_plain(const uint8_t *text, size_t n) {
-    size_t count = 0, has_ff = 0;
+    size_t count = 0, contains_0xFF = 0;
     for (size_t i = 0; i < n; i++) {
         count += (text[i] & 0xF0) == 0xE0;
-        has_ff |= text[i] == 0xFF;
+        contains_0xFF |= text[i] == 0xFF;
     }
-    return has_ff ? n + 1 : count;
+    return contains_0xFF ? n + 1 : count;
 }
 
-#if defined(__x86_64__)
-#include <immintrin.h>
+#ifdef BPE_X86
 
 enum { BPE_GROUP = 64 }; /* words whose keys are computed before the first is looked up */
 
@@ -158,8 +157,6 @@ static inline void bpe_load_group(const bpe_run *run, size_t i, bpe_group *group
     group->end = memcpy(group->ends, group->end, group->n * sizeof *group->end);
 }
 
-#define BPE_AVX2 __attribute__((target("avx2,bmi2,popcnt")))
-
 /* The indexes of the bits that are set in each mask of eight bits: the permutation that packs eight values of 32 bits. */
 static uint64_t bpe_packing[256];
 
@@ -172,35 +169,35 @@ static void bpe_fill_packing(void) {
     }
 }
 
-BPE_AVX2 static inline __m128i bpe_packing_of(unsigned mask) { return _mm_cvtsi64_si128((long long)bpe_packing[mask]); }
+BPE_TARGET_AVX2 static inline __m128i bpe_packing_of(unsigned mask) { return _mm_cvtsi64_si128((long long)bpe_packing[mask]); }
 
-BPE_AVX2 static inline __m256i bpe_pack(__m256i values, unsigned mask) {
+BPE_TARGET_AVX2 static inline __m256i bpe_pack(__m256i values, unsigned mask) {
     return _mm256_permutevar8x32_epi32(values, _mm256_cvtepu8_epi32(bpe_packing_of(mask)));
 }
 
-BPE_AVX2 static inline long long bpe_load_8_bytes(const uint8_t *text) {
+BPE_TARGET_AVX2 static inline long long bpe_load_8_bytes(const uint8_t *text) {
     long long eight;
     memcpy(&eight, text, 8);
     return eight;
 }
 
 /* Reduce two vectors, each with at most one element that is not 0, to (a, b, a, b). */
-BPE_AVX2 static inline __m256i bpe_join(__m256i a, __m256i b) {
+BPE_TARGET_AVX2 static inline __m256i bpe_join(__m256i a, __m256i b) {
     return _mm256_or_si256(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
 }
 
-BPE_AVX2 static inline __m256i bpe_join_all(__m256i ab, __m256i cd) {
+BPE_TARGET_AVX2 static inline __m256i bpe_join_all(__m256i ab, __m256i cd) {
     return _mm256_or_si256(_mm256_permute2x128_si256(ab, cd, 0x20), _mm256_permute2x128_si256(ab, cd, 0x31));
 }
 
 /* The values of a line's words that are the key, 0 at the others. */
-BPE_AVX2 static inline __m256i bpe_match_avx2(const bpe_line *line, uint64_t key) {
+BPE_TARGET_AVX2 static inline __m256i bpe_match_avx2(const bpe_line *line, uint64_t key) {
     __m256i same = _mm256_cmpeq_epi64(
         _mm256_loadu_si256((const __m256i *)line->keys), _mm256_set1_epi64x((long long)key));
     return _mm256_and_si256(same, _mm256_loadu_si256((const __m256i *)line->values));
 }
 
-BPE_AVX2 static inline __m256i bpe_times_factor(__m256i key) {
+BPE_TARGET_AVX2 static inline __m256i bpe_times_factor(__m256i key) {
     const __m256i factor = _mm256_set1_epi64x((long long)BPE_SHORT_KEY_FACTOR);
     __m256i across = _mm256_add_epi64(
         _mm256_mul_epu32(_mm256_srli_epi64(key, 32), factor), _mm256_mul_epu32(key, _mm256_srli_epi64(factor, 32)));
@@ -208,7 +205,7 @@ BPE_AVX2 static inline __m256i bpe_times_factor(__m256i key) {
 }
 
 /* The keys of four words, all bits set for longer ones, and the offsets of their lines. A shift by 64 or more gives 0. */
-BPE_AVX2 static inline void bpe_keys_of_four(
+BPE_TARGET_AVX2 static inline void bpe_keys_of_four(
     const uint8_t *text, const uint32_t *start, const uint32_t *end, __m128i down, uint64_t *keys, uint32_t *lines) {
     __m128i length = _mm_sub_epi32(_mm_loadu_si128((const __m128i *)end), _mm_loadu_si128((const __m128i *)start));
     __m256i is_long = _mm256_cvtepi32_epi64(_mm_cmpeq_epi32(_mm_max_epu32(length, _mm_set1_epi32(9)), length));
@@ -222,7 +219,7 @@ BPE_AVX2 static inline void bpe_keys_of_four(
 }
 
 /* Look up four keys: the result is a mask of those without a value, and `others` gets a mask of the words without a key. */
-BPE_AVX2 static inline unsigned bpe_find_four(
+BPE_TARGET_AVX2 static inline unsigned bpe_find_four(
     const bpe_line *lines, const uint64_t *keys, const uint32_t *offsets, uint64_t *values, unsigned *others) {
     __m256i match[4], value, is_long = _mm256_cmpeq_epi64(
         _mm256_loadu_si256((const __m256i *)keys), _mm256_set1_epi64x(-1));
@@ -235,14 +232,14 @@ BPE_AVX2 static inline unsigned bpe_find_four(
 }
 
 /* Append `number` plus the indexes of the bits that are set in a mask of eight. */
-BPE_AVX2 static inline void bpe_append_indexes(uint16_t *list, size_t *n, size_t number, unsigned mask) {
+BPE_TARGET_AVX2 static inline void bpe_append_indexes(uint16_t *list, size_t *n, size_t number, unsigned mask) {
     __m128i numbers = _mm_add_epi16(_mm_set1_epi16((short)number), _mm_cvtepu8_epi16(bpe_packing_of(mask)));
     _mm_storeu_si128((__m128i *)(list + *n), numbers);
     *n += (size_t)__builtin_popcount(mask);
 }
 
 /* Compute the keys of 64 words, then look them up: the loads of many words are in flight together. */
-BPE_AVX2 static void bpe_look_up_avx2(const bpe_run *run, const bpe_line *lines, int shift, bpe_lookup_result *out) {
+BPE_TARGET_AVX2 static void bpe_look_up_avx2(const bpe_run *run, const bpe_line *lines, int shift, bpe_lookup_result *out) {
     const __m128i down = _mm_cvtsi32_si128(shift);
     uint64_t keys[BPE_GROUP];
     uint32_t offsets[BPE_GROUP];
@@ -272,7 +269,7 @@ BPE_AVX2 static void bpe_look_up_avx2(const bpe_run *run, const bpe_line *lines,
 }
 
 /* Four values with one permutation; in a group with spilled ids, the values between those. */
-BPE_AVX2 static size_t bpe_emit_avx2(const uint64_t *value, size_t n, const uint32_t *spilled, uint32_t **out) {
+BPE_TARGET_AVX2 static size_t bpe_emit_avx2(const uint64_t *value, size_t n, const uint32_t *spilled, uint32_t **out) {
     uint32_t *to = *out;
     for (size_t i = 0; i < n; i += 4) {
         unsigned all = n - i < 4 ? (1u << 2 * (n - i)) - 1 : 0xFF;
@@ -300,24 +297,22 @@ BPE_AVX2 static size_t bpe_emit_avx2(const uint64_t *value, size_t n, const uint
     return n;
 }
 
-__attribute__((target("avx2,popcnt"))) static size_t bpe_count_three_byte_chars_avx2(const uint8_t *text, size_t n) {
+BPE_TARGET_AVX2 static size_t bpe_count_three_byte_chars_avx2(const uint8_t *text, size_t n) {
     size_t count = 0, i = 0;
-    int has_ff = 0;
+    int contains_0xFF = 0;
     for (; i + 32 <= n; i += 32) {
         __m256i bytes = _mm256_loadu_si256((const __m256i *)(text + i));
         __m256i high = _mm256_and_si256(bytes, _mm256_set1_epi8((char)0xF0));
         __m256i three = _mm256_cmpeq_epi8(high, _mm256_set1_epi8((char)0xE0));
         count += (size_t)__builtin_popcount((unsigned)_mm256_movemask_epi8(three));
-        has_ff |= _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(-1)));
+        contains_0xFF |= _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(-1)));
     }
     size_t rest = bpe_count_three_byte_chars_plain(text + i, n - i);
-    return has_ff || rest > n - i ? n + 1 : count + rest;
+    return contains_0xFF || rest > n - i ? n + 1 : count + rest;
 }
 
-#define BPE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,bmi2,popcnt")))
-
 /* The values of a line's words that are the key, 0 at the others. */
-BPE_AVX512 static inline __m256i bpe_match(const bpe_line *line, uint64_t key) {
+BPE_TARGET_AVX512 static inline __m256i bpe_match(const bpe_line *line, uint64_t key) {
     __mmask8 same = _mm256_cmpeq_epi64_mask(
         _mm256_loadu_si256((const __m256i *)line->keys), _mm256_set1_epi64x((long long)key));
     return _mm256_maskz_loadu_epi64(same, line->values);
@@ -325,7 +320,7 @@ BPE_AVX512 static inline __m256i bpe_match(const bpe_line *line, uint64_t key) {
 
 /* The keys of eight words, 0 for longer ones, and the offsets of their lines; the result is a mask of the short words. A
  * shift by 64 or more gives 0, which is right for a word of 8 bytes. A gather takes twice as long as eight loads on Zen 4. */
-BPE_AVX512 static inline __mmask8 bpe_keys_of_eight(
+BPE_TARGET_AVX512 static inline __mmask8 bpe_keys_of_eight(
     const uint8_t *text, const uint32_t *start, const uint32_t *end, __m128i down, uint64_t *keys, uint32_t *lines) {
     __m256i length = _mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)end), _mm256_loadu_si256((const __m256i *)start));
     __mmask8 is_short = _mm256_cmplt_epu32_mask(length, _mm256_set1_epi32(9));
@@ -340,7 +335,7 @@ BPE_AVX512 static inline __mmask8 bpe_keys_of_eight(
 }
 
 /* Look up eight keys; append the misses and the words without a key, of the words in the mask `any`. */
-BPE_AVX512 static inline void bpe_find_eight(
+BPE_TARGET_AVX512 static inline void bpe_find_eight(
     const bpe_line *lines, const uint64_t *keys, const uint32_t *offsets, __mmask8 is_short, __mmask8 any, size_t number,
     bpe_lookup_result *out) {
     __m256i match[8];
@@ -360,7 +355,7 @@ BPE_AVX512 static inline void bpe_find_eight(
 }
 
 /* Compute the keys of 64 words, then look them up: the loads of many words are in flight together. */
-BPE_AVX512 static void bpe_look_up_avx512(const bpe_run *run, const bpe_line *lines, int shift, bpe_lookup_result *out) {
+BPE_TARGET_AVX512 static void bpe_look_up_avx512(const bpe_run *run, const bpe_line *lines, int shift, bpe_lookup_result *out) {
     const __m128i down = _mm_cvtsi32_si128(shift);
     uint64_t keys[BPE_GROUP];
     uint32_t offsets[BPE_GROUP];
@@ -380,10 +375,6 @@ BPE_AVX512 static void bpe_look_up_avx512(const bpe_run *run, const bpe_line *li
     out->n_others = found.n_others;
 }
 #endif
-
-static bpe_look_up_t bpe_look_up = bpe_look_up_plain;
-static bpe_emit_t bpe_emit = bpe_emit_plain;
-static bpe_count_chars_t bpe_count_three_byte_chars = bpe_count_three_byte_chars_plain;
 
 /* Use the versions of a vector level (base/_cpu.pxd). */
 static void bpe_use_level_look_up(int level) {

@@ -18,6 +18,4 @@ cdef class Seeds:
     cdef Py_ssize_t mark_size
 
     cdef int leave_out(self, WholeWords words) noexcept
-    cdef const byte_t* word_of(self, token_t token) noexcept nogil
-    cdef Py_ssize_t size_of(self, token_t token) noexcept nogil
     cdef int sow(self, SharedWordTable table) noexcept nogil

@@ -10,14 +10,7 @@ import numpy as np
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.encode._whole_words cimport WholeWords
 from bpe.encode._word_cache cimport (
-    EMPTY_KEY,
-    SHORT_WORD,
-    Words,
-    SharedWordTable,
-    enter_word,
-    prefetch_line,
-    hash_word,
-    short_key,
+    EMPTY_KEY, SHORT_WORD, Words, SharedWordTable, enter_word, prefetch_line, hash_word, short_key,
 )
 from bpe.merge._origins cimport Origins
 from libc.stdint cimport uint64_t
@@ -45,19 +38,11 @@ cdef class Seeds:
         """Drop the seeds that are whole words with tokens of their own."""
         cdef Py_ssize_t token, size
         for token in range(self.kinds.shape[0]):
-            size = self.size_of(<token_t>token)
-            if self.kinds[token] != NO_SEED and words.find(self.word_of(<token_t>token), size) != NO_TOKEN:
+            size = size_of(self, <token_t>token)
+            if self.kinds[token] != NO_SEED and words.find(word_of(self, <token_t>token), size) != NO_TOKEN:
                 self.n_seeds -= 1
                 self.kinds[token] = NO_SEED
         return 0
-
-    cdef inline const byte_t* word_of(self, token_t token) noexcept nogil:
-        return &self.blob[0] + self.offsets[token]
-
-    cdef inline Py_ssize_t size_of(self, token_t token) noexcept nogil:
-        """The bytes of a token without its mark."""
-        cdef Py_ssize_t size = self.offsets[token + 1] - self.offsets[token]
-        return size - self.mark_size if self.marked and self.ends[token] else size
 
     cdef int sow(self, SharedWordTable table) noexcept nogil:
         """Enter the seeds into an empty table; none if they would take more than three quarters of it."""
@@ -75,7 +60,7 @@ cdef class Seeds:
             return 0
         for token in range(limit):
             if self.kinds[token] != NO_SEED:
-                word, size = self.word_of(token), self.size_of(token)
+                word, size = word_of(self, token), size_of(self, token)
                 words[n] = &table.words if self.kinds[token] == SEED else &table.parts
                 lo[n], hi[n] = short_key(word, min(size, SHORT_WORD), end), EMPTY_KEY
                 if size > SHORT_WORD:
@@ -88,3 +73,13 @@ cdef class Seeds:
                     enter_word(words[i], lo[i], hi[i], hashed[i], tokens[i] + <uint64_t>1, True)
                 n = 0
         return 0
+
+
+cdef inline const byte_t* word_of(Seeds seeds, token_t token) noexcept nogil:
+    return &seeds.blob[0] + seeds.offsets[token]
+
+
+cdef inline Py_ssize_t size_of(Seeds seeds, token_t token) noexcept nogil:
+    """The bytes of a token without its mark."""
+    cdef Py_ssize_t size = seeds.offsets[token + 1] - seeds.offsets[token]
+    return size - seeds.mark_size if seeds.marked and seeds.ends[token] else size

@@ -27,7 +27,7 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 cdef enum:
     PIECES = 512              # in a chunk; its arrays stay in the first-level cache, or near
-    MOST_IDS = 31             # of a piece that `emit_values` writes
+    MAX_IDS = 31             # of a piece that `emit_values` writes
     SPARSE = 24               # text is not split if fewer than one byte in 24 starts a character of three bytes
 
 cdef enum:                    # which part of a piece it is; _split_filter.h has the same numbers
@@ -67,7 +67,7 @@ cdef struct Feed:             # the source of pieces
     # Their parts, if they are split.
     bint splitting            # they are to be split at safe positions
     bint gapless              # each starts where the previous one ends
-    bint has_ff               # some byte of them is 0xFF, which no key can end with
+    bint contains_0xFF               # some byte of them is 0xFF, which no key can end with
     Py_ssize_t within         # bytes of the next piece that are in a chunk already
     Py_ssize_t part_start[PIECES + 65]  # parts of pieces; up to 64 more are written
     Py_ssize_t part_end[PIECES + 64]

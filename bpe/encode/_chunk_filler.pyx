@@ -13,16 +13,7 @@ from bpe.encode._chunk cimport EARLIER, PIECES, Chunk, Feed, Fragment, Segment, 
 from bpe.encode._pieces cimport split_pieces
 from bpe.encode._split_filter cimport SplitTables
 from bpe.encode._word_cache cimport (
-    EMPTY_KEY,
-    LONG_WORD,
-    SHORT_WORD,
-    Cache,
-    Line,
-    prefetch_line,
-    find_front,
-    hash_word,
-    is_keyed,
-    short_key,
+    EMPTY_KEY, LONG_WORD, SHORT_WORD, Cache, Line, prefetch_line, find_front, hash_word, is_keyed, short_key,
 )
 from bpe.pretokenize._piece_scanner cimport piece_end, scan_pieces, unit_end
 from bpe.pretokenize._scanner cimport begin, scan, scan_bounds
@@ -139,7 +130,7 @@ cdef void find_pieces(Chunk* chunk, Feed* feed, const SplitTables* splits, Py_ss
         feed.n_given -= feed.n_found
         feed.open = feed.n_given > 0
     feed.bounded = n > 0
-    feed.splitting = feed.has_ff = False
+    feed.splitting = feed.contains_0xFF = False
     if feed.n_found == 0:
         return
     if feed.bounded:
@@ -147,7 +138,7 @@ cdef void find_pieces(Chunk* chunk, Feed* feed, const SplitTables* splits, Py_ss
     else:
         start, size = feed.start[0], feed.end[feed.n_found - 1] - feed.start[0]
     three_byte_chars = bpe_count_three_byte_chars(feed.cursor.text + start, size)
-    feed.has_ff = three_byte_chars > <size_t>size
+    feed.contains_0xFF = three_byte_chars > <size_t>size
     feed.splitting = is_split(splits, three_byte_chars, size)
     if feed.splitting:
         feed.gapless = True
@@ -235,7 +226,7 @@ cdef inline void add_pieces(
     cdef size_t i, k, n_missed = chunk.n_missed, n_others = chunk.n_others
     cdef PieceRun run
     cdef LookupResult found
-    while near > 0 and (feed.has_ff or feed.readable - text - start[near - 1] < 8):
+    while near > 0 and (feed.contains_0xFF or feed.readable - text - start[near - 1] < 8):
         near -= 1
     if near:
         run.text, run.start, run.end, run.n = text, start, end, near

@@ -4,7 +4,7 @@ from bpe.base._result_pool cimport ResultPool
 from bpe.base._types cimport byte_t
 from bpe.base._utf8 cimport Units
 from bpe.encode._cache_seeds cimport Seeds
-from bpe.encode._piece_ids cimport Values
+from bpe.encode._piece_ids cimport PieceEncoder
 from bpe.encode._split_filter cimport SplitTables, SplitFilter
 from bpe.encode._word_cache cimport SharedWordTable
 from bpe.encode._workspace cimport Workspace
@@ -20,7 +20,7 @@ cdef enum:
 cdef class Encoder:
     """The tables of one tokenizer, and encoding with them; immutable but for the word table and idle workspaces."""
 
-    cdef Values values
+    cdef PieceEncoder pieces
     cdef Merger merger        # all merges; `values` has those of the first stage if there are `high` ones
     cdef readonly HighMerges high  # of a superword vocabulary, or None
     cdef PieceRules rules     # where text is cut into pieces then, or None
@@ -39,4 +39,4 @@ cdef class Encoder:
     cdef Py_ssize_t last_cut_in(self, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil
     cdef Workspace workspace(self)
     cdef int give_back(self, Workspace space) except -1
-    cdef object taken(self, Workspace space)
+    cdef object take_ids(self, Workspace space)

@@ -20,30 +20,22 @@ from bpe.base._binary_search cimport first_from
 from bpe.base._bounds cimport check_offsets, check_spans
 from bpe.base._id_array cimport as_array
 from bpe.base._id_lists cimport list_of
-from bpe.base._ids cimport reserve
+from bpe.base._ids cimport append_id, reserve
 from bpe.base._interrupts cimport begin_watch, poll_if_due
 from bpe.base._result_pool cimport ResultPool
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.base._utf8 cimport UTF8_PADDING, Units, to_utf8
 from bpe.encode._cache_seeds cimport Seeds
-from bpe.encode._chunk cimport ALL, EARLIER, MOST_IDS, Chunk, Feed, Fragment
+from bpe.encode._chunk cimport ALL, EARLIER, MAX_IDS, Chunk, Feed, Fragment
 from bpe.encode._chunk_filler cimport emit_values, feed_fragments, fill
-from bpe.encode._piece_ids cimport Values, cache_of, merge_piece
+from bpe.encode._piece_ids cimport PieceEncoder, cache_of, merge_piece
 from bpe.encode._split_filter cimport SplitTables, SplitFilter, first_split, last_split
 from bpe.encode._whole_words cimport WholeWords
 from bpe.encode._word_cache cimport (
-    CURRENT,
-    EXHAUSTED,
-    REPLACED,
-    REPLACING,
-    SharedWordTable,
-    change_state,
-    copy_words,
-    key_size,
-    state_of,
+    CURRENT, EXHAUSTED, REPLACED, REPLACING, SharedWordTable, change_state, copy_words, key_size, state_of,
 )
 from bpe.encode._workspace cimport Workspace, emit_spilled, prepare_output
-from bpe.merge._high_merges cimport HOLE
+from bpe.merge._high_merges cimport UNIT_BREAK
 from bpe.merge._merger cimport Merger
 from bpe.merge._origins cimport Origins
 from bpe.pretokenize._safe_points cimport next_split_point, last_split_point
@@ -60,7 +52,7 @@ cdef extern from "Python.h":
 CACHE_MEMORY = 32 << 20
 
 cdef enum:
-    KEPT = 4                  # the memory of a freed result that is kept for the next one, as a multiple of the table's
+    POOL_MULTIPLE = 4         # the memory of a freed result that is kept for the next one is so many times the table's
     FEW_UNITS = 256           # that are encoded at once
     NEAR = 256                # bytes in which the split filter looks for a split point
     CONVERTED = 1024          # characters of a str that are converted to find a split point
@@ -81,12 +73,12 @@ cdef class Encoder:
         if tokens.ends_word is not None and len(tokens.ends_word) != limit:
             raise ValueError(f"ends_word has {len(tokens.ends_word)} elements; it must have {limit}")
         self.scanner, self.memory = scanner, memory
-        self.pool = ResultPool(KEPT * memory)
+        self.pool = ResultPool(POOL_MULTIPLE * memory)
         self.merger = merger
         if superwords is not None:
             merger, high, self.rules = superwords
             self.high = high if high.n else None
-        self.values = Values(merger, tokens.ends_word is not None)
+        self.pieces = PieceEncoder(merger, tokens.ends_word is not None)
         self.seeds = Seeds(merger.origins, merger.merges, tokens)
         self.splits = SplitFilter(merger.can_split)
         if merger.can_split:
@@ -98,7 +90,7 @@ cdef class Encoder:
         Unless `all_of_them`, only words with other ids by merging are entered. Called once, before any encoding.
         """
         cdef Workspace space = Workspace(0)
-        cdef Origins origins = self.values.merger.origins
+        cdef Origins origins = self.pieces.merger.origins
         cdef Py_ssize_t i, n = ids.shape[0]
         cdef const byte_t* data = blob
         check_offsets(offsets, n, len(blob))
@@ -113,13 +105,13 @@ cdef class Encoder:
                         keep[i] = not origins.reachable[ids[i]]
                         continue
                     space.out.n = 0
-                    merge_piece(self.values, space, data + offsets[i], offsets[i + 1] - offsets[i], ALL)
+                    merge_piece(self.pieces, space, data + offsets[i], offsets[i + 1] - offsets[i], ALL)
                     keep[i] = space.out.n != 1 or space.out.data[0] != ids[i]
         chosen = np.flatnonzero(kept).astype(np.int64)         # intp is another type on some systems
         if not len(chosen):
             return
-        self.values.whole = WholeWords(blob, offsets, ids, chosen)
-        self.seeds.leave_out(self.values.whole)
+        self.pieces.whole = WholeWords(blob, offsets, ids, chosen)
+        self.seeds.leave_out(self.pieces.whole)
         if self.splits.left:
             self.splits.add(pairs_in_words(blob, np.asarray(offsets), chosen))
 
@@ -129,11 +121,11 @@ cdef class Encoder:
         Then the word cache has whole words, too: no part of a pretoken can have the key of one.
         """
         self.splits = SplitFilter(False)
-        self.values.unsplit = True
+        self.pieces.unsplit = True
 
     def unreachable_of(self, const uint8_t[::1] wanted):
         """The tokens, of those `wanted`, that merging their own bytes does not give: int32; None if unknown."""
-        cdef Origins origins = self.values.merger.origins
+        cdef Origins origins = self.pieces.merger.origins
         if not origins.ordered or not origins.limit or <size_t>wanted.shape[0] != origins.limit:
             return None
         reachable = np.asarray(<const byte_t[: origins.limit]>origins.reachable)
@@ -163,18 +155,16 @@ cdef class Encoder:
         cdef Py_ssize_t i, piece = 0
         if state_of(space.cache.words) != CURRENT:
             replace_table(self, space)
-        fill(chunk, feed, &self.splits.tables, &space.cache, cache_of(self.values, space, EARLIER))
+        fill(chunk, feed, &self.splits.tables, &space.cache, cache_of(self.pieces, space, EARLIER))
         if chunk.n == 0 and chunk.n_segments == 0:
             return False
         poll_if_due(&space.scratch.watch, space.out.n)
-        self.values.look_up(space)
+        self.pieces.look_up(space)
         for i in range(chunk.n_segments):
             emit_pieces(self, space, piece, chunk.segments[i].piece, True)
             piece = chunk.segments[i].piece
             if feed.fragments[chunk.segments[i].fragment].size < 0:
-                reserve(&space.out, 1)
-                space.out.data[space.out.n] = feed.fragments[chunk.segments[i].fragment].token
-                space.out.n += 1
+                append_id(&space.out, feed.fragments[chunk.segments[i].fragment].token)
             if lengths != NULL:
                 lengths[chunk.segments[i].fragment] = <int64_t>(space.out.n - first[0])
             if space.unknown and space.unknown_at < 0:
@@ -261,13 +251,9 @@ cdef class Encoder:
         else:
             held = text.encode() if isinstance(text, str) else text
             fragment.text, fragment.size = held, len(held)
-        feed_fragments(space.feed, &fragment, 1, self.scanner)
-        if fragment.size < SHORT_TEXT:
-            self.run(space, NULL)
-        else:
-            run_long(self, space, fragment.size)
+        run_fragment(self, space, &fragment)
         known = not space.unknown
-        return self.taken(space), known
+        return self.take_ids(space), known
 
     def encode_around(
         self, bytes text not None, const int64_t[::1] starts, const int64_t[::1] ends, const uint32_t[::1] ids
@@ -285,18 +271,12 @@ cdef class Encoder:
             end = starts[i] if i < n else len(text)
             if end > done:
                 fragment.text, fragment.size = <const byte_t*>text + done, end - done
-                feed_fragments(space.feed, &fragment, 1, self.scanner)
-                if fragment.size < SHORT_TEXT:
-                    self.run(space, NULL)
-                else:
-                    run_long(self, space, fragment.size)
+                run_fragment(self, space, &fragment)
             if i < n:
-                reserve(&space.out, 1)
-                space.out.data[space.out.n] = ids[i]
-                space.out.n += 1
+                append_id(&space.out, ids[i])
                 done = ends[i]
         known = not space.unknown
-        return self.taken(space), known
+        return self.take_ids(space), known
 
     def encode_spans(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
         """The ids of a text whose pretokens, none of them empty, are at the given byte offsets, which ascend."""
@@ -313,15 +293,15 @@ cdef class Encoder:
             space.feed.starts, space.feed.ends, space.feed.n_given = &starts[0], &ends[0], starts.shape[0]
             run_long(self, space, fragment.size)
         known = not space.unknown
-        return self.taken(space), known
+        return self.take_ids(space), known
 
     def encode_piece(self, bytes piece):
         """The ids of one pretoken, merged without cache, as a list; NO_TOKEN for symbols without an id."""
         cdef Workspace space = Workspace(0)
         cdef token_t token = NO_TOKEN
         if piece:
-            if self.values.whole is not None:
-                token = self.values.whole.find(piece, len(piece))
+            if self.pieces.whole is not None:
+                token = self.pieces.whole.find(piece, len(piece))
             if token != NO_TOKEN:
                 return [token]
             self.merger.merge(piece, len(piece), False, &space.scratch, &space.out, &space.unknown)
@@ -338,7 +318,7 @@ cdef class Encoder:
                 self.idle = space.next
                 space.next = None
                 return space
-        space = Workspace(self.memory, self.values.marked)
+        space = Workspace(self.memory, self.pieces.marked)
         space.pool = self.pool
         if self.rules is not None:
             space.feed.cuts, space.feed.units = &self.rules.cuts, &self.rules.units
@@ -357,7 +337,7 @@ cdef class Encoder:
             self.idle = space
         return 0
 
-    cdef object taken(self, Workspace space):
+    cdef object take_ids(self, Workspace space):
         """The output as an array; the workspace is given back."""
         ids = as_array(&space.out, space.pool, &space.block)
         self.give_back(space)
@@ -372,7 +352,7 @@ cdef int emit(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end
     cdef const uint64_t* values = space.chunk.value
     cdef token_t* out
     while True:
-        reserve(&space.out, MOST_IDS * (end - start) + 16)
+        reserve(&space.out, MAX_IDS * (end - start) + 16)
         out = space.out.data + space.out.n
         start += emit_values(values + start, end - start, space.cache.words.spilled, &out)
         space.out.n = out - space.out.data
@@ -397,14 +377,11 @@ cdef int emit_uncached(Encoder encoder, Workspace space, Py_ssize_t number) exce
     else:
         at = first_from(chunk.missed, chunk.n_missed, <uint16_t>number)
         word, size = <const byte_t*>&chunk.missed_key[at], key_size(chunk.missed_key[at])
-    if encoder.values.whole is not None and chunk.part[number] == ALL:
-        token = encoder.values.whole.find(word, size)
+    if encoder.pieces.whole is not None and chunk.part[number] == ALL:
+        token = encoder.pieces.whole.find(word, size)
     if token == NO_TOKEN:
-        return merge_piece(encoder.values, space, word, size, chunk.part[number])
-    reserve(&space.out, 1)
-    space.out.data[space.out.n] = token
-    space.out.n += 1
-    return 0
+        return merge_piece(encoder.pieces, space, word, size, chunk.part[number])
+    return append_id(&space.out, token)
 
 
 cdef int emit_pieces(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end, bint ends) except -1 nogil:
@@ -428,7 +405,7 @@ cdef int emit_pieces(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssiz
 
 
 cdef int emit_units(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
-    """Write the low tokens of pieces, with a HOLE between two units."""
+    """Write the low tokens of pieces, with a UNIT_BREAK between two units."""
     cdef Chunk* chunk = space.chunk
     cdef Py_ssize_t at
     while chunk.next_unit < chunk.n_units and chunk.units[chunk.next_unit] < end:
@@ -437,13 +414,17 @@ cdef int emit_units(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize
         emit(encoder, space, start, at)
         start = at
         if space.out.n:
-            reserve(&space.out, 1)
-            space.out.data[space.out.n] = HOLE
-            space.out.n += 1
+            append_id(&space.out, UNIT_BREAK)
     return emit(encoder, space, start, end)
 
 
 # Whole texts ----------------------------------------------------------------------------------------------------------
+
+
+cdef int run_fragment(Encoder encoder, Workspace space, const Fragment* fragment) except -1:
+    """Write the ids of one text."""
+    feed_fragments(space.feed, fragment, 1, encoder.scanner)
+    return encoder.run(space, NULL) if fragment.size < SHORT_TEXT else run_long(encoder, space, fragment.size)
 
 
 cdef int run_long(Encoder encoder, Workspace space, Py_ssize_t size) except -1:
@@ -481,9 +462,9 @@ cdef const SplitTables* text_splits(Encoder encoder) noexcept nogil:
     """The split filter if whole texts may be split by it: the end of a word must not matter; else NULL."""
     if encoder.high is not None:
         return NULL
-    if encoder.scanner < 0 or encoder.splits.tables.bits == NULL or encoder.values.marked:
+    if encoder.scanner < 0 or encoder.splits.tables.bits == NULL or encoder.pieces.marked:
         return NULL
-    return &encoder.splits.tables if encoder.values.whole is None else NULL
+    return &encoder.splits.tables if encoder.pieces.whole is None else NULL
 
 
 # The word table -------------------------------------------------------------------------------------------------------
@@ -493,14 +474,14 @@ cdef SharedWordTable new_table(Encoder encoder, SharedWordTable old):
     """A larger table with the words of `old`; or one of full size with the vocabulary's tokens only."""
     cdef bint grows = old is not None and old.size < old.largest
     cdef SharedWordTable table = SharedWordTable(
-        encoder.memory, <size_t>1 << old.size if old is not None else encoder.seeds.n_seeds, encoder.values.marked
+        encoder.memory, <size_t>1 << old.size if old is not None else encoder.seeds.n_seeds, encoder.pieces.marked
     )
     with nogil:
         if not grows:
             encoder.seeds.sow(table)
         else:
             copy_words(&table.words, &old.words)
-            if encoder.values.marked:
+            if encoder.pieces.marked:
                 copy_words(&table.parts, &old.parts)
     return table
 

@@ -17,19 +17,8 @@ from bpe.encode._chunk_filler cimport count_three_byte_chars, feed_fragments
 from bpe.encode._encoder cimport SHORT_TEXT, Encoder
 from bpe.encode._pieces cimport split_each
 from bpe.encode._word_cache cimport (
-    CURRENT,
-    EMPTY_KEY,
-    MIDDLE_WORD,
-    SHORT_WORD,
-    Cache,
-    prefetch_front,
-    prefetch_line,
-    find_front,
-    find_shared,
-    find_short,
-    hash_word,
-    short_key,
-    state_of,
+    CURRENT, EMPTY_KEY, MIDDLE_WORD, SHORT_WORD, Cache, prefetch_front, prefetch_line, find_front, find_shared,
+    find_short, hash_word, short_key, state_of,
 )
 from bpe.encode._workspace cimport Workspace, emit_value
 from bpe.pretokenize._scanner cimport begin, scan
@@ -96,7 +85,7 @@ cdef object short_ids(Encoder encoder, text):
     """The ids of a short text as an array; None if `encode_short` does not take it."""
     cdef Workspace space = encoder.workspace()
     if encode_short(encoder, space, text):
-        return encoder.taken(space)
+        return encoder.take_ids(space)
     encoder.give_back(space)
     return None
 
@@ -202,7 +191,7 @@ cdef object encode_short_texts(Encoder encoder, list texts, kind):
         return None
     batch = new_object(kind)
     cnp.PyArray_CLEARFLAGS(bounds, cnp.NPY_ARRAY_WRITEABLE)
-    batch.ids, batch.offsets = encoder.taken(space), bounds
+    batch.ids, batch.offsets = encoder.take_ids(space), bounds
     return batch
 
 
@@ -220,7 +209,7 @@ cdef bint encode_short(Encoder encoder, Workspace space, text) except -1:
                 return False
             fragment.text, fragment.size = utf8, to_utf8(&units, utf8)
             readable = utf8 + SHORT_TEXT + UTF8_PADDING
-    elif type(text) is bytes and not encoder.values.merger.alphabet.chars:
+    elif type(text) is bytes and not encoder.pieces.merger.alphabet.chars:
         fragment.text, fragment.size = <bytes>text, len(<bytes>text)
     else:
         return False
@@ -257,7 +246,7 @@ cdef bint append_short(
     cdef bint splitting = is_split(&encoder.splits.tables, three_byte_chars, size)
     if encoder.high is not None or three_byte_chars > <size_t>size or state_of(cache.words) != CURRENT:
         return False
-    if splitting and encoder.values.marked:
+    if splitting and encoder.pieces.marked:
         return False
     begin(&feed.cursor, encoder.scanner, text, 0, size)
     n = scan(&feed.cursor, feed.start, feed.end, PIECES)
@@ -282,7 +271,7 @@ cdef bint append_short(
             else:
                 value = find_shared(cache.words, word, length, lo[i], hi[i])
             if value == 0:
-                encoder.values.merge_and_cache(
+                encoder.pieces.merge_and_cache(
                     space, word, length, space.chunk.part[i] if splitting else ALL, lo[i], hi[i], &value
                 )
         if value == 0:

@@ -25,6 +25,6 @@ class BlockJob(EncodeJob):
         done: Callable[[Any, NDArray[np.int64], int], Any],
         special: Finder | None,
         n_bytes: int,
-        most: int,
+        max_bytes: int,
     ) -> Self: ...
     def result(self) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]: ...  # type: ignore[override]

@@ -10,7 +10,7 @@ import numpy as np
 cimport cython
 
 from bpe.base._aho_corasick cimport Finder
-from bpe.base._memory cimport check_lock, grown
+from bpe.base._memory cimport check_lock, grow_array
 from bpe.base._types cimport byte_t, token_t
 from bpe.base._utf8 cimport is_utf8
 from bpe.corpus._file_reader cimport FileBlock, FileReader
@@ -61,10 +61,10 @@ cdef class BlockWorker(Worker):
     cdef object note, lengths
     cdef Record* records
     cdef Py_ssize_t n_records
-    cdef size_t records_room
+    cdef size_t records_capacity
     cdef int64_t* counts                   # ids of each document of the records
     cdef Py_ssize_t n_counts
-    cdef size_t counts_room
+    cdef size_t counts_capacity
 
     def __cinit__(self, *_):
         self.text = FileBlock()
@@ -75,12 +75,12 @@ cdef class BlockWorker(Worker):
 
     cdef int64_t* reserve_counts(self, Py_ssize_t n) except NULL nogil:
         """Have room for `n` more counts; return where they begin."""
-        self.counts = <int64_t*>grown(self.counts, &self.counts_room, self.n_counts + n + 1, sizeof(int64_t))
+        self.counts = <int64_t*>grow_array(self.counts, &self.counts_capacity, self.n_counts + n + 1, sizeof(int64_t))
         return self.counts + self.n_counts
 
     cdef int add(self, Record record) except -1 nogil:
         """Add a record whose counts have been written."""
-        self.records = <Record*>grown(self.records, &self.records_room, self.n_records + 1, sizeof(Record))
+        self.records = <Record*>grow_array(self.records, &self.records_capacity, self.n_records + 1, sizeof(Record))
         self.records[self.n_records] = record
         self.n_records += 1
         self.n_counts += record.n
@@ -120,15 +120,15 @@ cdef class BlockJob(EncodeJob):
     cdef FileReader reader                 # the current one, or None
     cdef Finder special
     cdef cython.pythread_type_lock reading     # held while a block is taken; never acquired while holding the GIL
-    cdef Py_ssize_t most, taken
+    cdef Py_ssize_t max_bytes, taken
     cdef bint over                         # no more blocks are taken
     cdef list workers
     cdef dict errors                       # by number
 
-    def __cinit__(self, encoder, threads, blocks, prepared, done, special, Py_ssize_t n_bytes, Py_ssize_t most):
+    def __cinit__(self, encoder, threads, blocks, prepared, done, special, Py_ssize_t n_bytes, Py_ssize_t max_bytes):
         check_lock(&self.reading)
         self.blocks, self.prepared, self.done_with, self.special = blocks, prepared, done, special
-        self.n_bytes, self.most = n_bytes, most
+        self.n_bytes, self.max_bytes = n_bytes, max_bytes
         self.workers, self.errors = [], {}
         self.n_parts = 1 if threads == 1 else BLOCKS
         self.share_out()
@@ -180,7 +180,7 @@ cdef class BlockJob(EncodeJob):
         cdef FileReader reader
         cdef bint found
         worker.block = None
-        if self.over or self.taken >= self.most or (self.threads > 1 and self.begun >= self.n_parts):
+        if self.over or self.taken >= self.max_bytes or (self.threads > 1 and self.begun >= self.n_parts):
             return False
         number[0] = self.begin()
         try:
@@ -216,7 +216,7 @@ cdef class BlockJob(EncodeJob):
             return False
         worker.text.split(worker.text.reader)
         worker.rows = Rows(
-            text=worker.text.data, size=worker.text.room, n=worker.text.n_documents, starts=worker.text.starts,
+            text=worker.text.data, size=worker.text.capacity, n=worker.text.n_documents, starts=worker.text.starts,
             sizes=worker.text.sizes, lengths=worker.reserve_counts(worker.text.n_documents),
         )
         return True
@@ -260,7 +260,7 @@ cdef class BlockJob(EncodeJob):
             worker.rows.starts, worker.rows.sizes, worker.rows.lengths = &starts[0], &sizes[0], &lengths[0]
         return True
 
-    cdef bint end_block(self, BlockWorker worker, Py_ssize_t number, Py_ssize_t bad) except -1:
+    cdef bint end_block(self, BlockWorker worker, Py_ssize_t number, Py_ssize_t first_unknown) except -1:
         """Call `done` for an encoded block, and record it; False after an error, which `result` raises."""
         cdef const int64_t[::1] lengths
         cdef Py_ssize_t i
@@ -268,7 +268,7 @@ cdef class BlockJob(EncodeJob):
             return False
         worker.held = None                                   # the buffer may be reused
         try:
-            ids = self.done_with(worker.note, worker.lengths, bad)
+            ids = self.done_with(worker.note, worker.lengths, first_unknown)
         except Exception as error:
             self.over = True
             self.errors[number] = error
@@ -314,7 +314,7 @@ cdef class BlockJob(EncodeJob):
         """
         if self.errors:
             raise self.errors[min(self.errors)]
-        ids = self.done if self.n_parts == 1 else self.delivery.taken()
+        ids = self.done if self.n_parts == 1 else self.output.take_ids()
         added_records, added_counts = [], []
         for worker in self.workers:
             records, counts = worker.added()

@@ -16,7 +16,7 @@ cdef struct NewWords:         # pieces of a chunk that no table has, which are m
     Py_ssize_t number[TOGETHER]  # in the chunk
     uint64_t keys[TOGETHER][2]  # as for `merge_and_cache`
 
-cdef class Values:
+cdef class PieceEncoder:
     """Computes the ids of pieces. Immutable once the whole words are set."""
 
     cdef Merger merger
@@ -25,24 +25,18 @@ cdef class Values:
     cdef bint unsplit         # no pretoken is split, so that the cache may have whole words
 
     cdef int look_up(self, Workspace space) except -1 nogil
-    cdef int find_other(self, Workspace space, size_t i, NewWords* new) except -1 nogil
-    cdef int add(
-        self, Workspace space, NewWords* new, Py_ssize_t number, const byte_t* word, Py_ssize_t size, uint64_t lo,
-        uint64_t hi,
-    ) except -1 nogil
-    cdef void merge_new(self, Workspace space, NewWords* new) noexcept nogil
     cdef int merge_and_cache(
         self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi, uint64_t* value
     ) except -1 nogil  # no `except? 0`, which takes the GIL at each 0
 
 
 cdef inline int merge_piece(
-    Values values, Workspace space, const byte_t* piece, Py_ssize_t size, int part
+    PieceEncoder values, Workspace space, const byte_t* piece, Py_ssize_t size, int part
 ) except -1 nogil:
     """Append the merged ids of a piece, which is not empty."""
     return values.merger.merge(piece, size, part == EARLIER, &space.scratch, &space.out, &space.unknown)
 
 
-cdef inline Cache* cache_of(Values values, Workspace space, int part) noexcept nogil:
+cdef inline Cache* cache_of(PieceEncoder values, Workspace space, int part) noexcept nogil:
     """The cache for pieces, or for earlier parts of them if ends of words are marked."""
     return &space.earlier if values.marked and part == EARLIER else &space.cache

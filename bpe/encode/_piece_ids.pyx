@@ -8,26 +8,9 @@ mark and have a cache of their own.
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.encode._chunk cimport ALL, EARLIER, Chunk
 from bpe.encode._word_cache cimport (
-    EMPTY_KEY,
-    LONG_WORD,
-    MIDDLE_WORD,
-    SHORT_WORD,
-    Cache,
-    Words,
-    enter_long,
-    enter_word,
-    prefetch_kept,
-    prefetch_spilled,
-    find_middles,
-    find_shared,
-    find_short,
-    find_shorts,
-    has_room,
-    hash_word,
-    is_keyed,
-    key_size,
-    put_front,
-    value_of,
+    EMPTY_KEY, LONG_WORD, MIDDLE_WORD, SHORT_WORD, Cache, Words, enter_long, enter_word, prefetch_kept,
+    prefetch_spilled, find_middles, find_shared, find_short, find_shorts, has_capacity, hash_word, is_keyed, key_size,
+    put_front, value_of,
 )
 from bpe.encode._workspace cimport Workspace
 from bpe.merge._merger cimport Merger
@@ -36,7 +19,7 @@ from libc.stdint cimport uint64_t
 from libc.string cimport memset
 
 
-cdef class Values:
+cdef class PieceEncoder:
 
     def __cinit__(self, Merger merger not None, bint marked):
         self.merger, self.marked = merger, marked
@@ -62,8 +45,8 @@ cdef class Values:
                 value = find_short(earlier if chunk.part[number] == EARLIER else cache, key)
             chunk.value[number] = value
             if value == 0:
-                self.add(
-                    space, &new, number, <const byte_t*>&chunk.missed_key[i], key_size(key), key, EMPTY_KEY
+                add_new_word(
+                    self, space, &new, number, <const byte_t*>&chunk.missed_key[i], key_size(key), key, EMPTY_KEY
                 )
             prefetch_spilled(cache, chunk.value[number])
         memset(chunk.found, 0, chunk.n_others * sizeof(uint64_t))
@@ -76,60 +59,10 @@ cdef class Values:
             number = chunk.others[i]
             chunk.value[number] = chunk.found[i]
             if chunk.found[i] == 0:
-                self.find_other(space, i, &new)
+                find_other(self, space, i, &new)
             prefetch_spilled(cache, chunk.value[number])
-        self.merge_new(space, &new)
+        merge_new(self, space, &new)
         return 0
-
-    cdef int find_other(self, Workspace space, size_t i, NewWords* new) except -1 nogil:
-        """Find the value of a word without a key of 64 bits, or add it to the new ones.
-
-        A very long one is merged when its ids are written.
-        """
-        cdef Chunk* chunk = space.chunk
-        cdef const byte_t* word = chunk.word[i]
-        cdef Py_ssize_t number = chunk.others[i], size = chunk.size[i]
-        cdef uint64_t lo = chunk.hash[i], hi = 0
-        if size > LONG_WORD:
-            return 0
-        if is_keyed(word, size):
-            lo, hi = chunk.key[2 * i], chunk.key[2 * i + 1]
-        chunk.value[number] = find_shared(cache_of(self, space, chunk.part[number]).words, word, size, lo, hi)
-        return 0 if chunk.value[number] else self.add(space, new, number, word, size, lo, hi)
-
-    cdef int add(
-        self, Workspace space, NewWords* new, Py_ssize_t number, const byte_t* word, Py_ssize_t size, uint64_t lo,
-        uint64_t hi,
-    ) except -1 nogil:
-        """Add a piece that is in no table to those that are merged together; any other kind is merged at once."""
-        cdef Chunk* chunk = space.chunk
-        if self.marked or self.whole is not None or not self.merger.fits_row(word, size):
-            return self.merge_and_cache(space, word, size, chunk.part[number], lo, hi, &chunk.value[number])
-        if not has_room(space.cache.words):
-            return 0
-        new.word[new.n], new.size[new.n], new.number[new.n] = word, size, number
-        new.keys[new.n][0], new.keys[new.n][1] = lo, hi
-        new.n += 1
-        if new.n == TOGETHER:
-            self.merge_new(space, new)
-        return 0
-
-    cdef void merge_new(self, Workspace space, NewWords* new) noexcept nogil:
-        """Merge the words of the list together and enter them; the list is empty then."""
-        cdef const Words* words = space.cache.words
-        cdef Row rows[TOGETHER]
-        cdef token_t ids[SHORT]
-        cdef uint64_t lo, hi, value
-        cdef size_t i
-        self.merger.merge_short(new.word, new.size, new.n, rows)
-        for i in range(new.n):
-            lo, hi = new.keys[i][0], new.keys[i][1]
-            value = find_shared(words, new.word[i], new.size[i], lo, hi)
-            if value == 0:                                 # else it was in the list before
-                value = value_of(space.cache.words, ids, tokens_of(&rows[i], ids))
-                enter(&space.cache, new.word[i], new.size[i], lo, hi, value)
-            space.chunk.value[new.number[i]] = value
-        new.n = 0
 
     cdef int merge_and_cache(
         self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi, uint64_t* value
@@ -151,7 +84,7 @@ cdef class Values:
             value[0] = token + <uint64_t>1 if part == ALL else 0
             if not self.unsplit:                           # a part of a pretoken may have the same key
                 return 0
-        if not has_room(cache.words):
+        if not has_capacity(cache.words):
             return 0
         if token == NO_TOKEN:
             merge_piece(self, space, word, size, part)
@@ -161,6 +94,59 @@ cdef class Values:
             space.unknown = False                          # set again when its ids are written
         enter(cache, word, size, lo, hi, value[0])
         return 0
+
+
+cdef int find_other(PieceEncoder encoder, Workspace space, size_t i, NewWords* new) except -1 nogil:
+    """Find the value of a word without a key of 64 bits, or add it to the new ones.
+
+    A very long one is merged when its ids are written.
+    """
+    cdef Chunk* chunk = space.chunk
+    cdef const byte_t* word = chunk.word[i]
+    cdef Py_ssize_t number = chunk.others[i], size = chunk.size[i]
+    cdef uint64_t lo = chunk.hash[i], hi = 0
+    if size > LONG_WORD:
+        return 0
+    if is_keyed(word, size):
+        lo, hi = chunk.key[2 * i], chunk.key[2 * i + 1]
+    chunk.value[number] = find_shared(cache_of(encoder, space, chunk.part[number]).words, word, size, lo, hi)
+    return 0 if chunk.value[number] else add_new_word(encoder, space, new, number, word, size, lo, hi)
+
+
+cdef int add_new_word(
+    PieceEncoder encoder, Workspace space, NewWords* new, Py_ssize_t number, const byte_t* word, Py_ssize_t size,
+    uint64_t lo, uint64_t hi,
+) except -1 nogil:
+    """Add a piece that is in no table to those that are merged together; any other kind is merged at once."""
+    cdef Chunk* chunk = space.chunk
+    if encoder.marked or encoder.whole is not None or not encoder.merger.fits_row(word, size):
+        return encoder.merge_and_cache(space, word, size, chunk.part[number], lo, hi, &chunk.value[number])
+    if not has_capacity(space.cache.words):
+        return 0
+    new.word[new.n], new.size[new.n], new.number[new.n] = word, size, number
+    new.keys[new.n][0], new.keys[new.n][1] = lo, hi
+    new.n += 1
+    if new.n == TOGETHER:
+        merge_new(encoder, space, new)
+    return 0
+
+
+cdef void merge_new(PieceEncoder encoder, Workspace space, NewWords* new) noexcept nogil:
+    """Merge the words of the list together and enter them; the list is empty then."""
+    cdef const Words* words = space.cache.words
+    cdef Row rows[TOGETHER]
+    cdef token_t ids[SHORT]
+    cdef uint64_t lo, hi, value
+    cdef size_t i
+    encoder.merger.merge_short(new.word, new.size, new.n, rows)
+    for i in range(new.n):
+        lo, hi = new.keys[i][0], new.keys[i][1]
+        value = find_shared(words, new.word[i], new.size[i], lo, hi)
+        if value == 0:                                 # else it was in the list before
+            value = value_of(space.cache.words, ids, tokens_of(&rows[i], ids))
+            enter(&space.cache, new.word[i], new.size[i], lo, hi, value)
+        space.chunk.value[new.number[i]] = value
+    new.n = 0
 
 
 cdef inline void enter(

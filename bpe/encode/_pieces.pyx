@@ -18,7 +18,7 @@ cdef extern from "bpe/encode/_split_filter.h" nogil:
         Py_ssize_t* start
         Py_ssize_t* end
         byte_t* part
-        size_t room
+        size_t capacity
         Py_ssize_t at
         uint64_t starts_piece
         size_t n
@@ -32,16 +32,16 @@ cdef extern from "bpe/encode/_split_filter.h" nogil:
 follow_vector_level(use_level_split_filter)
 
 
-cdef Py_ssize_t split_pieces(Feed* feed, const SplitTables* splits, Py_ssize_t room, byte_t* part) noexcept nogil:
+cdef Py_ssize_t split_pieces(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* part) noexcept nogil:
     """Move found pieces, split into parts, to `part_start` and `part_end` while there is room; the number of parts.
 
-    `part` gets ALL, LAST or EARLIER for each; up to 64 more elements may be written after `room`.
+    `part` gets ALL, LAST or EARLIER for each; up to 64 more elements may be written after `capacity`.
     """
-    cdef Py_ssize_t n = split_slice(feed, splits, room, part) if feed.gapless else 0
-    return n if n else split_each(feed, splits, room, part)
+    cdef Py_ssize_t n = split_slice(feed, splits, capacity, part) if feed.gapless else 0
+    return n if n else split_each(feed, splits, capacity, part)
 
 
-cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t room, byte_t* part) noexcept nogil:
+cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* part) noexcept nogil:
     """Split the pieces in the next slice of text together; the number of parts, 0 if none ends in the slice.
 
     Safe positions and ends of pieces are bit masks of the text from the first piece on. Going through the pieces one by
@@ -51,7 +51,8 @@ cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t ro
     cdef uint64_t safe[SLICE_WORDS]
     cdef uint64_t ends[SLICE_WORDS]
     cdef Py_ssize_t start = feed.start[feed.next] + feed.within, pos, i = feed.next
-    cdef Py_ssize_t size = min(feed.end[feed.n_found - 1] - start, min(room * 4 + 64, 64 * <Py_ssize_t>SLICE_WORDS - 1))
+    cdef Py_ssize_t limit = min(capacity * 4 + 64, 64 * <Py_ssize_t>SLICE_WORDS - 1)
+    cdef Py_ssize_t size = min(feed.end[feed.n_found - 1] - start, limit)
     cdef Py_ssize_t words = size // 64 + 1                 # at most SLICE_WORDS: a bit for the end of the slice, too
     cdef SplitParts parts
     memset(padded, 0, 64)
@@ -63,7 +64,7 @@ cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t ro
         pos = feed.end[i] - start
         ends[pos >> 6] |= <uint64_t>1 << (pos & 63)
         i += 1
-    parts.start, parts.end, parts.part, parts.room = feed.part_start, feed.part_end, part, room
+    parts.start, parts.end, parts.part, parts.capacity = feed.part_start, feed.part_end, part, capacity
     parts.at, parts.starts_piece = start, feed.within == 0
     parts.n = parts.n_ended = 0
     bpe_list_parts(safe, ends, words, start, &parts)
@@ -73,17 +74,17 @@ cdef Py_ssize_t split_slice(Feed* feed, const SplitTables* splits, Py_ssize_t ro
     return parts.n
 
 
-cdef Py_ssize_t split_each(Feed* feed, const SplitTables* splits, Py_ssize_t room, byte_t* part) noexcept nogil:
+cdef Py_ssize_t split_each(Feed* feed, const SplitTables* splits, Py_ssize_t capacity, byte_t* part) noexcept nogil:
     """Split found pieces one by one while there is room; the number of parts."""
     cdef Py_ssize_t n = 0, start, end
-    while feed.next < feed.n_found and n < room:
+    while feed.next < feed.n_found and n < capacity:
         start, end = feed.start[feed.next], feed.end[feed.next]
         if end - start <= 4:
             feed.part_start[n], feed.part_end[n] = start, end
             part[n] = ALL
             n += 1
         else:
-            n = split_one(feed, splits, start, end, n, room, part)
+            n = split_one(feed, splits, start, end, n, capacity, part)
             if feed.within:                                # no room for all of it
                 return n
         feed.next += 1
@@ -98,7 +99,8 @@ cdef inline Py_ssize_t char_length(byte_t lead) noexcept nogil:
 
 
 cdef inline Py_ssize_t split_one(
-    Feed* feed, const SplitTables* splits, Py_ssize_t start, Py_ssize_t end, Py_ssize_t n, Py_ssize_t room, byte_t* part
+    Feed* feed, const SplitTables* splits, Py_ssize_t start, Py_ssize_t end, Py_ssize_t n, Py_ssize_t capacity,
+    byte_t* part,
 ) noexcept nogil:
     """Add the parts of the piece from `start` to `end` to the n that are listed; the new number.
 
@@ -109,7 +111,7 @@ cdef inline Py_ssize_t split_one(
     cdef bint safe
     while pos < end and pos - start < 3:
         pos += char_length(text[pos])
-    while pos + 3 <= end and n < room:
+    while pos + 3 <= end and n < capacity:
         safe = are_three_byte_chars(text + pos - 3) and is_split_point(splits, text + pos)
         feed.part_start[n], feed.part_end[n] = at, pos
         part[n] = EARLIER
@@ -119,7 +121,7 @@ cdef inline Py_ssize_t split_one(
             pos += 3
         else:
             pos += char_length(text[pos])
-    if n == room:
+    if n == capacity:
         feed.within = at - start
         return n
     feed.part_start[n], feed.part_end[n] = at, end

@@ -15,11 +15,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "bpe/base/_vectors.h"
 #include "bpe/pretokenize/_char_masks.h"
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
 #define BPE_PAIR_FACTOR 0x9E3779B1u
 #define BPE_FIRST_FACTOR 0x85EBCA6Bu
@@ -58,19 +55,11 @@ enum { BPE_SLICE_WORDS = 40 };
 /* Masks of 64 bytes: those that are 0xE0-0xEF, which start a character of three bytes, and 0x80-0xBF, which continue one. */
 static inline void bpe_leads_and_tails(const uint8_t *text, uint64_t *leads, uint64_t *tails) {
     uint64_t lead = 0, tail = 0;
-#if defined(__SSE2__)
     for (int at = 0; at < 64; at += 16) {
-        __m128i v = _mm_loadu_si128((const __m128i *)(text + at));
-        __m128i high = _mm_and_si128(v, _mm_set1_epi8((char)0xF0));
-        lead |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(high, _mm_set1_epi8((char)0xE0))) << at;
-        tail |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmplt_epi8(v, _mm_set1_epi8((char)0xC0))) << at;
+        bpe_vector v = bpe_load(text + at);
+        lead |= bpe_top_bits((bpe_vector)((v & 0xF0) == 0xE0)) << at;
+        tail |= bpe_top_bits((bpe_vector)((v & 0xC0) == 0x80)) << at;
     }
-#else
-    for (int at = 0; at < 64; at++) {
-        lead |= (uint64_t)((text[at] & 0xF0) == 0xE0) << at;
-        tail |= (uint64_t)((text[at] & 0xC0) == 0x80) << at;
-    }
-#endif
     *leads = lead;
     *tails = tail;
 }
@@ -101,12 +90,12 @@ static void bpe_find_splits_plain(const uint8_t *slice, size_t words, const bpe_
     }
 }
 
-/* The parts of a slice, to be added to the chunk. The arrays have room for 64 more than `room`. */
+/* The parts of a slice, to be added to the chunk. The arrays have room for 64 more than `capacity`. */
 typedef struct {
     ptrdiff_t *start;
     ptrdiff_t *end;
     uint8_t *part;         /* of each: 0 for a whole piece, 1 for the last part of one, 2 for an earlier part */
-    size_t room;
+    size_t capacity;
     ptrdiff_t at;          /* start of the next part */
     uint64_t starts_piece; /* 1 if a piece starts there too, else 0 */
     size_t n;
@@ -123,7 +112,7 @@ static void bpe_list_parts_plain(
         for (uint64_t found = safe[i] | ends[i]; found; found &= found - 1) {
             int bit = bpe_ctz(found);
             uint64_t last = ends[i] >> bit & 1;
-            if (parts->n == parts->room) return;
+            if (parts->n == parts->capacity) return;
             parts->start[parts->n] = parts->at;
             parts->end[parts->n] = parts->at = text + (ptrdiff_t)(64 * i) + bit;
             parts->part[parts->n++] = (uint8_t)(last ? ~parts->starts_piece & 1 : 2);
@@ -133,11 +122,11 @@ static void bpe_list_parts_plain(
     }
 }
 
-#if defined(BPE_X86)
+#ifdef BPE_X86
 enum { BPE_CANDIDATES = BPE_SLICE_WORDS * 22 + 32 }; /* of a slice at most, and 32 that are written past them */
 
 /* List the candidates of a slice; the result is their number. Eight zeros follow them. */
-BPE_FOR_AVX2 static size_t bpe_list_candidates_avx2(const uint8_t *slice, size_t words, uint32_t *candidates) {
+BPE_TARGET_AVX2 static size_t bpe_list_candidates_avx2(const uint8_t *slice, size_t words, uint32_t *candidates) {
     uint64_t lead_before = 0, tail_before = 0, lead, tail, lead_after, tail_after;
     size_t n = 0;
     bpe_leads_and_tails(slice, &lead, &tail);
@@ -153,7 +142,7 @@ BPE_FOR_AVX2 static size_t bpe_list_candidates_avx2(const uint8_t *slice, size_t
 
 /* All bits set for those of eight candidates after which a token ends with the next byte. The table of 64 times 16 bits is
  * four vectors of eight words: all four are permuted by three bits of the index, and two more choose among the results. */
-BPE_FOR_AVX2 static inline __m256i bpe_token_ends_avx2(const bpe_split_tables *splits, __m256i last_and_three) {
+BPE_TARGET_AVX2 static inline __m256i bpe_token_ends_avx2(const bpe_split_tables *splits, __m256i last_and_three) {
     const __m256i *table = (const __m256i *)splits->ends;
     __m256i index = _mm256_srli_epi32(last_and_three, 1); /* of the word of two entries */
 #define LOOK_UP(i) _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(_mm256_loadu_si256(table + i), index))
@@ -168,7 +157,7 @@ BPE_FOR_AVX2 static inline __m256i bpe_token_ends_avx2(const bpe_split_tables *s
 }
 
 /* For eight candidates: the indexes of their words in the filter, and the bits to test there. */
-BPE_FOR_AVX2 static inline void bpe_hash_candidates_avx2(
+BPE_TARGET_AVX2 static inline void bpe_hash_candidates_avx2(
     const uint8_t *slice, const bpe_split_tables *splits, const uint32_t *candidates, uint32_t *word_index, uint32_t *bits) {
     const __m256i one = _mm256_set1_epi32(1);
     uint64_t eight[8];
@@ -193,7 +182,7 @@ BPE_FOR_AVX2 static inline void bpe_hash_candidates_avx2(
 
 /* List all candidates, hash them eight at a time, then load and test their words, with a byte for each result: no step waits
  * for another, and nothing branches on the data. (`pdep` is slow microcode before Zen 3.) */
-BPE_FOR_AVX2 static void bpe_find_splits_avx2(
+BPE_TARGET_AVX2 static void bpe_find_splits_avx2(
     const uint8_t *slice, size_t words, const bpe_split_tables *splits, uint64_t *safe) {
     uint32_t candidates[BPE_CANDIDATES], word_index[BPE_CANDIDATES], bits[BPE_CANDIDATES];
     uint8_t allowed[64 * BPE_SLICE_WORDS];
@@ -209,7 +198,7 @@ BPE_FOR_AVX2 static void bpe_find_splits_avx2(
 }
 
 /* Four positions at a time without a branch for each; the plain version does the last words, where room may run out. */
-BPE_FOR_AVX2 static void bpe_list_parts_avx2(
+BPE_TARGET_AVX2 static void bpe_list_parts_avx2(
     const uint64_t *safe, const uint64_t *ends, size_t words, ptrdiff_t text, bpe_split_parts *parts) {
     size_t i = 0;
     for (; i < words; i++, text += 64) {
@@ -218,7 +207,7 @@ BPE_FOR_AVX2 static void bpe_list_parts_avx2(
         ptrdiff_t *start = parts->start + parts->n, *end = parts->end + parts->n;
         uint8_t *part = parts->part + parts->n;
         if (count == 0) continue;
-        if (count > parts->room - parts->n) break;
+        if (count > parts->capacity - parts->n) break;
         start[0] = parts->at;
         for (size_t k = 0; k < count; k += 4) {
             for (size_t j = k; j < k + 4; j++) {
@@ -238,12 +227,9 @@ BPE_FOR_AVX2 static void bpe_list_parts_avx2(
     bpe_list_parts_plain(safe + i, ends + i, words - i, text, parts);
 }
 
-#define BPE_SPLIT_AVX512                                                                                             \
-    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi,bmi2,popcnt")))
-
 /* Hash all candidates, sixteen at a time, then load their words, then test them: independent loads take half the time of a
  * gather on Zen 4. */
-BPE_SPLIT_AVX512 static void bpe_find_splits_avx512(
+BPE_TARGET_AVX512 static void bpe_find_splits_avx512(
     const uint8_t *slice, size_t words, const bpe_split_tables *splits, uint64_t *safe) {
     const __m512i all_indexes = _mm512_loadu_si512((const void *)bpe_byte_indexes);
     const __m128i down = _mm_cvtsi32_si128(splits->shift);
@@ -303,18 +289,18 @@ BPE_SPLIT_AVX512 static void bpe_find_splits_avx512(
     }
 }
 
-BPE_SPLIT_AVX512 static void bpe_list_parts_avx512(
+BPE_TARGET_AVX512 static void bpe_list_parts_avx512(
     const uint64_t *safe, const uint64_t *ends, size_t words, ptrdiff_t text, bpe_split_parts *parts) {
     const __m512i all_indexes = _mm512_loadu_si512((const void *)bpe_byte_indexes);
     size_t n = parts->n, n_ended = parts->n_ended;
     uint64_t starts_piece = parts->starts_piece;
     parts->start[n] = parts->at;
-    for (size_t i = 0; i < words && n < parts->room; i++) {
+    for (size_t i = 0; i < words && n < parts->capacity; i++) {
         uint64_t found = safe[i] | ends[i], last;
         size_t count = (size_t)__builtin_popcountll(found);
         if (count == 0) continue;
-        if (count > parts->room - n) {
-            count = parts->room - n;
+        if (count > parts->capacity - n) {
+            count = parts->capacity - n;
             found = _pdep_u64(((uint64_t)1 << count) - 1, found);
         }
         last = _pext_u64(ends[i], found);

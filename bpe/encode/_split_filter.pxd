@@ -35,5 +35,3 @@ cdef class SplitFilter:
     cdef SplitTables tables
     cdef uint32_t[::1] words
     cdef Py_ssize_t left      # bits that may still be set; at 0 the filter is given up
-
-    cdef int set_bit(self, const byte_t* six) noexcept nogil

@@ -68,7 +68,7 @@ cdef class SplitFilter:
             last = six[5] if six[5] else 0xBF
             for third in range(first, last + 1):
                 six[5] = <byte_t>third
-                self.set_bit(six)
+                set_bit(self, six)
 
     def fold(self):
         """Make the filter as small as possible, so that it stays in a near cache; nothing is added after this.
@@ -88,21 +88,21 @@ cdef class SplitFilter:
         self.words = np.concatenate([words, all_set])
         self.tables.bits = &self.words[0]
 
-    cdef int set_bit(self, const byte_t* six) noexcept nogil:
-        """Set the bit of a pair of characters."""
-        cdef uint32_t first_two = 0, last_and_three, hashed, bit
-        cdef size_t word
-        memcpy(&first_two, six, 2)
-        memcpy(&last_and_three, six + 2, 4)
-        hashed = pair_filter_hash(last_and_three)
-        bit = bit_whole(hashed, first_two) if six[0] else bit_within(hashed)
-        word = hashed >> (32 - FULL_WORDS)
-        if self.left > 0 and not self.words[word] & bit:
-            self.words[word] |= bit
-            self.left -= 1
-            if self.left == 0:
-                self.tables.bits = NULL
-        return 0
+cdef int set_bit(SplitFilter filter, const byte_t* six) noexcept nogil:
+    """Set the bit of a pair of characters."""
+    cdef uint32_t first_two = 0, last_and_three, hashed, bit
+    cdef size_t word
+    memcpy(&first_two, six, 2)
+    memcpy(&last_and_three, six + 2, 4)
+    hashed = pair_filter_hash(last_and_three)
+    bit = bit_whole(hashed, first_two) if six[0] else bit_within(hashed)
+    word = hashed >> (32 - FULL_WORDS)
+    if filter.left > 0 and not filter.words[word] & bit:
+        filter.words[word] |= bit
+        filter.left -= 1
+        if filter.left == 0:
+            filter.tables.bits = NULL
+    return 0
 
 
 cdef Py_ssize_t first_split(

@@ -1,6 +1,6 @@
 """Whole words that are a token whatever the merges say, found by their bytes."""
 
-from bpe.base._string_index cimport StringIndex
+from bpe.base._string_index cimport StringIndex, enter_string, find_string, hash_string
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from libc.stdint cimport int64_t, uint32_t
 
@@ -19,9 +19,9 @@ cdef class WholeWords:
         for i in range(chosen.shape[0]):
             if not 0 <= chosen[i] < min(ids.shape[0], offsets.shape[0] - 1):
                 raise ValueError(f"word {chosen[i]} is chosen; there are {ids.shape[0]}")
-            self.words.enter(chosen[i])
+            enter_string(&self.words.table, chosen[i], hash_string(&self.words.table, chosen[i]))
 
     cdef token_t find(self, const byte_t* word, Py_ssize_t size) noexcept nogil:
         """The token of a whole word, or NO_TOKEN."""
-        cdef Py_ssize_t i = self.words.find(word, size)
+        cdef Py_ssize_t i = find_string(&self.words.table, word, size)
         return self.ids[i] if i >= 0 else NO_TOKEN

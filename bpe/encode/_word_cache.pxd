@@ -26,11 +26,9 @@ A value holds up to two ids. More ids are in `spilled`, after their number:
 
 from bpe.base._memory cimport prefetch
 from bpe.base._types cimport byte_t, token_t
+from bpe.pretokenize._char_masks cimport bpe_clz
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy
-
-cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
-    int bpe_clz(uint64_t bits)
 
 cdef extern from "bpe/encode/_cache_lookup.h" nogil:
     ctypedef struct Line "bpe_line":
@@ -50,8 +48,6 @@ cdef extern from "bpe/encode/_word_table.h" nogil:
         uint64_t key
 
     ctypedef struct Long "bpe_long":
-        uint64_t hash
-        uint64_t value
         uint32_t offset
 
     ctypedef struct Words "bpe_words":
@@ -90,7 +86,7 @@ cdef extern from "bpe/encode/_word_table.h" nogil:
     void enter_long "bpe_enter_long"(Words* words, const byte_t* word, size_t size, uint64_t hashed, uint64_t value)
     uint64_t value_of "bpe_value_of"(Words* words, const token_t* ids, size_t n)
     void copy_words "bpe_copy_words"(Words* to, const Words* old)
-    bint has_room "bpe_has_room"(Words* words)
+    bint has_capacity "bpe_has_capacity"(Words* words)
     int state_of "bpe_state_of"(const Words* words)
     bint change_state "bpe_change_state"(Words* words, int old, int new)
 

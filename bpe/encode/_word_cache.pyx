@@ -12,8 +12,8 @@ Measured against a cache per thread, with tables of the same size: the same spee
 many words as one does, and a second thread takes no memory for another table.
 """
 
-from bpe.base._memory cimport allocated
-from bpe.base._pages cimport release, zeroed
+from bpe.base._memory cimport check_allocated
+from bpe.base._pages cimport release, allocate_zeroed
 from bpe.base._types cimport byte_t, token_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
@@ -21,8 +21,8 @@ from libc.string cimport memset
 cdef enum:
     FRONT_LINES = 12          # log2: 256 KB; 2**10 and 2**13 were no better
     FIRST_LINES = 8           # log2
-    KEPT = 16                 # bytes of long words, per line
-    MOST_LINES = 26           # log2: offsets of long words and of spilled ids have 32 bits
+    LONG_BYTES = 16                 # bytes of long words, per line
+    MAX_LINES = 26           # log2: offsets of long words and of spilled ids have 32 bits
     SPILLED = 24              # bytes of spilled ids, per line; with a line and a long word, 128 bytes
 
 
@@ -31,7 +31,7 @@ cdef class SharedWordTable:
     def __cinit__(self, size_t memory, size_t n_words, bint marked):
         """An empty table of at most `memory` bytes, with room for about `n_words` if these fit."""
         self.marked = marked
-        self.largest = min(log2_of((memory // 2 if marked else memory) // 128), MOST_LINES)
+        self.largest = min(log2_of((memory // 2 if marked else memory) // 128), MAX_LINES)
         self.size = min(log2_of(n_words) + 1, self.largest)
         self.open(&self.words, 0)
         if marked:
@@ -52,9 +52,11 @@ cdef class SharedWordTable:
         cdef size_t lines = <size_t>1 << self.size
         cdef size_t spilled = 0 if n else lines * SPILLED * (1 + self.marked)
         self.block_size[n] = lines * sizeof(WordLine) + spilled
-        self.block[n] = <char*>allocated(zeroed(self.block_size[n]), 3 * lines, b"words of cache_memory")
+        self.block[n] = <char*>check_allocated(allocate_zeroed(self.block_size[n]), 3 * lines, b"words of cache_memory")
         # takes memory only for pages that are written
-        words.longs = <Long*>allocated(calloc(lines, sizeof(Long) + KEPT), 3 * lines, b"words of cache_memory")
+        words.longs = <Long*>check_allocated(
+            calloc(lines, sizeof(Long) + LONG_BYTES), 3 * lines, b"words of cache_memory"
+        )
         words.lines = <WordLine*>self.block[n]
         words.spilled = <token_t*>(words.lines + lines)
         words.kept = <byte_t*>(words.longs + lines)
@@ -66,7 +68,7 @@ cdef class SharedWordTable:
         words.spilled[0] = 0                               # its huge page is cleared now, not within an early text
         words.state = &self.state
         words.shift, words.longs_mask = 64 - self.size, lines - 1
-        words.max_longs, words.max_kept = lines // 2, lines * KEPT
+        words.max_longs, words.max_kept = lines // 2, lines * LONG_BYTES
         words.max_entries = lines * 5 // 4                # then one word in fifty is not in its first line
         if self.size == self.largest:
             words.max_entries, words.max_rejected = lines * 9 // 4, 3 * lines
@@ -85,7 +87,7 @@ cdef int open_front(Cache* cache, size_t memory) except -1 nogil:
     """Allocate an empty front table, a small one if there is little memory for words."""
     cdef int bits = FRONT_LINES if memory >= <size_t>1 << 20 else FIRST_LINES
     cache.front_shift = 64 - bits
-    cache.front = <Line*>allocated(new_lines(<size_t>1 << bits), <size_t>1 << bits, b"lines of recent words")
+    cache.front = <Line*>check_allocated(new_lines(<size_t>1 << bits), <size_t>1 << bits, b"lines of recent words")
     empty_front(cache)
     return 0
 

@@ -188,11 +188,11 @@ static inline void bpe_enter_long(bpe_words *words, const uint8_t *word, size_t 
  * that another thread writes.
  */
 static inline uint64_t bpe_value_of(bpe_words *words, const uint32_t *ids, size_t n) {
-    size_t at, room = (n + 8) & ~(size_t)7;
+    size_t at, size = (n + 8) & ~(size_t)7;
     if (n == 0) return 0;
     if (n <= 2) return ((uint64_t)ids[0] + 1) | (n > 1 ? ((uint64_t)ids[1] + 1) << 32 : 0);
-    at = BPE_ADD(words->n_spilled, room);
-    if (at + room > words->max_spilled) return 0;
+    at = BPE_ADD(words->n_spilled, size);
+    if (at + size > words->max_spilled) return 0;
     words->spilled[at] = (uint32_t)n;
     memcpy(words->spilled + at + 1, ids, n * sizeof *ids);
     return (uint64_t)at << 32;
@@ -234,7 +234,7 @@ static inline int bpe_change_state(bpe_words *words, int old, int state) {
 }
 
 /* Whether there is room for another word; if not, the word is rejected. */
-static inline int bpe_has_room(bpe_words *words) {
+static inline int bpe_has_capacity(bpe_words *words) {
     if (BPE_GET(words->n_entries) < words->max_entries && BPE_GET(words->n_longs) < words->max_longs &&
         BPE_GET(words->n_kept) < words->max_kept && BPE_GET(words->n_spilled) < words->max_spilled)
         return 1;

@@ -1,13 +1,12 @@
 """The memory of one call."""
 
-from bpe.base._ids cimport Ids, reserve
+from bpe.base._ids cimport Ids, append_ids, reserve
 from bpe.base._result_pool cimport Block, ResultPool
 from bpe.base._types cimport token_t
 from bpe.encode._chunk cimport Chunk, Feed
 from bpe.encode._word_cache cimport Cache, SharedWordTable, has_ids
 from bpe.merge._merging cimport Scratch
 from libc.stdint cimport uint64_t
-from libc.string cimport memcpy
 
 
 cdef class Workspace:
@@ -38,12 +37,7 @@ cdef void prepare_output(Workspace space, size_t n_bytes) noexcept nogil
 cdef inline int emit_spilled(Workspace space, uint64_t value) except -1 nogil:
     """Write the spilled ids of a value."""
     cdef const token_t* spilled = space.cache.words.spilled + (value >> 32)
-    cdef size_t n = spilled[0]
-    cdef Ids* out = &space.out
-    reserve(out, n)
-    memcpy(out.data + out.n, spilled + 1, n * sizeof(token_t))
-    out.n += n
-    return 0
+    return append_ids(&space.out, spilled + 1, spilled[0])
 
 
 cdef inline int emit_value(Workspace space, uint64_t value) except -1 nogil:

@@ -5,7 +5,7 @@ cimport cython
 from bpe.base._id_array cimport LARGE, large_output
 from bpe.base._ids cimport Ids
 from bpe.base._interrupts cimport end_watch
-from bpe.base._memory cimport allocated
+from bpe.base._memory cimport check_allocated
 from bpe.encode._chunk cimport Chunk, Feed
 from bpe.encode._word_cache cimport SharedWordTable, empty_front, open_front
 from bpe.merge._merging cimport free_scratch
@@ -24,8 +24,8 @@ cdef class Workspace:
         open_front(&self.cache, memory)
         if marked:
             open_front(&self.earlier, memory)
-        self.chunk = <Chunk*>allocated(calloc(1, sizeof(Chunk)), 1, b"chunk of pieces")
-        self.feed = <Feed*>allocated(calloc(1, sizeof(Feed)), 1, b"chunk of pieces")
+        self.chunk = <Chunk*>check_allocated(calloc(1, sizeof(Chunk)), 1, b"chunk of pieces")
+        self.feed = <Feed*>check_allocated(calloc(1, sizeof(Feed)), 1, b"chunk of pieces")
         self.unknown = False
         self.unknown_at = -1
         end_watch(&self.scratch.watch)
@@ -62,14 +62,14 @@ cdef class Workspace:
             self.pool.take_back(self.block)
             self.block.data = NULL
         if self.out.lent:
-            self.out = Ids(data=NULL, n=0, room=0, lent=False)
-        if self.out.room > 2 * LARGE:
+            self.out = Ids(data=NULL, n=0, capacity=0, lent=False)
+        if self.out.capacity > 2 * LARGE:
             free(self.out.data)
-            self.out.data, self.out.room = NULL, 0
-        if self.low.room > KEPT_SCRATCH:
+            self.out.data, self.out.capacity = NULL, 0
+        if self.low.capacity > KEPT_SCRATCH:
             free(self.low.data)
-            self.low.data, self.low.room = NULL, 0
-        if max(self.scratch.symbols_room, self.scratch.links_room) > KEPT_SCRATCH:
+            self.low.data, self.low.capacity = NULL, 0
+        if max(self.scratch.symbols_capacity, self.scratch.links_capacity) > KEPT_SCRATCH:
             free_scratch(&self.scratch)
             memset(&self.scratch, 0, sizeof(self.scratch))
         end_watch(&self.scratch.watch)

@@ -1,8 +1,6 @@
 /* Classify 64 bytes of text into bit masks for the measures of a vocabulary: bit i belongs to byte i.
  *
- * Vectors of 16 bytes by the extensions of GCC and Clang, which compile for every machine; with SSE2, which every
- * x86-64 has, one instruction gathers a mask. AVX-512 takes a block at once. `_tally.pyx` decodes
- * the other characters.
+ * The plain version takes 16 bytes at a time, that for AVX-512 a block. `_tally.pyx` decodes the other characters.
  */
 #ifndef BPE_BLOCK_MASKS_H
 #define BPE_BLOCK_MASKS_H
@@ -10,16 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "bpe/base/_levels.h"
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-#if defined(__x86_64__)
-#include <immintrin.h>
-#define BPE_POPCNT __attribute__((target("popcnt,bmi")))
-#define BPE_MASKS_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,bmi,popcnt")))
-#endif
+#include "bpe/base/_vectors.h"
 
 typedef struct {
     uint64_t high;  /* bytes from 0x80 on */
@@ -31,23 +20,6 @@ typedef struct {
     uint64_t ascii; /* 1 for a block of ASCII; then only `space` and `digit` are set */
 } bpe_block_masks;
 
-typedef uint8_t bpe_bytes __attribute__((vector_size(16)));
-
-static inline bpe_bytes bpe_between(bpe_bytes v, uint8_t low, uint8_t high) {
-    return (bpe_bytes)((bpe_bytes)(v - low) <= (bpe_bytes)((bpe_bytes){0} + (uint8_t)(high - low)));
-}
-
-static inline uint64_t bpe_top_bits(bpe_bytes mask) {
-#if defined(__SSE2__)
-    return (uint64_t)(uint32_t)_mm_movemask_epi8((__m128i)mask);
-#else
-    uint64_t half[2];
-    memcpy(half, &mask, sizeof half);
-    for (int i = 0; i < 2; i++) half[i] = (half[i] & 0x8040201008040201u) * 0x0101010101010101u >> 56;
-    return half[0] | half[1] << 8;
-#endif
-}
-
 static inline uint64_t bpe_odd_of_e3(uint64_t e3, uint64_t x80, uint64_t hangul) {
     /* U+3000, which is white space, and U+3100 to U+327F, some of which are Hangul. What the last bytes begin may be. */
     hangul = hangul >> 1 | (uint64_t)1 << 63;
@@ -55,29 +27,29 @@ static inline uint64_t bpe_odd_of_e3(uint64_t e3, uint64_t x80, uint64_t hangul)
 }
 
 static inline void bpe_classify_block(const uint8_t *text, bpe_block_masks *out) {
-    bpe_bytes v[4], high = {0};
+    bpe_vector v[4], high = {0};
     uint64_t space = 0, digit = 0;
     for (int i = 0; i < 4; i++) {
-        memcpy(&v[i], text + 16 * i, 16);
+        v[i] = bpe_load(text + 16 * i);
         high |= v[i];
-        space |= bpe_top_bits(bpe_between(v[i], 9, 13) | (bpe_bytes)(v[i] == 32)) << (16 * i);
+        space |= bpe_top_bits(bpe_between(v[i], 9, 13) | (bpe_vector)(v[i] == 32)) << (16 * i);
         digit |= bpe_top_bits(bpe_between(v[i], '0', '9')) << (16 * i);
     }
     out->space = space, out->digit = digit;
-    out->ascii = !bpe_top_bits((bpe_bytes)(high >= 0x80));
+    out->ascii = !bpe_top_bits((bpe_vector)(high >= 0x80));
     if (out->ascii) return;
     uint64_t x80 = 0, hangul = 0, e3 = 0;
     out->high = out->tail = out->ideo = out->odd = 0;
     for (int i = 0; i < 4; i++) {
-        bpe_bytes ideo = bpe_between(v[i], 0xE3, 0xE9);
-        bpe_bytes odd = (bpe_bytes)(v[i] == 0xC2) | bpe_between(v[i], 0xE0, 0xE2) | (bpe_bytes)(v[i] == 0xEF) |
-                        (bpe_bytes)(v[i] == 0xF0);
-        out->high |= bpe_top_bits((bpe_bytes)(v[i] >= 0x80)) << (16 * i);
+        bpe_vector ideo = bpe_between(v[i], 0xE3, 0xE9);
+        bpe_vector odd = (bpe_vector)(v[i] == 0xC2) | bpe_between(v[i], 0xE0, 0xE2) | (bpe_vector)(v[i] == 0xEF) |
+                        (bpe_vector)(v[i] == 0xF0);
+        out->high |= bpe_top_bits((bpe_vector)(v[i] >= 0x80)) << (16 * i);
         out->tail |= bpe_top_bits(bpe_between(v[i], 0x80, 0xBF)) << (16 * i);
         out->ideo |= bpe_top_bits(ideo) << (16 * i);
         out->odd |= bpe_top_bits(odd) << (16 * i);
-        e3 |= bpe_top_bits((bpe_bytes)(v[i] == 0xE3)) << (16 * i);
-        x80 |= bpe_top_bits((bpe_bytes)(v[i] == 0x80)) << (16 * i);
+        e3 |= bpe_top_bits((bpe_vector)(v[i] == 0xE3)) << (16 * i);
+        x80 |= bpe_top_bits((bpe_vector)(v[i] == 0x80)) << (16 * i);
         hangul |= bpe_top_bits(bpe_between(v[i], 0x84, 0x89)) << (16 * i);
     }
     out->odd |= bpe_odd_of_e3(e3, x80, hangul);
@@ -90,12 +62,8 @@ static void bpe_classify_plain(const uint8_t *text, size_t n, bpe_block_masks *o
 /* Bit i of bits[k] is the top bit of byte 64 k + i; the bytes become 0. */
 static void bpe_take_bits_plain(uint8_t *bytes, uint64_t *bits, size_t n) {
     for (size_t k = 0; k < n; k++, bytes += 64) {
-        bpe_bytes v;
         bits[k] = 0;
-        for (int i = 0; i < 4; i++) {
-            memcpy(&v, bytes + 16 * i, 16);
-            bits[k] |= bpe_top_bits(v) << (16 * i);
-        }
+        for (int i = 0; i < 4; i++) bits[k] |= bpe_top_bits(bpe_load(bytes + 16 * i)) << (16 * i);
         memset(bytes, 0, 64);
     }
 }
@@ -111,23 +79,24 @@ static uint64_t bpe_count_bits_plain(const uint64_t *bits, size_t n) {
     return count;
 }
 
-static uint32_t bpe_greatest_plain(const uint32_t *ids, size_t n) {
+static inline uint32_t bpe_find_greatest(const uint32_t *ids, size_t n) {
     uint32_t greatest = 0;
     for (size_t i = 0; i < n; i++) greatest = ids[i] > greatest ? ids[i] : greatest;
     return greatest;
 }
+static uint32_t bpe_greatest_plain(const uint32_t *ids, size_t n) { return bpe_find_greatest(ids, n); }
 
 static void (*bpe_classify)(const uint8_t *, size_t, bpe_block_masks *) = bpe_classify_plain;
 static void (*bpe_take_bits)(uint8_t *, uint64_t *, size_t) = bpe_take_bits_plain;
 static uint64_t (*bpe_count_bits)(const uint64_t *, size_t) = bpe_count_bits_plain;
 static uint32_t (*bpe_greatest)(const uint32_t *, size_t) = bpe_greatest_plain;
 
-#if defined(__x86_64__)
+#ifdef BPE_X86
 #define BPE_BYTES(byte) _mm512_set1_epi8((char)(byte))
 #define BPE_IS(byte) _mm512_cmpeq_epi8_mask(v, BPE_BYTES(byte))
 #define BPE_FROM_TO(low, high) _mm512_cmple_epu8_mask(_mm512_sub_epi8(v, BPE_BYTES(low)), BPE_BYTES((high) - (low)))
 
-BPE_MASKS_AVX512 static void bpe_classify_avx512(const uint8_t *text, size_t n, bpe_block_masks *out) {
+BPE_TARGET_AVX512 static void bpe_classify_avx512(const uint8_t *text, size_t n, bpe_block_masks *out) {
     for (size_t k = 0; k < n; k++, out++) {
         __m512i v = _mm512_loadu_si512((const void *)(text + 64 * k));
         out->space = BPE_FROM_TO(9, 13) | BPE_IS(32);
@@ -142,28 +111,20 @@ BPE_MASKS_AVX512 static void bpe_classify_avx512(const uint8_t *text, size_t n, 
     }
 }
 
-BPE_MASKS_AVX512 static void bpe_take_bits_avx512(uint8_t *bytes, uint64_t *bits, size_t n) {
+BPE_TARGET_AVX512 static void bpe_take_bits_avx512(uint8_t *bytes, uint64_t *bits, size_t n) {
     for (size_t k = 0; k < n; k++) {
         bits[k] = _mm512_movepi8_mask(_mm512_loadu_si512((const void *)(bytes + 64 * k)));
         _mm512_storeu_si512((void *)(bytes + 64 * k), _mm512_setzero_si512());
     }
 }
 
-BPE_POPCNT static uint64_t bpe_count_bits_popcnt(const uint64_t *bits, size_t n) {
+BPE_TARGET_AVX2 static uint64_t bpe_count_bits_popcnt(const uint64_t *bits, size_t n) {
     uint64_t count = 0;
     for (size_t k = 0; k < n; k++) count += (uint64_t)__builtin_popcountll(bits[k]);
     return count;
 }
 
-__attribute__((target("avx2"))) static uint32_t bpe_greatest_avx2(const uint32_t *ids, size_t n) {
-    __m256i greatest = _mm256_setzero_si256();
-    uint32_t each[8];
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) greatest = _mm256_max_epu32(greatest, _mm256_loadu_si256((const __m256i *)(ids + i)));
-    _mm256_storeu_si256((__m256i *)each, greatest);
-    uint32_t a = bpe_greatest_plain(each, 8), b = bpe_greatest_plain(ids + i, n - i);
-    return a > b ? a : b;
-}
+BPE_TARGET_AVX2 static uint32_t bpe_greatest_avx2(const uint32_t *ids, size_t n) { return bpe_find_greatest(ids, n); }
 #endif
 
 /* Select the versions for a vector level (base/_cpu.pxd). */
@@ -173,8 +134,6 @@ static void bpe_use_level_tally(int level) {
     bpe_count_bits = BPE_BEST(level, bpe_count_bits_plain, bpe_count_bits_popcnt, bpe_count_bits_popcnt);
     bpe_greatest = BPE_BEST(level, bpe_greatest_plain, bpe_greatest_avx2, bpe_greatest_avx2);
 }
-
-static inline int bpe_first_bit(uint64_t bits) { return __builtin_ctzll(bits); }
 
 static inline uint64_t bpe_add_bits(uint64_t a, uint64_t b, uint64_t *carry) {
     uint64_t sum, with;

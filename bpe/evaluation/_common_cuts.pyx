@@ -4,10 +4,9 @@ A block ends where each of the tokenizers allows a cut, next to white space; it 
 while it is in the cache.
 """
 
-from bpe.base._memory cimport allocated
+from bpe.base._memory cimport check_allocated
 from bpe.base._types cimport byte_t
 from bpe.encode._encoder cimport Encoder
-from bpe.evaluation._common_cuts cimport Encoders
 from libc.stdlib cimport calloc, free
 
 cdef enum:
@@ -59,7 +58,7 @@ cdef class CommonCuts:
         cdef Py_ssize_t i
         self.held = tuple(encoders)
         self.encoders.n = len(self.held)
-        self.encoders.each = <void**>allocated(
+        self.encoders.each = <void**>check_allocated(
             calloc(self.encoders.n + 1, sizeof(void*)), self.encoders.n, b"addresses"
         )
         if not self.held:

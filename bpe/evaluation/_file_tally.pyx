@@ -91,10 +91,10 @@ def tally_texts(list texts not None, FileBlock block not None, adapters, tallies
 cdef object rows_of(FileBlock block, adapter, TokenTally tally, bint valid, source):
     """Encode and tally the documents of a block; the rows of the tally."""
     with error_context(source or adapter.name):
-        return tallied(block, adapter, tally, valid)
+        return tally_block(block, adapter, tally, valid)
 
 
-cdef object tallied(FileBlock block, adapter, TokenTally tally, bint valid):
+cdef object tally_block(FileBlock block, adapter, TokenTally tally, bint valid):
     """Encode and tally the documents of a block; errors are those of the tokenizer."""
     cdef Encoder encoder = adapter.engine.kernel
     cdef Py_ssize_t unknown

@@ -56,7 +56,7 @@ cdef class TokenTally(Visitor):
     # Counts.
     cdef uint32_t[::1] table           # by id: the length << COUNT_BITS | the count
     cdef int64_t[::1] totals
-    cdef uint64_t room, most           # tokens that can still be counted, and after `empty`
+    cdef uint64_t n_left, max_counted           # tokens that can still be counted, and after `empty`
     # The texts, and what holds them.
     cdef const byte_t* data
     cdef const int64_t* own_starts
@@ -79,9 +79,3 @@ cdef class TokenTally(Visitor):
     cdef int open(
         self, const byte_t* data, const int64_t* starts, const int64_t* sizes, Py_ssize_t n, bint valid
     ) except -1
-    cdef int add_tokens(self, const uint32_t* ids, uint64_t n, uint64_t given) except -1 nogil
-    cdef int count_tokens(self, const uint32_t* ids, uint64_t n, uint64_t given) noexcept nogil
-    cdef void take_window(self, uint64_t stop, uint64_t at) noexcept nogil
-    cdef int begin_text(self, Py_ssize_t number) noexcept nogil
-    cdef int end_text(self) noexcept nogil
-    cdef int empty(self) noexcept nogil

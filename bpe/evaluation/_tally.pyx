@@ -18,7 +18,7 @@ from bpe.base._bounds cimport check_spans
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._memory cimport prefetch
 from bpe.base._types cimport byte_t
-from bpe.evaluation._tally cimport MARGIN, WINDOW, Block, Reader, Sums
+from bpe.pretokenize._char_masks cimport bpe_ctz
 from bpe.text._unicode cimport SPACE, class_of_code, decode_char
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
@@ -38,7 +38,6 @@ cdef extern from "bpe/evaluation/_block_masks.h" nogil:
     void take_bits "bpe_take_bits"(byte_t* bytes, uint64_t* bits, size_t n)
     uint64_t count_bits "bpe_count_bits"(const uint64_t* bits, size_t n)
     uint32_t greatest_of "bpe_greatest"(const uint32_t* ids, size_t n)
-    int bpe_first_bit(uint64_t bits)
     uint64_t bpe_add_bits(uint64_t a, uint64_t b, uint64_t* carry)
 
 follow_vector_level(bpe_use_level_tally)
@@ -70,7 +69,7 @@ LONGEST = 1023
 
 cdef enum:
     COUNT_BITS = 22
-    MOST = (1 << COUNT_BITS) - 1       # tokens until counts are moved to the totals
+    MAX_COUNT = (1 << COUNT_BITS) - 1       # tokens until counts are moved to the totals
     N_COLUMNS = 17
     AHEAD = 160               # tokens; 64 are too few for a table beyond the L2 cache: 10% more time
     TOGETHER = MARGIN // 1024  # tokens between checks of the window
@@ -149,7 +148,7 @@ cdef void read_wide(Reader* reader, Py_ssize_t base, const BlockMasks* masks, ui
         block.single |= masks.ideo | masks.ideo << 1 | masks.ideo << 2
         reader.spilled.single |= masks.ideo >> 63 | masks.ideo >> 62
     while odd:
-        at = bpe_first_bit(odd)
+        at = bpe_ctz(odd)
         odd &= odd - 1
         code = decode_char(reader.text, base + at, reader.size, &length)
         if length == 3 and masks.ideo >> at & 1:           # not known to be single any more
@@ -224,7 +223,7 @@ cdef void read_window(Reader* reader, Py_ssize_t base, Py_ssize_t n, const uint6
     cdef Sums* sums = &reader.sums
     classify_blocks(reader, base, n, masks)
     for i in range(n):
-        given = given_bits(reader.size - base - 64 * i)
+        given = mask_text(reader.size - base - 64 * i)
         if masks[i].ascii:                                 # no character reaches into such a block
             space, digits = masks[i].space, masks[i].digit
             words[i] = given & ~space
@@ -272,7 +271,7 @@ cdef inline uint64_t split_characters(Reader* reader, uint64_t tails, uint64_t c
     return after & ~second
 
 
-cdef inline uint64_t given_bits(Py_ssize_t left) noexcept nogil:
+cdef inline uint64_t mask_text(Py_ssize_t left) noexcept nogil:
     """Return a mask of the bytes of a block that a text has, given the number from the block's first one on."""
     return ~<uint64_t>0 if left >= 64 else (<uint64_t>1 << left) - 1
 
@@ -283,19 +282,19 @@ cdef void read_numbers(Reader* reader, uint64_t digits, uint64_t cuts) noexcept 
     cdef uint64_t bits
     while at < 64:
         if digits & 1:
-            run = min(64 if ~digits == 0 else bpe_first_bit(~digits), 64 - at)
+            run = min(64 if ~digits == 0 else bpe_ctz(~digits), 64 - at)
             bits = cuts & ((<uint64_t>2 << (run - 1)) - 1)
             if reader.length == 0:
                 bits &= ~<uint64_t>1                       # before the number, nothing of it is cut
             while bits:
-                reader.cuts[(reader.length + bpe_first_bit(bits)) % 3] += 1
+                reader.cuts[(reader.length + bpe_ctz(bits)) % 3] += 1
                 bits &= bits - 1
             reader.length += run
         else:
             end_number(reader)
             if digits == 0:
                 return
-            run = bpe_first_bit(digits)
+            run = bpe_ctz(digits)
         at += run
         digits = digits >> 1 >> (run - 1)
         cuts = cuts >> 1 >> (run - 1)
@@ -309,11 +308,11 @@ cdef void end_number(Reader* reader) noexcept nogil:
     reader.sums.number_cuts += own
     reader.sums.right_cuts += right
     if own or ideal:
-        reader.sums.number_f1 += rounded(2.0 * right / (own + ideal)) - 1
+        reader.sums.number_f1 += round_sum(2.0 * right / (own + ideal)) - 1
     reader.length = reader.cuts[0] = reader.cuts[1] = reader.cuts[2] = 0
 
 
-cdef inline double rounded(double value) noexcept nogil:
+cdef inline double round_sum(double value) noexcept nogil:
     """Return the nearest multiple of 2**-32: sums of a million of these are exact, so their order does not matter."""
     return <int64_t>(value * 4294967296.0 + 0.5) / 4294967296.0
 
@@ -339,12 +338,12 @@ cdef class TokenTally(Visitor):
 
     """
 
-    def __cinit__(self, lengths, int mode, uint64_t most=MOST):
-        if not 0 < most <= MOST:
-            raise ValueError(f"most is {most}; it must be from 1 to {MOST}")
+    def __cinit__(self, lengths, int mode, uint64_t max_counted=MAX_COUNT):
+        if not 0 < max_counted <= MAX_COUNT:
+            raise ValueError(f"most is {max_counted}; it must be from 1 to {MAX_COUNT}")
         self.table = np.minimum(lengths, LONGEST).astype(np.uint32) << np.uint32(COUNT_BITS)
         self.totals = np.zeros(len(lengths), dtype=np.int64)
-        self.room = self.most = most
+        self.n_left = self.max_counted = max_counted
         self.mode = mode
         self.end()
 
@@ -377,14 +376,14 @@ cdef class TokenTally(Visitor):
         self.own_rows = self.rows
         self.data, self.own_starts, self.own_sizes, self.n_texts, self.valid = data, starts, sizes, n, valid
         memset(self.begins, 0, WINDOW + MARGIN)
-        self.begin_text(0)
+        start_text(self, 0)
         return 0
 
     def end(self):
         """Let go of the buffer, after all ids or after an error."""
         self.n_texts = 0
         self.buffer = self.starts = self.sizes = None
-        self.begin_text(0)
+        start_text(self, 0)
 
     def add(self, const uint32_t[::1] ids, const int64_t[::1] offsets, const uint32_t[::1] sizes):
         """Tally ids with the bytes of text of each token; empty for those of the counts.
@@ -403,7 +402,7 @@ cdef class TokenTally(Visitor):
 
     def counts(self):
         """Return how often each token occurs, by id: int64, valid until more tokens are counted."""
-        self.empty()
+        move_counts(self)
         return np.asarray(self.totals)
 
     cdef int take(self, const uint32_t* ids, size_t n, const int64_t* lengths, Py_ssize_t n_ended) except -1 nogil:
@@ -413,130 +412,136 @@ cdef class TokenTally(Visitor):
             if not (0 <= own <= left and self.text < self.n_texts):
                 with gil:
                     raise ValueError(f"text {self.text} of {self.n_texts} has no {lengths[i]} tokens")
-            self.add_tokens(ids, own, left)
-            self.end_text()
+            add_tokens(self, ids, own, left)
+            end_text(self)
             ids += own
             left -= own
         if left:
-            self.add_tokens(ids, left, left)
+            add_tokens(self, ids, left, left)
         return 0
 
-    cdef int add_tokens(self, const uint32_t* ids, uint64_t n, uint64_t given) except -1 nogil:
-        """Count the next tokens of a text and mark where they begin; all `given` ids can be read."""
-        cdef uint64_t part
-        cdef uint32_t greatest = greatest_of(ids, n)
-        if n and greatest >= <uint64_t>self.table.shape[0]:
-            with gil:
-                raise ValueError(
-                    f"text {self.text} has the id {greatest}; it must be below {self.table.shape[0]}, the size of the "
-                    "vocabulary"
-                )
-        while n:
-            part = min(n, self.room)
-            self.count_tokens(ids, part, given)
-            ids += part
-            n -= part
-            given -= part
-            self.room -= part
-            if self.room == 0:
-                self.empty()
-        return 0
 
-    cdef int count_tokens(self, const uint32_t* ids, uint64_t n, uint64_t given) noexcept nogil:
-        """Count ids of the vocabulary, so few that no count overflows, and mark where their tokens begin."""
-        cdef uint32_t* table = &self.table[0] if self.table.shape[0] else NULL
-        cdef byte_t* begins = self.begins                  # copies: a write to `table` might change the object's
-        cdef uint64_t at = self.at, i = 0, k, base, stop, n_ahead = min(n, given - AHEAD) if given > AHEAD else 0
-        cdef uint32_t entry, following
-        cdef const uint32_t* sizes = self.given
-        if sizes != NULL:
-            n_ahead = 0
-            self.given += n
-        self.n_tokens += n
-        while i < n:
-            stop = self.base + WINDOW
-            base = self.base
-            while i + TOGETHER <= n_ahead and at < stop:   # unrolled by the compiler
-                for k in range(i, i + TOGETHER, 2):
-                    prefetch(table + ids[k + AHEAD])       # a large table is not in the L1 cache
-                    prefetch(table + ids[k + 1 + AHEAD])
-                    entry, following = table[ids[k]], table[ids[k + 1]]
-                    table[ids[k]] = entry + 1              # both are read before: a read would wait for this
-                    table[ids[k + 1]] = following + 1 + (ids[k] == ids[k + 1])
-                    begins[at - base] = 0x80
-                    at += entry >> COUNT_BITS
-                    begins[at - base] = 0x80
-                    at += following >> COUNT_BITS
-                i += TOGETHER
-            while i < n and at < stop:
+cdef int add_tokens(TokenTally tally, const uint32_t* ids, uint64_t n, uint64_t given) except -1 nogil:
+    """Count the next tokens of a text and mark where they begin; all `given` ids can be read."""
+    cdef uint64_t part
+    cdef uint32_t greatest = greatest_of(ids, n)
+    if n and greatest >= <uint64_t>tally.table.shape[0]:
+        with gil:
+            raise ValueError(
+                f"text {tally.text} has the id {greatest}; it must be below {tally.table.shape[0]}, the size of the "
+                "vocabulary"
+            )
+    while n:
+        part = min(n, tally.n_left)
+        count_tokens(tally, ids, part, given)
+        ids += part
+        n -= part
+        given -= part
+        tally.n_left -= part
+        if tally.n_left == 0:
+            move_counts(tally)
+    return 0
+
+
+cdef int count_tokens(TokenTally tally, const uint32_t* ids, uint64_t n, uint64_t given) noexcept nogil:
+    """Count ids of the vocabulary, so few that no count overflows, and mark where their tokens begin."""
+    cdef uint32_t* table = &tally.table[0] if tally.table.shape[0] else NULL
+    cdef byte_t* begins = tally.begins                  # copies: a write to `table` might change the object's
+    cdef uint64_t at = tally.at, i = 0, k, base, stop, n_ahead = min(n, given - AHEAD) if given > AHEAD else 0
+    cdef uint32_t entry, following
+    cdef const uint32_t* sizes = tally.given
+    if sizes != NULL:
+        n_ahead = 0
+        tally.given += n
+    tally.n_tokens += n
+    while i < n:
+        stop = tally.base + WINDOW
+        base = tally.base
+        while i + TOGETHER <= n_ahead and at < stop:   # unrolled by the compiler
+            for k in range(i, i + TOGETHER, 2):
+                prefetch(table + ids[k + AHEAD])       # a large table is not in the L1 cache
+                prefetch(table + ids[k + 1 + AHEAD])
+                entry, following = table[ids[k]], table[ids[k + 1]]
+                table[ids[k]] = entry + 1              # both are read before: a read would wait for this
+                table[ids[k + 1]] = following + 1 + (ids[k] == ids[k + 1])
                 begins[at - base] = 0x80
-                entry = table[ids[i]]
-                table[ids[i]] = entry + 1
-                at += entry >> COUNT_BITS if sizes == NULL else sizes[i]
-                i += 1
-            if stop < self.size and at >= stop:
-                self.take_window(stop, at)
-                continue
-            while i < n:                                   # tokens beyond the text
-                entry = table[ids[i]]
-                table[ids[i]] = entry + 1
-                at += entry >> COUNT_BITS if sizes == NULL else sizes[i]
-                i += 1
-        self.at = at
-        return 0
+                at += entry >> COUNT_BITS
+                begins[at - base] = 0x80
+                at += following >> COUNT_BITS
+            i += TOGETHER
+        while i < n and at < stop:
+            begins[at - base] = 0x80
+            entry = table[ids[i]]
+            table[ids[i]] = entry + 1
+            at += entry >> COUNT_BITS if sizes == NULL else sizes[i]
+            i += 1
+        if stop < tally.size and at >= stop:
+            take_window(tally, stop, at)
+            continue
+        while i < n:                                   # tokens beyond the text
+            entry = table[ids[i]]
+            table[ids[i]] = entry + 1
+            at += entry >> COUNT_BITS if sizes == NULL else sizes[i]
+            i += 1
+    tally.at = at
+    return 0
 
-    cdef void take_window(self, uint64_t stop, uint64_t at) noexcept nogil:
-        """Compare the text with the boundaries up to `stop`, the end of the window or text; all are up to `at`."""
-        cdef uint64_t cuts[BLOCKS]
-        cdef uint64_t n = (stop - self.base + 63) >> 6, rest = 0
-        take_bits(self.begins, cuts, n)
-        if self.base == 0:
-            cuts[0] &= ~<uint64_t>1                        # where the text begins, nothing is cut
-        read_window(&self.reader, self.base, n, cuts)
-        if at >= self.base + 64 * n:                       # some are marked beyond what has been taken
-            rest = min(at + 1 - self.base, <uint64_t>(WINDOW + MARGIN)) - 64 * n  # at `at`, one without bytes
-        if stop < self.size:                               # the next window begins with them: n is BLOCKS
-            memmove(self.begins, self.begins + WINDOW, rest)
-            memset(self.begins + max(rest, <uint64_t>WINDOW), 0, min(rest, <uint64_t>WINDOW))
-        else:
-            memset(self.begins + 64 * n, 0, rest)
-        self.base = stop
 
-    cdef int begin_text(self, Py_ssize_t number) noexcept nogil:
-        """Begin a text, if there is one of this number."""
-        cdef const byte_t* text = NULL
-        self.text = number
-        self.size = self.at = self.base = self.n_tokens = 0
-        if number < self.n_texts:
-            self.size = self.own_sizes[number]
-            if self.size:
-                text = self.data + self.own_starts[number]
-            begin_text(&self.reader, text, self.size, self.mode, self.valid)
-        return 0
+cdef void take_window(TokenTally tally, uint64_t stop, uint64_t at) noexcept nogil:
+    """Compare the text with the boundaries up to `stop`, the end of the window or text; all are up to `at`."""
+    cdef uint64_t cuts[BLOCKS]
+    cdef uint64_t n = (stop - tally.base + 63) >> 6, rest = 0
+    take_bits(tally.begins, cuts, n)
+    if tally.base == 0:
+        cuts[0] &= ~<uint64_t>1                        # where the text begins, nothing is cut
+    read_window(&tally.reader, tally.base, n, cuts)
+    if at >= tally.base + 64 * n:                       # some are marked beyond what has been taken
+        rest = min(at + 1 - tally.base, <uint64_t>(WINDOW + MARGIN)) - 64 * n  # at `at`, one without bytes
+    if stop < tally.size:                               # the next window begins with them: n is BLOCKS
+        memmove(tally.begins, tally.begins + WINDOW, rest)
+        memset(tally.begins + max(rest, <uint64_t>WINDOW), 0, min(rest, <uint64_t>WINDOW))
+    else:
+        memset(tally.begins + 64 * n, 0, rest)
+    tally.base = stop
 
-    cdef int end_text(self) noexcept nogil:
-        """Complete the sums of a text, and begin the next one."""
-        cdef Sums* sums = &self.reader.sums
-        cdef double* row = &self.own_rows[self.text, 0]
-        while self.base < self.size:
-            self.take_window(min(self.size, self.base + WINDOW), self.at)
-        if self.size == 0 and self.n_tokens:               # which have been marked, but there was no window
-            memset(self.begins, 0, WINDOW + MARGIN)
-        end_number(&self.reader)
-        row[0], row[1], row[2], row[3] = self.size, sums.characters, sums.words, sums.multibyte
-        row[4], row[5], row[6] = sums.numbers, sums.ideal, self.n_tokens
-        if self.at == self.size:
-            row[7], row[8], row[9] = 1, sums.cut_words, sums.split_characters
-            row[10], row[11], row[12] = sums.number_cuts, sums.right_cuts, sums.numbers + sums.number_f1
-            row[13], row[14], row[15], row[16] = sums.words, sums.multibyte, sums.numbers, sums.ideal
-        self.begin_text(self.text + 1)
-        return 0
 
-    cdef int empty(self) noexcept nogil:
-        """Move the counts to the totals."""
-        cdef Py_ssize_t i
-        for i in range(self.table.shape[0]):
-            self.totals[i] += self.table[i] & MOST
-            self.table[i] &= ~<uint32_t>MOST
-        self.room = self.most
-        return 0
+cdef int start_text(TokenTally tally, Py_ssize_t number) noexcept nogil:
+    """Begin a text, if there is one of this number."""
+    cdef const byte_t* text = NULL
+    tally.text = number
+    tally.size = tally.at = tally.base = tally.n_tokens = 0
+    if number < tally.n_texts:
+        tally.size = tally.own_sizes[number]
+        if tally.size:
+            text = tally.data + tally.own_starts[number]
+        begin_text(&tally.reader, text, tally.size, tally.mode, tally.valid)
+    return 0
+
+
+cdef int end_text(TokenTally tally) noexcept nogil:
+    """Complete the sums of a text, and begin the next one."""
+    cdef Sums* sums = &tally.reader.sums
+    cdef double* row = &tally.own_rows[tally.text, 0]
+    while tally.base < tally.size:
+        take_window(tally, min(tally.size, tally.base + WINDOW), tally.at)
+    if tally.size == 0 and tally.n_tokens:               # which have been marked, but there was no window
+        memset(tally.begins, 0, WINDOW + MARGIN)
+    end_number(&tally.reader)
+    row[0], row[1], row[2], row[3] = tally.size, sums.characters, sums.words, sums.multibyte
+    row[4], row[5], row[6] = sums.numbers, sums.ideal, tally.n_tokens
+    if tally.at == tally.size:
+        row[7], row[8], row[9] = 1, sums.cut_words, sums.split_characters
+        row[10], row[11], row[12] = sums.number_cuts, sums.right_cuts, sums.numbers + sums.number_f1
+        row[13], row[14], row[15], row[16] = sums.words, sums.multibyte, sums.numbers, sums.ideal
+    start_text(tally, tally.text + 1)
+    return 0
+
+
+cdef int move_counts(TokenTally tally) noexcept nogil:
+    """Move the counts to the totals."""
+    cdef Py_ssize_t i
+    for i in range(tally.table.shape[0]):
+        tally.totals[i] += tally.table[i] & MAX_COUNT
+        tally.table[i] &= ~<uint32_t>MAX_COUNT
+    tally.n_left = tally.max_counted
+    return 0

@@ -12,7 +12,9 @@ import numpy as np
 
 from bpe.base._json cimport JsonReader, accept, next_byte, read_string
 from bpe.base._memory cimport hash_bytes
-from bpe.base._string_index cimport StringIndex
+from bpe.base._string_index cimport (
+    StringIndex, enter_strings, find_hashed, find_string, is_string, prefetch_slot
+)
 from bpe.base._types cimport byte_t
 from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
 from libc.string cimport memchr, memmove
@@ -32,7 +34,7 @@ cdef struct MergeBlock:
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-cdef inline Py_ssize_t spelled(
+cdef inline Py_ssize_t spell_token(
     const int16_t* byte_of, const byte_t* token, Py_ssize_t size, byte_t* out
 ) noexcept nogil:
     """Write the bytes that a token of byte letters stands for, or a token of text as it is, to `out`.
@@ -112,11 +114,11 @@ cdef class VocabTokens:
         if n == 0:
             return False
         self.index, self.ids = StringIndex(self.blob, self.offsets, n), self.numbers
-        return self.index.enter_first(n)
+        return enter_strings(&self.index.table, n)
 
     def find(self, const byte_t[::1] token):
         """Return the index of a token, given as bytes, or -1."""
-        return self.index.find(&token[0], token.shape[0]) if token.shape[0] else -1
+        return find_string(&self.index.table, &token[0], token.shape[0]) if token.shape[0] else -1
 
     def merges(self, const byte_t[::1] data, Py_ssize_t start, Py_ssize_t n_prefix=0):
         """Read the merges, an array at `start`: (int32 pairs of ids, int32 ids of the merge results, end position).
@@ -128,12 +130,12 @@ cdef class VocabTokens:
         cdef Py_ssize_t n = 0, found = 0
         cdef JsonReader reader = JsonReader(&data[0] + start, &data[0] + data.shape[0], c"\n")
         cdef bint done, valid
-        cdef byte_t[::1] room = np.empty(data.shape[0] - start + 8, dtype=np.uint8)
+        cdef byte_t[::1] buffer = np.empty(data.shape[0] - start + 8, dtype=np.uint8)
         cdef MergeBlock block
         parts, ids = np.empty((max_items, 2), dtype=np.int32), np.empty(max_items, dtype=np.int32)
         cdef int32_t[:, ::1] pairs = parts
         cdef int32_t[::1] results = ids
-        block.text, block.next = &room[0], 0
+        block.text, block.next = &buffer[0], 0
         if not accept(&reader, c"["):
             return None
         done = accept(&reader, c"]")
@@ -182,14 +184,14 @@ cdef class VocabTokens:
                 left = second - 1 - token
                 if memchr(second, c" ", right) != NULL:
                     return -1
-            left = spelled(self.byte_of, token, left, token)
-            right = spelled(self.byte_of, second, right, token + left) if left > 0 else 0
+            left = spell_token(self.byte_of, token, left, token)
+            right = spell_token(self.byte_of, second, right, token + left) if left > 0 else 0
             if right <= 0:
                 return -1
             block.start[n], block.middle[n], block.end[n] = used, used + left, used + left + right
             block.left_hash[n], block.right_hash[n] = hash_bytes(token, left), hash_bytes(token + left, right)
-            self.index.prefetch_slot(block.left_hash[n])
-            self.index.prefetch_slot(block.right_hash[n])
+            prefetch_slot(&self.index.table, block.left_hash[n])
+            prefetch_slot(&self.index.table, block.right_hash[n])
             used += left + right
             n += 1
             done[0] = accept(reader, c"]")
@@ -206,16 +208,16 @@ cdef class VocabTokens:
         for i in range(n):
             token = block.text + block.start[i]
             left, right = block.middle[i] - block.start[i], block.end[i] - block.middle[i]
-            first = self.index.find_hashed(token, left, block.left_hash[i])
-            second = self.index.find_hashed(token + left, right, block.right_hash[i])
+            first = find_hashed(&self.index.table, token, left, block.left_hash[i])
+            second = find_hashed(&self.index.table, token + left, right, block.right_hash[i])
             if n_prefix:
                 right -= n_prefix
                 if right <= 0 or token[left + n_prefix] & 0xC0 == 0x80:
                     return False                           # no whole character is left
                 memmove(token + left, token + left + n_prefix, right)
             # The tokens that merges make usually follow each other in the vocab: a look-up in twenty.
-            if block.next >= self.ids.shape[0] or not self.index.is_string(block.next, token, left + right):
-                block.next = self.index.find(token, left + right)
+            if block.next >= self.ids.shape[0] or not is_string(&self.index.table, block.next, token, left + right):
+                block.next = find_string(&self.index.table, token, left + right)
             if first < 0 or second < 0 or block.next < 0:
                 return False
             pairs[2 * i], pairs[2 * i + 1], results[i] = self.ids[first], self.ids[second], self.ids[block.next]
@@ -255,7 +257,7 @@ def read_vocab(const byte_t[::1] data, Py_ssize_t start, const int16_t[::1] byte
         found = read_string(&reader, &bytes_out[size])
         if found <= 0:
             return None
-        found = spelled(tokens.byte_of, &bytes_out[size], found, &bytes_out[size])
+        found = spell_token(tokens.byte_of, &bytes_out[size], found, &bytes_out[size])
         if found == NOT_LETTERS:
             other = begin[: reader.at - begin]
         number = read_id(&reader) if accept(&reader, c":") else -1

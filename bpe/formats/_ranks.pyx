@@ -13,8 +13,8 @@ Measured, cl100k: 33 ms; 290 ms with a dict of tokens and merging each token's b
 import numpy as np
 
 from bpe.base._bounds cimport check_offsets
-from bpe.base._memory cimport grown, hash_one, prefetch, secrets
-from bpe.base._pages cimport release, zeroed
+from bpe.base._memory cimport grow_array, hash_one, prefetch, secrets
+from bpe.base._pages cimport release, allocate_zeroed
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.merge._merge_table cimport Merges, MergeTable, pair_hash
 from bpe.merge._origins cimport TokenParts, is_valid_pair
@@ -32,7 +32,7 @@ cdef enum:
     SPACE = 32
     NEWLINE = 10
     PREFETCH = 16             # tokens prefetched before they are entered; a power of two
-    MOST_ALIKE = 16           # tokens with the key of another one
+    MAX_ALIKE = 16           # tokens with the key of another one
 
 cdef struct StringSlot:
     uint64_t key              # from `key_of`; 0 if empty
@@ -190,19 +190,10 @@ cdef inline uint64_t key_of(const byte_t* data, Py_ssize_t size) noexcept nogil:
     return long_key(sum)
 
 
-cdef inline uint64_t hash_key(uint64_t key) noexcept nogil:
-    return hash_one(key)
-
-
-cdef inline bint maybe_entered(const uint32_t* filter, uint64_t hashed) noexcept nogil:
+cdef inline bint may_be_entered(const uint32_t* filter, uint64_t hashed) noexcept nogil:
     """Whether a key with this hash may be in the table (a Bloom filter with one hash); False is certain."""
     cdef uint64_t bit = hashed >> (64 - FILTER_BITS)
     return filter[bit >> 5] >> (bit & 31) & 1
-
-
-cdef inline void add_to_filter(uint32_t* filter, uint64_t hashed) noexcept nogil:
-    cdef uint64_t bit = hashed >> (64 - FILTER_BITS)
-    filter[bit >> 5] |= <uint32_t>1 << (bit & 31)
 
 
 cdef inline size_t slot_of(
@@ -212,7 +203,7 @@ cdef inline size_t slot_of(
 
     `alike` is raised by the number of other tokens with the key that were passed.
     """
-    cdef size_t at = hash_key(key) & strings.mask
+    cdef size_t at = hash_one(key) & strings.mask
     cdef uint64_t token
     while strings.slots[at].key != 0:
         if strings.slots[at].key == key:
@@ -248,17 +239,17 @@ cdef bint enter_string(TokenStrings* strings, token_t token, uint64_t key) excep
     """
     cdef const byte_t* data = strings.blob + strings.offsets[token]
     cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token], alike = 0
-    cdef size_t at = slot_of(strings, data, size, key, &alike)
-    if alike > MOST_ALIKE:
+    cdef size_t at = slot_of(strings, data, size, key, &alike), bit = hash_one(key) >> (64 - FILTER_BITS)
+    if alike > MAX_ALIKE:
         with gil:
             raise FormatError(
-                f"more than {MOST_ALIKE} tokens of {size} bytes have one hash, as no training makes them; leave out "
+                f"more than {MAX_ALIKE} tokens of {size} bytes have one hash, as no training makes them; leave out "
                 "tokens of 1,024 bytes and more"
             )
     if strings.slots[at].key != 0:
         return False
     strings.slots[at] = StringSlot(key, token)
-    add_to_filter(strings.filter, hash_key(key))
+    strings.filter[bit >> 5] |= <uint32_t>1 << (bit & 31)
     return True
 
 
@@ -274,7 +265,7 @@ cdef bint enter_strings(TokenStrings* strings, Py_ssize_t n) except -1 nogil:
             keys[i & (PREFETCH - 1)] = key = key_of(
                 strings.blob + strings.offsets[i], strings.offsets[i + 1] - strings.offsets[i]
             )
-            prefetch(&strings.slots[hash_key(key) & strings.mask])
+            prefetch(&strings.slots[hash_one(key) & strings.mask])
     return True
 
 
@@ -300,13 +291,13 @@ cdef void find_splits(const TokenStrings* strings, uint64_t* sums, token_t token
         left_sum = left_sum * secrets[0] + data[cut - 1]
         left = short_key(data, cut) if cut <= MAX_SHORT else long_key(left_sum)
         right = short_key(data + cut, size - cut) if size - cut <= MAX_SHORT else long_key(sums[cut])
-        left_hash, right_hash = hash_key(left), hash_key(right)
+        left_hash, right_hash = hash_one(left), hash_one(right)
         splits[n].cut, splits[n].left, splits[n].right = cut, left, right
         # No branch, which would often be mispredicted.
-        n += maybe_entered(strings.filter, left_hash) & maybe_entered(strings.filter, right_hash)
+        n += may_be_entered(strings.filter, left_hash) & may_be_entered(strings.filter, right_hash)
     for cut in range(n):
-        prefetch(&strings.slots[hash_key(splits[cut].left) & strings.mask])
-        prefetch(&strings.slots[hash_key(splits[cut].right) & strings.mask])
+        prefetch(&strings.slots[hash_one(splits[cut].left) & strings.mask])
+        prefetch(&strings.slots[hash_one(splits[cut].right) & strings.mask])
     work.n = n
 
 
@@ -402,7 +393,7 @@ cdef class RankTable:
         while size < <size_t>(self.n + self.n // 4):
             size *= 2
         self.strings.blob, self.strings.offsets, self.strings.mask = self.padded, &offsets[0], size - 1
-        self.strings.slots = <StringSlot*>zeroed(size * sizeof(StringSlot))
+        self.strings.slots = <StringSlot*>allocate_zeroed(size * sizeof(StringSlot))
         self.strings.filter = <uint32_t*>calloc(1 << (FILTER_BITS - 5), sizeof(uint32_t))
         self.sums = <uint64_t*>calloc(longest, sizeof(uint64_t))
         if not (self.strings.slots and self.strings.filter and self.sums):
@@ -458,7 +449,7 @@ cdef class RankTable:
         The splits of one token are sorted by the length of the left part.
         """
         cdef Py_ssize_t i, k, n = 0
-        cdef size_t room = 0
+        cdef size_t capacity = 0
         cdef SplitWork* work = &self.works[0]
         cdef MergedPair pair
         cdef int* rows = NULL
@@ -469,7 +460,7 @@ cdef class RankTable:
             with nogil:
                 for i in range(wanted.shape[0]):
                     find_splits(&self.strings, self.sums, <token_t>wanted[i], work)
-                    rows = <int*>grown(rows, &room, <size_t>(n + work.n + 1), 3 * sizeof(int))
+                    rows = <int*>grow_array(rows, &capacity, <size_t>(n + work.n + 1), 3 * sizeof(int))
                     for k in range(work.n):
                         if pair_of_split(&self.strings, <token_t>wanted[i], &work.splits[k], &pair):
                             rows[3 * n], rows[3 * n + 1], rows[3 * n + 2] = pair.left, pair.right, <int>wanted[i]

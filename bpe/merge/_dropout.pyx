@@ -43,7 +43,7 @@ cdef class Dropout:
         """
         cdef Py_ssize_t i, n, unknown = -1
         cdef Dropping dropping
-        cdef Ids out = Ids(data=NULL, n=0, room=0, lent=False)
+        cdef Ids out = Ids(data=NULL, n=0, capacity=0, lent=False)
         cdef Scratch scratch
         check_spans(starts, ends, text.shape[0])
         memset(&scratch, 0, sizeof(Scratch))

@@ -13,7 +13,7 @@ cdef extern from "bpe/merge/_high_merges.h" nogil:
         uint32_t* buckets
         int slot_shift
         int bucket_shift
-    const token_t HOLE "BPE_HOLE"  # among low tokens: the end of a unit, which no merge crosses; it gives no id
+    const token_t UNIT_BREAK "BPE_HOLE"  # among low tokens: the end of a unit, which no merge crosses; it gives no id
 
 
 cdef class HighMerges:
@@ -25,9 +25,6 @@ cdef class HighMerges:
     cdef MergeTable merges    # the same merges, for rows of any length
     cdef Origins origins      # of tokens, with low tokens as symbols
 
-    cdef int fill(self, uint64_t[::1] entries) except -1
-    cdef bint place(self, const uint64_t[::1] entries) noexcept nogil
-    cdef uint32_t pilot_of(self, const uint64_t[::1] entries, Py_ssize_t start, Py_ssize_t end) noexcept nogil
     cdef size_t merge(
         self,
         const token_t* low,    # IN (n,)
@@ -37,5 +34,3 @@ cdef class HighMerges:
         Scratch* scratch,
         Ids* out,              # IN and OUT: the ids are appended
     ) except? 0xFFFFFFFF nogil
-    cdef size_t segment_end(self, const token_t* low, size_t end, size_t n) noexcept nogil
-    cdef int merge_segment(self, const token_t* low, size_t n, Scratch* scratch, Ids* out) except -1 nogil

@@ -19,22 +19,15 @@ are merged at once.
 import numpy as np
 
 from bpe.base._cpu cimport follow_vector_level
+from bpe.base._id_array cimport as_array
 from bpe.base._ids cimport Ids, reserve
 from bpe.base._interrupts cimport end_watch
-from bpe.base._memory cimport grown
+from bpe.base._memory cimport grow_array
 from bpe.base._types cimport token_t
 from bpe.merge._long_merge cimport merge_windows
 from bpe.merge._merge_table cimport Merges, MergeTable
 from bpe.merge._merging cimport (
-    SHORT,
-    Row,
-    Scratch,
-    free_scratch,
-    merge_in_passes,
-    merge_row,
-    merge_with_heap,
-    row_of_symbols,
-    tokens_of,
+    SHORT, Row, Scratch, append_row, free_scratch, merge_in_passes, merge_with_heap, row_of_symbols
 )
 from bpe.merge._origins cimport Origins
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
@@ -115,69 +108,7 @@ cdef class HighMerges:
         if not self.origins.ordered:
             raise ValueError("a token has two merges, or one that ranks better than one of its parts")
         self.n = len(high.ranks)
-        self.fill(entries_of(high.pairs, high.results, high.limit))
-
-    cdef int fill(self, uint64_t[::1] entries) except -1:
-        """Build the table of some entries; ValueError if two pairs have the same hashes."""
-        cdef Py_ssize_t n = entries.shape[0], i
-        cdef size_t n_buckets = 64, n_slots = 64
-        cdef uint64_t[::1] slots
-        cdef uint32_t[::1] buckets
-        cdef bint placed = False
-        while n_buckets * BUCKET < <size_t>n:
-            n_buckets *= 2
-        while n_slots * 4 < <size_t>n * 5:
-            n_slots *= 2
-        self.table.bucket_shift = 33 - n_buckets.bit_length()
-        buckets = np.empty(n, dtype=np.uint32)
-        for i in range(n):
-            buckets[i] = bucket_of(&self.table, entries[i])
-        sizes = np.bincount(buckets, minlength=n_buckets)
-        entries = np.asarray(entries)[np.lexsort((buckets, -sizes[buckets]))]
-        buckets = np.zeros(n_buckets, dtype=np.uint32)
-        self.table.buckets = &buckets[0]
-        while not placed:
-            if n_slots > <size_t>n * SPACE + 64:
-                raise ValueError("two pairs of tokens have the same hashes")
-            slots = np.full(n_slots, FREE, dtype=np.uint64)
-            self.table.slots, self.table.slot_shift = &slots[0], 33 - n_slots.bit_length()
-            placed = self.place(entries)
-            n_slots *= 2
-        self.arrays = slots, buckets
-        return 0
-
-    cdef bint place(self, const uint64_t[::1] entries) noexcept nogil:
-        """Give every entry a slot; False if this fails. Those of large buckets come first."""
-        cdef Py_ssize_t start = 0, end, i, n = entries.shape[0]
-        cdef uint32_t bucket, word
-        while start < n:
-            bucket, end = bucket_of(&self.table, entries[start]), start + 1
-            while end < n and bucket_of(&self.table, entries[end]) == bucket:
-                end += 1
-            word = self.pilot_of(entries, start, end)
-            if word == PILOTS:
-                return False
-            for i in range(start, end):
-                word |= filter_bits(hash_of(left_of(entries[i]), right_of(entries[i])))
-            self.table.buckets[bucket] = word
-            start = end
-        return True
-
-    cdef uint32_t pilot_of(self, const uint64_t[::1] entries, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
-        """Enter the pairs of a bucket; the pilot that sends all to free slots, or PILOTS if there is none."""
-        cdef Py_ssize_t i
-        cdef uint32_t pilot, at
-        for pilot in range(PILOTS):
-            for i in range(start, end):
-                at = slot_of(&self.table, left_of(entries[i]), right_of(entries[i]), pilot)
-                if self.table.slots[at] != FREE:
-                    break
-                self.table.slots[at] = entries[i]
-            else:
-                return pilot
-            for i in range(start, i):
-                self.table.slots[slot_of(&self.table, left_of(entries[i]), right_of(entries[i]), pilot)] = FREE
-        return PILOTS
+        fill(self, entries_of(high.pairs, high.results, high.limit))
 
     def merged(self, const token_t[::1] low):
         """The ids of a unit of these low tokens: a uint32 array. ValueError for an id outside the vocabulary."""
@@ -186,28 +117,26 @@ cdef class HighMerges:
         cdef size_t known = 0
         memset(&scratch, 0, sizeof(scratch))
         end_watch(&scratch.watch)
-        out = Ids(data=NULL, n=0, room=0, lent=False)
-        ids = np.empty(0, dtype=np.uint32)
+        out = Ids(data=NULL, n=0, capacity=0, lent=False)
         if low.shape[0] and np.max(low) >= self.origins.limit:
             raise ValueError(f"a low token has the id {np.max(low)}; ids are below {self.origins.limit}")
         try:
             if low.shape[0]:
                 with nogil:
                     self.merge(&low[0], low.shape[0], &known, True, &scratch, &out)
-                ids = np.asarray(<token_t[:out.n]>out.data).copy()
+            return as_array(&out)
         finally:
             free(out.data)
             free_scratch(&scratch)
-        return ids
 
     cdef size_t merge(
         self, const token_t* low, size_t n, size_t* known, bint ends, Scratch* scratch, Ids* out
     ) except? 0xFFFFFFFF nogil:
         """Append the ids of the segments of n low tokens; the number of tokens in them.
 
-        There is a HOLE between two units. Unless a text ends, the last segment may go on after them, and a block may
-        still be filled: what is left of them waits for more. A block that is half full takes more than half of the time
-        of a full one.
+        There is a UNIT_BREAK between two units. Unless a text ends, the last segment may go on after them, and a block
+        may still be filled: what is left of them waits for more. A block that is half full takes more than half of the
+        time of a full one.
         """
         cdef Block block
         cdef size_t at = 0, count, whole, done, start, end, i
@@ -216,11 +145,11 @@ cdef class HighMerges:
             merge_block(&self.table, low + at, count, &block)
             whole = count if ends and at + count == n else block.last
             if whole == 0:                     # one segment
-                end = self.segment_end(low, max(at + count, known[0]), n)
+                end = segment_end(self, low, max(at + count, known[0]), n)
                 if end == n and not ends:
                     known[0] = end - at
                     return at
-                self.merge_segment(low + at, end - at, scratch, out)
+                merge_segment(self, low + at, end - at, scratch, out)
                 at, known[0] = end, 0
                 continue
             reserve(out, count + 16)
@@ -231,31 +160,95 @@ cdef class HighMerges:
                     break
                 out.n += without_holes(block.tokens + done, start - done, out.data + out.n)
                 done = start + block.long_sizes[i]
-                self.merge_segment(low + at + start, done - start, scratch, out)
+                merge_segment(self, low + at + start, done - start, scratch, out)
                 reserve(out, count + 16)
             out.n += without_holes(block.tokens + done, whole - done, out.data + out.n)
             at, known[0] = at + whole, 0
         return at
 
-    cdef size_t segment_end(self, const token_t* low, size_t end, size_t n) noexcept nogil:
-        """The end of a segment that has the token before `end`."""
-        while end < n and is_joined(&self.table, low[end - 1], low[end]):
-            end += 1
-        return end
 
-    cdef int merge_segment(self, const token_t* low, size_t n, Scratch* scratch, Ids* out) except -1 nogil:
-        """Append the ids of a segment of any length."""
-        cdef const Merges* merges = &self.merges.merges
-        cdef Row row
-        reserve(out, n)
-        if n <= SHORT:
-            row_of_symbols(&row, merges, low, n)
-            merge_row(merges, &row)
-            out.n += tokens_of(&row, out.data + out.n)
-            return 0
-        scratch.symbols = <token_t*>grown(scratch.symbols, &scratch.symbols_room, n, sizeof(token_t))
-        memcpy(scratch.symbols, low, n * sizeof(token_t))
-        if merge_windows(merges, self.origins, NULL, NULL, n, scratch, out):
-            return 0
-        n = merge_in_passes(merges, scratch.symbols, n, scratch, out.n)
-        return merge_with_heap(merges, scratch.symbols, n, scratch, out, NULL)
+cdef int fill(HighMerges merges, uint64_t[::1] entries) except -1:
+    """Build the table of some entries; ValueError if two pairs have the same hashes."""
+    cdef Py_ssize_t n = entries.shape[0], i
+    cdef size_t n_buckets = 64, n_slots = 64
+    cdef uint64_t[::1] slots
+    cdef uint32_t[::1] buckets
+    cdef bint placed = False
+    while n_buckets * BUCKET < <size_t>n:
+        n_buckets *= 2
+    while n_slots * 4 < <size_t>n * 5:
+        n_slots *= 2
+    merges.table.bucket_shift = 33 - n_buckets.bit_length()
+    buckets = np.empty(n, dtype=np.uint32)
+    for i in range(n):
+        buckets[i] = bucket_of(&merges.table, entries[i])
+    sizes = np.bincount(buckets, minlength=n_buckets)
+    entries = np.asarray(entries)[np.lexsort((buckets, -sizes[buckets]))]
+    buckets = np.zeros(n_buckets, dtype=np.uint32)
+    merges.table.buckets = &buckets[0]
+    while not placed:
+        if n_slots > <size_t>n * SPACE + 64:
+            raise ValueError("two pairs of tokens have the same hashes")
+        slots = np.full(n_slots, FREE, dtype=np.uint64)
+        merges.table.slots, merges.table.slot_shift = &slots[0], 33 - n_slots.bit_length()
+        placed = place(merges, entries)
+        n_slots *= 2
+    merges.arrays = slots, buckets
+    return 0
+
+
+cdef bint place(HighMerges merges, const uint64_t[::1] entries) noexcept nogil:
+    """Give every entry a slot; False if this fails. Those of large buckets come first."""
+    cdef Py_ssize_t start = 0, end, i, n = entries.shape[0]
+    cdef uint32_t bucket, word
+    while start < n:
+        bucket, end = bucket_of(&merges.table, entries[start]), start + 1
+        while end < n and bucket_of(&merges.table, entries[end]) == bucket:
+            end += 1
+        word = pilot_of(merges, entries, start, end)
+        if word == PILOTS:
+            return False
+        for i in range(start, end):
+            word |= filter_bits(hash_of(left_of(entries[i]), right_of(entries[i])))
+        merges.table.buckets[bucket] = word
+        start = end
+    return True
+
+
+cdef uint32_t pilot_of(HighMerges merges, const uint64_t[::1] entries, Py_ssize_t start, Py_ssize_t end) noexcept nogil:
+    """Enter the pairs of a bucket; the pilot that sends all to free slots, or PILOTS if there is none."""
+    cdef Py_ssize_t i
+    cdef uint32_t pilot, at
+    for pilot in range(PILOTS):
+        for i in range(start, end):
+            at = slot_of(&merges.table, left_of(entries[i]), right_of(entries[i]), pilot)
+            if merges.table.slots[at] != FREE:
+                break
+            merges.table.slots[at] = entries[i]
+        else:
+            return pilot
+        for i in range(start, i):
+            merges.table.slots[slot_of(&merges.table, left_of(entries[i]), right_of(entries[i]), pilot)] = FREE
+    return PILOTS
+
+
+cdef size_t segment_end(HighMerges merges, const token_t* low, size_t end, size_t n) noexcept nogil:
+    """The end of a segment that has the token before `end`."""
+    while end < n and is_joined(&merges.table, low[end - 1], low[end]):
+        end += 1
+    return end
+
+
+cdef int merge_segment(HighMerges high, const token_t* low, size_t n, Scratch* scratch, Ids* out) except -1 nogil:
+    """Append the ids of a segment of any length."""
+    cdef const Merges* merges = &high.merges.merges
+    cdef Row row
+    if n <= SHORT:
+        row_of_symbols(&row, merges, low, n)
+        return append_row(merges, &row, out)
+    scratch.symbols = <token_t*>grow_array(scratch.symbols, &scratch.symbols_capacity, n, sizeof(token_t))
+    memcpy(scratch.symbols, low, n * sizeof(token_t))
+    if merge_windows(merges, high.origins, NULL, NULL, n, scratch, out):
+        return 0
+    n = merge_in_passes(merges, scratch.symbols, n, scratch, out.n)
+    return merge_with_heap(merges, scratch.symbols, n, scratch, out, NULL)

@@ -3,27 +3,26 @@
  * Segments are sorted by size and put in groups of sixteen. In a round, each segment of a group merges its best pair
  * and lists the new pairs; those of all groups are looked up together. The next round begins by taking the results.
  */
-#define BPE_FOR_LANES __attribute__((target("avx512f,avx512bw,avx512vl,bmi,bmi2,popcnt")))
 #define BPE_EACH(value) _mm512_set1_epi32((int)(value))
 
-BPE_FOR_LANES static inline __m512i bpe_load_lanes(const uint32_t *from) {
+BPE_TARGET_AVX512 static inline __m512i bpe_load_lanes(const uint32_t *from) {
     return _mm512_loadu_si512((const void *)from);
 }
-BPE_FOR_LANES static inline void bpe_store_lanes(uint32_t *to, __m512i lanes) {
+BPE_TARGET_AVX512 static inline void bpe_store_lanes(uint32_t *to, __m512i lanes) {
     _mm512_storeu_si512((void *)to, lanes);
 }
 
 /* Write the lanes of a mask side by side, and read them back, with APART in the others. */
-BPE_FOR_LANES static inline void bpe_pack_lanes(uint32_t *to, __mmask16 mask, __m512i lanes) {
+BPE_TARGET_AVX512 static inline void bpe_pack_lanes(uint32_t *to, __mmask16 mask, __m512i lanes) {
     bpe_store_lanes(to, _mm512_maskz_compress_epi32(mask, lanes));
 }
-BPE_FOR_LANES static inline __m512i bpe_spread_lanes(const uint32_t *from, __mmask16 mask) {
+BPE_TARGET_AVX512 static inline __m512i bpe_spread_lanes(const uint32_t *from, __mmask16 mask) {
     return _mm512_mask_expand_epi32(BPE_EACH(BPE_APART), mask, bpe_load_lanes(from));
 }
-BPE_FOR_LANES static inline size_t bpe_count_lanes(__mmask16 mask) { return (size_t)__builtin_popcount(mask); }
+BPE_TARGET_AVX512 static inline size_t bpe_count_lanes(__mmask16 mask) { return (size_t)__builtin_popcount(mask); }
 
 /* The buckets of sixteen pairs, and a mask of the pairs that the filter lets pass. */
-BPE_FOR_LANES static inline __mmask16 bpe_filter_lanes(
+BPE_TARGET_AVX512 static inline __mmask16 bpe_filter_lanes(
     const bpe_high_table *table, __m512i left, __m512i right, __m512i *buckets) {
     __m512i hash = _mm512_mullo_epi32(left, BPE_EACH(0x9E3779B1u)), bits;
     hash = _mm512_add_epi32(hash, _mm512_mullo_epi32(right, BPE_EACH(0x85EBCA6Bu)));
@@ -37,7 +36,7 @@ BPE_FOR_LANES static inline __mmask16 bpe_filter_lanes(
     return _mm512_cmpeq_epi32_mask(_mm512_and_si512(*buckets, bits), bits);
 }
 /* Put the slots of sixteen pairs in place of their buckets. */
-BPE_FOR_LANES static inline void bpe_slot_lanes(const bpe_high_table *table, bpe_high_pairs *pairs, size_t at) {
+BPE_TARGET_AVX512 static inline void bpe_slot_lanes(const bpe_high_table *table, bpe_high_pairs *pairs, size_t at) {
     __m512i pilots = _mm512_and_si512(bpe_load_lanes(pairs->slots + at), BPE_EACH(BPE_PILOTS - 1)), mixed;
     mixed = _mm512_mullo_epi32(bpe_load_lanes(pairs->lefts + at), BPE_EACH(0xC2B2AE3Du));
     mixed = _mm512_mullo_epi32(_mm512_add_epi32(mixed, bpe_load_lanes(pairs->rights + at)), BPE_EACH(0x27D4EB2Fu));
@@ -48,7 +47,7 @@ BPE_FOR_LANES static inline void bpe_slot_lanes(const bpe_high_table *table, bpe
 }
 
 /* The results of n pairs, and of up to 15 more. */
-BPE_FOR_LANES static inline void bpe_find_pairs_avx512(
+BPE_TARGET_AVX512 static inline void bpe_find_pairs_avx512(
     const bpe_high_table *table, const uint32_t *left, const uint32_t *right, size_t n, bpe_high_pairs *kept,
     uint32_t *results) {
     size_t n_kept = 0, used = 0;
@@ -118,7 +117,7 @@ static inline void bpe_write_groups(bpe_high_block *block, size_t n) {
 
 /* Take over the results of the pairs that a group's last round made, which come next in `results`; find where each
  * segment has its best pair, and what this merges to. */
-BPE_FOR_LANES static inline __m512i bpe_best_lanes(
+BPE_TARGET_AVX512 static inline __m512i bpe_best_lanes(
     bpe_high_block *block, const bpe_high_group *group, const uint32_t **results, __m512i *best) {
     __m512i at = BPE_EACH(BPE_FEW), was_at = bpe_load_lanes(group->at), place = _mm512_setzero_si512();
     __m512i was_before = _mm512_sub_epi32(was_at, BPE_EACH(1)), with_left, with_right;
@@ -144,7 +143,7 @@ BPE_FOR_LANES static inline __m512i bpe_best_lanes(
 }
 
 /* Merge the best pair of each segment of a group, and list the new pairs; whether there was any to merge. */
-BPE_FOR_LANES static inline int bpe_merge_lanes(
+BPE_TARGET_AVX512 static inline int bpe_merge_lanes(
     bpe_high_block *block, bpe_high_group *group, const uint32_t **results, size_t *n_pairs) {
     bpe_high_pairs *pairs = &block->pairs;
     __m512i best, at = bpe_best_lanes(block, group, results, &best), one = BPE_EACH(1), place = _mm512_setzero_si512();
@@ -179,7 +178,7 @@ BPE_FOR_LANES static inline int bpe_merge_lanes(
     return 1;
 }
 
-BPE_FOR_LANES static void bpe_merge_block_avx512(
+BPE_TARGET_AVX512 static void bpe_merge_block_avx512(
     const bpe_high_table *table, const uint32_t *low, size_t n, bpe_high_block *block) {
     bpe_high_pairs *pairs = &block->pairs;
     bpe_high_group *groups[BPE_GROUPS];
@@ -209,7 +208,7 @@ BPE_FOR_LANES static void bpe_merge_block_avx512(
     bpe_write_groups(block, n_segments);
 }
 
-BPE_FOR_LANES static size_t bpe_without_holes_avx512(const uint32_t *tokens, size_t n, uint32_t *out) {
+BPE_TARGET_AVX512 static size_t bpe_without_holes_avx512(const uint32_t *tokens, size_t n, uint32_t *out) {
     size_t written = 0;
     for (size_t i = 0; i < n; i += BPE_LANES) {
         __mmask16 any = n - i < BPE_LANES ? (__mmask16)((1u << (n - i)) - 1) : 0xFFFF;

@@ -21,21 +21,13 @@ more, in windows of at least a million.
 Requires ranks in order (`Origins.ordered`). Symbols that are not the bytes of the piece take four bytes each.
 """
 
-from bpe.base._ids cimport Ids, reserve
+from bpe.base._ids cimport Ids, append_ids
 from bpe.base._interrupts cimport poll_if_due
-from bpe.base._memory cimport grown
+from bpe.base._memory cimport grow_array
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.merge._merge_table cimport Merges
 from bpe.merge._merging cimport (
-    SHORT,
-    Row,
-    Scratch,
-    merge_in_passes,
-    merge_row,
-    merge_with_heap,
-    row_of_bytes,
-    row_of_symbols,
-    tokens_of,
+    SHORT, Row, Scratch, merge_in_passes, merge_row, merge_with_heap, row_of_bytes, row_of_symbols, tokens_of,
 )
 from bpe.merge._origins cimport Origins, is_valid_pair
 from libc.string cimport memcpy
@@ -45,7 +37,7 @@ cdef enum:
     LARGE = 2048              # symbols of a window at most, after failures with SHORT
     MARGIN = 5                # symbols at the end of a window whose tokens are dropped, at least
     TRIES = 3                 # windows in a row that may fail before the next one is four times as large
-    PATIENCE = 24             # failures before the piece is given up; each success makes up for one
+    MAX_FAILURES = 24             # failures before the piece is given up; each success makes up for one
 
 cdef Py_ssize_t huge = 1 << 20         # symbols of the windows that a piece is merged in after it was given up
 
@@ -59,8 +51,8 @@ def set_huge_window(Py_ssize_t symbols):
 
 cdef struct Windows:
     token_t* tokens           # room for those of the largest one; NULL: use the scratch memory
-    Py_ssize_t least          # symbols of the first ones
-    Py_ssize_t most           # and of the largest ones
+    Py_ssize_t min_size          # symbols of the first ones
+    Py_ssize_t max_size           # and of the largest ones
     Py_ssize_t patience
 
 
@@ -71,13 +63,13 @@ cdef bint merge_windows(
     """Append the ids of a long piece; False, and no ids, if windows fail too often."""
     cdef token_t tokens[LARGE]
     cdef Windows windows = Windows(
-        tokens=&tokens[0], least=SHORT, most=LARGE, patience=PATIENCE if n > LARGE else 2 * TRIES
+        tokens=&tokens[0], min_size=SHORT, max_size=LARGE, patience=MAX_FAILURES if n > LARGE else 2 * TRIES
     )
     if merge_in_windows(merges, origins, text, ids, n, scratch, out, &windows):
         return True
     if n <= huge:
         return False
-    windows = Windows(tokens=NULL, least=huge, most=n, patience=PATIENCE)
+    windows = Windows(tokens=NULL, min_size=huge, max_size=n, patience=MAX_FAILURES)
     return merge_in_windows(merges, origins, text, ids, n, scratch, out, &windows)
 
 
@@ -93,9 +85,9 @@ cdef bint merge_in_windows(
     cdef token_t last
     while at < n:
         poll_if_due(&scratch.watch, out.n)
-        size = min(windows.least << 2 * min(failed // TRIES, LEVELS - 1), min(windows.most, n - at))
+        size = min(windows.min_size << 2 * min(failed // TRIES, LEVELS - 1), min(windows.max_size, n - at))
         if windows.tokens == NULL:
-            scratch.window = <token_t*>grown(scratch.window, &scratch.window_room, size, sizeof(token_t))
+            scratch.window = <token_t*>grow_array(scratch.window, &scratch.window_capacity, size, sizeof(token_t))
             tokens = scratch.window
         if text != NULL:
             n_tokens = merge_window(merges, text + at, ids, size, tokens, scratch, out)
@@ -117,7 +109,7 @@ cdef bint merge_in_windows(
             if at > furthest:
                 furthest = at
                 failed = 0
-                patience = min(patience + 1, <Py_ssize_t>PATIENCE)
+                patience = min(patience + 1, <Py_ssize_t>MAX_FAILURES)
             else:
                 failed += 1 if kept else TRIES
                 patience -= 1
@@ -167,8 +159,5 @@ cdef inline Py_ssize_t keep(
     while not is_last and n > 0 and dropped < MARGIN:
         n -= 1
         dropped += symbols_in(origins, tokens[n])
-    if n:                                                  # an output without ids may have no memory
-        reserve(out, n)
-        memcpy(out.data + out.n, tokens, n * sizeof(token_t))
-        out.n += n
+    append_ids(out, tokens, n)
     return size - dropped

@@ -4,18 +4,18 @@ So the merge of the lowest rank is first, and of equal ones the leftmost. Traini
 its tie rule (`training/_pair_heap.pxd`).
 """
 
-from bpe.base._memory cimport grown
+from bpe.base._memory cimport grow_array
 from libc.stdint cimport uint64_t
 
 cdef struct Queue:            # a binary heap; its owner sets it to NULL and zeros first, and frees `entries` last
     uint64_t* entries
     size_t n
-    size_t room
+    size_t capacity
 
 
 cdef inline int push(Queue* queue, uint64_t entry) except -1 nogil:
     cdef size_t at = queue.n, parent
-    queue.entries = <uint64_t*>grown(queue.entries, &queue.room, at + 1, sizeof(uint64_t))
+    queue.entries = <uint64_t*>grow_array(queue.entries, &queue.capacity, at + 1, sizeof(uint64_t))
     queue.n += 1
     while at > 0:
         parent = (at - 1) >> 1

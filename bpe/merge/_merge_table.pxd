@@ -26,7 +26,7 @@ cdef extern from "bpe/merge/_short_merge.h" nogil:
 
 
 cdef class MergeTable:
-    """The table and its memory; filled once, then only read."""
+    """The table and its memory; complete when it is constructed, and then only read."""
 
     cdef Merges merges
     cdef uint64_t* block      # all memory: the slots, the filter, and the three arrays below
@@ -35,6 +35,5 @@ cdef class MergeTable:
     cdef uint64_t* irregular  # NULL, or `merges.merges`
     cdef size_t block_size    # bytes
 
-    cdef int allocate(self, size_t n, size_t limit, bint regular) except -1
     cdef int prefetch_slot(self, token_t left, token_t right) noexcept nogil
     cdef int insert(self, token_t left, token_t right, uint64_t number) noexcept nogil

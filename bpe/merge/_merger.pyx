@@ -7,25 +7,13 @@ the tokens of their bytes.
 
 import numpy as np
 
-from bpe.base._ids cimport Ids, reserve
+from bpe.base._ids cimport Ids
 from bpe.base._types cimport NO_TOKEN, byte_t
 from bpe.merge._long_merge cimport merge_windows
 from bpe.merge._merge_table cimport MergeTable
 from bpe.merge._merging cimport (
-    SHORT,
-    Affix,
-    Alphabet,
-    Row,
-    Scratch,
-    Symbols,
-    merge_in_passes,
-    merge_row,
-    merge_rows,
-    merge_with_heap,
-    row_of_bytes,
-    row_of_symbols,
-    symbols_of,
-    tokens_of,
+    SHORT, Affix, Alphabet, Row, Scratch, Symbols, append_row, merge_in_passes, merge_rows, merge_with_heap,
+    row_of_bytes, row_of_symbols, symbols_of,
 )
 from bpe.merge._origins cimport Origins
 from libc.stdint cimport uint32_t
@@ -129,10 +117,7 @@ cdef class Merger:
                 row_of_bytes(&row, &self.table.merges, alphabet.inner.tokens, text, n)
             else:
                 row_of_symbols(&row, &self.table.merges, scratch.symbols, n)
-            merge_row(&self.table.merges, &row)
-            reserve(out, n)
-            out.n += tokens_of(&row, out.data + out.n)
-            return 0
+            return append_row(&self.table.merges, &row, out)
         if self.small_ranks and self.origins.ordered and merge_windows(
             &self.table.merges, self.origins, text, alphabet.inner.tokens, n, scratch, out
         ):
@@ -153,9 +138,7 @@ cdef class Merger:
                 end += 1
             if 0 < end - start <= SHORT and self.small_ranks:
                 row_of_symbols(&row, &self.table.merges, scratch.symbols + start, end - start)
-                merge_row(&self.table.merges, &row)
-                reserve(out, end - start)
-                out.n += tokens_of(&row, out.data + out.n)
+                append_row(&self.table.merges, &row, out)
             elif start < end:
                 merge_with_heap(&self.table.merges, scratch.symbols + start, end - start, scratch, out, NULL)
             start = end + 1

@@ -54,12 +54,12 @@ cdef struct Link:             # a symbol of a long piece
 
 cdef struct Scratch:          # memory to merge in; its owner frees it
     token_t* symbols
-    size_t symbols_room
+    size_t symbols_capacity
     Link* links
-    size_t links_room
+    size_t links_capacity
     Queue queue
     token_t* window           # of a piece that is merged in huge windows (`_long_merge.pyx`)
-    size_t window_room
+    size_t window_capacity
     Watch watch
 
 cdef struct Dropping:         # of BPE-dropout (`_dropout.pyx`); its owner frees `skipped`
@@ -80,6 +80,8 @@ cdef Py_ssize_t symbols_of(
 
 cdef void merge_row(const Merges* merges, Row* row) noexcept nogil
 cdef void merge_rows(const Merges* merges, Row* rows, size_t n) noexcept nogil
+
+cdef int append_row(const Merges* merges, Row* row, Ids* out) except -1 nogil
 
 cdef Py_ssize_t merge_in_passes(
     const Merges* merges,

@@ -6,9 +6,9 @@ log n) for n symbols. Merges of equal rank are applied from left to right.
 """
 
 from bpe.base._cpu cimport follow_vector_level
-from bpe.base._ids cimport Ids, reserve
+from bpe.base._ids cimport Ids, append_id, reserve
 from bpe.base._interrupts cimport poll_if_due
-from bpe.base._memory cimport grown
+from bpe.base._memory cimport grow_array
 from bpe.base._random cimport next_random
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.merge._merge_queue cimport Queue, pop, push
@@ -45,14 +45,14 @@ cdef Py_ssize_t symbols_of(
     token, else NO_TOKEN, or nothing. As in Hugging Face's `tokenizers`, an unknown token is written when the next
     symbol of the alphabet or another unknown token follows: after the bytes of symbols between them.
     """
-    cdef Py_ssize_t pos = 0, length = 1, n = 0, at, room = size + 1
+    cdef Py_ssize_t pos = 0, length = 1, n = 0, at, capacity = size + 1
     cdef uint32_t code
     cdef token_t token
     cdef token_t* symbols
     cdef bint pending = False                              # an unknown token is not written yet
     if alphabet.of_bytes != NULL:
-        room += size * alphabet.prefix.size + alphabet.suffix.size
-    symbols = <token_t*>grown(scratch.symbols, &scratch.symbols_room, room, sizeof(token_t))
+        capacity += size * alphabet.prefix.size + alphabet.suffix.size
+    symbols = <token_t*>grow_array(scratch.symbols, &scratch.symbols_capacity, capacity, sizeof(token_t))
     scratch.symbols = symbols
     while pos < size:
         at = pos
@@ -133,6 +133,14 @@ cdef void merge_row(const Merges* merges, Row* row) noexcept nogil:
     bpe_merge_row(merges, row)
 
 
+cdef int append_row(const Merges* merges, Row* row, Ids* out) except -1 nogil:
+    """Merge a row, and append its tokens."""
+    bpe_merge_row(merges, row)
+    reserve(out, row.n)
+    out.n += tokens_of(row, out.data + out.n)
+    return 0
+
+
 cdef void merge_rows(const Merges* merges, Row* rows, size_t n) noexcept nogil:
     """Merge up to TOGETHER rows, a merge of each in turn."""
     bpe_merge_rows(merges, rows, n)
@@ -154,7 +162,7 @@ cdef Py_ssize_t merge_in_passes(
     cdef uint64_t* found
     cdef uint64_t best
     cdef Py_ssize_t i, before = n + n
-    scratch.queue.entries = <uint64_t*>grown(scratch.queue.entries, &scratch.queue.room, n, sizeof(uint64_t))
+    scratch.queue.entries = <uint64_t*>grow_array(scratch.queue.entries, &scratch.queue.capacity, n, sizeof(uint64_t))
     found = scratch.queue.entries
     for i in range(n - 1):
         found[i] = find_pair(merges, tokens[i], tokens[i + 1])
@@ -232,7 +240,7 @@ cdef bint is_dropped(Dropping* dropping, uint64_t entry) except -1 nogil:
         return True
     if next_random(&dropping.state) >> 11 >= dropping.dropped:
         return False
-    skipped.entries = <uint64_t*>grown(skipped.entries, &skipped.room, skipped.n + 1, sizeof(uint64_t))
+    skipped.entries = <uint64_t*>grow_array(skipped.entries, &skipped.capacity, skipped.n + 1, sizeof(uint64_t))
     skipped.entries[skipped.n] = entry
     skipped.n += 1
     return True
@@ -250,8 +258,8 @@ cdef int link_symbols(const Merges* merges, const token_t* symbols, Py_ssize_t n
     cdef uint32_t none = <uint32_t>n
     cdef Py_ssize_t i
     check_length(n)
-    scratch.links = <Link*>grown(scratch.links, &scratch.links_room, n, sizeof(Link))
-    scratch.queue.entries = <uint64_t*>grown(scratch.queue.entries, &scratch.queue.room, n, sizeof(uint64_t))
+    scratch.links = <Link*>grow_array(scratch.links, &scratch.links_capacity, n, sizeof(Link))
+    scratch.queue.entries = <uint64_t*>grow_array(scratch.queue.entries, &scratch.queue.capacity, n, sizeof(uint64_t))
     links = scratch.links
     scratch.queue.n = 0
     for i in range(n):
@@ -282,9 +290,7 @@ cdef int append_links(const Scratch* scratch, Py_ssize_t n, Ids* out) except -1 
     """Append the tokens that n symbols became."""
     cdef uint32_t at = 0
     while at != <uint32_t>n:
-        reserve(out, 1)
-        out.data[out.n] = scratch.links[at].token
-        out.n += 1
+        append_id(out, scratch.links[at].token)
         at = scratch.links[at].next
     return 0
 

@@ -6,7 +6,7 @@ both tokens. It requires that each token has one merge and ranks worse than its 
 is that of GitHub's `bpe` crate. `_long_merge.pyx` merges long pieces with it.
 """
 
-from bpe.base._memory cimport allocated
+from bpe.base._memory cimport check_allocated
 from bpe.base._types cimport byte_t, token_t
 from bpe.merge._merge_table cimport Merges, MergeTable, find_pair
 from libc.stdint cimport uint32_t, uint64_t
@@ -36,10 +36,10 @@ cdef class Origins:
         cdef token_t a, b, result
         cdef bint known = merges.unreachable is not None
         self.limit = merges.limit
-        self.parts = <TokenParts*>allocated(
+        self.parts = <TokenParts*>check_allocated(
             calloc(self.limit + 1, sizeof(TokenParts)), self.limit, b"tokens and their parts"
         )
-        self.reachable = <byte_t*>allocated(calloc(self.limit + 1, 1), self.limit, b"tokens and their parts")
+        self.reachable = <byte_t*>check_allocated(calloc(self.limit + 1, 1), self.limit, b"tokens and their parts")
         with nogil:
             for i in range(symbols.shape[0]):
                 self.reachable[symbols[i]] = 1

@@ -19,7 +19,7 @@ import numpy as np
 from bpe.base._bounds cimport check_offsets
 from bpe.base._ids cimport Ids, reserve
 from bpe.base._interrupts cimport poll_if_due
-from bpe.base._memory cimport grown
+from bpe.base._memory cimport grow_array
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.merge._merge_queue cimport pop, push
 from bpe.merge._merge_table cimport NO_MERGE, find_pair
@@ -132,7 +132,7 @@ cdef class EventMerger(Merger):
         cdef token_t* ends
         unknown[0] |= unknown_at >= 0
         check_length(n)
-        scratch.symbols = <token_t*>grown(scratch.symbols, &scratch.symbols_room, 2 * n, sizeof(token_t))
+        scratch.symbols = <token_t*>grow_array(scratch.symbols, &scratch.symbols_capacity, 2 * n, sizeof(token_t))
         begins, ends = scratch.symbols, scratch.symbols + n
         scratch.queue.n = 0
         for at in range(n):

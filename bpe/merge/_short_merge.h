@@ -139,12 +139,12 @@ static inline void bpe_open_row(bpe_row *row) {
 
 /* Apply the best merge of a row, if there is one. The new token's pairs are without a merge until they are looked up. */
 BPE_INLINE static inline int bpe_merge_best_pair(bpe_row *row, bpe_joined *joined) {
-    int32_t least = INT32_MAX;
+    int32_t best = INT32_MAX;
     ptrdiff_t padded = (row->n + 7) & ~(ptrdiff_t)7;
     uint64_t after, before;
-    for (ptrdiff_t i = 0; i < padded; i++) least = row->priority[i] < least ? row->priority[i] : least;
-    if (least >= 0) return 0;
-    joined->at = least & 63;
+    for (ptrdiff_t i = 0; i < padded; i++) best = row->priority[i] < best ? row->priority[i] : best;
+    if (best >= 0) return 0;
+    joined->at = best & 63;
     after = row->live & ~(uint64_t)1 << joined->at, before = row->live & (((uint64_t)1 << joined->at) - 1);
     row->token[joined->at] = row->result[joined->at];
     row->priority[joined->at] = row->priority[bpe_ctz(after)] = INT32_MAX;
@@ -224,7 +224,7 @@ BPE_INLINE static inline void bpe_merge_together(const bpe_merges *merges, bpe_r
     }
 
 BPE_MERGES_AT(, 0)
-BPE_MERGES_AT(BPE_FOR_AVX2, 2)
+BPE_MERGES_AT(BPE_TARGET_AVX2, 2)
 
 static void (*bpe_merge_row)(const bpe_merges *merges, bpe_row *row) = bpe_merge_row_0;
 static void (*bpe_merge_rows)(const bpe_merges *merges, bpe_row *rows, size_t n) = bpe_merge_rows_0;

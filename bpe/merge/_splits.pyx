@@ -54,7 +54,7 @@ def split_randomly(
 ):
     """Split tokens of texts at random; returns (uint32 ids, int64 offsets (n + 1,))."""
     cdef int64_t text, i, at, n, n_texts = draws.shape[0], n_ids = first.shape[0] - 1, written = 0
-    cdef int64_t most = 0, longest = 1
+    cdef int64_t total = 0, longest = 1
     check_offsets(offsets, n_texts, ids.shape[0])
     check_offsets(first, n_ids, parts.shape[0])
     if parts.shape[1] != 2:
@@ -66,9 +66,9 @@ def split_randomly(
                 f"text {text} has {n} tokens and {draws[text]} draws; there must be a token to draw from, and fewer "
                 "than 2**32 tokens and draws together"
             )
-        most += n + draws[text]
+        total += n + draws[text]
         longest = max(longest, n + draws[text])
-    found, found_offsets = np.empty(most, dtype=np.uint32), np.zeros(n_texts + 1, dtype=np.int64)
+    found, found_offsets = np.empty(total, dtype=np.uint32), np.zeros(n_texts + 1, dtype=np.int64)
     cdef uint32_t[::1] tokens = np.empty(longest, dtype=np.uint32), after = np.empty(longest, dtype=np.uint32)
     cdef uint32_t[::1] out = found
     cdef int64_t[::1] out_offsets = found_offsets

@@ -13,7 +13,7 @@ from bpe.base._interrupts cimport begin_watch, poll_if_due
 from bpe.base._types cimport token_t
 from bpe.merge._merge_table cimport MergeTable
 from bpe.merge._merging cimport (
-    SHORT, Row, Scratch, free_scratch, merge_row, merge_with_heap, row_of_symbols, tokens_of
+    SHORT, Row, Scratch, append_row, free_scratch, merge_with_heap, row_of_symbols
 )
 from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport free
@@ -52,8 +52,7 @@ cdef class SuperMerger:
             merge_with_heap(&self.table.merges, ids, n, scratch, out, NULL)
         else:
             row_of_symbols(&row, &self.table.merges, ids, n)
-            merge_row(&self.table.merges, &row)
-            out.n += tokens_of(&row, out.data + out.n)
+            append_row(&self.table.merges, &row, out)
         for i in range(before, out.n):
             if out.data[i] - self.first < <token_t>self.plain.shape[0]:        # unsigned: also if below `first`
                 out.data[i] = self.plain[out.data[i] - self.first]

@@ -9,15 +9,7 @@ The functions are inline and used only by `_scanner.pyx`, where the compiler spe
 
 from bpe.base._types cimport byte_t
 from bpe.pretokenize._char_masks cimport (
-    CASED,
-    CLASSES,
-    CONTRACTIONS,
-    LINES,
-    SINGLE_DIGITS,
-    WHOLE_AT_END,
-    Classes,
-    Cursor,
-    below,
+    CASED, CLASSES, CONTRACTIONS, LINES, SINGLE_DIGITS, WHOLE_AT_END, Masks, Cursor, below, bpe_clz, bpe_ctz,
 )
 from libc.stdint cimport uint64_t
 
@@ -27,8 +19,6 @@ cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
         uint64_t two
 
     void bpe_contractions(const byte_t* text, uint64_t apostrophes, bint any_case, Endings* out)
-    int bpe_ctz(uint64_t bits)
-    int bpe_clz(uint64_t bits)
 
 cdef uint64_t certain_before_slash(Cursor* cursor, uint64_t others, uint64_t absorbed) noexcept nogil
 
@@ -62,7 +52,7 @@ cdef inline uint64_t after_one_other(uint64_t run_start, uint64_t other, uint64_
 
 
 cdef inline uint64_t starts_in(
-    Cursor* cursor, const int rules, const Classes* classes, Py_ssize_t left, bint* at_end
+    Cursor* cursor, const int rules, const Masks* classes, Py_ssize_t left, bint* at_end
 ) noexcept nogil:
     """Find the starts of pretokens in the 64 bytes from `pos`, the start of a pretoken; `left` bytes remain.
 
@@ -123,7 +113,7 @@ cdef inline uint64_t starts_in(
 
 
 cdef inline uint64_t starts_with_lines(
-    Cursor* cursor, const int rules, const Classes* classes, uint64_t other, bint* at_end, uint64_t* certain
+    Cursor* cursor, const int rules, const Masks* classes, uint64_t other, bint* at_end, uint64_t* certain
 ) noexcept nogil:
     """Return the certain starts of pretokens under the rule LINES (cl100k, o200k), without contractions.
 
@@ -220,7 +210,7 @@ cdef inline uint64_t join_suffixes(
 
 
 cdef inline uint64_t starts_between_gaps(
-    Cursor* cursor, const int rules, const Classes* classes, uint64_t* certain, bint* at_end
+    Cursor* cursor, const int rules, const Masks* classes, uint64_t* certain, bint* at_end
 ) noexcept nogil:
     """Return the starts of pretokens in the block, for the patterns that drop white space.
 

@@ -4,12 +4,9 @@ The common cases are inline: `_boundaries.pxd`.
 """
 
 from bpe.base._types cimport byte_t
-from bpe.pretokenize._char_masks cimport CASED, LINES, Cursor, below
+from bpe.pretokenize._char_masks cimport CASED, LINES, Cursor, below, bpe_ctz
 from bpe.pretokenize._char_scanner cimport contraction
 from libc.stdint cimport uint64_t
-
-cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
-    int bpe_ctz(uint64_t bits)
 
 
 cdef uint64_t certain_before_slash(Cursor* cursor, uint64_t others, uint64_t absorbed) noexcept nogil:

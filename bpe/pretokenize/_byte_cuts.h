@@ -18,15 +18,8 @@ static inline int bpe_is_cut(const bpe_byte_cuts *cuts, uint8_t before, uint8_t 
     return (cuts->group[before] & cuts->after[next]) != 0;
 }
 
-/* Bit i: the text may be cut before text[i]; 64 bytes, and the one before them, are read. */
-static inline uint64_t bpe_cut_mask_plain(const bpe_byte_cuts *cuts, const uint8_t *text) {
-    uint64_t mask = 0;
-    for (int i = 0; i < 64; i++) mask |= (uint64_t)bpe_is_cut(cuts, text[i - 1], text[i]) << i;
-    return mask;
-}
-
 #ifdef BPE_X86
-BPE_FOR_AVX512 static inline __m512i bpe_look_up_bytes(const uint8_t *table, __m512i bytes) {
+BPE_TARGET_AVX512 static inline __m512i bpe_look_up_bytes(const uint8_t *table, __m512i bytes) {
     __m512i low = _mm512_permutex2var_epi8(
         _mm512_loadu_si512((const void *)table), bytes, _mm512_loadu_si512((const void *)(table + 64)));
     __m512i high = _mm512_permutex2var_epi8(
@@ -34,24 +27,30 @@ BPE_FOR_AVX512 static inline __m512i bpe_look_up_bytes(const uint8_t *table, __m
     return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(bytes), high);
 }
 
-BPE_FOR_AVX512 static inline uint64_t bpe_cut_mask_avx512(const bpe_byte_cuts *cuts, const uint8_t *text) {
+BPE_TARGET_AVX512 static inline uint64_t bpe_cut_mask_avx512(const bpe_byte_cuts *cuts, const uint8_t *text) {
     __m512i groups = bpe_look_up_bytes(cuts->group, _mm512_loadu_si512((const void *)(text - 1)));
     __m512i after = bpe_look_up_bytes(cuts->after, _mm512_loadu_si512((const void *)text));
     return _mm512_test_epi8_mask(groups, after);
 }
 #endif
 
+/* Bit i: the text may be cut before text[i]; 64 bytes, and the one before them, are read. */
+BPE_INLINE static inline uint64_t bpe_cut_mask(const bpe_byte_cuts *cuts, int level, const uint8_t *text) {
+    uint64_t mask = 0;
+#ifdef BPE_X86
+    if (level == 3) return bpe_cut_mask_avx512(cuts, text);
+#endif
+    (void)level;
+    for (int i = 0; i < 64; i++) mask |= (uint64_t)bpe_is_cut(cuts, text[i - 1], text[i]) << i;
+    return mask;
+}
+
 /* The first position from `pos` on where the text may be cut after text[position]; the last position if there is none. */
 BPE_INLINE static inline ptrdiff_t bpe_next_cut_at(
     const bpe_byte_cuts *cuts, int level, const uint8_t *text, ptrdiff_t pos, ptrdiff_t end) {
     for (; end - pos > 64; pos += 64) {
-        uint64_t mask;
         if (bpe_is_cut(cuts, text[pos], text[pos + 1])) return pos;
-#ifdef BPE_X86
-        mask = level == 3 ? bpe_cut_mask_avx512(cuts, text + pos + 1) : bpe_cut_mask_plain(cuts, text + pos + 1);
-#else
-        mask = bpe_cut_mask_plain(cuts, text + pos + 1);
-#endif
+        uint64_t mask = bpe_cut_mask(cuts, level, text + pos + 1);
         if (mask) return pos + bpe_ctz(mask);
     }
     while (pos + 1 < end && !bpe_is_cut(cuts, text[pos], text[pos + 1])) pos++;
@@ -79,11 +78,7 @@ BPE_INLINE static inline ptrdiff_t bpe_list_cuts(
             block = padded + 1;
             if (size < 64) all = ((uint64_t)1 << size) - 1;
         }
-#ifdef BPE_X86
-        mask = level == 3 ? bpe_cut_mask_avx512(cuts, block) : bpe_cut_mask_plain(cuts, block);
-#else
-        mask = bpe_cut_mask_plain(cuts, block);
-#endif
+        mask = bpe_cut_mask(cuts, level, block);
         mask = pos == first ? (mask & all) | 1 : mask & all;
         if (n + 64 > limit) { /* n is 1: one more cut, so that the first piece has an end */
             left_out = (mask & (mask - 1)) != 0;
@@ -113,8 +108,8 @@ static ptrdiff_t (*bpe_cuts_in)(
     const bpe_byte_cuts *, const uint8_t *, ptrdiff_t, ptrdiff_t, ptrdiff_t, uint32_t *, ptrdiff_t, int *) = bpe_list_cuts_0;
 static ptrdiff_t (*bpe_next_cut)(const bpe_byte_cuts *, const uint8_t *, ptrdiff_t, ptrdiff_t) = bpe_next_cut_0;
 #ifdef BPE_X86
-BPE_CUTS_AT(BPE_FOR_AVX2, 2)
-BPE_CUTS_AT(BPE_FOR_AVX512, 3)
+BPE_CUTS_AT(BPE_TARGET_AVX2, 2)
+BPE_CUTS_AT(BPE_TARGET_AVX512, 3)
 #endif
 
 /* Use the versions of a vector level (base/_cpu.pxd). */

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "bpe/base/_levels.h"
+#include "bpe/base/_vectors.h"
 
 typedef struct {
     uint64_t letter;     /* A-Z a-z; the scanner adds letters of other scripts */
@@ -44,53 +44,30 @@ static inline int bpe_clz(uint64_t bits) { return __builtin_clzll(bits); }
 
 #define BPE_INLINE __attribute__((always_inline))
 
-/* Sixteen bytes at a time with the vector extensions of GCC and Clang, which compile for every machine (SSE2, NEON).
- * The bytes of a comparison's mask are 0 or 255. A multiplication gathers one bit of each of eight bytes; the first
- * byte gives the lowest bit. */
-typedef uint8_t bpe_vector __attribute__((vector_size(16)));
-
-static inline bpe_vector bpe_load(const uint8_t *p) {
-    bpe_vector v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-static inline uint64_t bpe_gather(bpe_vector mask) {
-    uint64_t half[2];
-    memcpy(half, &mask, sizeof half);
-    for (int i = 0; i < 2; i++) half[i] = (half[i] & 0x8040201008040201u) * 0x0101010101010101u >> 56;
-    return half[0] | half[1] << 8;
-}
-
 #define LEVEL(name) static inline void bpe_simd128_##name
 #define STEP 16
 #define V bpe_vector
-#define MASK bpe_vector
 #define LOAD(p) bpe_load(p)
 #define SET(c) ((bpe_vector){0} + (uint8_t)(c))
 #define OR(a, b) ((a) | (b))
-#define IN(v, low, span) ((bpe_vector)((v) - (uint8_t)(low) < (uint8_t)(span)))
+#define IN(v, low, span) bpe_between(v, low, (uint8_t)((low) + (span) - 1))
 #define IS(v, c) ((bpe_vector)((v) == (uint8_t)(c)))
-#define EITHER(a, b) ((a) | (b))
-#define BITS(mask) bpe_gather(mask)
+#define BITS(mask) bpe_top_bits(mask)
 #include "bpe/pretokenize/_char_masks_level.h"
 
-#if defined(BPE_X86)
-#include <immintrin.h>
+#ifdef BPE_X86
 
 /* A byte is in [low, low + span) if byte - low, as an unsigned number, is below span. AVX2 has no unsigned comparison:
  * x <= m is tested as min(x, m) == x. */
-#define LEVEL(name) BPE_FOR_AVX2 static inline void bpe_avx2_##name
+#define LEVEL(name) BPE_TARGET_AVX2 static inline void bpe_avx2_##name
 #define STEP 32
 #define V __m256i
-#define MASK __m256i
 #define LOAD(p) _mm256_loadu_si256((const __m256i *)(p))
 #define SET(c) _mm256_set1_epi8((char)(c))
 #define OR(a, b) _mm256_or_si256(a, b)
 #define IN(v, low, span)                                                                                              \
     _mm256_cmpeq_epi8(_mm256_min_epu8(_mm256_sub_epi8(v, SET(low)), SET((span) - 1)), _mm256_sub_epi8(v, SET(low)))
 #define IS(v, c) _mm256_cmpeq_epi8(v, SET(c))
-#define EITHER(a, b) _mm256_or_si256(a, b)
 #define BITS(mask) ((uint64_t)(uint32_t)_mm256_movemask_epi8(mask))
 #include "bpe/pretokenize/_char_masks_level.h"
 
@@ -102,14 +79,14 @@ static const uint8_t bpe_ascii_class[128] __attribute__((aligned(64))) = {
 
 /* Hide from the compiler that a value is a mask: GCC would otherwise feed one comparison's result into the next as its
  * mask to save an `and`, which makes the comparisons wait for each other. */
-BPE_FOR_AVX512 static inline uint64_t bpe_bits(__mmask64 mask) {
+BPE_TARGET_AVX512 static inline uint64_t bpe_bits(__mmask64 mask) {
     uint64_t bits = mask;
     __asm__("" : "+r"(bits));
     return bits;
 }
 
 #define BIT(v, n) bpe_bits(_mm512_movepi8_mask(_mm512_slli_epi16(v, 7 - (n))))
-BPE_FOR_AVX512 static inline void bpe_avx512_bits(__m512i class, bpe_masks *out) {
+BPE_TARGET_AVX512 static inline void bpe_avx512_bits(__m512i class, bpe_masks *out) {
     out->letter = BIT(class, 0);
     out->upper = BIT(class, 1);
     out->number = BIT(class, 2);
@@ -119,7 +96,7 @@ BPE_FOR_AVX512 static inline void bpe_avx512_bits(__m512i class, bpe_masks *out)
     out->apostrophe = BIT(class, 6);
 }
 
-BPE_FOR_AVX512 static inline void bpe_avx512_ascii(const uint8_t *text, bpe_masks *out) {
+BPE_TARGET_AVX512 static inline void bpe_avx512_ascii(const uint8_t *text, bpe_masks *out) {
     __m512i v = _mm512_loadu_si512((const void *)text), low = _mm512_load_si512((const void *)bpe_ascii_class);
     __m512i high = _mm512_load_si512((const void *)(bpe_ascii_class + 64));
     memset(out, 0, sizeof *out);
@@ -128,7 +105,7 @@ BPE_FOR_AVX512 static inline void bpe_avx512_ascii(const uint8_t *text, bpe_mask
 }
 
 /* Classify before knowing whether all bytes are ASCII, so that the lookup does not wait for that test; 0 if not. */
-BPE_FOR_AVX512 static inline int bpe_avx512_all_ascii(const uint8_t *text, bpe_masks *out) {
+BPE_TARGET_AVX512 static inline int bpe_avx512_all_ascii(const uint8_t *text, bpe_masks *out) {
     __m512i v = _mm512_loadu_si512((const void *)text), low = _mm512_load_si512((const void *)bpe_ascii_class);
     __m512i class = _mm512_permutex2var_epi8(low, v, _mm512_load_si512((const void *)(bpe_ascii_class + 64)));
     if (bpe_bits(_mm512_movepi8_mask(v))) return 0;
@@ -181,7 +158,7 @@ static const uint8_t bpe_byte_indexes[64] = {
     28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55,
     56, 57, 58, 59, 60, 61, 62, 63};
 
-BPE_FOR_AVX512 static inline ptrdiff_t bpe_avx512_positions(uint64_t bits, uint32_t base, uint32_t *out) {
+BPE_TARGET_AVX512 static inline ptrdiff_t bpe_avx512_positions(uint64_t bits, uint32_t base, uint32_t *out) {
     __m512i found = _mm512_maskz_compress_epi8((__mmask64)bits, _mm512_loadu_si512((const void *)bpe_byte_indexes));
     __m512i from = _mm512_set1_epi32((int)base);
     ptrdiff_t n = __builtin_popcountll(bits);
@@ -200,7 +177,7 @@ BPE_FOR_AVX512 static inline ptrdiff_t bpe_avx512_positions(uint64_t bits, uint3
     return n;
 }
 
-BPE_FOR_AVX2 static inline ptrdiff_t bpe_avx2_positions(uint64_t bits, uint32_t base, uint32_t *out) {
+BPE_TARGET_AVX2 static inline ptrdiff_t bpe_avx2_positions(uint64_t bits, uint32_t base, uint32_t *out) {
     ptrdiff_t n = __builtin_popcountll(bits);
     for (ptrdiff_t i = 0; i < n; i += 8) {
         for (int j = 0; j < 8; j++) { /* _tzcnt_u64(0) is 64 */

@@ -5,7 +5,9 @@ from libc.stdint cimport uint64_t
 
 cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
     bint bpe_ascii_classes(int level, const byte_t* text, Masks* out)
-    ctypedef struct Masks "bpe_masks":
+    int bpe_ctz(uint64_t bits)
+    int bpe_clz(uint64_t bits)
+    ctypedef struct Masks "bpe_masks":  # of the characters of a block; each byte of a character has its bits
         uint64_t letter
         uint64_t upper
         uint64_t number
@@ -44,22 +46,10 @@ cdef struct Cursor "bpe_cursor":    # the state of a scan, on its caller's stack
     Py_ssize_t n_blocks    # blocks classified at a time; doubles up to CHUNK_BLOCKS
     Masks masks[CHUNK_BLOCKS + 2]
 
-ctypedef struct Classes:  # of the characters of a block; each byte of a character has its bits
-    uint64_t letter
-    uint64_t number
-    uint64_t space
-    uint64_t newline
-    uint64_t blank
-    uint64_t apostrophe
-    uint64_t slash        # all bits are set if unknown
-    uint64_t upper
-    uint64_t tail         # bytes of a character after its first
-    uint64_t undecided    # characters for which the character scanner must decide
-
 cdef void classify_chunk(Cursor* cursor) noexcept nogil
 
 
-cdef inline uint64_t shifted(uint64_t low, uint64_t high, int shift) noexcept nogil:
+cdef inline uint64_t shift_bits(uint64_t low, uint64_t high, int shift) noexcept nogil:
     """Return the 64 bits that begin at bit `shift` of `low` and continue in `high`."""
     return low >> shift | high << 1 << (63 - shift)
 
@@ -69,20 +59,14 @@ cdef inline uint64_t below(Py_ssize_t n) noexcept nogil:
     return ~<uint64_t>0 if n >= 64 else (<uint64_t>1 << n) - 1
 
 
-cdef inline bint classify_ascii_block(const byte_t* text, const int level, Classes* out) noexcept nogil:
+cdef inline bint classify_ascii_block(const byte_t* text, const int level, Masks* out) noexcept nogil:
     """Find the classes of 64 ASCII bytes; False, with `out` invalid, if longer characters begin there."""
-    cdef Masks masks
-    if not bpe_ascii_classes(level, text, &masks):
-        return False
-    out.letter, out.number, out.space = masks.letter, masks.number, masks.space
-    out.newline, out.blank, out.apostrophe, out.upper = masks.newline, masks.blank, masks.apostrophe, masks.upper
-    out.slash = masks.slash
     out.tail = out.undecided = 0
-    return True
+    return bpe_ascii_classes(level, text, out)
 
 
-cdef inline void classify_any_block(Cursor* cursor, const int rules, Classes* out) noexcept nogil:
-    """Find the classes of the 64 bytes from `pos`, or of the rest of the text."""
+cdef inline void classify_any_block(Cursor* cursor, const int rules, Masks* out) noexcept nogil:
+    """Find the classes of the 64 bytes from `pos`, or of the rest of the text, but not `lead` and `uncased`."""
     cdef Py_ssize_t offset
     cdef const Masks* low
     cdef const Masks* high
@@ -93,16 +77,16 @@ cdef inline void classify_any_block(Cursor* cursor, const int rules, Classes* ou
     shift = offset & 63
     low = &cursor.masks[offset >> 6]
     high = low + 1
-    out.letter = shifted(low.letter, high.letter, shift)
-    out.number = shifted(low.number, high.number, shift)
-    out.space = shifted(low.space, high.space, shift)
-    out.newline = shifted(low.newline, high.newline, shift)
-    out.blank = shifted(low.blank, high.blank, shift)
-    out.apostrophe = shifted(low.apostrophe, high.apostrophe, shift)
+    out.letter = shift_bits(low.letter, high.letter, shift)
+    out.number = shift_bits(low.number, high.number, shift)
+    out.space = shift_bits(low.space, high.space, shift)
+    out.newline = shift_bits(low.newline, high.newline, shift)
+    out.blank = shift_bits(low.blank, high.blank, shift)
+    out.apostrophe = shift_bits(low.apostrophe, high.apostrophe, shift)
     out.slash = ~<uint64_t>0
-    out.upper = shifted(low.upper, high.upper, shift)
-    out.tail = shifted(low.tail, high.tail, shift)
-    out.undecided = shifted(low.undecided, high.undecided, shift)
+    out.upper = shift_bits(low.upper, high.upper, shift)
+    out.tail = shift_bits(low.tail, high.tail, shift)
+    out.undecided = shift_bits(low.undecided, high.undecided, shift)
     if rules & CASED:
         # Whether a capital after a letter without case starts a word depends on the following text.
-        out.undecided |= out.upper & shifted(low.uncased, high.uncased, shift) << 1
+        out.undecided |= out.upper & shift_bits(low.uncased, high.uncased, shift) << 1

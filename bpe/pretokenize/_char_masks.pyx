@@ -13,7 +13,6 @@ from libc.string cimport memcpy, memset
 cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
     void bpe_classify_ascii(const byte_t* text, Masks* out)
     void bpe_use_level_masks(int level)
-    int bpe_ctz(uint64_t bits)
 
 cdef extern from "bpe/pretokenize/_letters.h" nogil:
     ctypedef struct WideLetters "bpe_wide_letters":

@@ -1,20 +1,19 @@
 /* The classifying functions for one level of vector instructions; _char_masks.h includes this file once for each level.
  *
- * Before, it defines LEVEL(name) (the function's declaration with its target), STEP (bytes per vector), V (the vector
- * type), MASK (the type of a comparison's result), LOAD, SET (a byte in every lane), OR, the comparisons
- * IN(v, low, span) (low <= byte < low + span) and IS(v, byte), EITHER(a, b) (the union of two masks) and BITS(mask) (a
- * mask as an integer).
+ * Before, it defines LEVEL(name) (the function's declaration with its target), STEP (bytes per vector), V (the type of a
+ * vector, and of a comparison's result), LOAD, SET (a byte in every lane), OR, the comparisons IN(v, low, span)
+ * (low <= byte < low + span) and IS(v, byte), and BITS(mask) (a mask as an integer).
  */
 LEVEL(ascii)(const uint8_t *text, bpe_masks *out) {
     memset(out, 0, sizeof *out);
     for (int at = 0; at < 64; at += STEP) {
         V v = LOAD(text + at);
-        MASK blank = IS(v, ' ');
+        V blank = IS(v, ' ');
         out->letter |= BITS(IN(OR(v, SET(0x20)), 'a', 26)) << at;
         out->upper |= BITS(IN(v, 'A', 26)) << at;
         out->number |= BITS(IN(v, '0', 10)) << at;
-        out->space |= BITS(EITHER(blank, IN(v, 9, 5))) << at;
-        out->newline |= BITS(EITHER(IS(v, 10), IS(v, 13))) << at;
+        out->space |= BITS(OR(blank, IN(v, 9, 5))) << at;
+        out->newline |= BITS(OR(IS(v, 10), IS(v, 13))) << at;
         out->blank |= BITS(blank) << at;
         out->apostrophe |= BITS(IS(v, '\'')) << at;
         out->lead |= BITS(IN(v, 0xC0, 64)) << at;
@@ -34,11 +33,9 @@ LEVEL(wide)(const uint8_t *text, bpe_wide *out) {
 #undef LEVEL
 #undef STEP
 #undef V
-#undef MASK
 #undef LOAD
 #undef SET
 #undef OR
 #undef IN
 #undef IS
-#undef EITHER
 #undef BITS

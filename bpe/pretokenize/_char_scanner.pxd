@@ -35,10 +35,10 @@ cdef inline Py_ssize_t run_of_others(const byte_t* text, Py_ssize_t pos, Py_ssiz
     return pos
 
 
-cdef inline Py_ssize_t numbers(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int most) noexcept nogil:
-    """Return the end of a run of at most `most` numbers."""
+cdef inline Py_ssize_t numbers(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int max_numbers) noexcept nogil:
+    """Return the end of a run of at most `max_numbers` numbers."""
     cdef Py_ssize_t length
-    while most > 0 and class_at(text, pos, end, &length) & NUMBER:
+    while max_numbers > 0 and class_at(text, pos, end, &length) & NUMBER:
         pos += length
-        most -= 1
+        max_numbers -= 1
     return pos

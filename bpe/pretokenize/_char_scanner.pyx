@@ -7,34 +7,11 @@ of `\\s+(?!\\S)`: a run of white space leaves its last character to the word aft
 
 from bpe.base._types cimport byte_t
 from bpe.pretokenize._patterns cimport (
-    CL100K,
-    CLIP,
-    DEEPSEEK,
-    GPT2,
-    LLAMA3,
-    METASPACE,
-    O200K,
-    QWEN2,
-    SCANNERS,
-    SPACE_RUNS,
-    STARCODER,
-    TEKKEN,
-    WHITESPACE,
+    CL100K, CLIP, DEEPSEEK, GPT2, LLAMA3, METASPACE, O200K, QWEN2, SCANNERS, SPACE_RUNS, STARCODER, TEKKEN, WHITESPACE,
     is_metaspace,
 )
 from bpe.text._unicode cimport (
-    LETTER,
-    LOWER,
-    NEW,
-    NEWLINE,
-    NUMBER,
-    SIGN,
-    SPACE,
-    UPPER,
-    class_at,
-    class_of_code,
-    decode_char,
-    later_class,
+    LETTER, LOWER, NEW, NEWLINE, NUMBER, SIGN, SPACE, UPPER, class_at, class_of_code, decode_char, later_class,
 )
 from libc.stdint cimport uint32_t
 from libc.string cimport memchr
@@ -144,7 +121,7 @@ cdef Py_ssize_t next_starcoder(const byte_t* text, Py_ssize_t pos, Py_ssize_t en
 
 
 cdef inline Py_ssize_t next_with_lines(
-    const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int most_digits, bint whole_at_end
+    const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int max_digits, bint whole_at_end
 ) noexcept nogil:
     cdef Py_ssize_t length, next_length, at
     cdef int bits, next_bits
@@ -156,7 +133,7 @@ cdef inline Py_ssize_t next_with_lines(
     if bits & LETTER:
         return run_of(text, pos + length, end, LETTER)
     if bits & NUMBER:
-        return numbers(text, pos, end, most_digits)
+        return numbers(text, pos, end, max_digits)
     next_bits = class_at(text, pos + length, end, &next_length)
     if not bits & NEWLINE and next_bits & LETTER:
         return run_of(text, pos + length + next_length, end, LETTER)
@@ -202,7 +179,7 @@ cdef inline Py_ssize_t o200k_word(const byte_t* text, Py_ssize_t pos, Py_ssize_t
 
 
 cdef inline Py_ssize_t next_cased(
-    const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int most_digits, bint contractions
+    const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int max_digits, bint contractions
 ) noexcept nogil:
     cdef Py_ssize_t length, next_length, start, at
     cdef int bits = class_at(text, pos, end, &length), next_bits
@@ -218,7 +195,7 @@ cdef inline Py_ssize_t next_cased(
     if at > start:
         return contraction(text, at, end, True) if contractions else at
     if bits & NUMBER:
-        return numbers(text, pos, end, most_digits)
+        return numbers(text, pos, end, max_digits)
     next_bits = class_at(text, pos + length, end, &next_length)
     if text[pos] == c" " and next_length and not next_bits & (LETTER | NUMBER | SPACE):
         at = run_of_others(text, pos + 1, end)

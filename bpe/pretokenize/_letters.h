@@ -32,24 +32,51 @@ typedef struct { /* a bit is set at the first byte of each character of the kind
 
 typedef void (*bpe_find_letters_t)(const uint8_t *text, int cased, bpe_wide_letters *out); /* reads 66 bytes */
 
-/* Look up every character in the bitmap: of all letters or, if `cased`, of those without case. */
-static void bpe_find_letters_plain(const uint8_t *text, int cased, bpe_wide_letters *out) {
-    const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
-    bpe_wide wide;
-    memset(out, 0, sizeof *out);
-    bpe_simd128_wide(text, &wide);
-    for (; wide.three; wide.three &= wide.three - 1) {
-        const uint8_t *at = text + bpe_ctz(wide.three);
-        out->three |= (bitmap[(at[0] & 15) << 6 | (at[1] & 63)] >> (at[2] & 63) & 1) << (at - text);
+/* Bit b of entry a: whether the character a << 6 | b is a letter or, in the second bitmap, one without case. Those of two
+ * bytes are in entry 1024 + a; no bit of an overlong form is set. */
+static uint64_t bpe_bitmaps[2][1024 + 32];
+
+static void bpe_fill_bitmaps(void) {
+    const int uncased = BPE_LETTER | BPE_UPPER | BPE_LOWER;
+    memset(bpe_bitmaps, 0, sizeof bpe_bitmaps);
+    for (unsigned code = 0x80; code < 0x10000; code++) {
+        unsigned at = code < 0x800 ? 1024 + (code >> 6) : code >> 6;
+        int bits = bpe_class_of(code);
+        bpe_bitmaps[0][at] |= (uint64_t)((bits & BPE_LETTER) != 0) << (code & 63);
+        bpe_bitmaps[1][at] |= (uint64_t)((bits & uncased) == uncased) << (code & 63);
     }
-    for (; wide.two; wide.two &= wide.two - 1) {
-        const uint8_t *at = text + bpe_ctz(wide.two);
+}
+
+/* Look up the characters of three bytes that begin at some positions. */
+static inline uint64_t bpe_look_up_three(const uint64_t *bitmap, const uint8_t *text, uint64_t where) {
+    uint64_t found = 0;
+    for (; where; where &= where - 1) {
+        const uint8_t *at = text + bpe_ctz(where);
+        found |= (bitmap[(at[0] & 15) << 6 | (at[1] & 63)] >> (at[2] & 63) & 1) << (at - text);
+    }
+    return found;
+}
+
+static inline void bpe_look_up_two(const uint64_t *bitmap, const uint8_t *text, uint64_t where, int cased,
+                                   bpe_wide_letters *out) {
+    for (; where; where &= where - 1) {
+        const uint8_t *at = text + bpe_ctz(where);
         out->two |= (bitmap[1024 + (at[0] & 31)] >> (at[1] & 63) & 1) << (at - text);
     }
     if (cased) out->uncased = out->two;
 }
 
-#if defined(BPE_X86)
+/* Look up every character in the bitmap: of all letters or, if `cased`, of those without case. */
+static void bpe_find_letters_plain(const uint8_t *text, int cased, bpe_wide_letters *out) {
+    const uint64_t *bitmap = bpe_bitmaps[cased != 0];
+    bpe_wide wide;
+    memset(out, 0, sizeof *out);
+    bpe_simd128_wide(text, &wide);
+    out->three = bpe_look_up_three(bitmap, text, wide.three);
+    bpe_look_up_two(bitmap, text, wide.two, cased, out);
+}
+
+#ifdef BPE_X86
 /* Indexed by six bits of a byte and one or two bits of the lead byte above them; the lead's lowest three bits select a
  * bit of the entry. */
 typedef struct {
@@ -71,8 +98,6 @@ enum { BPE_ROWS = 7 };
 static const uint16_t bpe_row_blocks[BPE_ROWS] = {0xC0, 0xC1, 0xC2, 0xC3, 0x3FC, 0x3FD, 0x80};
 static bpe_letter_tables bpe_tables[2]; /* bpe_tables[1] is for `cased` */
 
-static int bpe_class_of(unsigned code) { return bpe_class_blocks[bpe_class_index[code >> 7] << 7 | (code & 127)]; }
-
 /* Set a character's bit in a table of 2,048 characters. */
 static void bpe_enter(uint8_t *table, unsigned code) {
     table[(code >> 3 & 192) | (code & 63)] |= (uint8_t)(1u << (code >> 6 & 7));
@@ -91,7 +116,7 @@ static void bpe_fill_low(bpe_letter_tables *tables, unsigned code, int cased) {
 }
 
 static void bpe_fill_tables(bpe_letter_tables *tables, int cased) {
-    const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
+    const uint64_t *bitmap = bpe_bitmaps[cased != 0];
     memset(tables, 0, sizeof *tables);
     for (unsigned code = 0x800; code < 0x2000; code++) bpe_fill_low(tables, code, cased);
     for (unsigned block = 128; block < 1024; block++) {
@@ -131,7 +156,7 @@ static bpe_letter_spans bpe_spans[2];
 
 /* Find the longest interval for each first byte. */
 static void bpe_fill_spans(bpe_letter_spans *spans, int cased) {
-    const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
+    const uint64_t *bitmap = bpe_bitmaps[cased != 0];
     memset(spans->low, 0xFF, sizeof spans->low); /* an empty interval */
     memset(spans->high, 0, sizeof spans->high);
     memset(spans->hole, 0, sizeof spans->hole);
@@ -158,13 +183,13 @@ static void bpe_fill_spans(bpe_letter_spans *spans, int cased) {
 #define IS(v, c) _mm256_cmpeq_epi8(v, SET(c))
 #define BITS(mask) ((uint64_t)(uint32_t)_mm256_movemask_epi8(mask))
 /* Look up each byte of `index` in a table of 16 bytes. */
-BPE_FOR_AVX2 static inline __m256i bpe_in_16_avx2(const uint8_t *table, __m256i index) {
+BPE_TARGET_AVX2 static inline __m256i bpe_in_16_avx2(const uint8_t *table, __m256i index) {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table)), index);
 }
 
 /* Look up the lowest six bits of each byte of `index` in a table of 64 bytes: in each quarter of the table, of which
  * bits 4 and 5 select one. */
-BPE_FOR_AVX2 static inline __m256i bpe_in_64_avx2(const uint8_t *table, __m256i index) {
+BPE_TARGET_AVX2 static inline __m256i bpe_in_64_avx2(const uint8_t *table, __m256i index) {
     __m256i four = _mm256_and_si256(index, SET(15));
     __m256i fifth = _mm256_slli_epi16(index, 3), sixth = _mm256_slli_epi16(index, 2); /* as each byte's highest bit */
     __m256i low = _mm256_blendv_epi8(bpe_in_16_avx2(table, four), bpe_in_16_avx2(table + 16, four), fifth);
@@ -178,7 +203,7 @@ typedef struct { /* masks of 32 positions */
     uint64_t known; /* decided by a row or an interval; the bitmap decides the rest */
 } bpe_three_found;
 
-BPE_FOR_AVX2 static inline bpe_three_found bpe_find_three_avx2(
+BPE_TARGET_AVX2 static inline bpe_three_found bpe_find_three_avx2(
     const uint8_t *text, const bpe_letter_tables *tables, const bpe_letter_spans *spans) {
     static const uint8_t kana_row[16] = {1, 2, 4, 8}, full_row[16] = {16, 32}; /* 1 << the row */
     __m256i first = _mm256_loadu_si256((const __m256i *)text);
@@ -208,8 +233,8 @@ BPE_FOR_AVX2 static inline bpe_three_found bpe_find_three_avx2(
 #undef IS
 #undef BITS
 
-BPE_FOR_AVX2 static void bpe_find_letters_avx2(const uint8_t *text, int cased, bpe_wide_letters *out) {
-    const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
+BPE_TARGET_AVX2 static void bpe_find_letters_avx2(const uint8_t *text, int cased, bpe_wide_letters *out) {
+    const uint64_t *bitmap = bpe_bitmaps[cased != 0];
     bpe_wide wide;
     memset(out, 0, sizeof *out);
     bpe_avx2_wide(text, &wide);
@@ -218,41 +243,32 @@ BPE_FOR_AVX2 static void bpe_find_letters_avx2(const uint8_t *text, int cased, b
         bpe_three_found high = bpe_find_three_avx2(text + 32, &bpe_tables[cased != 0], &bpe_spans[cased != 0]);
         out->three = wide.three & (low.letters | high.letters << 32);
         out->other = wide.three & (low.other | high.other << 32);
-        for (uint64_t some = wide.three & ~(low.known | high.known << 32); some; some &= some - 1) {
-            const uint8_t *at = text + bpe_ctz(some);
-            out->three |= (bitmap[(at[0] & 15) << 6 | (at[1] & 63)] >> (at[2] & 63) & 1) << (at - text);
-        }
+        out->three |= bpe_look_up_three(bitmap, text, wide.three & ~(low.known | high.known << 32));
     }
-    for (; wide.two; wide.two &= wide.two - 1) {
-        const uint8_t *at = text + bpe_ctz(wide.two);
-        out->two |= (bitmap[1024 + (at[0] & 31)] >> (at[1] & 63) & 1) << (at - text);
-    }
-    if (cased) out->uncased = out->two;
+    bpe_look_up_two(bitmap, text, wide.two, cased, out);
 }
-
-#define BPE_LETTERS_AVX512 __attribute__((target("avx512f,avx512bw,avx512vbmi,bmi,bmi2,popcnt")))
 
 /* Test bits in a table of 64 bytes: return a mask of the positions whose entry has any bit of `bits`. Only the lowest
  * six bits of each byte of `index` count. */
-BPE_LETTERS_AVX512 static inline uint64_t bpe_in_64(const uint8_t *table, __m512i index, __m512i bits) {
+BPE_TARGET_AVX512 static inline uint64_t bpe_in_64(const uint8_t *table, __m512i index, __m512i bits) {
     return _mm512_test_epi8_mask(_mm512_permutexvar_epi8(index, _mm512_loadu_si512((const void *)table)), bits);
 }
 
 /* Test bits in a table of 128 bytes; the lowest seven bits of `index` count. */
-BPE_LETTERS_AVX512 static inline uint64_t bpe_in_128(const uint8_t *table, __m512i index, __m512i bits) {
+BPE_TARGET_AVX512 static inline uint64_t bpe_in_128(const uint8_t *table, __m512i index, __m512i bits) {
     __m512i low = _mm512_loadu_si512((const void *)table), high = _mm512_loadu_si512((const void *)(table + 64));
     return _mm512_test_epi8_mask(_mm512_permutex2var_epi8(low, index, high), bits);
 }
 
 /* Test bits in a table of 256 bytes; `upper` has the positions that use its upper half. */
-BPE_LETTERS_AVX512 static inline uint64_t bpe_in_256(
+BPE_TARGET_AVX512 static inline uint64_t bpe_in_256(
     const uint8_t *table, __m512i index, __m512i bits, uint64_t upper) {
     return (bpe_in_128(table, index, bits) & ~upper) | (bpe_in_128(table + 128, index, bits) & upper);
 }
 
 /* Classify the characters of three bytes below U+2000 at `where`, which belong to one part of the tables. The
  * second and third byte index the tables as the two bytes of shorter characters do. */
-BPE_LETTERS_AVX512 static void bpe_find_low(
+BPE_TARGET_AVX512 static void bpe_find_low(
     const bpe_letter_tables *tables, int part, uint64_t where, const uint8_t *text, int cased, bpe_wide_letters *out) {
     const __m512i powers = _mm512_set1_epi64((long long)0x8040201008040201ull);
     __m512i second = _mm512_loadu_si512((const void *)(text + 1)), third = _mm512_loadu_si512((const void *)(text + 2));
@@ -270,9 +286,9 @@ BPE_LETTERS_AVX512 static void bpe_find_low(
     }
 }
 
-BPE_LETTERS_AVX512 static void bpe_find_letters_avx512(const uint8_t *text, int cased, bpe_wide_letters *out) {
+BPE_TARGET_AVX512 static void bpe_find_letters_avx512(const uint8_t *text, int cased, bpe_wide_letters *out) {
     const bpe_letter_tables *tables = &bpe_tables[cased != 0];
-    const uint64_t *bitmap = cased ? bpe_uncased : bpe_letters;
+    const uint64_t *bitmap = bpe_bitmaps[cased != 0];
     const __m512i powers = _mm512_set1_epi64((long long)0x8040201008040201ull);
     __m512i first = _mm512_loadu_si512((const void *)text), second = _mm512_loadu_si512((const void *)(text + 1));
     __m512i third = _mm512_loadu_si512((const void *)(text + 2));
@@ -290,7 +306,7 @@ BPE_LETTERS_AVX512 static void bpe_find_letters_avx512(const uint8_t *text, int 
     if (three) {
         uint64_t kana = IS(first, 0xE3) & _mm512_cmplt_epu8_mask(six, SET(4));
         uint64_t full = IS(first, 0xEF) & IS(_mm512_or_si512(six, SET(1)), 0x3D);
-        uint64_t marks = IS(first, 0xE2) & IS(second, 0x80), some;
+        uint64_t marks = IS(first, 0xE2) & IS(second, 0x80);
         __m512i row = _mm512_shuffle_epi8(powers, _mm512_and_si512(second, SET(3)));  /* 1 << (second & 3) */
         __m512i wide = _mm512_shuffle_epi8(powers, _mm512_add_epi8(_mm512_and_si512(second, SET(1)), SET(4)));
         row = _mm512_mask_mov_epi8(row, full, wide);
@@ -298,10 +314,7 @@ BPE_LETTERS_AVX512 static void bpe_find_letters_avx512(const uint8_t *text, int 
         row = _mm512_maskz_mov_epi8(kana | full | marks, row);
         out->three = three & (bpe_in_128(tables->all, index, bits) | bpe_in_64(tables->row, third, row));
         out->other = three & bpe_in_64(tables->other, third, row);
-        for (some = bpe_in_128(tables->some, index, bits) & three; some; some &= some - 1) {
-            const uint8_t *at = text + bpe_ctz(some);
-            out->three |= (bitmap[(at[0] & 15) << 6 | (at[1] & 63)] >> (at[2] & 63) & 1) << (at - text);
-        }
+        out->three |= bpe_look_up_three(bitmap, text, bpe_in_128(tables->some, index, bits) & three);
         uint64_t low = three & _mm512_cmplt_epu8_mask(first, SET(0xE2)), high = _mm512_test_epi8_mask(second, SET(32));
         if (low) {
             uint64_t e1 = low & IS(first, 0xE1), e0 = low & ~e1 & high; /* a lower second byte is an overlong form */
@@ -328,8 +341,9 @@ static bpe_find_letters_t bpe_find_letters = bpe_find_letters_plain;
 
 /* Use the versions of a vector level (base/_cpu.pxd). */
 static void bpe_use_level_letters(int level) {
+    bpe_fill_bitmaps();
     bpe_find_letters = bpe_find_letters_plain;
-#if defined(BPE_X86)
+#ifdef BPE_X86
     if (level < 2) return;
     for (int cased = 0; cased < 2; cased++) {
         bpe_fill_tables(&bpe_tables[cased], cased);

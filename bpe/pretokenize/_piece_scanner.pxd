@@ -32,8 +32,6 @@ cdef class PieceRules:
     cdef UnitRules units
     cdef const byte_t[::1] classes
 
-    cdef int find_starts(self) noexcept
-
 
 cdef Py_ssize_t scan_pieces(
     Cursor* cursor,

@@ -67,27 +67,27 @@ cdef class PieceRules:
         if self.classes.shape[0] != CLASSES:
             raise ValueError(f"there are classes of {self.classes.shape[0]} code points; there must be {CLASSES}")
         self.units.classes = &self.classes[0]
-        self.find_starts()
+        find_starts(self)
 
-    cdef int find_starts(self) noexcept:
-        """Set the pairs of bytes where a match may start.
+cdef int find_starts(PieceRules rules) noexcept:
+    """Set the pairs of bytes where a match may start.
 
-        These are a number and anything, the first byte of a longer character and anything, and two bytes that are a
-        sign or a space, in any order.
-        """
-        cdef int i, bits
-        for i in range(256):
-            bits = self.classes[i] if i < 0x80 else 0
-            if bits & NUMBER or i >= 0xC0:
-                self.units.starts.group[i] = 1
-            elif bits & LETTER or bits & SPACE and i != c" ":
-                self.units.starts.group[i] = 2
-            else:
-                self.units.starts.group[i] = 4
-            self.units.starts.after[i] = 1
-            if self.units.unit == SIGNS and not bits & (LETTER | NUMBER):
-                self.units.starts.after[i] |= 4
-        return 0
+    These are a number and anything, the first byte of a longer character and anything, and two bytes that are a
+    sign or a space, in any order.
+    """
+    cdef int i, bits
+    for i in range(256):
+        bits = rules.classes[i] if i < 0x80 else 0
+        if bits & NUMBER or i >= 0xC0:
+            rules.units.starts.group[i] = 1
+        elif bits & LETTER or bits & SPACE and i != c" ":
+            rules.units.starts.group[i] = 2
+        else:
+            rules.units.starts.group[i] = 4
+        rules.units.starts.after[i] = 1
+        if rules.units.unit == SIGNS and not bits & (LETTER | NUMBER):
+            rules.units.starts.after[i] |= 4
+    return 0
 
 
 # Pieces ---------------------------------------------------------------------------------------------------------------
@@ -135,14 +135,14 @@ cdef inline int class_of(
 
 
 cdef inline Py_ssize_t run_end(
-    const UnitRules* rules, int wanted, const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t most,
+    const UnitRules* rules, int wanted, const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t max_chars,
     Py_ssize_t* n,
 ) noexcept nogil:
-    """The end of up to `most` characters with one of the classes (of signs if 0), from `pos` on, and their number."""
+    """The end of up to `max_chars` characters from `pos` on with one of the classes (signs if 0), and their number."""
     cdef Py_ssize_t length
     cdef int bits = class_of(rules, text, pos, end, &length)
     n[0] = 0
-    while n[0] < most and length and (bits & wanted != 0 if wanted else bits & (LETTER | NUMBER | SPACE) == 0):
+    while n[0] < max_chars and length and (bits & wanted != 0 if wanted else bits & (LETTER | NUMBER | SPACE) == 0):
         n[0] += 1
         pos += length
         bits = class_of(rules, text, pos, end, &length)
@@ -249,8 +249,8 @@ def unit_spans(PieceRules rules not None, const byte_t[::1] text, const int64_t[
     cdef Py_ssize_t i, pos, n = 0
     cdef UnitState state
     check_spans(starts, ends, text.shape[0], False)
-    most = int(np.sum(ends) - np.sum(starts)) + 1          # each unit has a byte of its own
-    found_starts, found_ends = np.empty(most, np.int64), np.empty(most, np.int64)
+    max_units = int(np.sum(ends) - np.sum(starts)) + 1          # each unit has a byte of its own
+    found_starts, found_ends = np.empty(max_units, np.int64), np.empty(max_units, np.int64)
     cdef int64_t[::1] begins = found_starts, finishes = found_ends
     with nogil:
         for i in range(starts.shape[0]):

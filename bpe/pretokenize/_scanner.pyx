@@ -16,53 +16,18 @@ from bpe.base._cpu cimport follow_vector_level
 from bpe.base._types cimport byte_t
 from bpe.pretokenize._boundaries cimport starts_between_gaps, starts_in
 from bpe.pretokenize._char_masks cimport (
-    CASED,
-    CLASSES,
-    CLIP_RULES,
-    CONTRACTIONS,
-    GAPS,
-    MIN_BLOCKS,
-    LINES,
-    SINGLE_DIGITS,
-    WHOLE_AT_END,
-    Classes,
-    Cursor,
-    Masks,
-    classify_any_block,
-    classify_ascii_block,
-    below,
-    classify_chunk,
-    shifted,
+    CASED, CLASSES, CLIP_RULES, CONTRACTIONS, GAPS, MIN_BLOCKS, LINES, SINGLE_DIGITS, WHOLE_AT_END, Cursor, Masks,
+    classify_any_block, classify_ascii_block, below, bpe_clz, bpe_ctz, classify_chunk, shift_bits,
 )
 from bpe.pretokenize._char_scanner cimport clip_class_at, gap_of, next_of, next_t
-from bpe.pretokenize._patterns cimport (
-    CL100K,
-    CLIP,
-    GPT2,
-    LLAMA3,
-    O200K,
-    QWEN2,
-    SCANNERS,
-    STARCODER,
-    TEKKEN,
-    WHITESPACE,
-)
+from bpe.pretokenize._patterns cimport CL100K, CLIP, GPT2, LLAMA3, O200K, QWEN2, SCANNERS, STARCODER, TEKKEN, WHITESPACE
 from bpe.text._unicode cimport (
-    BPE_CLIP_UNICODE_VERSION,
-    BPE_UNICODE_VERSION,
-    LETTER,
-    LOWER,
-    NEWLINE,
-    NUMBER,
-    UPPER,
-    class_at,
+    BPE_CLIP_UNICODE_VERSION, BPE_UNICODE_VERSION, LETTER, LOWER, NEWLINE, NUMBER, UPPER, class_at,
 )
 from libc.stdint cimport uint32_t, uint64_t
 
 cdef extern from "bpe/pretokenize/_char_masks.h" nogil:
     Py_ssize_t bpe_bit_positions(int level, uint64_t bits, uint32_t base, uint32_t* out)
-    int bpe_ctz(uint64_t bits)
-    int bpe_clz(uint64_t bits)
 
 cdef extern from *:
     """
@@ -74,8 +39,10 @@ cdef extern from *:
     #define BPE_NOINLINE __attribute__((noinline))
     struct bpe_cursor;
     typedef Py_ssize_t (*bpe_next_end)(const uint8_t*, Py_ssize_t, Py_ssize_t);
-    BPE_FLATTEN BPE_FOR_AVX2 static Py_ssize_t bpe_scan_avx2(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
-    BPE_FLATTEN BPE_FOR_AVX512 static Py_ssize_t bpe_scan_avx512(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
+    BPE_FLATTEN BPE_TARGET_AVX2
+    static Py_ssize_t bpe_scan_avx2(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
+    BPE_FLATTEN BPE_TARGET_AVX512
+    static Py_ssize_t bpe_scan_avx512(struct bpe_cursor*, uint32_t*, uint32_t*, Py_ssize_t);
     BPE_NOINLINE static Py_ssize_t bpe_long_run(struct bpe_cursor*, bpe_next_end);
     BPE_NOINLINE static Py_ssize_t bpe_long_pretoken(struct bpe_cursor*, int, uint64_t, bpe_next_end);
     """
@@ -114,9 +81,9 @@ cdef Py_ssize_t long_pretoken "bpe_long_pretoken"(
         offset = at - cursor.base
         low = &cursor.masks[offset >> 6]
         if rules & CASED:
-            letters_here = shifted(low.uncased, (low + 1).uncased, offset & 63)
+            letters_here = shift_bits(low.uncased, (low + 1).uncased, offset & 63)
         else:
-            letters_here = shifted(low.letter, (low + 1).letter, offset & 63)
+            letters_here = shift_bits(low.letter, (low + 1).letter, offset & 63)
         if ~letters_here:
             at += bpe_ctz(~letters_here)
             break
@@ -142,7 +109,7 @@ cdef inline Py_ssize_t scan_blocks(
     cdef Py_ssize_t n = 0, pos = cursor.pos, first = pos, end = cursor.end, next_pos
     cdef uint64_t found, last
     cdef int guess
-    cdef Classes classes
+    cdef Masks classes
     cdef bint at_end = False
     while n + MIN_ROOM <= limit and pos < end and pos - first < MAX_SPAN:
         cursor.pos = pos
@@ -178,7 +145,7 @@ cdef inline Py_ssize_t scan_blocks(
 cdef Py_ssize_t long_run "bpe_long_run"(Cursor* cursor, next_t next_end) noexcept nogil:
     """Return the end of the pretoken at `pos`, which may be longer than the block; letters are followed by blocks."""
     cdef Py_ssize_t start = cursor.pos, at = start, length, _back
-    cdef Classes classes
+    cdef Masks classes
     cdef uint64_t run
     if cursor.rules & CLASSES and not clip_class_at(cursor.text, at, cursor.end, &length) & LETTER:
         return next_end(cursor.text, at, cursor.end)
@@ -205,7 +172,7 @@ cdef inline Py_ssize_t scan_between_gaps(
     cdef Py_ssize_t n = 0, pos = cursor.pos, first = pos, end = cursor.end, count, begun
     cdef next_t next_end = next_of(cursor.scanner), gap_end = gap_of(cursor.scanner)
     cdef uint64_t certain, word, start_bits, end_bits
-    cdef Classes classes
+    cdef Masks classes
     cdef bint at_end
     while n + MIN_ROOM <= limit and pos < end and pos - first < MAX_SPAN:
         cursor.pos = pos

@@ -83,11 +83,11 @@ def spans(bint cased, const byte_t[::1] text, const int64_t[::1] starts, const i
         Their starts and their ends, and the numbers of the texts that are left to the `regex` package: int64 arrays.
 
     """
-    cdef Py_ssize_t i, n = 0, n_doubtful = 0, most = 1
+    cdef Py_ssize_t i, n = 0, n_doubtful = 0, max_words = 1
     check_spans(starts, ends, text.shape[0], False)
     for i in range(starts.shape[0]):
-        most += ends[i] - starts[i]                        # each pretoken has a byte of its own
-    found_starts, found_ends = np.empty(most, np.int64), np.empty(most, np.int64)
+        max_words += ends[i] - starts[i]                        # each pretoken has a byte of its own
+    found_starts, found_ends = np.empty(max_words, np.int64), np.empty(max_words, np.int64)
     doubtful = np.empty(starts.shape[0], np.int64)
     cdef int64_t[::1] begins = found_starts, finishes = found_ends, left = doubtful
     with nogil:

@@ -20,11 +20,11 @@ docs/decisions.md says what prefetching and three positions in a node gain. Not 
 
 import numpy as np
 
-from bpe.base._memory cimport allocated, grown, prefetch
+from bpe.base._memory cimport check_allocated, grow_array, prefetch
 from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
 from bpe.training._loop cimport Learner
 from bpe.training._pair_heap cimport push
-from bpe.training._pair_table cimport NO_PAIR, TrackedPair, add_pair, find_pair, pair_hash
+from bpe.training._pair_table cimport NO_PAIR, TrackedPair, add_pair, find_pair, pair_hash, subtract_pair_count
 from bpe.training._symbol_array cimport class_of, write_symbols
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
@@ -65,20 +65,20 @@ cdef class PickyLearner(Learner):
     cdef token_t* begins              # the cells of `state.symbols`
     cdef token_t* ends
     cdef TokenState* states           # by token
-    cdef size_t states_room
+    cdef size_t states_capacity
     cdef PairState* pair_states       # by pair
-    cdef size_t pair_states_room
+    cdef size_t pair_states_capacity
     cdef uint32_t* risen              # pairs whose count rose in the present step
     cdef size_t n_risen
-    cdef size_t risen_room
+    cdef size_t risen_capacity
     cdef Node* nodes                  # of all lists; node 0 is not used
     cdef size_t n_nodes
-    cdef size_t nodes_room
+    cdef size_t nodes_capacity
     cdef uint32_t free_node           # the first of a list of nodes that are free
     cdef cell_t* found                # the positions of the pair or token at work, ascending
-    cdef size_t found_room
+    cdef size_t found_capacity
     cdef token_t* parts               # of the token at work, in its split
-    cdef size_t parts_room
+    cdef size_t parts_capacity
     cdef double threshold             # a part of a merge is deleted from this share of its occurrences on
     cdef bytearray deleted            # rows of int64: the number of the merge before it, the token
 
@@ -108,7 +108,7 @@ cdef class PickyLearner(Learner):
         write_symbols(&self.state.symbols, &self.state.tokens, words, initial, True)
         self.begins = <token_t*>self.state.symbols.cells
         n = self.state.symbols.n
-        self.ends = <token_t*>allocated(malloc(n * sizeof(token_t)), n, b"symbols")
+        self.ends = <token_t*>check_allocated(malloc(n * sizeof(token_t)), n, b"symbols")
         memcpy(self.ends, self.begins, n * sizeof(token_t))
         for i in range(self.state.tokens.n):
             self.add_state(<token_t>i, NO_TOKEN, NO_TOKEN)
@@ -144,7 +144,7 @@ cdef class PickyLearner(Learner):
                 if self.n_nodes >= <size_t>0xFFFFFFFF:
                     with gil:
                         raise ValueError("the corpus has too many positions of pairs; train on less text")
-                self.nodes = <Node*>grown(self.nodes, &self.nodes_room, self.n_nodes + 1, sizeof(Node))
+                self.nodes = <Node*>grow_array(self.nodes, &self.nodes_capacity, self.n_nodes + 1, sizeof(Node))
                 node = <uint32_t>self.n_nodes
                 self.n_nodes += 1
             self.nodes[node].next = 0
@@ -164,7 +164,7 @@ cdef class PickyLearner(Learner):
         cdef bint ascending = True
         if total == 0:
             return 0
-        self.found = <cell_t*>grown(self.found, &self.found_room, total, sizeof(cell_t))
+        self.found = <cell_t*>grow_array(self.found, &self.found_capacity, total, sizeof(cell_t))
         while n < total:
             self.found[n] = self.nodes[node].positions[n % PER_NODE]
             ascending = ascending and (n == 0 or self.found[n - 1] <= self.found[n])
@@ -189,8 +189,8 @@ cdef class PickyLearner(Learner):
             number = find_pair(&self.state.pairs, left, right, hashed)
         if number == NO_PAIR:
             number = add_pair(&self.state.pairs, left, right, hashed)
-            self.pair_states = <PairState*>grown(
-                self.pair_states, &self.pair_states_room, self.state.pairs.n, sizeof(PairState)
+            self.pair_states = <PairState*>grow_array(
+                self.pair_states, &self.pair_states_capacity, self.state.pairs.n, sizeof(PairState)
             )
             self.pair_states[number] = PairState(positions=Positions(first=0, last=0, n=0), rose=False)
         state = &self.pair_states[number]
@@ -198,16 +198,10 @@ cdef class PickyLearner(Learner):
         self.append(&state.positions, position)
         if not state.rose:
             state.rose = True
-            self.risen = <uint32_t*>grown(self.risen, &self.risen_room, self.n_risen + 1, sizeof(uint32_t))
+            self.risen = <uint32_t*>grow_array(self.risen, &self.risen_capacity, self.n_risen + 1, sizeof(uint32_t))
             self.risen[self.n_risen] = number
             self.n_risen += 1
         return 0
-
-    cdef void remove_pair(self, token_t left, token_t right, count_t count) noexcept nogil:
-        """Remove occurrences of a pair; their positions become stale."""
-        cdef uint32_t number = find_pair(&self.state.pairs, left, right, pair_hash(left, right))
-        if number != NO_PAIR:
-            self.state.pairs.items[number].count -= count
 
     cdef int push_risen(self) except -1 nogil:
         """Enter the pairs whose counts rose into the queue."""
@@ -231,7 +225,7 @@ cdef class PickyLearner(Learner):
 
     cdef int add_state(self, token_t token, token_t left, token_t right) except -1 nogil:
         """The state of a new token, whose number is that of tokens so far."""
-        self.states = <TokenState*>grown(self.states, &self.states_room, <size_t>token + 1, sizeof(TokenState))
+        self.states = <TokenState*>grow_array(self.states, &self.states_capacity, <size_t>token + 1, sizeof(TokenState))
         self.states[token] = TokenState(
             positions=Positions(first=0, last=0, n=0), count=0, left=left, right=right, deleted=False
         )
@@ -247,12 +241,12 @@ cdef class PickyLearner(Learner):
         """Make the tokens a and b at a position the token c."""
         cdef size_t middle = p + self.state.tokens.width[a], after = middle + self.state.tokens.width[b]
         cdef token_t left = self.ends[p - 1], right = self.begins[after]
-        self.remove_pair(a, b, count)
+        subtract_pair_count(&self.state.pairs, a, b, count)
         if left != NO_TOKEN:
-            self.remove_pair(left, a, count)
+            subtract_pair_count(&self.state.pairs, left, a, count)
             self.add_pair_at(left, c, count, p - self.state.tokens.width[left])
         if right != NO_TOKEN:
-            self.remove_pair(b, right, count)
+            subtract_pair_count(&self.state.pairs, b, right, count)
             self.add_pair_at(c, right, count, p)
         self.begins[middle] = self.ends[middle - 1] = NO_TOKEN
         self.begins[p] = self.ends[after - 1] = c
@@ -283,9 +277,9 @@ cdef class PickyLearner(Learner):
 
         They are the parts of its first merge; those that are deleted, too, are split likewise.
         """
-        cdef size_t n = 0, left = 1, room = self.state.tokens.width[token]
-        self.parts = <token_t*>grown(self.parts, &self.parts_room, 2 * room + 1, sizeof(token_t))
-        cdef token_t* stack = self.parts + room            # never more than the cells that are left to write
+        cdef size_t n = 0, left = 1, capacity = self.state.tokens.width[token]
+        self.parts = <token_t*>grow_array(self.parts, &self.parts_capacity, 2 * capacity + 1, sizeof(token_t))
+        cdef token_t* stack = self.parts + capacity            # never more than the cells that are left to write
         stack[0] = token
         while left:
             left -= 1
@@ -304,9 +298,9 @@ cdef class PickyLearner(Learner):
         cdef size_t i, after = p + self.state.tokens.width[token]
         cdef token_t left = self.ends[p - 1], right = self.begins[after], part
         if left != NO_TOKEN:
-            self.remove_pair(left, token, count)
+            subtract_pair_count(&self.state.pairs, left, token, count)
         if right != NO_TOKEN:
-            self.remove_pair(token, right, count)
+            subtract_pair_count(&self.state.pairs, token, right, count)
         for i in range(n):
             part = self.parts[i]
             self.begins[p] = part
@@ -379,4 +373,4 @@ cdef class PickyLearner(Learner):
         cdef byte_t[::1] flags = deleted.view(np.uint8)
         for i in range(self.state.tokens.n):
             flags[i] = self.states[i].deleted
-        return self.spelled_tokens() + (deleted,)
+        return self.spell_tokens() + (deleted,)

@@ -285,7 +285,8 @@ def _compete(
                 n_supers += 1
                 left, right, token, _ = supers[n_supers - 1]
                 if on_merge is not None:
-                    on_merge(n_supers, trainer.spelled(left), trainer.spelled(right), trainer.spelled(token), count)
+                    spelled = (trainer.spell_token(part) for part in (left, right, token))
+                    on_merge(n_supers, *spelled, count)
             else:
                 break
             bar(1)

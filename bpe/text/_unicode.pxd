@@ -2,11 +2,11 @@
 
 A byte that starts no valid UTF-8 sequence counts as one character without a class, as a lone surrogate from
 `bytes.decode("utf-8", "surrogateescape")` has none. Classes are found in a two-level table: `bpe_class_index` gives the
-number of a block of 128 code points, and equal blocks are stored once in `bpe_class_blocks`.
+number of a block of code points, and equal blocks are stored once in `bpe_class_blocks`.
 """
 
 from bpe.base._types cimport byte_t
-from libc.stdint cimport uint16_t, uint32_t
+from libc.stdint cimport uint32_t
 
 cdef extern from "bpe/text/_unicode_classes.h" nogil:
     const char* BPE_UNICODE_VERSION
@@ -22,8 +22,12 @@ cdef extern from "bpe/text/_unicode_classes.h" nogil:
         NEW "BPE_NEW"
         NUMERIC "BPE_NUMERIC"
         LATER_ROWS "BPE_LATER_ROWS"
-    const uint16_t bpe_class_index[]
+        LATE "BPE_LATE"
+        LATE_RUNS "BPE_LATE_RUNS"
+    int bpe_class_of(uint32_t code)
     const byte_t bpe_class_blocks[]
+    const uint32_t bpe_late_starts[]
+    const byte_t bpe_late_classes[]
     const uint32_t bpe_later[][3]
 
 cdef enum:
@@ -68,9 +72,12 @@ cdef inline uint32_t decode_char(const byte_t* text, Py_ssize_t pos, Py_ssize_t 
 
 cdef inline int class_of_code(uint32_t code) noexcept nogil:
     """Return the class bits of a code point; 0 for INVALID."""
-    if code == INVALID:
-        return 0
-    return bpe_class_blocks[bpe_class_index[code >> 7] << 7 | (code & 127)]
+    cdef int run = LATE_RUNS - 1
+    if code < LATE:
+        return bpe_class_of(code)
+    while code < bpe_late_starts[run]:
+        run -= 1
+    return bpe_late_classes[run]                           # the last run, in which INVALID is, has no class
 
 
 cdef inline int later_class(uint32_t code, bint clip) noexcept nogil:

@@ -54,4 +54,4 @@ cdef class Learner:
     cdef int end(self) except -1 nogil
     cdef tuple record(self, token_t left, token_t right, token_t token, count_t count, count_t removed)
     cdef object rows(self)
-    cdef tuple spelled_tokens(self)
+    cdef tuple spell_tokens(self)

@@ -13,25 +13,25 @@ Not here: how pairs are counted and merged, and from which count on they are tra
 
 import numpy as np
 
+from bpe.base._memory cimport check_allocated
 from bpe.base._types cimport NO_TOKEN, byte_t, count_t, token_t
 from bpe.training._pair_heap cimport Entry, pop, push
 from bpe.training._pair_merge cimport first_position, free_state
 from bpe.training._pair_table cimport NO_PAIR, TrackedPair, add_pair, has_pair, pair_hash
 from bpe.training._spelling_rules cimport breaks_rules, set_rules
-from bpe.training._token_table cimport Token, Tokens, add_token, joined, token_named
+from bpe.training._token_table cimport Token, Tokens, add_token, find_token, join_tokens, size_of
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport free
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
 
 
 # Ties -----------------------------------------------------------------------------------------------------------------
 
 cdef inline int compare_tokens(const Tokens* tokens, token_t a, token_t b) noexcept nogil:
-    cdef const Token* first = &tokens.items[a]
-    cdef const Token* second = &tokens.items[b]
-    cdef int found = memcmp(tokens.bytes + first.offset, tokens.bytes + second.offset, min(first.size, second.size))
-    return found if found else (first.size > second.size) - (first.size < second.size)
+    cdef size_t first = size_of(tokens, a), second = size_of(tokens, b)
+    cdef int order = memcmp(tokens.bytes + tokens.offsets[a], tokens.bytes + tokens.offsets[b], min(first, second))
+    return order if order else (first > second) - (first < second)
 
 
 cdef inline int compare_pairs(const void* context, const Entry* a, const Entry* b) noexcept nogil:
@@ -58,6 +58,7 @@ cdef class Learner:
 
     def __cinit__(self):
         self.learned, self.teams = bytearray(), ()
+        self.state.tokens.offsets = <int64_t*>check_allocated(calloc(1, sizeof(int64_t)), 1, b"offset")
 
     def __dealloc__(self):
         free_state(&self.state)
@@ -68,11 +69,10 @@ cdef class Learner:
         self.tie_break = <TieBreak><int>config.tie_rule
         self.state.policy.threshold = max(<count_t>config.min_frequency, 1)
         self.state.policy.max_length = config.max_length
-        self.state.policy.disjoint = config.disjoint
+        self.state.policy.count_non_overlapping = config.disjoint
         self.forbidden, self.scripts, self.mark_size = b"".join(config.forbidden), config.scripts, config.mark_size
         set_rules(&self.rules, config, self.forbidden, self.scripts)
-        self.veto = config.veto
-        self.has_veto = self.veto is not None
+        self.veto, self.has_veto = config.veto, config.veto is not None
         for token, ends_word, reserved, length in initial.tokens:
             add_token(&self.state.tokens, token, len(token), ends_word, reserved, length)
         self.compared.tokens, self.compared.pairs = &self.state.tokens, &self.state.pairs
@@ -138,14 +138,14 @@ cdef class Learner:
         """
         cdef Tokens* tokens = &self.state.tokens
         cdef Token first = tokens.items[left], second = tokens.items[right]
-        cdef uint64_t size = <uint64_t>first.size + second.size
+        cdef uint64_t left_size = size_of(tokens, left), size = left_size + size_of(tokens, right)
         cdef const byte_t* text
         cdef token_t known
         if <uint64_t>first.length + second.length > self.state.policy.max_length or size > <uint64_t>0xFFFFFFFF:
             return NO_TOKEN
-        text = joined(tokens, left, right)
-        known = token_named(tokens, text, size)
-        if breaks_rules(&self.rules, text, first.size, size - (self.mark_size if second.ends_word else 0)):
+        text = join_tokens(tokens, left, right)
+        known = find_token(tokens, text, size)
+        if breaks_rules(&self.rules, text, left_size, size - (self.mark_size if second.ends_word else 0)):
             return NO_TOKEN
         if known == NO_TOKEN:
             return <token_t>tokens.n
@@ -163,7 +163,7 @@ cdef class Learner:
         token = self.token_of(pair.left, pair.right)
         if token != NO_TOKEN and self.has_veto:
             with gil:
-                if self.veto(self.spelled(pair.left), self.spelled(pair.right), pair.count):
+                if self.veto(self.spell_token(pair.left), self.spell_token(pair.right), pair.count):
                     token = NO_TOKEN
         if token == NO_TOKEN:
             self.state.pairs.items[number].count = 0
@@ -176,9 +176,8 @@ cdef class Learner:
         cdef Token first = tokens.items[left], second = tokens.items[right]
         cdef uint32_t length = first.length + second.length
         if token == tokens.n:
-            add_token(
-                tokens, joined(tokens, left, right), <size_t>first.size + second.size, second.ends_word, False, length
-            )
+            join_tokens(tokens, left, right)
+            add_token(tokens, NULL, size_of(tokens, left) + size_of(tokens, right), second.ends_word, False, length)
         else:
             tokens.items[token].length = length
         return 0
@@ -190,11 +189,12 @@ cdef class Learner:
 
     # For Python -------------------------------------------------------------------------------------------------------
 
-    def run(self, size_t most, size_t most_tokens):
-        """Learn up to `most` merges while there are fewer than `most_tokens` tokens, deleted ones not counted.
+    def run(self, size_t max_merges, size_t max_tokens):
+        """Learn up to `max_merges` merges while there are fewer than `max_tokens` tokens, deleted ones not counted.
 
         Returns:
-            A list of (left, right, token, count); shorter than `most` where `stop` is set or the tokens are enough.
+            A list of (left, right, token, count), with fewer than `max_merges` where `stop` is set or there are enough
+            tokens.
 
         """
         cdef uint32_t number
@@ -202,7 +202,7 @@ cdef class Learner:
         cdef TrackedPair pair
         cdef count_t removed = 0
         merges = []
-        while <size_t>len(merges) < most and self.state.tokens.n - self.n_deleted < most_tokens and not self.stop:
+        while <size_t>len(merges) < max_merges and self.state.tokens.n - self.n_deleted < max_tokens and not self.stop:
             PyErr_CheckSignals()                       # with many pieces, the first merges take seconds
             with nogil:
                 token = NO_TOKEN
@@ -230,12 +230,12 @@ cdef class Learner:
         """How many tokens there are that are not deleted."""
         return self.state.tokens.n - self.n_deleted
 
-    def spelled(self, size_t token):
+    def spell_token(self, size_t token):
         """The bytes of a token."""
         if token >= self.state.tokens.n:
             raise ValueError(f"token {token} does not exist; there are {self.state.tokens.n} tokens")
-        cdef const Token* found = &self.state.tokens.items[token]
-        return self.state.tokens.bytes[found.offset : found.offset + found.size]
+        cdef const int64_t* at = self.state.tokens.offsets + token
+        return self.state.tokens.bytes[at[0] : at[1]]
 
     def merges(self):
         """All merges learned: int64 (n, 4), each left, right, token, count."""
@@ -248,13 +248,7 @@ cdef class Learner:
     cdef object rows(self):
         return np.frombuffer(bytes(self.learned), dtype=np.int64).reshape(-1, 5)
 
-    cdef tuple spelled_tokens(self):
+    cdef tuple spell_tokens(self):
         """The bytes of all tokens end to end, and where each begins and the last one ends, as int64 (n + 1,)."""
         cdef const Tokens* tokens = &self.state.tokens
-        cdef size_t i
-        offsets = np.empty(tokens.n + 1, dtype=np.int64)
-        cdef int64_t[::1] offset = offsets
-        for i in range(tokens.n):
-            offset[i] = <int64_t>tokens.items[i].offset
-        offset[tokens.n] = <int64_t>tokens.n_bytes
-        return tokens.bytes[: tokens.n_bytes], offsets
+        return tokens.bytes[: tokens.offsets[tokens.n]], np.array(<int64_t[: tokens.n + 1]>tokens.offsets)

@@ -4,7 +4,7 @@ The queue is lazy: an entry remembers the count that the pair had when it was pu
 here: what a pair is.
 """
 
-from bpe.base._memory cimport grown
+from bpe.base._memory cimport grow_array
 from bpe.base._types cimport count_t
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -18,7 +18,7 @@ ctypedef bint (*before_t)(const void* context, const Entry* a, const Entry* b) n
 cdef struct Heap:
     Entry* entries
     size_t size
-    size_t room
+    size_t capacity
     before_t before           # decides ties of the count where not NULL
     const void* context
 
@@ -59,7 +59,7 @@ cdef inline void sift_down(Heap* heap, size_t at, Entry entry) noexcept nogil:
 
 
 cdef inline int push(Heap* heap, Entry entry) except -1 nogil:
-    heap.entries = <Entry*>grown(heap.entries, &heap.room, heap.size + 1, sizeof(Entry))
+    heap.entries = <Entry*>grow_array(heap.entries, &heap.capacity, heap.size + 1, sizeof(Entry))
     heap.size += 1
     sift_up(heap, heap.size - 1, entry)
     return 0

@@ -1,6 +1,6 @@
 """Merging one pair at all its occurrences, and the state of a training that this changes."""
 
-from bpe.base._team cimport MOST_PARTS, Team
+from bpe.base._team cimport MAX_PARTS, Team
 from bpe.base._types cimport cell_t, count_t, token_t
 from bpe.training._pair_table cimport TrackedPairs
 from bpe.training._symbol_array cimport Symbols
@@ -15,13 +15,13 @@ cdef struct Pool:             # the memory of all lists of positions; filled fro
     size_t n
     size_t size
     size_t longest            # a longer list is not written: reading all cells costs less
-    size_t most_pairs
+    size_t max_pairs
     bint full                 # something did not fit: recount before the next merge
 
 cdef struct TrackingPolicy:   # which pairs are tracked: those
     count_t threshold         # with at least this count
     uint32_t max_length       # whose token has at most this many symbols
-    bint disjoint             # a run of r equal tokens counts as r // 2 pairs, not r - 1
+    bint count_non_overlapping             # a run of r equal tokens counts as r // 2 pairs, not r - 1
 
 cdef struct Neighbour:        # a token next to the token that a merge makes: the new pair with it, the old one is lost
     token_t token
@@ -33,10 +33,10 @@ cdef struct Neighbours:       # of one merge: room for every token, used again b
     uint32_t* slot[2]         # by token: its index in `items` + 1, 0 if it has not occurred (left, right)
     Neighbour* items[2]
     size_t n[2]
-    size_t room
+    size_t capacity
     Neighbour chain           # the pair of two new tokens
     count_t removed           # merges of a pair (a, a)
-    count_t overlaps[3]       # with `disjoint`: pairs (a, a) and (b, b) that are not lost, (c, c) that are not gained
+    count_t overlaps[3]       # without overlaps: pairs (a, a) and (b, b) that are not lost, (c, c) that are not gained
 
 cdef struct TrainingState:
     Symbols symbols
@@ -45,8 +45,8 @@ cdef struct TrainingState:
     Pool pool
     TrackingPolicy policy
     TrackedPairs refused      # pairs that must not be merged; their counts are not used
-    Neighbours neighbours[MOST_PARTS]    # by part; the sums of all parts are in the first
-    size_t long_list                     # the least positions in a part of a list
+    Neighbours neighbours[MAX_PARTS]    # by part; the sums of all parts are in the first
+    size_t parallel_threshold                     # the least positions in a part of a list
 
 cdef void free_state(TrainingState* state) noexcept nogil
 cdef bint is_tracked(const TrainingState* state, token_t left, token_t right, count_t count) noexcept nogil

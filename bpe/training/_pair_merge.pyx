@@ -31,11 +31,11 @@ Cost: linear in the pair's occurrences, or in all cells for a pair without a lis
 """
 
 from bpe.base._binary_search cimport first_from
-from bpe.base._memory cimport allocated, prefetch
-from bpe.base._team cimport MOST_PARTS, Team, parts_worth
+from bpe.base._memory cimport check_allocated, prefetch
+from bpe.base._team cimport MAX_PARTS, Team, count_parts
 from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
 from bpe.training._pair_table cimport (
-    NO_LIST, NO_PAIR, TrackedPair, TrackedPairs, add_pair, find_pair, free_pairs, pair_hash, prefetch_pair,
+    NO_LIST, TrackedPair, TrackedPairs, add_pair, free_pairs, pair_hash, prefetch_pair, subtract_pair_count,
 )
 from bpe.training._symbol_array cimport ANCHORS, Symbols, class_of, free_symbols, id_t
 from bpe.training._token_table cimport Tokens, free_tokens
@@ -58,36 +58,36 @@ cdef struct Merge:            # the pair (a, b) becomes c
     uint32_t width
     size_t merged_until       # where the last occurrence that was merged ends
     size_t k                  # the class of that occurrence
-    bint counted              # with `disjoint`: the last pair (c, c) of the present run of c is one that counts
+    bint counted              # without overlaps: the last pair (c, c) of the present run of c is one that counts
 
 cdef struct MergeJob:         # a merge at all occurrences of a pair, done in parts
     TrainingState* state
     Merge merge
     bint writes_lists         # this is the second walk
     cell_t* positions         # of the pair, or NULL where it has no list
-    size_t begins[MOST_PARTS + 1]
-    size_t live[MOST_PARTS]   # positions of a part that are not stale; they are moved to its front
+    size_t begins[MAX_PARTS + 1]
+    size_t live[MAX_PARTS]   # positions of a part that are not stale; they are moved to its front
 
 
 # Memory ---------------------------------------------------------------------------------------------------------------
 
 cdef int begin_neighbours(Neighbours* found, size_t n_tokens) except -1 nogil:
     """Allocate room for the neighbours of a merge, at most one for each token, and clear the chain's counts."""
-    cdef size_t room = max(n_tokens, found.room + found.room // 2)
+    cdef size_t capacity = max(n_tokens, found.capacity + found.capacity // 2)
     cdef int side
     found.chain.n, found.chain.count, found.removed = 0, 0, 0
     found.overlaps[LEFT] = found.overlaps[RIGHT] = found.overlaps[CHAIN] = 0
-    if n_tokens <= found.room:
+    if n_tokens <= found.capacity:
         return 0
     for side in range(2):
-        found.slot[side] = <uint32_t*>allocated(
-            realloc(found.slot[side], room * sizeof(uint32_t)), room, b"neighbours of a merge"
+        found.slot[side] = <uint32_t*>check_allocated(
+            realloc(found.slot[side], capacity * sizeof(uint32_t)), capacity, b"neighbours of a merge"
         )
-        memset(found.slot[side] + found.room, 0, (room - found.room) * sizeof(uint32_t))
-        found.items[side] = <Neighbour*>allocated(
-            realloc(found.items[side], room * sizeof(Neighbour)), room, b"neighbours of a merge"
+        memset(found.slot[side] + found.capacity, 0, (capacity - found.capacity) * sizeof(uint32_t))
+        found.items[side] = <Neighbour*>check_allocated(
+            realloc(found.items[side], capacity * sizeof(Neighbour)), capacity, b"neighbours of a merge"
         )
-    found.room = room
+    found.capacity = capacity
     return 0
 
 
@@ -107,7 +107,7 @@ cdef void free_state(TrainingState* state) noexcept nogil:
     free_pairs(&state.pairs)
     free(state.pool.cells)
     free_pairs(&state.refused)
-    for part in range(MOST_PARTS):
+    for part in range(MAX_PARTS):
         for side in range(2):
             free(state.neighbours[part].slot[side])
             free(state.neighbours[part].items[side])
@@ -116,16 +116,16 @@ cdef void free_state(TrainingState* state) noexcept nogil:
 # Positions ------------------------------------------------------------------------------------------------------------
 
 cdef size_t read_positions(
-    const id_t* cells, const TrainingState* state, token_t a, token_t b, size_t* at, cell_t* positions, size_t room
+    const id_t* cells, const TrainingState* state, token_t a, token_t b, size_t* at, cell_t* positions, size_t capacity
 ) noexcept nogil:
     """Find where `a` has `b` after it (NO_TOKEN: anything) in all cells from the token at `at[0]` on.
 
-    Returns how many were written to `positions`, at most `room`; `at[0]` is then where to continue.
+    Returns how many were written to `positions`, at most `capacity`; `at[0]` is then where to continue.
     """
     cdef const uint32_t* width = state.tokens.width
     cdef size_t p = at[0], n = 0
     cdef id_t token
-    while p < state.symbols.n and n < room:
+    while p < state.symbols.n and n < capacity:
         token = cells[p]
         if token == <id_t>NO_TOKEN:
             p += 1
@@ -264,7 +264,7 @@ cdef size_t merge_and_count(
         for i in range(live):
             k = class_of(symbols, positions[i], k)
             found.removed += symbols.counts[k]
-    if state.policy.disjoint:
+    if state.policy.count_non_overlapping:
         count_overlaps(cells, state, merge, found, positions, live)
     return live
 
@@ -341,12 +341,6 @@ cdef bint is_tracked(const TrainingState* state, token_t left, token_t right, co
     return <uint64_t>tokens.items[left].length + tokens.items[right].length <= state.policy.max_length
 
 
-cdef inline void subtract_pair_count(TrackedPairs* pairs, token_t left, token_t right, count_t count) noexcept nogil:
-    cdef uint32_t number = find_pair(pairs, left, right, pair_hash(left, right))
-    if number != NO_PAIR:
-        pairs.items[number].count -= count
-
-
 cdef int add_pair_count(TrainingState* state, token_t left, token_t right, Neighbour* item) except -1 nogil:
     """Enter a new pair with its complete count and make room for its list, if it is to be tracked."""
     cdef Pool* pool = &state.pool
@@ -356,7 +350,7 @@ cdef int add_pair_count(TrainingState* state, token_t left, token_t right, Neigh
         return 0
     pair = &state.pairs.items[add_pair(&state.pairs, left, right, pair_hash(left, right))]
     pair.count = item.count
-    if state.pairs.n > pool.most_pairs:
+    if state.pairs.n > pool.max_pairs:
         pool.full = True
     if item.n > pool.longest:
         return 0
@@ -386,7 +380,7 @@ cdef int update_counts(TrainingState* state, const Merge* merge) except -1 nogil
         add_pair_count(state, merge.c, items[i].token, &items[i])
     if found.chain.n > 0:
         subtract_pair_count(pairs, merge.b, merge.a, found.chain.count)
-    if state.policy.disjoint:
+    if state.policy.count_non_overlapping:
         subtract_pair_count(pairs, merge.a, merge.a, -found.overlaps[LEFT])
         subtract_pair_count(pairs, merge.b, merge.b, -found.overlaps[RIGHT])
         found.chain.count -= found.overlaps[CHAIN]
@@ -466,7 +460,7 @@ cdef count_t merge_pair(TrainingState* state, uint32_t number, token_t merged, T
     job.state, job.positions, job.writes_lists = state, NULL, False
     if pair.list_start != NO_LIST:
         job.positions = state.pool.cells + pair.list_start + pair.head
-        parts = parts_worth(team.size, n // state.long_list)
+        parts = count_parts(team.size, n // state.parallel_threshold)
         divide_list(&job, n, parts)
     try:
         for part in range(parts):

@@ -3,7 +3,7 @@
 Only pairs that may be merged before the next recount are here; the others cost nothing.
 """
 
-from bpe.base._memory cimport grown, hash_two, prefetch
+from bpe.base._memory cimport grow_array, hash_two, prefetch
 from bpe.base._types cimport count_t, token_t
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -28,7 +28,7 @@ cdef struct TrackedPair:
 cdef struct TrackedPairs:
     TrackedPair* items
     size_t n
-    size_t room
+    size_t capacity
     uint64_t* slots           # (hash's upper half << 32 | number + 1), 0 where empty
     size_t n_slots            # a power of two, or 0
 
@@ -54,6 +54,12 @@ cdef inline uint32_t find_pair(const TrackedPairs* pairs, token_t left, token_t 
         at = (at + 1) & mask
         slot = pairs.slots[at]
     return NO_PAIR
+
+
+cdef inline void subtract_pair_count(TrackedPairs* pairs, token_t left, token_t right, count_t count) noexcept nogil:
+    cdef uint32_t number = find_pair(pairs, left, right, pair_hash(left, right))
+    if number != NO_PAIR:
+        pairs.items[number].count -= count
 
 
 cdef inline bint has_pair(const TrackedPairs* pairs, token_t left, token_t right) noexcept nogil:
@@ -88,7 +94,7 @@ cdef inline uint32_t add_pair(
     cdef TrackedPair* pair
     if (pairs.n + 1) * 2 > pairs.n_slots:
         grow_slots(pairs)
-    pairs.items = <TrackedPair*>grown(pairs.items, &pairs.room, pairs.n + 1, sizeof(TrackedPair))
+    pairs.items = <TrackedPair*>grow_array(pairs.items, &pairs.capacity, pairs.n + 1, sizeof(TrackedPair))
     pair = &pairs.items[pairs.n]
     memset(pair, 0, sizeof(TrackedPair))
     pair.left, pair.right, pair.list_start = left, right, NO_LIST

@@ -21,8 +21,8 @@ Measured, Japanese 60 MB, 32,000 tokens: 7.4 s with a list for every pair, 2.05 
 memory.
 """
 
-from bpe.base._memory cimport allocated
-from bpe.base._team cimport MOST_PARTS, Team, parts_worth
+from bpe.base._memory cimport check_allocated
+from bpe.base._team cimport MAX_PARTS, Team, count_parts
 from bpe.base._types cimport NO_TOKEN, cell_t, count_t, token_t
 from bpe.training._pair_merge cimport SPARE, Pool, TrainingState, is_tracked
 from bpe.training._pair_table cimport (
@@ -38,7 +38,7 @@ cdef enum:
     BUCKETS = 58 * 64         # 64 to a power of two; counts below 128 have one each
     BLOCK = 128               # pairs looked up together
     PAIR_BYTES = 88           # what a tracked pair takes in the table and in the queue, about
-    MOST_SUMS = 1 << 22       # of the filter: what stays in a level 3 cache
+    MAX_SUMS = 1 << 22       # of the filter: what stays in a level 3 cache
 
 cdef struct Tally:            # a pair in the table of all pairs
     count_t count             # when lists are written: where in the pool its next position goes
@@ -73,10 +73,10 @@ cdef struct Recount:
     int parts
     Walk walk
     Histogram histogram
-    Tally* tables[MOST_PARTS]
+    Tally* tables[MAX_PARTS]
     size_t n_sums             # of the filter, a power of two
     const uint64_t* bits      # the sums that may reach the threshold
-    TrackedPairs* pairs[MOST_PARTS]    # what a part has counted; part 0's becomes the result
+    TrackedPairs* pairs[MAX_PARTS]    # what a part has counted; part 0's becomes the result
 
 
 cdef inline bint may_track(const TrainingState* state, token_t left, token_t right, count_t count) noexcept nogil:
@@ -128,7 +128,7 @@ cdef count_t threshold_of(Recount* job) noexcept nogil:
     cdef size_t bucket = BUCKETS
     cdef count_t best = 0, chosen = 0, reached = 0, lowest
     cdef uint64_t pairs = 0, positions = 0
-    if plan.every:
+    if plan.track_all_pairs:
         memset(&job.histogram, 0, sizeof(Histogram))
         return plan.floor
     while bucket > 1:
@@ -141,7 +141,7 @@ cdef count_t threshold_of(Recount* job) noexcept nogil:
         if best == 0:
             best = lowest
         elif (
-            pairs > pool.most_pairs // 2 or positions > pool.size // 2 or lowest < max(best // plan.ratio, reached // 2)
+            pairs > pool.max_pairs // 2 or positions > pool.size // 2 or lowest < max(best // plan.ratio, reached // 2)
         ):
             break
         chosen = lowest
@@ -165,7 +165,7 @@ cdef bint fits(const Recount* job, count_t threshold) noexcept nogil:
         if pair.count >= threshold and may_track(job.state, pair.left, pair.right, pair.count):
             n += 1
             positions += list_size(pool, pair.n)
-    return positions <= pool.size and n <= pool.most_pairs
+    return positions <= pool.size and n <= pool.max_pairs
 
 
 cdef count_t lowest_that_fits(const Recount* job, count_t low) noexcept nogil:
@@ -202,7 +202,7 @@ cdef int track(Recount* job) except -1 nogil:
         if may_track(state, pair.left, pair.right, pair.count):
             add_to_histogram(job, pair.count, pair.n)
     state.policy.threshold = max(state.policy.threshold, threshold_of(job))
-    if not job.plan.growing and not job.plan.every and not fits(job, state.policy.threshold):
+    if not job.plan.growing and not job.plan.track_all_pairs and not fits(job, state.policy.threshold):
         state.policy.threshold = lowest_that_fits(job, state.policy.threshold)
     clear_pairs(pairs)
     for i in range(n):
@@ -218,26 +218,26 @@ cdef int track(Recount* job) except -1 nogil:
         enter_pair(pairs, pair_hash(pair.left, pair.right), pairs.n)
         pairs.n += 1
     pool.n = positions
-    return make_room(state, job.plan)
+    return grow_pool(state, job.plan)
 
 
-cdef int make_room(TrainingState* state, const Plan* plan) except -1 nogil:
+cdef int grow_pool(TrainingState* state, const Plan* plan) except -1 nogil:
     """Let the pool hold the lists that it is to have; a ceiling can force more on it than it was planned for."""
     cdef Pool* pool = &state.pool
     cdef size_t n_pairs = state.pairs.n, size
-    if pool.n <= pool.size and n_pairs <= pool.most_pairs:
+    if pool.n <= pool.size and n_pairs <= pool.max_pairs:
         return 0
     if not plan.growing:
         with gil:
             raise ValueError(
-                f"the pairs {'of all counts' if plan.every else 'of the same count'} take "
+                f"the pairs {'of all counts' if plan.track_all_pairs else 'of the same count'} take "
                 f"{4 * pool.n + PAIR_BYTES * n_pairs} bytes, more than the "
-                f"{4 * pool.size + PAIR_BYTES * pool.most_pairs} bytes that training may use for them; raise max_memory"
+                f"{4 * pool.size + PAIR_BYTES * pool.max_pairs} bytes that training may use for them; raise max_memory"
             )
-    pool.most_pairs = max(pool.most_pairs, 2 * n_pairs)
+    pool.max_pairs = max(pool.max_pairs, 2 * n_pairs)
     if pool.n > pool.size // 2:
-        size = (2 * pool.n + MOST_PARTS * SPARE) * sizeof(cell_t)
-        pool.cells = <cell_t*>allocated(realloc(pool.cells, size), pool.n, b"positions of pairs")
+        size = (2 * pool.n + MAX_PARTS * SPARE) * sizeof(cell_t)
+        pool.cells = <cell_t*>check_allocated(realloc(pool.cells, size), pool.n, b"positions of pairs")
         pool.size = 2 * pool.n
     return 0
 
@@ -246,7 +246,7 @@ cdef int make_room(TrainingState* state, const Plan* plan) except -1 nogil:
 
 cdef inline bint adds(const Recount* job, size_t at, size_t* counted) noexcept nogil:
     """Whether a pair of equal tokens, the second of them at `at`, adds to its count: not if the pair before it did."""
-    if job.state.policy.disjoint and counted[0] + 1 == at:
+    if job.state.policy.count_non_overlapping and counted[0] + 1 == at:
         return False
     counted[0] = at
     return True
@@ -317,9 +317,9 @@ cdef int take_tables(Recount* job) except -1 nogil:
     """A table for each part, but for no more parts than fit in half the memory of the lists."""
     cdef size_t n = job.state.tokens.n
     cdef int part
-    job.parts = parts_worth(job.parts, job.state.pool.size * sizeof(cell_t) // (2 * n * n * sizeof(Tally)))
+    job.parts = count_parts(job.parts, job.state.pool.size * sizeof(cell_t) // (2 * n * n * sizeof(Tally)))
     for part in range(job.parts):
-        job.tables[part] = <Tally*>allocated(calloc(n * n, sizeof(Tally)), n * n, b"counts of pairs")
+        job.tables[part] = <Tally*>check_allocated(calloc(n * n, sizeof(Tally)), n * n, b"counts of pairs")
     return 0
 
 
@@ -400,12 +400,12 @@ cdef uint64_t* filter_bits(Recount* job, Team team) except NULL nogil:
     cdef uint32_t* sums = <uint32_t*>job.state.pool.cells
     cdef uint32_t* more
     cdef uint32_t threshold
-    cdef uint64_t* bits = <uint64_t*>allocated(
+    cdef uint64_t* bits = <uint64_t*>check_allocated(
         calloc(job.n_sums // 64, sizeof(uint64_t)), job.n_sums, b"bits of a filter"
     )
     cdef size_t i
     cdef int part, all_parts = job.parts
-    job.parts = parts_worth(all_parts, job.state.pool.size // job.n_sums)
+    job.parts = count_parts(all_parts, job.state.pool.size // job.n_sums)
     walk_all(job, FILTER, team)
     for part in range(1, job.parts):
         more = sums + part * job.n_sums
@@ -544,11 +544,11 @@ cdef void list_filtered(const id_t* cells, Recount* job, int part) noexcept nogi
 
 cdef int recount_filtered(Recount* job, Team team) except -1 nogil:
     """Recount with a filter."""
-    cdef TrackedPairs others[MOST_PARTS]
+    cdef TrackedPairs others[MAX_PARTS]
     cdef int part
     cdef uint64_t* bits = NULL
     job.n_sums = 64
-    while job.n_sums < MOST_SUMS and job.n_sums < job.state.symbols.n and job.n_sums * 2 <= job.state.pool.size:
+    while job.n_sums < MAX_SUMS and job.n_sums < job.state.symbols.n and job.n_sums * 2 <= job.state.pool.size:
         job.n_sums *= 2
     memset(others, 0, sizeof(others))
     try:

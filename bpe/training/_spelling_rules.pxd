@@ -10,13 +10,13 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memcmp
 
 cdef enum:
-    MOST_FORBIDDEN = 64       # as in kernel_input.py
+    MAX_FORBIDDEN = 64       # as in kernel_input.py
     APART = 255               # a script whose characters are joined with no other; as in kernel_input.py
 
 cdef struct SpellingRules:    # a merge must not make a token
     uint32_t max_words        # with more parts between spaces than this, unless it is 0
     const byte_t* strings     # or with one of `n` strings inside: string i ends at `ends[i]`
-    size_t ends[MOST_FORBIDDEN]
+    size_t ends[MAX_FORBIDDEN]
     size_t n
     const byte_t* scripts     # or with characters of two scripts: a number for each code point, 0 for none; or NULL
     size_t n_scripts          # code points from this one on have no script
@@ -26,8 +26,8 @@ cdef struct SpellingRules:    # a merge must not make a token
 cdef inline int set_rules(SpellingRules* rules, config, bytes strings, bytes scripts) except -1:
     """Set the rules of a `TrainConfig`. `strings`, its forbidden ones end to end, and `scripts` must live as long."""
     cdef bytes string
-    if len(config.forbidden) > MOST_FORBIDDEN:
-        raise ValueError(f"{len(config.forbidden)} strings are forbidden in tokens; at most {MOST_FORBIDDEN} may be")
+    if len(config.forbidden) > MAX_FORBIDDEN:
+        raise ValueError(f"{len(config.forbidden)} strings are forbidden in tokens; at most {MAX_FORBIDDEN} may be")
     rules.max_words, rules.strings, rules.n = config.max_words, strings, 0
     for string in config.forbidden:
         rules.ends[rules.n] = len(string) + (rules.ends[rules.n - 1] if rules.n else 0)

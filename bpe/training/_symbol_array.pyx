@@ -6,7 +6,7 @@ Not here: pairs of symbols and merging.
 import numpy as np
 
 from bpe.base._bounds cimport check_offsets
-from bpe.base._memory cimport add_overflows, allocated, grown, mul_overflows
+from bpe.base._memory cimport add_overflows, check_allocated, grow_array, mul_overflows
 from bpe.base._pages cimport ask_for_huge_pages, forget_mapped
 from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t
 from bpe.text._unicode cimport decode_char
@@ -160,11 +160,11 @@ cdef void write_words(id_t* cells, const WordInput* words, const int64_t[::1] or
 
 cdef int add_class(Symbols* symbols, size_t start, count_t count) except -1 nogil:
     """Begin a class at a position, unless the one before it has the same count."""
-    cdef size_t room = symbols.room
+    cdef size_t capacity = symbols.capacity
     if symbols.n_classes > 0 and symbols.counts[symbols.n_classes - 1] == count:
         return 0
-    symbols.starts = <cell_t*>grown(symbols.starts, &room, symbols.n_classes + 2, sizeof(cell_t))
-    symbols.counts = <count_t*>grown(symbols.counts, &symbols.room, symbols.n_classes + 2, sizeof(count_t))
+    symbols.starts = <cell_t*>grow_array(symbols.starts, &capacity, symbols.n_classes + 2, sizeof(cell_t))
+    symbols.counts = <count_t*>grow_array(symbols.counts, &symbols.capacity, symbols.n_classes + 2, sizeof(count_t))
     symbols.starts[symbols.n_classes] = <cell_t>start
     symbols.counts[symbols.n_classes] = count
     symbols.n_classes += 1
@@ -175,7 +175,7 @@ cdef int open_cells(Symbols* symbols, size_t n) except -1 nogil:
     """Memory for n cells, which end the last class."""
     cdef size_t size = n * (sizeof(uint32_t) if symbols.wide else sizeof(uint16_t))
     symbols.n = n
-    symbols.cells = allocated(malloc(size), n, b"symbols of training")
+    symbols.cells = check_allocated(malloc(size), n, b"symbols of training")
     ask_for_huge_pages(symbols.cells, size)
     if symbols.n_classes > 0:
         symbols.starts[symbols.n_classes] = <cell_t>n
@@ -313,7 +313,7 @@ cdef int widen(Symbols* symbols) except -1 nogil:
     """Make 16-bit cells 32-bit ones."""
     cdef const uint16_t* narrow = <const uint16_t*>symbols.cells
     cdef size_t i, n = symbols.n
-    cdef uint32_t* wide = <uint32_t*>allocated(malloc(n * sizeof(uint32_t)), n, b"symbols of training")
+    cdef uint32_t* wide = <uint32_t*>check_allocated(malloc(n * sizeof(uint32_t)), n, b"symbols of training")
     for i in range(n):
         wide[i] = narrow[i] if narrow[i] != <uint16_t>NO_TOKEN else NO_TOKEN
     free(symbols.cells)

@@ -1,14 +1,13 @@
 """The tokens of a training: their bytes, their lengths, and finding one by its bytes."""
 
-from bpe.base._memory cimport allocated, grown, hash_bytes
-from bpe.base._types cimport NO_TOKEN, byte_t, token_t
-from libc.stdint cimport uint32_t
-from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memcpy
+from bpe.base._memory cimport grow_array
+from bpe.base._string_index cimport StringTable, enter_string, enter_strings, find_string, hash_string, reserve_slots
+from bpe.base._types cimport byte_t, token_t
+from libc.stdint cimport int64_t, uint32_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy
 
 cdef struct Token:
-    size_t offset             # its bytes
-    uint32_t size
     uint32_t length           # in symbols
     bint ends_word
     bint reserved             # special and unknown tokens: no merge makes or takes part in them
@@ -16,83 +15,60 @@ cdef struct Token:
 cdef struct Tokens:
     Token* items
     uint32_t* width           # in cells of the array of symbols, by token
+    byte_t* bytes             # token i is bytes[offsets[i]:offsets[i + 1]]
+    int64_t* offsets          # (n + 1,), also without tokens
+    StringTable strings       # of them; of two with the same bytes the earlier one is found
     size_t n
-    size_t room
-    byte_t* bytes             # all tokens' bytes
-    size_t n_bytes
-    size_t bytes_room
-    uint32_t* names           # token + 1 by the hash of its bytes, 0 where empty
-    size_t names_size         # a power of two, or 0
+    size_t capacity
+    size_t bytes_capacity
 
 
-cdef inline void enter_name(Tokens* tokens, token_t token) noexcept nogil:
-    """Enter a token into the table by its bytes; of two with the same bytes the earlier one is found."""
-    cdef size_t mask = tokens.names_size - 1
-    cdef size_t at = hash_bytes(tokens.bytes + tokens.items[token].offset, tokens.items[token].size) & mask
-    while tokens.names[at] != 0:
-        at = (at + 1) & mask
-    tokens.names[at] = token + 1
+cdef inline size_t size_of(const Tokens* tokens, token_t token) noexcept nogil:
+    """The number of a token's bytes."""
+    return tokens.offsets[token + 1] - tokens.offsets[token]
 
 
-cdef inline int grow_names(Tokens* tokens) except -1 nogil:
-    cdef size_t larger = max(tokens.names_size * 4, <size_t>1 << 12)
-    cdef uint32_t* names = <uint32_t*>allocated(calloc(larger, sizeof(uint32_t)), larger, b"names of tokens")
-    cdef token_t token
-    free(tokens.names)
-    tokens.names = names
-    tokens.names_size = larger
-    for token in range(<token_t>tokens.n):
-        enter_name(tokens, token)
-    return 0
+cdef inline token_t find_token(const Tokens* tokens, const byte_t* data, size_t size) noexcept nogil:
+    """The token with these bytes, or NO_TOKEN, which is -1 as a token."""
+    return <token_t>find_string(&tokens.strings, data, size)
 
 
-cdef inline token_t token_named(const Tokens* tokens, const byte_t* data, size_t size) noexcept nogil:
-    """The token with these bytes, or NO_TOKEN."""
-    cdef size_t mask = tokens.names_size - 1, at = hash_bytes(data, size) & mask
-    cdef const Token* token
-    while tokens.names[at] != 0:
-        token = &tokens.items[tokens.names[at] - 1]
-        if token.size == size and memcmp(tokens.bytes + token.offset, data, size) == 0:
-            return tokens.names[at] - 1
-        at = (at + 1) & mask
-    return NO_TOKEN
+cdef inline byte_t* reserve_bytes(Tokens* tokens, size_t size) except NULL nogil:
+    """Where the bytes of the next token go, with room for `size`."""
+    tokens.bytes = <byte_t*>grow_array(tokens.bytes, &tokens.bytes_capacity, tokens.offsets[tokens.n] + size, 1)
+    tokens.strings.blob = tokens.bytes
+    return tokens.bytes + tokens.offsets[tokens.n]
 
 
 cdef inline int add_token(
     Tokens* tokens, const byte_t* data, size_t size, bint ends_word, bint reserved, uint32_t length
 ) except -1 nogil:
-    """Add a token whose bytes are `data`, which may be those that `joined` put at the end of `tokens.bytes`."""
-    cdef size_t room = tokens.room
-    cdef Token* token
-    tokens.width = <uint32_t*>grown(tokens.width, &room, tokens.n + 1, sizeof(uint32_t))
-    tokens.items = <Token*>grown(tokens.items, &tokens.room, tokens.n + 1, sizeof(Token))
-    if tokens.bytes == NULL or data != tokens.bytes + tokens.n_bytes:
-        tokens.bytes = <byte_t*>grown(tokens.bytes, &tokens.bytes_room, tokens.n_bytes + size, 1)
-        memcpy(tokens.bytes + tokens.n_bytes, data, size)
-    token = &tokens.items[tokens.n]
-    token.offset = tokens.n_bytes
-    token.size = <uint32_t>size
-    token.length = length
-    token.ends_word = ends_word
-    token.reserved = reserved
-    tokens.width[tokens.n] = 1
-    tokens.n_bytes += size
+    """Add a token whose bytes are `data`, or those that `join_tokens` has written where it is NULL."""
+    cdef size_t widths = tokens.capacity, offsets = tokens.capacity, n = tokens.n
+    tokens.width = <uint32_t*>grow_array(tokens.width, &widths, n + 2, sizeof(uint32_t))
+    tokens.offsets = <int64_t*>grow_array(tokens.offsets, &offsets, n + 2, sizeof(int64_t))
+    tokens.items = <Token*>grow_array(tokens.items, &tokens.capacity, n + 2, sizeof(Token))
+    tokens.strings.offsets = tokens.offsets
+    if data != NULL:
+        memcpy(reserve_bytes(tokens, size), data, size)
+    tokens.items[n] = Token(length=length, ends_word=ends_word, reserved=reserved)
+    tokens.width[n] = 1
+    tokens.offsets[n + 1] = tokens.offsets[n] + <int64_t>size
     tokens.n += 1
-    if tokens.n * 2 > tokens.names_size:
-        grow_names(tokens)
+    if tokens.n * 2 > tokens.strings.mask:
+        reserve_slots(&tokens.strings, max(4 * tokens.n, <size_t>1 << 11))
+        enter_strings(&tokens.strings, tokens.n)
     else:
-        enter_name(tokens, <token_t>(tokens.n - 1))
+        enter_string(&tokens.strings, n, hash_string(&tokens.strings, n))
     return 0
 
 
-cdef inline byte_t* joined(Tokens* tokens, token_t left, token_t right) except NULL nogil:
-    """The bytes of two tokens end to end, written after those of all tokens, where the next `joined` replaces them."""
-    cdef Token first = tokens.items[left], second = tokens.items[right]
-    cdef byte_t* data
-    tokens.bytes = <byte_t*>grown(tokens.bytes, &tokens.bytes_room, tokens.n_bytes + first.size + second.size, 1)
-    data = tokens.bytes + tokens.n_bytes
-    memcpy(data, tokens.bytes + first.offset, first.size)
-    memcpy(data + first.size, tokens.bytes + second.offset, second.size)
+cdef inline byte_t* join_tokens(Tokens* tokens, token_t left, token_t right) except NULL nogil:
+    """The bytes of two tokens end to end, written after those of all tokens, where the next call replaces them."""
+    cdef size_t first = size_of(tokens, left), second = size_of(tokens, right)
+    cdef byte_t* data = reserve_bytes(tokens, first + second)
+    memcpy(data, tokens.bytes + tokens.offsets[left], first)
+    memcpy(data + first, tokens.bytes + tokens.offsets[right], second)
     return data
 
 
@@ -100,4 +76,5 @@ cdef inline void free_tokens(Tokens* tokens) noexcept nogil:
     free(tokens.items)
     free(tokens.width)
     free(tokens.bytes)
-    free(tokens.names)
+    free(tokens.offsets)
+    free(tokens.strings.slots)

@@ -17,7 +17,7 @@ class Trainer(Learner):
         config: TrainConfig,
         merges: int,
         *,
-        every: bool = False,
+        track_all_pairs: bool = False,
         **tuning: int,
     ) -> Self: ...
     def best(self) -> tuple[int, int, int] | None: ...

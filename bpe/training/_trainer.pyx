@@ -10,9 +10,9 @@ queue needs it (`_loop.pyx`, which has the loop itself).
 
 import numpy as np
 
-from bpe.base._memory cimport allocated, grown
+from bpe.base._memory cimport check_allocated, grow_array
 from bpe.base._pages cimport ask_for_huge_pages
-from bpe.base._team cimport MOST_PARTS, Team, parts_worth
+from bpe.base._team cimport MAX_PARTS, Team, count_parts
 from bpe.base._types cimport NO_TOKEN, byte_t, cell_t, count_t, token_t
 from bpe.training._loop cimport BY_FIRST, Learner
 from bpe.training._pair_heap cimport Entry, heapify, push
@@ -33,48 +33,49 @@ cdef class Trainer(Learner):
     """
 
     cdef Plan plan
-    cdef size_t narrow                # from so many tokens on, cells are 32 bits wide
+    cdef size_t max_16bit_tokens      # token count at which cells become 32 bits wide
     cdef uint64_t goal                # how many merges are to be learned in all, as far as is known
     cdef readonly Team team           # its helpers must be running whenever merges are made
-    cdef size_t least                 # cells in a part
+    cdef size_t min_cells             # cells in a part
     cdef readonly size_t epochs       # recounts so far
 
-    def __cinit__(self, words, initial, config, uint64_t merges, *, bint every=False, **tuning):
+    def __cinit__(self, words, initial, config, uint64_t merges, *, bint track_all_pairs=False, **tuning):
         """Write the symbols; the pairs are counted by the first `run`.
 
-        What follows `every` changes the speed and the memory, never the result; tests set it to reach every path.
+        What follows `track_all_pairs` changes the speed and the memory, never the result; tests set it to reach every
+        path.
 
         Args:
             words: a `Words` of `words.py`: `blob`, the words' bytes; `offsets` (n + 1,) in it; `counts` (n,); `order`.
             initial: an `InitialTokens` of `kernel_input.py`: what the bytes spell, and the first tokens.
             config: a `TrainConfig`: the rules for the next merge.
             merges: how many are to be learned in all; an estimate is enough.
-            every: track every pair, however rare, so that `apply` finds it.
+            track_all_pairs: track every pair, however rare, so that `apply` finds it.
             memory: bytes for lists, table and queue; 0, the default, chooses by the size of the corpus.
             strict: never take more than these.
             threads: the number of threads, the caller's included.
-            narrow: with at least this many tokens, symbols have 32 bits.
+            max_16bit_tokens: with at least this many tokens, symbols have 32 bits.
             ratio: the threshold of an epoch is the best count divided by this.
             dense: with at most this many tokens, pairs are counted in a table of all pairs.
-            least: the fewest symbols of the array that one thread processes.
-            long_list: the fewest occurrences of a pair that one thread processes.
+            min_cells: the fewest symbols of the array that one thread processes.
+            parallel_threshold: the fewest occurrences of a pair that one thread processes.
 
         """
         self.begin(initial, config)
-        self.plan.every = every
-        self.plan.floor = 1 if every else self.state.policy.threshold
+        self.plan.track_all_pairs = track_all_pairs
+        self.plan.floor = 1 if track_all_pairs else self.state.policy.threshold
         self.plan.ceiling = INT64_MAX
         self.plan.ratio = max(<count_t>tuning.pop("ratio", 1000), 1)
         self.plan.dense = tuning.pop("dense", 768)
         self.plan.growing = not tuning.pop("strict", False)
-        self.state.long_list = max(<size_t>tuning.pop("long_list", 1 << 13), <size_t>1)
+        self.state.parallel_threshold = max(<size_t>tuning.pop("parallel_threshold", 1 << 13), <size_t>1)
         self.goal = merges
-        self.narrow = min(<size_t>tuning.pop("narrow", 0xFFFF), <size_t>0xFFFF)
-        self.least = max(<size_t>tuning.pop("least", 1 << 19), <size_t>1)
-        self.state.symbols.wide = self.state.tokens.n >= self.narrow
+        self.max_16bit_tokens = min(<size_t>tuning.pop("max_16bit_tokens", 0xFFFF), <size_t>0xFFFF)
+        self.min_cells = max(<size_t>tuning.pop("min_cells", 1 << 19), <size_t>1)
+        self.state.symbols.wide = self.state.tokens.n >= self.max_16bit_tokens
         write_symbols(&self.state.symbols, &self.state.tokens, words, initial, self.tie_break != BY_FIRST)
         self.take_memory(tuning.pop("memory", 0))
-        self.team = Team(parts_worth(max(<int>tuning.pop("threads", 1), 1), self.state.symbols.n // self.least))
+        self.team = Team(count_parts(max(<int>tuning.pop("threads", 1), 1), self.state.symbols.n // self.min_cells))
         self.teams = (self.team,)
         if tuning:
             raise TypeError(f"there is no tuning named {', '.join(tuning)}")
@@ -83,14 +84,14 @@ cdef class Trainer(Learner):
         """Share out the memory for lists, table and queue; pages that are never written cost nothing."""
         cdef Pool* pool = &self.state.pool
         if memory == 0:
-            memory = (16 if self.plan.every else 4) * self.state.symbols.n + (<size_t>32 << 20)
+            memory = (16 if self.plan.track_all_pairs else 4) * self.state.symbols.n + (<size_t>32 << 20)
         pool.size = max(memory // 8 * 5 // sizeof(cell_t), <size_t>256)
         pool.longest = pool.size // 2
-        pool.most_pairs = max(memory // 8 * 3 // 88, <size_t>16)
+        pool.max_pairs = max(memory // 8 * 3 // 88, <size_t>16)
         while self.plan.dense > 0 and 16 * self.plan.dense * self.plan.dense > memory // 4:
             self.plan.dense //= 2
-        pool.cells = <cell_t*>allocated(
-            malloc((pool.size + MOST_PARTS * SPARE) * sizeof(cell_t)), pool.size, b"positions of pairs"
+        pool.cells = <cell_t*>check_allocated(
+            malloc((pool.size + MAX_PARTS * SPARE) * sizeof(cell_t)), pool.size, b"positions of pairs"
         )
         ask_for_huge_pages(pool.cells, pool.size * sizeof(cell_t))
         pool.full = True
@@ -105,26 +106,22 @@ cdef class Trainer(Learner):
         cdef size_t i
         if self.epochs > 0:
             compact(symbols, self.state.tokens.width, self.state.tokens.n)
-        if not symbols.wide and self.state.tokens.n >= self.narrow:
+        if not symbols.wide and self.state.tokens.n >= self.max_16bit_tokens:
             widen(symbols)
         self.epochs += 1
         self.plan.merges = self.goal - self.n_learned if self.goal > self.n_learned else 1
-        recount(&self.state, &self.plan, self.team, self.parts())
+        recount(&self.state, &self.plan, self.team, count_parts(self.team.size, symbols.n // self.min_cells))
         self.heap.size = 0
-        self.heap.entries = <Entry*>grown(self.heap.entries, &self.heap.room, pairs.n, sizeof(Entry))
+        self.heap.entries = <Entry*>grow_array(self.heap.entries, &self.heap.capacity, pairs.n, sizeof(Entry))
         for i in range(pairs.n):
             self.heap.entries[i] = self.entry_of(<uint32_t>i)
         self.heap.size = pairs.n
         heapify(&self.heap)
         return 0
 
-    cdef inline int parts(self) noexcept nogil:
-        """How many parts to divide a walk over all symbols into."""
-        return parts_worth(self.team.size, self.state.symbols.n // self.least)
-
     cdef inline bint is_over(self) noexcept nogil:
         """Whether nothing can be merged before the next epoch."""
-        return self.state.pool.full or (self.state.tokens.n >= self.narrow and not self.state.symbols.wide)
+        return self.state.pool.full or (self.state.tokens.n >= self.max_16bit_tokens and not self.state.symbols.wide)
 
     cdef uint32_t best_pair(self) except? 0xFFFFFFFF nogil:
         """The pair to merge next, after a recount where that is due; NO_PAIR where none is left."""
@@ -198,7 +195,7 @@ cdef class Trainer(Learner):
         cdef uint32_t number
         cdef token_t token = NO_TOKEN
         cdef count_t count = 0, removed = 0
-        if not self.plan.every:
+        if not self.plan.track_all_pairs:
             raise ValueError("the trainer does not track every pair; it must, to merge pairs that are given")
         if left >= self.state.tokens.n or right >= self.state.tokens.n:
             raise ValueError(f"tokens {left} and {right} do not both exist; there are {self.state.tokens.n}")
@@ -226,7 +223,7 @@ cdef class Trainer(Learner):
         cdef byte_t[::1] flags = ends_word.view(np.uint8)
         for i in range(self.state.tokens.n):
             flags[i] = self.state.tokens.items[i].ends_word
-        return self.spelled_tokens() + (ends_word,)
+        return self.spell_tokens() + (ends_word,)
 
 
 cdef bint any_pair(const id_t* cells, Trainer trainer) except -1 nogil:

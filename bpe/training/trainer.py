@@ -67,7 +67,7 @@ class MergeLearner(Protocol):
         """By how many tokens each merge made the corpus shorter: int64 (n,)."""
         ...
 
-    def spelled(self, token: int) -> bytes:
+    def spell_token(self, token: int) -> bytes:
         """The bytes of a token."""
         ...
 
@@ -210,8 +210,8 @@ def make_trainer(
                 f"little to track all of them; raise it by {in_megabytes(more)} for each language"
             )
         memory = min(memory, MAX_PER_SYMBOL * words.symbols + 4 * LEAST_FOR_PAIRS)
-    chosen = {"memory": memory, "strict": max_memory is not None, "threads": threads, "narrow": MAX_16BIT_TOKENS}
-    return Trainer(words, initial, config, merges, every=track_all_pairs, **(chosen | tuning))
+    chosen = {"memory": memory, "strict": max_memory is not None, "threads": threads, "max_16bit_tokens": MAX_16BIT_TOKENS}
+    return Trainer(words, initial, config, merges, track_all_pairs=track_all_pairs, **(chosen | tuning))
 
 
 def replay(trainer: MergeLearner, merges: NDArray[np.int64]) -> int:
@@ -303,7 +303,7 @@ def _count_possible(trainer: MergeLearner, done: int, most: int, target: int) ->
 
 def _spell_token(trainer: MergeLearner, chars: bool, token: int) -> Any:
     """A token as `on_merge` receives it: bytes, or str in a character model."""
-    data = trainer.spelled(token)
+    data = trainer.spell_token(token)
     return data.decode() if chars else data
 
 

@@ -72,8 +72,8 @@ TEXT = b"low lower\nlowest newest " * 4000
 @pytest.mark.parametrize("threads", [0, 1, 2])
 def test_encoding_ends_at_a_signal(text: bytes, threads: int, monkeypatch: pytest.MonkeyPatch, hooks: Any) -> None:
     """`threads` is the number of a job's threads, and 0 a call for one text. The workspace is returned."""
-    monkeypatch.setattr(gather, "PART", 4000)
-    monkeypatch.setattr(gather, "LEAST", 1000)
+    monkeypatch.setattr(gather, "MAX_PART", 4000)
+    monkeypatch.setattr(gather, "MIN_PART", 1000)
     tok = model("byte")
     kernel = tok._engine.kernel
     expected = tok.encode(text).tolist()

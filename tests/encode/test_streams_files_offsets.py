@@ -347,8 +347,8 @@ def test_many_documents_in_a_file(tmp_path: Path) -> None:
 
 
 def test_a_large_document_is_divided_among_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gather, "PART", 500)
-    monkeypatch.setattr(gather, "LEAST", 100)
+    monkeypatch.setattr(gather, "MAX_PART", 500)
+    monkeypatch.setattr(gather, "MIN_PART", 100)
     path = tmp_path / "text.txt"
     text = f"{TEXT * 30}<|end|>low<|end|><|end|>{TEXT * 50}".replace("\0", "0")  # with NUL, it would be binary data
     path.write_text(text, encoding="utf-8")

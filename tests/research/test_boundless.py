@@ -42,7 +42,7 @@ WORDS += [".", ",", "!?", "12", "345", "aaaa", "--", "\n", "\n\n", " ", "\t"]
 TUNINGS = (
     {},
     {"dense": 0, "memory": 1 << 12, "ratio": 2},
-    {"dense": 0, "narrow": 257, "threads": 2, "least": 1, "long_list": 1},
+    {"dense": 0, "max_16bit_tokens": 257, "threads": 2, "min_cells": 1, "parallel_threshold": 1},
     {"ratio": 1},
 )
 

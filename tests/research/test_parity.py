@@ -179,8 +179,8 @@ def test_every_way_through_the_kernel_gives_the_same(monkeypatch: pytest.MonkeyP
     expected, merges = trained(corpus, fair, num_merges=400)
     for tuning in (
         {"dense": 0},
-        {"narrow": 300},
-        {"least": 1, "long_list": 1, "threads": 3},
+        {"max_16bit_tokens": 300},
+        {"min_cells": 1, "parallel_threshold": 1, "threads": 3},
         {"memory": 1 << 14},
     ):
         monkeypatch.setattr(learning, "tuning", tuning)

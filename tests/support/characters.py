@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import bpe
 from bpe.base.utf8 import byte_offsets, escape
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.text.generate_unicode import BITS, NEW, NUMERIC
+from bpe.text.generate_unicode import BITS, BLOCK, NEW, NUMERIC
 
 HEADER = Path(bpe.__file__).parent / "text" / "_unicode_classes.h"
 CODES = [*range(0xD800), *range(0xE000, 0x110000)]
@@ -36,8 +36,10 @@ def arrays(name: str, kind: type) -> NDArray[np.generic]:
 def table() -> NDArray[np.uint8]:
     """The class bits of every code point, as in `generate_unicode.BITS`, and NEW."""
     index, cells = arrays("bpe_class_index", np.int64), arrays("bpe_class_blocks", np.uint8)
-    made: NDArray[np.uint8] = cells.reshape(-1, 128)[index].reshape(-1)
-    return made
+    starts, late = arrays("bpe_late_starts", np.int64), arrays("bpe_late_classes", np.uint8)
+    made: NDArray[np.uint8] = cells.reshape(-1, BLOCK)[index].reshape(-1)
+    assert len(made) == starts[0]
+    return np.concatenate((made, np.repeat(late, np.diff(np.append(starts, 0x110000)))))
 
 
 @cache

@@ -104,17 +104,6 @@ def test_white_space_is_the_unicode_property() -> None:
     assert [code for code in CODES if chr(code).isspace()] == sorted([*expected, *range(0x1C, 0x20)])
 
 
-def test_bitmaps_agree_with_the_table() -> None:
-    """A letter's bit is set in the entry for its length in bytes, and in no other."""
-    for name, wanted in (("bpe_letters", ["LETTER"]), ("bpe_uncased", ["LETTER", "UPPER", "LOWER"])):
-        words = arrays(name, np.uint64).tolist()
-        bits = sum(map(bit_of, wanted))
-        codes = np.flatnonzero(table()[:0x10000] & bits == bits).tolist()
-        found = [a << 6 | b for a in range(1024) for b in range(64) if words[a] >> b & 1]
-        found += [a << 6 | b for a in range(32) for b in range(64) if words[1024 + a] >> b & 1]
-        assert sorted(found) == [code for code in codes if code >= 0x80]
-
-
 def test_the_generator_writes_this_header(monkeypatch: pytest.MonkeyPatch) -> None:
     """The generator gets the table that the tests above compare."""
     made = bytearray(table().tobytes())

@@ -28,7 +28,7 @@ SWITCHES: tuple[dict[str, Any], ...] = (
     {"ratio": 1, "dense": 0},
     {"memory": 2000, "ratio": 1},
     {"memory": 20_000, "strict": True, "dense": 0},
-    {"threads": 3, "least": 5, "long_list": 2},
+    {"threads": 3, "min_cells": 5, "parallel_threshold": 2},
 )
 
 #: Rules that are refused.

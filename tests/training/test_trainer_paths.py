@@ -33,10 +33,10 @@ SWITCHES: dict[str, tuple[int, ...]] = {
     "memory": (1, 3000, 10_000, 0),  # no list fits; pools that fill; many epochs; few
     "ratio": (1, 2, 1000),  # an epoch for each count
     "dense": (0, 260, 768),  # pairs counted with a filter, or in a dense table
-    "narrow": (0, 258, 270, 65000),  # 32-bit symbols from the start, later, never
+    "max_16bit_tokens": (0, 258, 270, 65000),  # 32-bit symbols from the start, later, never
     "threads": (8, 2, 1),
-    "least": (1, 20, 1 << 19),  # parts of a few symbols per thread; no parts
-    "long_list": (1, 3, 1 << 13),  # every list divided; none
+    "min_cells": (1, 20, 1 << 19),  # parts of a few symbols per thread; no parts
+    "parallel_threshold": (1, 3, 1 << 13),  # every list divided; none
 }
 
 Merge = tuple[Any, Any, Any, int]
@@ -113,7 +113,7 @@ def test_every_path_gives_the_same_merges_for_a_larger_corpus(tie_break: str) ->
     for name, values in SWITCHES.items():
         for value in values[:2]:
             tuned = 200_000 if name == "memory" and value < 3000 else value
-            parts = {"threads": 2, "least": 1000, "long_list": 50}
+            parts = {"threads": 2, "min_cells": 1000, "parallel_threshold": 50}
             tok, again = trained(parts | {name: tuned}, counts=words, num_merges=1500, tie_break=tie_break)
             assert again == seen, (name, value)
             assert tok == whole

@@ -67,7 +67,7 @@ def best_fit(
 ):
     """Put each document into the fullest row that has room for it; of several, the one that has had it longest."""
     cdef int64_t n = lengths.shape[0], i, size, row, n_rows = 0
-    cdef Queues queues = checked(lengths, capacity, rows.shape[0])
+    cdef Queues queues = make_queues(lengths, capacity, rows.shape[0])
     with nogil:
         for i in range(n):
             size = queues.nearest(lengths[i], True)
@@ -88,23 +88,23 @@ def best_fit_crop(
     int64_t[:, ::1] placed,            # OUT of each that is placed: document; row; ids kept
 ):
     """Fill each row with the longest document left that fits; crop the shortest to close a gap. Of equals, the first"""
-    cdef int64_t n = lengths.shape[0], i, size, room = capacity, row = 0
-    cdef Queues queues = checked(lengths, capacity, placed.shape[0] if placed.shape[1] == 3 else -1)
+    cdef int64_t n = lengths.shape[0], i, size, left = capacity, row = 0
+    cdef Queues queues = make_queues(lengths, capacity, placed.shape[0] if placed.shape[1] == 3 else -1)
     with nogil:
         for i in range(n):
             queues.push(lengths[i], i)
         for i in range(n):
-            size = queues.nearest(room, False)
+            size = queues.nearest(left, False)
             if size < 0:
-                size = queues.nearest(room, True)
-            placed[i, 0], placed[i, 1], placed[i, 2] = queues.pop(size), row, min(size, room)
-            room -= placed[i, 2]
-            if room == 0:
-                room, row = capacity, row + 1
-    return row + (room < capacity)
+                size = queues.nearest(left, True)
+            placed[i, 0], placed[i, 1], placed[i, 2] = queues.pop(size), row, min(size, left)
+            left -= placed[i, 2]
+            if left == 0:
+                left, row = capacity, row + 1
+    return row + (left < capacity)
 
 
-cdef Queues checked(const int64_t[::1] lengths, int64_t capacity, int64_t outputs):
+cdef Queues make_queues(const int64_t[::1] lengths, int64_t capacity, int64_t outputs):
     """Empty queues for documents; ValueError unless the lengths and the output suit."""
     if outputs < lengths.shape[0] or lengths.shape[0] and not 1 <= np.min(lengths) <= np.max(lengths) <= capacity:
         raise ValueError(f"there must be an output for each document, and lengths from 1 to {capacity}")

@@ -16,32 +16,30 @@ than with one thread: O(ids) in all.
 cimport cython
 
 from bpe.base._id_array cimport LARGE, as_array, large_output
-from bpe.base._ids cimport Ids, reserve
-from bpe.base._memory cimport allocated, check_lock
+from bpe.base._ids cimport Ids, append_ids
+from bpe.base._memory cimport check_allocated, check_lock
 from bpe.base._result_pool cimport ResultPool
-from bpe.base._types cimport token_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
 
 
 @cython.no_gc_clear           # __dealloc__ needs the pool, which the garbage collector would otherwise clear first
-cdef class Delivery:
+cdef class OrderedOutput:
 
-    def __cinit__(self, Py_ssize_t n_parts, size_t most, ResultPool pool):
-        """`most`: an upper estimate of the number of ids; with more than that, the array is reallocated."""
+    def __cinit__(self, Py_ssize_t n_parts, size_t max_ids, ResultPool pool):
+        """`max_ids`: an upper estimate of the number of ids; with more than that, the array is reallocated."""
         check_lock(&self.lock)
         self.n_parts, self.pool = n_parts, pool
-        self.most = most if most > LARGE else 0
-        self.parcels = <Parcel*>allocated(calloc(n_parts, sizeof(Parcel)), n_parts, b"parts")
-        self.spare = <Ids*>allocated(calloc(n_parts, sizeof(Ids)), n_parts, b"parts")
+        self.max_ids = max_ids if max_ids > LARGE else 0
+        self.parts = <Part*>check_allocated(calloc(n_parts, sizeof(Part)), n_parts, b"parts")
+        self.spare = <Ids*>check_allocated(calloc(n_parts, sizeof(Ids)), n_parts, b"parts")
 
     def __dealloc__(self):
         cdef Py_ssize_t i
-        if self.parcels != NULL and self.spare != NULL:
+        if self.parts != NULL and self.spare != NULL:
             for i in range(self.n_parts):
-                free(self.parcels[i].ids.data)
+                free(self.parts[i].ids.data)
                 free(self.spare[i].data)
-        free(self.parcels)
+        free(self.parts)
         free(self.spare)
         if not self.ids.lent:
             free(self.ids.data)
@@ -54,22 +52,20 @@ cdef class Delivery:
         `out` has the ids on entry. On return it is an empty buffer for the thread's next part: one that has been
         copied already, or one without memory.
         """
-        cdef Parcel* parcel
+        cdef Part* part
         with self.lock:
-            self.parcels[number].ids, self.parcels[number].waiting = out[0], True
-        out[0] = Ids(data=NULL, n=0, room=0, lent=False)
+            self.parts[number].ids, self.parts[number].waiting = out[0], True
+        out[0] = Ids(data=NULL, n=0, capacity=0, lent=False)
         while self.begin_copy():
-            parcel = &self.parcels[self.next]
-            if parcel.ids.n:                               # without ids, `data` may be NULL
-                if self.most:                              # a job without ids leaves the pool as it is
-                    large_output(&self.ids, self.pool, &self.block, self.most)
-                    self.most = 0
-                reserve(&self.ids, parcel.ids.n)           # after an error here nothing more is copied
-                memcpy(self.ids.data + self.ids.n, parcel.ids.data, parcel.ids.n * sizeof(token_t))
-                self.ids.n += parcel.ids.n
-                parcel.ids.n = 0
+            part = &self.parts[self.next]
+            if part.ids.n:
+                if self.max_ids:                              # a job without ids leaves the pool as it is
+                    large_output(&self.ids, self.pool, &self.block, self.max_ids)
+                    self.max_ids = 0
+                append_ids(&self.ids, part.ids.data, part.ids.n)  # after an error here nothing more is copied
+                part.ids.n = 0
             with self.lock:
-                self.spare[self.n_spare], parcel.ids.data = parcel.ids, NULL
+                self.spare[self.n_spare], part.ids.data = part.ids, NULL
                 self.n_spare += 1
                 self.next += 1
                 self.copying = False
@@ -83,11 +79,11 @@ cdef class Delivery:
     cdef bint begin_copy(self) noexcept nogil:
         """Whether the caller is to copy the next part: it is encoded, and no other thread is copying."""
         with self.lock:
-            if self.copying or self.next == self.n_parts or not self.parcels[self.next].waiting:
+            if self.copying or self.next == self.n_parts or not self.parts[self.next].waiting:
                 return False
             self.copying = True
         return True
 
-    cdef object taken(self):
+    cdef object take_ids(self):
         """Return the ids of all parts as an array; every part must have been finished."""
         return as_array(&self.ids, self.pool, &self.block)
