@@ -161,7 +161,7 @@ def _learn(transition: int | None, eligible: str, job: TrainingJob) -> list[Lear
     before = identify_files(source)
     recorded = {"superwords": {"kind": "boundless", "transition": transition, "eligible": eligible}}
     words, saved = job.count(source, first, recorded=recorded)
-    words_config = replace(config, rules=replace(config.rules, tie_break="smallest"), disjoint=True)
+    words_config = replace(config, rules=replace(config.rules, tie_break="smallest"), count_non_overlapping=True)
     if transition is not None:
         words_config = replace(words_config, vocab_size=transition, sizes=())
     phase = _WordPhase(*job.learn(job, words, words_config, saved))

@@ -69,7 +69,7 @@ cdef class Learner:
         self.tie_break = <TieBreak><int>config.tie_rule
         self.state.policy.threshold = max(<count_t>config.min_frequency, 1)
         self.state.policy.max_length = config.max_length
-        self.state.policy.count_non_overlapping = config.disjoint
+        self.state.policy.count_non_overlapping = config.count_non_overlapping
         self.forbidden, self.scripts, self.mark_size = b"".join(config.forbidden), config.scripts, config.mark_size
         set_rules(&self.rules, config, self.forbidden, self.scripts)
         self.veto, self.has_veto = config.veto, config.veto is not None

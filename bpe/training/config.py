@@ -118,7 +118,7 @@ class TrainConfig:
         normalizer: a `Normalizer` or None.
         vocab_size: the largest size where several are given.
         sizes: all sizes, where several are given.
-        disjoint: whether pairs are counted without overlap, as BoundlessBPE needs it.
+        count_non_overlapping: whether pairs are counted without overlap, as BoundlessBPE needs it.
         reserved: the special tokens and the unknown token, in the order of their ids.
 
     """
@@ -145,7 +145,7 @@ class TrainConfig:
     max_memory: int | str | None = None
     checkpoint: PathLike | None = None
     sizes: tuple[int, ...] = ()
-    disjoint: bool = False
+    count_non_overlapping: bool = False
     reserved: dict[str, None] = field(init=False)
 
     def __post_init__(self) -> None:
