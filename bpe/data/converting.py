@@ -16,8 +16,8 @@ from bpe.base.atomic_files import atomic_write
 from bpe.data.end_of_text import EndOfText
 from bpe.data.finding import Found, FoundShard, find_shards
 from bpe.data.formats import FORMATS
-from bpe.data.formats.protocol import ShardFormat, ShardInfo
 from bpe.data.formats.reading import DocumentBatch, Shard
+from bpe.data.formats.shard_format import ShardFormat, ShardInfo
 from bpe.data.manifest import Manifest, ShardEntry, is_inner_path
 from bpe.data.writing import refuse_finished, remove_shards, unfinished_folder, write_batches
 from bpe.errors import FormatError, check_choice, check_int

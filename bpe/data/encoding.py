@@ -23,7 +23,7 @@ from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import checked_encoding_errors
 from bpe.corpus.sources import Sources
 from bpe.data.background import Background
-from bpe.data.formats.protocol import ShardInfo
+from bpe.data.formats.shard_format import ShardInfo
 from bpe.data.grouping import Group, encoded_groups
 from bpe.data.journal import NAME as JOURNAL
 from bpe.data.journal import Journal, locked_folder, reached, refuse_difference, remove_temporary_files

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.base.offsets import offsets_of
-from bpe.data.formats.protocol import ShardFormat
 from bpe.data.formats.reading import DocumentBatch
+from bpe.data.formats.shard_format import ShardFormat
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

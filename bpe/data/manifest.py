@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from bpe.base.atomic_files import atomic_write, sync_folder
-from bpe.data.formats.protocol import WrittenFile
+from bpe.data.formats.files import WrittenFile
 from bpe.errors import COUNT_LIMIT, FormatError, counted, shown
 from bpe.formats.json_fields import load
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from bpe.corpus.blocks import PathLike
 from bpe.data.converting import copy_tokenizer
-from bpe.data.formats.protocol import WrittenFile
+from bpe.data.formats.files import WrittenFile
 from bpe.data.journal import NAME as JOURNAL
 from bpe.data.journal import renamed
 from bpe.data.manifest import NAME as MANIFEST

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bpe.corpus.sources import Sources
 from bpe.data.formats import FORMATS
-from bpe.data.formats.protocol import ShardFormat
+from bpe.data.formats.shard_format import ShardFormat
 from bpe.data.splitting import check_fraction
 from bpe.encode.engine import Around
 from bpe.errors import check_choice, check_int, shown

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.data.formats.protocol import ShardFormat, ShardInfo, ShardWriter
+from bpe.data.formats.shard_format import ShardFormat, ShardInfo, ShardWriter
 from bpe.data.journal import reached
 from bpe.data.manifest import ShardEntry
 

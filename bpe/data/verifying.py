@@ -12,8 +12,8 @@ import numpy as np
 from bpe.base.progress import Advance, ProgressLike, check_progress, progress_bar
 from bpe.corpus.blocks import PathLike
 from bpe.data.formats import FORMATS
+from bpe.data.formats.files import crc32_function
 from bpe.data.formats.reading import Shard
-from bpe.data.formats.writing import crc32_function
 from bpe.data.journal import NAME as JOURNAL
 from bpe.data.manifest import NAME as MANIFEST
 from bpe.data.manifest import Manifest, ShardEntry

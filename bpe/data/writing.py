@@ -18,8 +18,8 @@ from bpe.batch import TokenBatch, id_array
 from bpe.data import manifest
 from bpe.data.end_of_text import EndOfText
 from bpe.data.formats import FORMATS
-from bpe.data.formats.protocol import ShardFormat, ShardInfo, ShardWriter
 from bpe.data.formats.reading import DocumentBatch
+from bpe.data.formats.shard_format import ShardFormat, ShardInfo, ShardWriter
 from bpe.data.journal import Journal, locked_folder, reached
 from bpe.data.manifest import Manifest, ShardEntry
 from bpe.errors import check_choice, check_int, check_iterable, shown

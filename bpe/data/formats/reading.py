@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bpe.data.formats._mapping import Mapping
-from bpe.data.formats.spooling import Spool
+from bpe.data.formats.files import Spool
 from bpe.errors import FormatError, check_int
 
 if TYPE_CHECKING:
@@ -293,14 +293,15 @@ def one_document(tokens: int) -> Offsets:
     return Offsets(np.array([0, tokens] if tokens else [0], dtype=np.int64))
 
 
-def documents_by_token(ids: NDArray[Any], end_of_text: int, *, before: bool) -> Offsets:
-    """Find documents by their end-of-text id, which each one ends with, or, if `before` is set, begins with.
+def split_by_token(shard: Shard, end_of_text: int, *, before: bool) -> Shard:
+    """Divide a shard at its end-of-text ids, which each document ends with, or, if `before` is set, begins with.
 
     Ids after the last end-of-text id (before the first one) are a document, too. The offsets are kept in a temporary
     file, so that memory is bounded.
     """
     check_int("end_of_text", end_of_text, 0, 0xFFFFFFFF)
-    last = 0
+    ids, last = shard.ids, 0
+    assert ids is not None
     with Spool(None, "<i8") as spool:
         spool.append(np.zeros(1, dtype=np.int64))
         for start in range(0, len(ids), 1 << 20):
@@ -311,4 +312,4 @@ def documents_by_token(ids: NDArray[Any], end_of_text: int, *, before: bool) -> 
                 last = int(found[-1])
         if last < len(ids):
             spool.append(np.array([len(ids)], dtype=np.int64))
-        return Offsets(spool.mapped())
+        return Shard(shard.path, ids, Offsets(spool.mapped()))
