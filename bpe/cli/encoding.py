@@ -34,7 +34,7 @@ from bpe.corpus.blocks import Block
 from bpe.corpus.reading import character_cut, checked_encoding_errors
 from bpe.corpus.sources import Sources
 from bpe.data.formats import FORMATS
-from bpe.data.literal_names import NameWarning, literal_names
+from bpe.data.grouping import NameWarning, find_unexpected_names
 from bpe.decode.decoder import ByteDecoder, TokenDecoder
 from bpe.encode.engine import Around, BlockIds
 from bpe.encode.texts import block_ids
@@ -125,7 +125,7 @@ def _batches(
     engine, threads = tokenizer._engine, thread_count(args.threads)
     allowed = frozenset(tokenizer.special_tokens) if args.allow_special else engine.specials.always
     around = _token_id(tokenizer, "--prepend", args.prepend), _token_id(tokenizer, "--append", args.append)
-    warning = NameWarning(literal_names(tokenizer, around, allowed, sources.separators) if warn else ())
+    warning = NameWarning(find_unexpected_names(tokenizer, around, allowed, sources.separators) if warn else ())
     separators, keep = sources.separators, sources.keep_separator
     streams = not separators and not engine.cuts_documents(allowed)  # a document may exceed the memory
     with bar(args, "encode", sources.size) as advance:
@@ -133,7 +133,7 @@ def _batches(
             one = sources.one_file(number)
             streamed = streams and file.format == "text" and sources.on_error == "raise"
             cut = character_cut if streamed else engine.end_cut(separators, keep, allowed)
-            with closing(warning.watch(one.blocks(cut, threads))) as blocks:
+            with closing(warning.wrap_blocks(one.blocks(cut, threads))) as blocks:
                 if streamed:
                     parts = _streamed(tokenizer, blocks, allowed, around)
                 else:

@@ -221,6 +221,12 @@ class Sources:
         """Whether any thread may read all files, since none is a pipe or remote."""
         return all(file.kind == "file" for file in self._used())
 
+    def size_before(self, position: Position) -> int:
+        """The bytes on disk before a position, about."""
+        file = self.files[position.file]
+        before = sum(each.size or 0 for each in self.files[: position.file])
+        return before + (min(position.offset, file.size or 0) if file.compression is None else 0)
+
     def skipped_before(self, count: int) -> None:
         """Add the bad records that were skipped before the position that reading goes on from."""
         self._bad.skip(count)

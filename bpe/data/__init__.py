@@ -6,9 +6,9 @@ datasets) inside the functions that need them. The files, in the order in which 
 
 - `formats/` the layouts of shards, one module for each, with a writer and a reader;
 - `manifest.py` `manifest.json`: counts, dtype, checksums, tokenizer, sources;
-- `encoding.py` from sources to shards (`encode_shards`), with `grouping.py`, `ordered.py` or `shuffled.py`, `steps.py`
-  and `journal.py`, whose records `records.py` checks; `literal_names.py` warns of special tokens' names in the text;
-  `verifying.py` checks shards, `merging.py` makes one manifest of parts;
+- `encoding.py` from sources to shards (`encode_shards`) by a plan (`plan.py`): `bpe.corpus` reads, the engine encodes,
+  `grouping.py` groups documents, `outputs.py` writes them, shuffled ones by way of the buckets of `shuffling.py`;
+  beside them the journal (`journal.py`), whose records `records.py` checks; `verifying.py`, `merging.py`;
 - `writing.py` shards of documents that are ids already (`write_shards`), with loss masks if wanted; `end_of_text.py`
   places the end-of-text id;
 - `finding.py` and `shards.py` a folder or file of any format, memory-mapped (`TokenShards`);

@@ -56,7 +56,7 @@ _FILE_FACTS = ("name", "size", "format", "compression")
 failpoint: Callable[[str], None] | None = None
 
 
-def reached(event: str) -> None:
+def crash_point(event: str) -> None:
     """Call the test's failpoint, if there is one."""
     if failpoint is not None:
         failpoint(event)
@@ -123,8 +123,8 @@ class Journal:
             steps have used.
         disposable: names of files that an attempt without a finished step may leave.
         shared: whether a new output may go to a folder with other files.
-        beginning_of: gives, of a step, what tells whether the file that reading goes on in begins as before. It is
-            asked where that file has changed, and where `note_beginning` recorded what it gave then.
+        identify_beginning: gives, of a step, what tells whether the file that reading goes on in begins as before. It
+            is called where that file has changed, and where `note_beginning` recorded what it gave then.
 
     Attributes:
         steps: the records of finished steps. "used" is how many of the sources' files they depend on, the first ones.
@@ -142,10 +142,10 @@ class Journal:
         disposable: Collection[str] = (),
         *,
         shared: bool = False,
-        beginning_of: Callable[[dict[str, Any]], list[Any] | None] | None = None,
+        identify_beginning: Callable[[dict[str, Any]], list[Any] | None] | None = None,
     ) -> None:
         self.path = out / NAME
-        self._beginning_of = beginning_of
+        self._identify_beginning = identify_beginning
         self.steps: list[dict[str, Any]] = []
         self._header = json.loads(json.dumps(header))  # as it is when it is read
         remove_temporary_files(out)
@@ -164,6 +164,10 @@ class Journal:
             for record in ({"version": VERSION, **self._header}, *self.steps):
                 file.write(_line(record))
 
+    def count_shards(self) -> int:
+        """The number of finished shards."""
+        return sum(len(step.get("shards", ())) for step in self.steps)
+
     def append(self, step: dict[str, Any]) -> None:
         """Record a finished step; it is on the disk when this returns."""
         data = _line(step)
@@ -180,11 +184,13 @@ class Journal:
                 raise
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.path)) from None
-        self.steps.append(step)
+        self.steps.append(json.loads(json.dumps(step)))  # as it is when it is read
 
     def note_beginning(self) -> None:
         """Record how the file begins that reading goes on in: after a bad record, it may be mended."""
-        found = self._beginning_of(self.steps[-1]) if self.steps and self._beginning_of is not None else None
+        found = (
+            self._identify_beginning(self.steps[-1]) if self.steps and self._identify_beginning is not None else None
+        )
         if found is not None:
             self._header["beginning"] = found
             with suppress(OSError):  # the error of the file is the one to raise
@@ -226,13 +232,13 @@ class Journal:
         So a file that was mended after its bad record stopped a run is no other source.
         """
         noted = before.get("beginning")
-        if not (steps and isinstance(noted, list) and noted and type(noted[0]) is int and self._beginning_of):
+        if not (steps and isinstance(noted, list) and noted and type(noted[0]) is int and self._identify_beginning):
             return before
         index = noted[0]
         known: dict[str, Any] = json.loads(json.dumps(before))
         try:
             old, new = ((each["sources"]["files"][index], each["modified"]) for each in (known, self._header))
-            if (old[0], old[1][index]) == (new[0], new[1][index]) or self._beginning_of(steps[-1]) != noted:
+            if (old[0], old[1][index]) == (new[0], new[1][index]) or self._identify_beginning(steps[-1]) != noted:
                 return before
             old[0][1], old[1][index] = new[0][1], new[1][index]
         except (LookupError, TypeError):

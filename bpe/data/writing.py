@@ -20,7 +20,7 @@ from bpe.data.end_of_text import EndOfText
 from bpe.data.formats import FORMATS
 from bpe.data.formats.reading import DocumentBatch
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo, ShardWriter
-from bpe.data.journal import Journal, locked_folder, reached
+from bpe.data.journal import Journal, crash_point, locked_folder
 from bpe.data.manifest import Manifest, ShardEntry
 from bpe.errors import check_choice, check_int, check_iterable, shown
 
@@ -99,13 +99,13 @@ def write_shards(
         if again:
             _remove_later(folder, form, len(shards), masks)
         written = Manifest(form.name, dtype.name, tuple(shards), masks)
-        reached("manifest")
+        crash_point("manifest")
         try:
             written.write(folder)
         except BaseException:
             remove_shards(folder, shards)
             raise
-        reached("manifest written")
+        crash_point("manifest written")
     return written
 
 
@@ -139,9 +139,9 @@ def write_batches(
         return form.writer(folder, name(), dtype, masks=masks, info=facts)
 
     def finish(writer: ShardWriter) -> None:
-        reached("finish")
+        crash_point("finish")
         files = tuple(writer.finish())
-        reached("finished")
+        crash_point("finished")
         shards.append(ShardEntry(name(), writer.documents, writer.tokens, files, split))
 
     try:
@@ -181,7 +181,7 @@ def unfinished_folder(folder: Path, header: dict[str, Any]) -> Iterator[bool]:
         again = (folder / manifest.JOURNAL).exists()
         journal = Journal(folder, header, shared=True)
         try:
-            reached("begun")
+            crash_point("begun")
             yield again
         except BaseException:
             if again:  # there may be files of the attempt before

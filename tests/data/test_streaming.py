@@ -224,8 +224,9 @@ def test_a_part_is_read_again(tokenizer: bpe.Tokenizer) -> None:
         ({"skip": 10**6, "remainder": []}, ValueError, "there are [0-9]+ ids after its place"),
         ({"documents": True}, TypeError, "documents is True"),
         ({"epoch": "0"}, TypeError, "epoch is '0'"),
-        ({"place": [0.5]}, TypeError, "place is 0.5"),
-        ({"place": [1, 2]}, TypeError, "place is"),
+        ({"place": [0.5, 0, 0, 0, 0, 0]}, TypeError, "place is 0.5"),
+        ({"place": None, "remainder": [3], "skip": 0}, ValueError, "is none that state_dict"),
+        ({"place": [1]}, TypeError, "place is"),  # as an earlier version had it
         ({"ended": 1}, ValueError, "is none that state_dict"),
         ({"skip": 1, "remainder": [3]}, ValueError, "is none that state_dict"),
     ],

@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 ROUNDS = 8
 LEAST_BITS = 6
 _WORD = (1 << 64) - 1
-_GOLDEN = 0x9E3779B97F4A7C15
+GOLDEN = 0x9E3779B97F4A7C15
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 #: Consecutive indices are permuted this many at a time: 0.2 microseconds each, instead of 2 in batches of 64.
 WINDOW = 4096
@@ -52,8 +52,8 @@ def keys(*numbers: int) -> list[int]:
     """The keys of the rounds, from any non-negative numbers, such as a seed and an epoch."""
     state = 0
     for number in numbers:
-        state = _mix((state + number + _GOLDEN) & _WORD)
-    return [_mix((state + number * _GOLDEN) & _WORD) for number in range(1, ROUNDS + 1)]
+        state = _mix((state + number + GOLDEN) & _WORD)
+    return [_mix((state + number * GOLDEN) & _WORD) for number in range(1, ROUNDS + 1)]
 
 
 def permute(indices: NDArray[np.int64], n: int, round_keys: list[int], *, inverse: bool = False) -> NDArray[np.int64]:
@@ -93,7 +93,7 @@ def _network(numbers: NDArray[np.uint64], bits: int, round_keys: list[int], inve
     order = range(ROUNDS)
     for number in reversed(order) if inverse else order:
         changed = number % 2
-        halves[changed] ^= _mixed(halves[1 - changed] ^ np.uint64(round_keys[number])) & masks[changed]
+        halves[changed] ^= mix_words(halves[1 - changed] ^ np.uint64(round_keys[number])) & masks[changed]
     return halves[0] << low | halves[1]
 
 
@@ -103,8 +103,8 @@ def _mix(z: int) -> int:
     return z ^ (z >> 31)
 
 
-def _mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """`_mix` of each number; the array given is overwritten."""
+def mix_words(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Mix each number as `mix` in this module's docstring does; the array given is overwritten."""
     z ^= z >> np.uint64(30)
     z *= np.uint64(_FIRST)
     z ^= z >> np.uint64(27)

@@ -316,7 +316,7 @@ def torch_batches(
 
     """
     options = {"size": size, "rank": rank, "world": world, "epochs": epochs, "drop_last": drop_last}
-    if not isinstance(source, Rows) and not hasattr(source, "pieces"):
+    if not isinstance(source, Rows) and not hasattr(source, "groups"):
         raise TypeError(f"source is {typed(source)}; it must be a Blocks, Packed, Mixture or StreamingEncoder")
     return _iterable_class()(source, options)
 
