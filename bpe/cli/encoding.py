@@ -31,7 +31,7 @@ from bpe.cli.files import (
     sources_of,
 )
 from bpe.corpus.blocks import Block
-from bpe.corpus.reading import character_cut, checked_encoding_errors
+from bpe.corpus.reading import character_cut, check_encoding_errors
 from bpe.corpus.sources import Sources
 from bpe.data.formats import FORMATS
 from bpe.data.grouping import NameWarning, find_unexpected_names
@@ -121,7 +121,7 @@ def _batches(
 
     With `warn`, a warning says where the text has the name of an end-of-text token.
     """
-    checked_encoding_errors(sources.encoding_errors, chars=tokenizer.model == "char")
+    check_encoding_errors(sources.encoding_errors, chars=tokenizer.model == "char")
     engine, threads = tokenizer._engine, thread_count(args.threads)
     allowed = frozenset(tokenizer.special_tokens) if args.allow_special else engine.specials.always
     around = _token_id(tokenizer, "--prepend", args.prepend), _token_id(tokenizer, "--append", args.append)

@@ -118,12 +118,12 @@ def output(path: str | None) -> Iterator[BinaryIO]:
 
 def sources_of(args: argparse.Namespace, files: Sequence[str] | None = None, *, chars: bool = False) -> Sources:
     """The input files of a command that has the flags of `_add_documents`: its FILES, or those given."""
-    from bpe.corpus.reading import checked_encoding_errors
+    from bpe.corpus.reading import check_encoding_errors
     from bpe.corpus.sources import Sources
 
     files = args.files if files is None else files
     _check_stdin(args, files)
-    checked_encoding_errors(args.encoding_errors, chars=chars)
+    check_encoding_errors(args.encoding_errors, chars=chars)
     sources = Sources(
         files,
         format=args.input_format,

@@ -15,7 +15,7 @@ from bpe.cli.files import check_inputs, log_skipped, say, sources_of
 from bpe.data.converting import convert_shards as convert
 from bpe.data.encoding import encode_shards
 from bpe.data.manifest import Manifest
-from bpe.data.merging import merge_manifests as merge
+from bpe.data.manifest import merge_manifests as merge
 from bpe.data.plan import DEFAULT
 from bpe.data.verifying import verify as find_defects
 from bpe.errors import counted

@@ -1,4 +1,4 @@
-"""Blocks of documents for several threads: what they are, where they may end, and those of texts in memory."""
+"""Blocks of documents for several threads: what they are, their documents, where they end; those of texts in memory."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +16,10 @@ from bpe.base._aho_corasick import Finder
 from bpe.base._utf8 import joined_utf8
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, no_text, to_bytes, utf8_error
 from bpe.corpus.reading import Buffers, EndCut, check_file_text
-from bpe.corpus.separators import find_last, split
 from bpe.errors import FormatError, check_iterable, check_unicode, shown, typed
+
+if TYPE_CHECKING:
+    from bpe.base._buffers import Buffer
 
 PathLike = str | os.PathLike[str]
 
@@ -105,7 +109,7 @@ class Block:
         if self.row is None:
             check_file_text(self.text, self.source, self.offset)
             return
-        found = invalid_document(self.text, self.starts, self.ends)
+        found = find_invalid_document(self.text, self.starts, self.ends)
         if found is not None:
             number, reason = found
             raise FormatError(
@@ -145,10 +149,10 @@ def text_blocks(
         if isinstance(text, str) and (cut is None or 4 * len(text) <= 2 * BLOCK):
             data, own = text, len(text) * (1 if text.isascii() else 2)  # of UTF-8, about
         else:
-            data = _bytes_of(text, f"text {number}", utf8)
+            data = _encode_text(text, f"text {number}", utf8)
             own = len(data)
         if cut is not None and isinstance(data, bytes) and own > 2 * BLOCK:
-            yield from _joined(waiting)
+            yield from _join_texts(waiting)
             waiting, size = [], 0
             view = memoryview(data)
             for start, end in ranges(view, cut, threads):
@@ -157,9 +161,9 @@ def text_blocks(
         waiting.append(data)
         size += own
         if size >= most:
-            yield from _joined(waiting)
+            yield from _join_texts(waiting)
             waiting, size = [], 0
-    yield from _joined(waiting)
+    yield from _join_texts(waiting)
 
 
 def text_groups(texts: Iterable[TextLike], most: int) -> Generator[list[str | bytes], None, None]:
@@ -172,7 +176,7 @@ def text_groups(texts: Iterable[TextLike], most: int) -> Generator[list[str | by
     group: list[str | bytes] = []
     size, most = 0, min(most, BLOCK)  # BLOCK is less in tests
     for number, text in enumerate(texts):
-        group.append(text if isinstance(text, (str, bytes)) else _bytes_of(text, f"text {number}", False))
+        group.append(text if isinstance(text, (str, bytes)) else _encode_text(text, f"text {number}", False))
         size += len(text)
         if size >= most:
             yield group
@@ -181,7 +185,7 @@ def text_groups(texts: Iterable[TextLike], most: int) -> Generator[list[str | by
         yield group
 
 
-def _bytes_of(text: TextLike, name: str, utf8: bool) -> bytes:
+def _encode_text(text: TextLike, name: str, utf8: bool) -> bytes:
     """A text as bytes; with `utf8`, bytes that are not UTF-8 are an error."""
     try:
         data = to_bytes(text)
@@ -192,7 +196,9 @@ def _bytes_of(text: TextLike, name: str, utf8: bool) -> bytes:
     return data
 
 
-def invalid_document(text: memoryview, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[int, str] | None:
+def find_invalid_document(
+    text: memoryview, starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> tuple[int, str] | None:
     """The first document `text[starts[i]:ends[i]]` that is not UTF-8, and the reason; None if all are.
 
     A text that is UTF-8 as a whole is searched for documents that begin or end within a character, so the cost is that
@@ -208,6 +214,67 @@ def invalid_document(text: memoryview, starts: NDArray[np.int64], ends: NDArray[
         if found is not None:
             return number, f"byte 0x{text[start + found[0]]:02x} at offset {found[0]}: {found[1]}"
     return None
+
+
+# Splitting at separators and special tokens ---------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _make_finder(strings: tuple[bytes, ...]) -> Finder:
+    """A finder of distinct strings; those of a corpus are the same for all its blocks."""
+    return Finder(list(strings))
+
+
+def split(
+    text: Bytes,
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    strings: Iterable[bytes],
+    keep: bool = False,
+    empty: bool = False,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Split spans of a text at every occurrence of some strings, from left to right; the longest string wins.
+
+    Args:
+        text: the text.
+        starts: where the spans to split start: span i is `text[starts[i]:ends[i]]`.
+        ends: where they end.
+        strings: non-empty bytes to split at.
+        keep: each string ends the span before it, instead of being dropped.
+        empty: return empty spans too, as `bytes.split` does; with `keep` there are none.
+
+    Returns:
+        (starts, ends) of the spans between the strings, two int64 arrays.
+
+    Raises:
+        ValueError: for an empty string, or a span that is not within the text.
+
+    Example:
+        >>> split(b"ab;c", np.array([0]), np.array([4]), [b";"])
+        (array([0, 3]), array([2, 4]))
+
+    """
+    distinct = tuple(dict.fromkeys(strings))
+    if b"" in distinct:
+        raise ValueError("a string to split at is empty; it must have at least one byte")
+    found, counts = _make_finder(distinct).find_in(text, starts, ends)
+    after = np.insert(found[:, 1], np.append(np.int64(0), counts[:-1])[: len(starts)], starts)
+    before = np.insert(found[:, 1 if keep else 0], counts, ends)
+    if keep or not empty:
+        filled = after < before
+        after, before = after[filled], before[filled]
+    return after, before
+
+
+def find_last(text: Buffer, start: int, end: int, string: bytes) -> int:
+    """The last position of a string in `text[start:end]`; -1 if there is none.
+
+    `bytearray.rfind` reads byte by byte for two bytes or more, and holds the GIL.
+    """
+    return _make_finder((string,)).last(text, start, end)
+
+
+# Where blocks may end -------------------------------------------------------------------------------------------------
 
 
 def document_cut(separators: list[bytes], keep: bool) -> EndCut | None:
@@ -270,7 +337,7 @@ def last_line(text: memoryview, low: int) -> int:
     return max(find_last(text, low, len(text), b"\n") + 1, low)
 
 
-def separators_of(separator: str | None, per_line: bool) -> list[bytes]:
+def parse_separators(separator: str | None, per_line: bool) -> list[bytes]:
     """The strings that documents end at, from the arguments `separator` and `per_line`.
 
     Raises:
@@ -304,7 +371,7 @@ def whole_block(text: Bytes, source: str, offset: int) -> Block:
     return Block(text, bounds[:1], bounds[1:], [], False, source, offset)
 
 
-def _joined(texts: list[str | bytes]) -> Iterator[Block]:
+def _join_texts(texts: list[str | bytes]) -> Iterator[Block]:
     """A block with several small texts, or none."""
     if texts:
         data, offsets = joined_utf8(texts)

@@ -65,25 +65,39 @@ class Text:
     ends: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Where the reading of a file's text begins.
+class Stream:
+    """The text of an open file from some position, for `read_text`.
 
     Attributes:
+        source: the name of the file, for errors.
+        size: the number of bytes to read, and an error if the file has fewer; None to read to the end.
         offset: the position of the file in its text, at the start of a document.
-        skip: the number of bytes of text to leave out first; only with an offset of 0.
-        note_bom: whether to log a byte order mark.
-        expected: what the first bytes of the text may be.
+        skip: the number of bytes of text to leave out first, where the file cannot be opened at a position.
 
     """
 
-    offset: int = 0
-    skip: int = 0
-    note_bom: bool = True
-    expected: Expected = ANY_TEXT
+    def __init__(
+        self, file: Readable | None, source: str, size: int | None = None, offset: int = 0, skip: int = 0
+    ) -> None:
+        self._file = file
+        self.source, self.size, self.offset, self.skip = source, size, offset, skip
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """Fill the buffer as far as one read does."""
+        assert self._file is not None
+        return self._file.readinto(buffer)
+
+    def fileno(self) -> int:
+        """The descriptor of a regular file."""
+        number: int = self._file.fileno()  # type: ignore[union-attr]
+        return number
+
+    def count_disk_bytes(self, bytes_read: int) -> int:
+        """The bytes on disk for the bytes of text that were read since the last call."""
+        return bytes_read
 
 
-def checked_encoding_errors(value: object, *, given: bool = True, chars: bool = False) -> EncodingErrors:
+def check_encoding_errors(value: object, *, given: bool = True, chars: bool = False) -> EncodingErrors:
     """Validate the argument `encoding_errors`.
 
     Args:
@@ -200,45 +214,39 @@ class Buffers:
 
 
 def read_text(
-    file: Readable,
-    source: str,
+    stream: Stream,
     cut: EndCut | None,
     buffers: Buffers,
     schedule: Schedule,
     *,
-    size: int | None,
     line_end: bytes = b"",
     encoding_errors: EncodingErrors = "strict",
-    start_at: Start = Start(),
+    expected: Expected | None = None,
 ) -> Iterator[Text]:
     """The text of an open file in blocks, the last of which may be empty.
 
     Args:
-        file: the file, at `start_at.offset`.
-        source: its name, for errors.
+        stream: the file.
         cut: finds where the text may be cut; None if it may not.
         buffers: the pool that blocks take their memory from.
         schedule: the sizes of reads.
-        size: the number of bytes to read, and an error if the file has fewer; None to read to the end.
         line_end: the string that ends a document and belongs to it.
         encoding_errors: "replace" reads bytes that are not UTF-8 as U+FFFD; otherwise they are not changed.
-        start_at: where reading begins.
+        expected: what the first bytes of a text file may be, which is logged if it may not be meant; None for records.
 
     Raises:
         FormatError: for a file whose first bytes show that it is not text, unless `encoding_errors` is "bytes".
-        OSError: for a file that cannot be read, or has fewer bytes than `size`.
+        OSError: for a file that cannot be read, or has fewer bytes than the stream's size.
 
     """
-    checked = encoding_errors != "bytes" and start_at.offset == 0
-    filling = _Filling(file, source, size, start_at if checked else None)
-    fill: Callable[[memoryview], int] = filling.fill
+    fill: Callable[[memoryview], int] = _Filling(stream, expected, encoding_errors).fill
     if encoding_errors == "replace":
         fill = _Replacing(fill).fill
     rest, buffer = b"", bytearray()  # read, but not in a block yet
     grown = 0  # where that is all that the buffer has: its bytes
     searched = 0  # there is no position to cut at up to here
-    came, begins, final = _skipped(fill, start_at.skip), True, False
-    offset = start_at.offset + came
+    bytes_read, begins, final = _skip(fill, stream.skip), True, False
+    offset = stream.offset + bytes_read
     while not final:
         start = grown or len(rest)
         wanted = max(schedule.size(), start // GROWTH)  # growing by a share keeps the search for a cut linear
@@ -250,19 +258,19 @@ def read_text(
         with memoryview(buffer) as whole, whole[start : start + wanted] as room:
             count = fill(room)
         schedule.read(count)
-        came += count
+        bytes_read += count
         end, final = start + count, count < wanted
-        found = (end, end) if final else None if cut is None else cut(buffer, searched, end)
-        if found is None:
+        split = (end, end) if final else None if cut is None else cut(buffer, searched, end)
+        if split is None:
             grown = searched = end
             continue
-        ends = final or found[0] < found[1] or (bool(line_end) and buffer.endswith(line_end, 0, found[0]))
+        ends = final or split[0] < split[1] or (bool(line_end) and buffer.endswith(line_end, 0, split[0]))
         with memoryview(buffer) as whole:
-            rest, grown, searched = bytes(whole[found[1] : end]), 0, 0
-            text = Text(whole[: found[0]], offset, came, begins, ends)
+            rest, grown, searched = bytes(whole[split[1] : end]), 0, 0
+            text = Text(whole[: split[0]], offset, stream.count_disk_bytes(bytes_read), begins, ends)
         yield text
-        offset += found[1]
-        begins, came = ends, 0
+        offset += split[1]
+        begins, bytes_read = ends, 0
 
 
 def _lengthen(buffer: bytearray, size: int) -> bytearray:
@@ -275,7 +283,7 @@ def _lengthen(buffer: bytearray, size: int) -> bytearray:
     return buffer
 
 
-def _skipped(fill: Callable[[memoryview], int], count: int) -> int:
+def _skip(fill: Callable[[memoryview], int], count: int) -> int:
     """Read `count` bytes and drop them; returns how many there were."""
     done = 0
     while done < count:
@@ -289,11 +297,12 @@ def _skipped(fill: Callable[[memoryview], int], count: int) -> int:
 
 
 class _Filling:
-    """Reads a file up to `size` bytes, or to its end, and looks at its first bytes, unless `start_at` is None."""
+    """Reads a stream up to its size, or to its end, and checks the first bytes of its file."""
 
-    def __init__(self, file: Readable, source: str, size: int | None, start_at: Start | None) -> None:
-        self._file, self._source, self._size, self._start_at = file, source, size, start_at
+    def __init__(self, stream: Stream, expected: Expected | None, encoding_errors: EncodingErrors) -> None:
+        self._stream, self._source, self._size, self._expected = stream, stream.source, stream.size, expected
         self._done, self._start = 0, b""
+        self._checks = encoding_errors != "bytes" and stream.offset == 0
 
     def fill(self, room: memoryview) -> int:
         """Fill the buffer; returns the number of bytes, which is smaller only at the end."""
@@ -302,14 +311,14 @@ class _Filling:
         count = 0
         while count < len(room):
             try:
-                more = self._file.readinto(room[count:])
+                more = self._stream.readinto(room[count:])
             except OSError as error:  # add the file's name
                 raise OSError(error.errno, error.strerror, self._source) from None
             if not more:
                 break
             count += more
         self._done += count
-        if self._start_at is not None:
+        if self._checks:
             self._look(room[:count], ended=count < len(room) or count == 0 or self._done == self._size)
         if self._size is not None and count < len(room):
             raise got_shorter(self._source, self._size, self._done)
@@ -317,17 +326,16 @@ class _Filling:
 
     def _look(self, data: memoryview, *, ended: bool) -> None:
         """Check the first bytes of the file when they are there."""
-        assert self._start_at is not None
         before = len(self._start)
         self._start += bytes(data[: SAMPLE - before])
         if len(self._start) < SAMPLE and not ended:
             return
         if wants_line(self._start):
             self._start += bytes(data[SAMPLE - before : FIRST_LINE])
-        check_text(self._start, self._source, self._start_at.expected)
-        if self._start_at.note_bom:
-            note_text(self._start, self._source, self._start_at.expected)
-        self._start_at = None
+        check_text(self._start, self._source, self._expected or ANY_TEXT)
+        if self._expected is not None:
+            note_text(self._start, self._source, self._expected)
+        self._checks = False
 
 
 class _Replacing:

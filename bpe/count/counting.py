@@ -126,12 +126,12 @@ def corpus_source(
         OSError: for a file that cannot be read.
 
     """
-    from bpe.corpus.reading import checked_encoding_errors
+    from bpe.corpus.reading import check_encoding_errors
 
     if files is not None:
         return Sources.of(files, separator, per_line, encoding_errors, chars=chars)
     check_separating(separator, per_line)
-    checked_encoding_errors(encoding_errors, given=False)
+    check_encoding_errors(encoding_errors, given=False)
     return texts
 
 

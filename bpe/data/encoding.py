@@ -21,8 +21,8 @@ from typing import Any
 from bpe.base._team import Outcome
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
 from bpe.base.threads import Workers, thread_count
-from bpe.corpus.blocks import PathLike, document_cut
-from bpe.corpus.reading import checked_encoding_errors
+from bpe.corpus.blocks import PathLike
+from bpe.corpus.reading import check_encoding_errors
 from bpe.corpus.sources import Sources
 from bpe.data.formats import FORMATS
 from bpe.data.grouping import DocumentGroups, choose_validation, find_unexpected_names, hash_documents
@@ -152,7 +152,7 @@ def encode_shards(
 def _prepare_sources(given: Any, tokenizer: Tokenizer, part: tuple[int, int] | None) -> Sources:
     """The sources of a call, in which separators end documents; or a part of them."""
     sources = given if isinstance(given, Sources) else Sources(given)
-    checked_encoding_errors(sources.encoding_errors, chars=tokenizer.model == "char")
+    check_encoding_errors(sources.encoding_errors, chars=tokenizer.model == "char")
     for file in sources.files:  # the journal and the manifest name them
         check_unicode("the name of the source", file.name)
     sources = sources.ending().for_one_call()
@@ -368,10 +368,9 @@ def check_sides(sources: Sources, fraction: float) -> None:
     found: set[bool] = set()
     again = sources.counting_anew()
     try:
-        with closing(again.blocks(document_cut(again.separators, again.keep_separator), 1)) as blocks:
-            for block in blocks:
-                hashes = hash_documents(block.text, *block.documents(empty=True))
-                block.release()
+        with closing(again.whole_documents()) as blocks:
+            for block, starts, ends in blocks:
+                hashes = hash_documents(block.text, starts, ends)
                 documents += len(hashes)
                 found.update(choose_validation(hashes, fraction).tolist())
                 if len(found) > 1:

@@ -300,7 +300,7 @@ def refuse_difference(out: Path, before: Mapping[str, Any], now: Mapping[str, An
         if name == "modified" and isinstance(old, list):
             old, new = old[:used], new[:used]
         elif name == "sources" and isinstance(old, dict):
-            old, new = _used_of(renamed(old, new), old, used), _used_of(new, old, used)
+            old, new = _used_of(match_names(old, new), old, used), _used_of(new, old, used)
         if old == new:
             continue
         raise ValueError(
@@ -322,7 +322,7 @@ def _used_of(plan: Mapping[str, Any], before: Mapping[str, Any], used: int | Non
     return kept
 
 
-def renamed(plan: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def match_names(plan: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """A plan of sources with the names that another one has for the same files, such as "mv" for "./mv"."""
     files, others = plan.get("files"), other.get("files")
     if not isinstance(files, list) or not isinstance(others, list):

@@ -11,13 +11,24 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from bpe.corpus.blocks import Position
 from bpe.corpus.sources import Sources
 from bpe.data.grouping import ResumePoint
 from bpe.data.journal import Journal
-from bpe.data.manifest import ShardEntry, get_count, get_list, parse_shard, refuse_value
+from bpe.data.manifest import (
+    COUNT,
+    LIST,
+    Rule,
+    ShardEntry,
+    are_numbers,
+    check_fields,
+    or_null,
+    parse_shard,
+    refuse_value,
+)
 from bpe.data.plan import ShardPlan
 from bpe.data.shuffling import DOCUMENT, Buckets
 from bpe.data.verifying import find_file_defects, find_shard_defects
@@ -25,6 +36,21 @@ from bpe.errors import FormatError, shown
 
 #: How many bytes of finished shards, and of the sources, are read again.
 READ_AGAIN = 1 << 28
+
+_PLACE: dict[str, Rule] = {"used": COUNT, "next": or_null((partial(are_numbers, count=6), "a list of 6 numbers"))}
+#: The fields of the records of each kind of step: shards in source order, bucket files, a shard made of them.
+_STEPS: dict[str, dict[str, Rule]] = {
+    "ordered": {"shards": LIST, "first": or_null((partial(are_numbers, count=2), "a list of 2 numbers")), **_PLACE},
+    "buckets": {
+        "buckets": COUNT,
+        "sizes": (
+            lambda value: isinstance(value, list) and all(are_numbers(pair, 2) for pair in value),
+            "a list of pairs of numbers",
+        ),
+        **_PLACE,
+    },
+    "shuffled": {"shards": LIST},
+}
 
 
 def check_steps(journal: Journal, plan: ShardPlan, sources: Sources) -> None:
@@ -94,20 +120,17 @@ class _Checks:
 
     def check(self, step: dict[str, Any]) -> None:
         """Check the next step."""
-        fields = {"used", "next", *(["skipped"] if step.get("next") is None else [])}
-        if self._plan.seed is None:
-            self._check_fields(step, {"shards", "first", *fields})
-            self._check_ordered(step)
-        elif "buckets" in step:
-            self._check_fields(step, {"buckets", "sizes", *fields})
-            self._check_buckets(step)
-        else:
-            self._check_fields(step, {"shards"})
-            self._check_shuffled(step)
-
-    def _check_fields(self, step: dict[str, Any], fields: set[str]) -> None:
-        if {*step} != fields:
-            raise FormatError(f"its fields are {shown(sorted(step))}; they must be {sorted(fields)}")
+        kind = "ordered" if self._plan.seed is None else "buckets" if "buckets" in step else "shuffled"
+        rules = _STEPS[kind]
+        if "next" in rules and step.get("next") is None:
+            rules = {**rules, "skipped": COUNT, "used": (lambda value: value is None, "null where next is")}
+        if {*step} != {*rules}:
+            raise FormatError(f"its fields are {shown(sorted(step))}; they must be {sorted(rules)}")
+        check_fields(step, rules, "")
+        for key in ("first", "next"):
+            if step.get(key) is not None and step[key][0] not in self._starts:
+                refuse_value(step[key], "of a file in these sources", key)
+        {"ordered": self._check_ordered, "buckets": self._check_buckets, "shuffled": self._check_shuffled}[kind](step)
 
     # Steps ------------------------------------------------------------------------------------------------------------
 
@@ -116,9 +139,11 @@ class _Checks:
         if self._ended:
             raise FormatError("it follows the last step")
         entries = self._check_shards(step)
-        if step.get("first") is not None or entries:
-            file, number = self._get_numbers(step, "first", 2)
-            self._count_before(file, self._documents, number, number + 1)
+        if entries and step["first"] is None:
+            refuse_value(None, "a list of 2 numbers", "first")
+        if step["first"] is not None:
+            file, index = step["first"]
+            self._count_before(file, self._documents, index, index + 1)
         self._documents += sum(entry.documents for entry in entries)
         self._check_next(step)
         least = self._plan.shard_size
@@ -130,14 +155,12 @@ class _Checks:
         """The sizes of the bucket files, and the position after the documents in them."""
         if self._ended:
             raise FormatError("it follows the record of the last documents")
-        count, shards = get_count(step, "buckets", ""), self._plan.count_shards(self._sources)
-        sizes = get_list(step, "sizes", "")
+        count, sizes, shards = step["buckets"], step["sizes"], self._plan.count_shards(self._sources)
         if len(sizes) != count or not count or count % shards:
             refuse_value(count, f"a multiple of {shards}, the shards, and the number of sizes, {len(sizes)}", "buckets")
-        pair = {str(i): each for i, each in enumerate(sizes)}
-        self._sizes = [list(self._get_numbers(pair, each, 2)) for each in pair]
+        self._sizes = sizes
         widths = self._plan.dtype.itemsize, DOCUMENT.itemsize
-        if any(size % width for each in self._sizes for size, width in zip(each, widths, strict=True)):
+        if any(size % width for pair in sizes for size, width in zip(pair, widths, strict=True)):
             raise FormatError(
                 f"it must have whole ids and documents, of {widths[0]} and {widths[1]} bytes", where="sizes"
             )
@@ -162,9 +185,8 @@ class _Checks:
     def _check_shards(self, step: dict[str, Any]) -> list[ShardEntry]:
         """The shards of a step, with the names that its number gives them."""
         plan, number = self._plan, self._shards
-        items = get_list(step, "shards", "")
-        entries = [parse_shard(item, f"shards[{i}]") for i, item in enumerate(items)]
-        if items != json.loads(json.dumps([asdict(entry) for entry in entries])):
+        entries = [parse_shard(item, f"shards[{i}]") for i, item in enumerate(step["shards"])]
+        if step["shards"] != json.loads(json.dumps([asdict(entry) for entry in entries])):
             raise FormatError("it must have the fields of shards, and no others", where="shards")
         sides = plan.sides
         splits = [entry.split for entry in entries]
@@ -190,13 +212,11 @@ class _Checks:
     def _check_next(self, step: dict[str, Any]) -> None:
         """The position after a step, or the end: in these sources, after the one before, with its documents."""
         before = self._points[-1]
-        if step.get("next") is None:
+        if step["next"] is None:
             self._ended = True
-            self._check_skipped(get_count(step, "skipped", ""), before.skipped)
-            if step["used"] is not None:
-                refuse_value(step["used"], "null where next is", "used")
+            self._check_skipped(step["skipped"], before.skipped)
             return
-        point = ResumePoint.from_json(list(self._get_numbers(step, "next", 6)))
+        point = ResumePoint.from_json(step["next"])
         assert point.position is not None
         position, source = point.position, self._sources.files[point.position.file]
         last = before.position or Position(0, 0)
@@ -207,7 +227,7 @@ class _Checks:
         if source.compression is None and source.size is not None and position.offset > source.size:
             refuse_value(step["next"], f"in {source.name}, which has {source.size} bytes", "next")
         self._count_before(position.file, self._documents - point.skip, point.index, point.index)
-        if get_count(step, "used", "") > len(self._sources.files):
+        if step["used"] > len(self._sources.files):
             refuse_value(step["used"], f"at most {len(self._sources.files)}, the files", "used")
         self._points.append(point)
 
@@ -229,16 +249,6 @@ class _Checks:
             ends.append(end)
         if before != known[0]:
             raise FormatError(f"file {file} would begin after {before} and after {known[0]} documents")
-
-    def _get_numbers(self, item: dict[str, Any], key: str, count: int) -> tuple[int, ...]:
-        """A list of counts, the first of which is the index of a file in these sources."""
-        numbers = {str(i): number for i, number in enumerate(get_list(item, key, ""))}
-        if len(numbers) != count:
-            refuse_value(item[key], f"a list of {count} numbers", key)
-        found = tuple(get_count(numbers, name, key) for name in numbers)
-        if key in ("first", "next") and found[0] not in self._starts:
-            refuse_value(item[key], "of a file in these sources", key)
-        return found
 
     def check_sources(self) -> None:
         """Count the documents again between the last two positions, and between earlier ones up to `READ_AGAIN`."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.progress import Advance, ProgressLike, check_progress, progress_bar
-from bpe.corpus.blocks import PathLike, Position, document_cut
+from bpe.corpus.blocks import PathLike, Position
 from bpe.corpus.sources import Sources
 from bpe.data.formats import FORMATS
 from bpe.data.formats.files import crc32_function
@@ -351,7 +350,7 @@ class _Comparison:
         """The texts of a shard's documents, from the first on."""
         assert entry.start is not None
         file, offset, skip = entry.start
-        for number, text in enumerate(_read_documents_from(self._sources, Position(file, offset))):
+        for number, text in enumerate(self._sources.documents(Position(file, offset))):
             if number >= skip and self._is_on_side(text, entry.split):
                 yield text
 
@@ -370,7 +369,7 @@ class _Comparison:
         numbers = sorted({unit.file for unit in self._sources.units()})
         for file in self._pick(numbers):
             per_file = max(samples // min(len(numbers), _PLACES), 1)
-            texts = _read_documents_from(self._sources.one_file(file), None)
+            texts = self._sources.one_file(file).documents()
             for number, text in enumerate(islice(texts, per_file)):
                 key = hash_positions(options["shuffle"], tuple(part), np.array([file]), np.array([number]))
                 owner = int(find_bucket(key, count)[0])
@@ -409,17 +408,6 @@ class _Comparison:
         before, after = (np.array([] if number is None else [number], dtype=np.uint32) for number in self._around)
         ids = self._tokenizer.encode(text, allowed_special=self._allowed)
         return np.concatenate((before, ids, after))
-
-
-def _read_documents_from(sources: Sources, start: Position | None) -> Any:
-    """The texts of the sources from a position on."""
-    cut = document_cut(sources.separators, sources.keep_separator)
-    with closing(sources.blocks(cut, 1, start=start)) as blocks:
-        for block in blocks:
-            block.check()
-            for first, last in zip(*(bound.tolist() for bound in block.documents(empty=True)), strict=True):
-                yield bytes(block.text[first:last])
-            block.release()
 
 
 def _read_shard(shard: Any, first: int) -> Iterator[NDArray[Any]]:

@@ -221,7 +221,7 @@ def test_forged_positions_in_files_of_all_kinds(
     """A place of the journal that another hand has changed, checksum included, moves no document."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(outputs, "CHECKPOINT", 6000)
-    monkeypatch.setattr("bpe.corpus.parquet.MOST_ROWS", 15)
+    monkeypatch.setattr("bpe.corpus.parquet.MAX_ROWS", 15)
     texts = [each or "low" for each in documents(37, 150)]
     begun = Begun(tmp_path, tokenizer, way, [one_file(tmp_path, name, texts)])
     last = max(number for number, line in enumerate(begun.lines) if json.loads(line).get("next"))
@@ -296,7 +296,7 @@ def test_a_file_that_is_mended_behind_what_shards_have(
     """
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(outputs, "CHECKPOINT", 1500)
-    monkeypatch.setattr("bpe.corpus.parquet.MOST_ROWS", 15)
+    monkeypatch.setattr("bpe.corpus.parquet.MAX_ROWS", 15)
     texts = [each or "low" for each in documents(37, 150)]
     marked = [*texts]
     marked[120] = "@"  # becomes a byte that no text has
