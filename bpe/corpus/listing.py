@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import glob
+import importlib
 import io
 import os
 import re
@@ -20,7 +21,6 @@ from typing import Any, Literal
 from bpe.base.utf8 import check_device
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.contents import FIRST_LINE, SAMPLE, Compression, Expected, check_text, compression_of, wants_line
-from bpe.corpus.records import needed
 from bpe.errors import FormatError, check_iterable, shown, type_name, typed
 
 Format = Literal["text", "jsonl", "csv", "tsv", "parquet", "arrow"]
@@ -297,7 +297,7 @@ def is_hidden(name: str) -> bool:
 
 
 def _open_system(path: str) -> tuple[Any, str]:
-    fsspec = needed("fsspec", "remote", "a path with a scheme", path)
+    fsspec = import_extra("fsspec", "remote", "a path with a scheme", path)
     try:
         system, inner = fsspec.core.url_to_fs(path)
     except ImportError as error:  # it names the package of the file system
@@ -305,3 +305,26 @@ def _open_system(path: str) -> tuple[Any, str]:
     except ValueError as error:
         raise ValueError(f"{path}: {error}; name a scheme that fsspec knows, or a local path") from None
     return system, inner
+
+
+def import_extra(package: str, extra: str, what: str, source: str) -> Any:
+    """Import an optional package.
+
+    Args:
+        package: its name.
+        extra: the extra of this package that installs it.
+        what: what it is needed for.
+        source: the file that needs it.
+
+    Raises:
+        ImportError: if it is not installed; it names the file and the extra.
+
+    """
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        top = package.partition(".")[0] if not package.startswith("backports.") else package
+        raise ImportError(
+            f"{source}: {what} needs the package {top}, which is not installed: pip install 'bytepair[{extra}]'",
+            name=top,
+        ) from None

@@ -20,8 +20,8 @@ from bpe.corpus import blocks
 from bpe.corpus.blocks import Block, find_invalid_document
 from bpe.corpus.documents import Documents, arrow_documents
 from bpe.corpus.jsonl import check_once, list_others
-from bpe.corpus.listing import SourceFile
-from bpe.corpus.records import RecordContext, needed
+from bpe.corpus.listing import SourceFile, import_extra
+from bpe.corpus.records import RecordContext
 from bpe.corpus.streams import States, open_raw, read_ahead, watch
 from bpe.errors import FormatError
 
@@ -46,7 +46,7 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
 
     """
     file, shared = context.file, context.shared
-    needed("pyarrow", "corpus", f"a file of format {file.format}", file.name)
+    import_extra("pyarrow", "corpus", f"a file of format {file.format}", file.name)
     if file.kind in ("stdin", "pipe"):
         raise FormatError(
             f"a {file.format} file cannot be read from a pipe, since its index is at its end; name the file itself",
@@ -79,7 +79,7 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
 
 def list_row_groups(file: SourceFile) -> list[int]:
     """The numbers of rows of a Parquet file's row groups."""
-    needed("pyarrow", "corpus", "a file of format parquet", file.name)
+    import_extra("pyarrow", "corpus", "a file of format parquet", file.name)
     with ExitStack() as stack:
         about = _open_parquet(file, stack).metadata
         return [about.row_group(number).num_rows for number in range(about.num_row_groups)]

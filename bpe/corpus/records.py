@@ -1,8 +1,7 @@
-"""What the readers of records share: bad ones, an error or skipped and counted; their blocks; missing packages."""
+"""What the readers of records share: bad ones, an error or skipped and counted, and blocks of documents."""
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -190,26 +189,3 @@ def _join_texts(texts: list[Any]) -> tuple[bytes, list[int]]:
     except (TypeError, UnicodeEncodeError):  # bytes, of a document that is not UTF-8, or a lone surrogate
         encoded = list(map(to_bytes, texts))
     return b"".join(encoded), list(map(len, encoded))
-
-
-def needed(package: str, extra: str, what: str, source: str) -> Any:
-    """Import an optional package.
-
-    Args:
-        package: its name.
-        extra: the extra of this package that installs it.
-        what: what it is needed for.
-        source: the file that needs it.
-
-    Raises:
-        ImportError: if it is not installed; it names the file and the extra.
-
-    """
-    try:
-        return importlib.import_module(package)
-    except ImportError:
-        top = package.partition(".")[0] if not package.startswith("backports.") else package
-        raise ImportError(
-            f"{source}: {what} needs the package {top}, which is not installed: pip install 'bytepair[{extra}]'",
-            name=top,
-        ) from None

@@ -16,9 +16,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from bpe.base._team import Crew
 from bpe.corpus.contents import SIGNATURE, Compression, compression_of
-from bpe.corpus.listing import SourceFile, open_remote
+from bpe.corpus.listing import SourceFile, import_extra, open_remote
 from bpe.corpus.reading import EncodingErrors, Stream, changed_error
-from bpe.corpus.records import needed
 from bpe.errors import FormatError, type_name
 
 #: The number of bytes that are read ahead.
@@ -358,7 +357,7 @@ def _xz(source: str) -> _Factory:
 
 def _zstd(source: str) -> _Factory:
     name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
-    zstd = needed(name, "corpus", "zstd data", source)
+    zstd = import_extra(name, "corpus", "zstd data", source)
     longest = zstd.DecompressionParameter.window_log_max.bounds()[1]  # 31: `zstd --long=31`
     options = {zstd.DecompressionParameter.window_log_max: longest}
     return lambda: zstd.ZstdDecompressor(options=options), (zstd.ZstdError,)
