@@ -401,8 +401,16 @@ class Sources:
         skip = 0
         if start is not None:
             units, skip = self._find_units(units, start), start.documents
+        checks = self._bad.on_error == "skip" and self.encoding_errors == "strict"
         for unit in units:
-            blocks = self._read_unit(unit, shared)
+            blocks: Iterator[Any]
+            if self.files[unit.file].format == "text":
+                blocks = self._read_text(unit, shared, by_kernel=not checks)
+                if self._closes_documents(unit):
+                    blocks = _close_documents(blocks)
+                blocks = _drop_invalid(blocks, self._bad) if checks else blocks
+            else:
+                blocks = self._read_records(unit, shared)
             yield from _skip_documents(blocks, skip, start) if skip else blocks
             skip = 0
 
@@ -494,11 +502,13 @@ class Sources:
             return []
         raise ValueError(f"{start} is no position in these sources; begin where reading them has been")
 
-    def _read_unit(self, unit: Unit, shared: ReadState) -> Iterator[Block | FileReader]:
-        """The documents of a unit in blocks."""
+    def _closes_documents(self, unit: Unit) -> bool:
+        """Whether a separator at the end of a unit of text starts no empty document."""
+        return bool(self.separators) and not self.keep_separator and (self.separator_ends or unit.end is not None)
+
+    def _read_records(self, unit: Unit, shared: ReadState) -> Iterator[Block]:
+        """The documents of a unit that is no text in blocks."""
         file = self.files[unit.file]
-        if file.format == "text":
-            return self._read_text_unit(file, unit, shared)
         shared.skipped = self.skipped
         context = RecordContext(
             file,
@@ -519,28 +529,20 @@ class Sources:
             from bpe.corpus.parquet import read_blocks
         return read_blocks(context)
 
-    def _read_text_unit(self, file: SourceFile, unit: Unit, shared: ReadState) -> Iterator[Block | FileReader]:
-        """The documents of a text file: what is checked, where blocks end, and whether a `FileReader` may read it."""
-        keep, separators = self.keep_separator, self.separators
-        checks = self._bad.on_error == "skip" and self.encoding_errors == "strict"
-        ending = bool(separators) and not keep and (self.separator_ends or unit.end is not None)
-        cut = document_cut(separators, keep) if checks or (ending and shared.cut is None) else shared.cut
-        whole = file.seekable and unit.start == 0 and unit.end is None and self.encoding_errors != "replace"
-        blocks = self._read_text(file, unit, shared, cut, by_kernel=whole and not checks)
-        if ending:
-            blocks = _close_documents(blocks)
-        return _drop_invalid(blocks, self._bad) if checks else blocks
-
-    def _read_text(
-        self, file: SourceFile, unit: Unit, shared: ReadState, cut: EndCut | None, *, by_kernel: bool
-    ) -> Generator[Any, None, None]:
+    def _read_text(self, unit: Unit, shared: ReadState, *, by_kernel: bool) -> Generator[Any, None, None]:
+        """The documents of a unit of text in blocks; `by_kernel`: whether a `FileReader` may read it."""
         from bpe.corpus.streams import open_stream
 
+        file = self.files[unit.file]
         keep, separators, errors = self.keep_separator, self.separators, self.encoding_errors
         with open_stream(file, unit.start, unit.end, errors, shared.states) as stream:
-            if by_kernel and shared.unsplittable is not None and stream.size is not None:
+            whole = file.seekable and unit.start == 0 and unit.end is None and errors != "replace"
+            if by_kernel and whole and shared.unsplittable is not None and stream.size is not None:
                 yield from self._make_reader(stream, unit.file, shared)
                 return
+            cut = shared.cut
+            if not by_kernel or (cut is None and self._closes_documents(unit)):
+                cut = document_cut(separators, keep)
             for text in read_text(
                 stream,
                 cut,

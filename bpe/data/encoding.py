@@ -11,8 +11,8 @@ import json
 import logging
 import os
 from collections import deque
-from collections.abc import Callable, Iterable
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,13 @@ from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import check_encoding_errors
 from bpe.corpus.sources import Sources
 from bpe.data.formats import FORMATS
-from bpe.data.grouping import DocumentGroups, choose_validation, find_unexpected_names, hash_documents
+from bpe.data.grouping import (
+    DocumentGroups,
+    ResumePoint,
+    choose_validation,
+    find_unexpected_names,
+    hash_documents,
+)
 from bpe.data.journal import NAME as JOURNAL
 from bpe.data.journal import Journal, crash_point, locked_folder, refuse_difference, remove_temporary_files
 from bpe.data.manifest import NAME as MANIFEST
@@ -170,23 +176,33 @@ class _ShardJob:
         )
 
     def run(self, threads: int, progress: ProgressLike) -> Manifest:
-        """Encode what is not finished; returns the manifest."""
-        out = self._out
-        if not (out / MANIFEST).exists() and not (out / JOURNAL).exists() and self._plan.part is None:
-            check_sides(self._sources, self._plan.validation)
+        """Encode what is not finished, in this thread and its helpers; another thread writes. Returns the manifest."""
+        out, plan, sources = self._out, self._plan, self._sources
+        if not (out / MANIFEST).exists() and not (out / JOURNAL).exists() and plan.part is None:
+            check_sides(sources, plan.validation)
         with locked_folder(out):
             if (out / MANIFEST).exists():
                 return self._read_finished()
-            times = read_times(self._sources)
-            journal = Journal(
-                out,
-                {**self._header, "modified": times},
-                disposable=(TOKENIZER, BUCKETS),
-                identify_beginning=partial(identify_beginning, self._sources),
-            )
-            try:
-                self._check_steps(journal)
-                self._encode(journal, threads, progress)
+            with self._open_journal() as journal:
+                shuffled = None if plan.seed is None else ShuffledOutput(plan, journal, sources)
+                output = shuffled or OrderedOutput(plan, journal)
+                with output:
+                    if (start := output.start) is not None:
+                        earlier = start.skipped - sources.skipped
+                        done = 0 if start.position is None else sources.size_before(start.position)
+                        bar = progress_bar(progress, "encode", sources.size, "B", done)
+                        with bar as advance, _WriterThread() as writer:
+                            writer.put(self._save_tokenizer)  # large vocabularies take a tenth of a second
+                            with closing(self._group_documents(start, writer).encode(threads)) as groups:
+                                for group in groups:
+                                    writer.put(partial(output.write, group))
+                                    advance(group.size, documents=group.complete, tokens=len(group.ids))
+                                    del group
+                            writer.wait()
+                        output.end(earlier + sources.skipped)
+                    if shuffled is not None:
+                        with progress_bar(progress, "shuffle", shuffled.count_tokens(), "tokens") as advance:
+                            shuffled.write_shards(advance)
                 self._save_tokenizer()
                 manifest = self._make_manifest(journal)
                 crash_point("manifest")
@@ -194,52 +210,44 @@ class _ShardJob:
                 crash_point("manifest written")
                 journal.remove()
                 return manifest
-            except ValueError:
-                if read_times(self._sources) == times:  # else a file was changed while it was read
-                    journal.note_beginning()
-                raise
-            except KeyboardInterrupt:
-                raise KeyboardInterrupt(
-                    f"{counted(journal.count_shards(), 'shard')} finished in {out}; the same command goes on from there"
-                ) from None
-            finally:
-                journal.close()
 
-    def _encode(self, journal: Journal, threads: int, progress: ProgressLike) -> None:
-        """Encode the sources from where the journal ends, and write the groups in another thread."""
-        plan, sources = self._plan, self._sources
-        shuffled = None if plan.seed is None else ShuffledOutput(plan, journal, sources)
-        output = shuffled or OrderedOutput(plan, journal)
+    def _group_documents(self, start: ResumePoint, writer: _WriterThread) -> DocumentGroups:
+        """The documents from a point on, which are encoded in groups; an error of the writer ends that."""
+        plan = self._plan
+        return DocumentGroups(
+            self._sources,
+            self._tokenizer._engine,
+            plan.around,
+            plan.allowed,
+            start,
+            whole=plan.seed is not None or plan.validation > 0,
+            hashed=plan.validation > 0,
+            names=find_unexpected_names(self._tokenizer, plan.around, plan.allowed, self._sources.separators),
+            check=writer.check,
+        )
+
+    @contextmanager
+    def _open_journal(self) -> Iterator[Journal]:
+        """The journal, whose finished steps are checked; after an error it stays, so that the same call goes on."""
+        times = read_times(self._sources)
+        journal = Journal(
+            self._out,
+            {**self._header, "modified": times},
+            disposable=(TOKENIZER, BUCKETS),
+            identify_beginning=partial(identify_beginning, self._sources),
+        )
         try:
-            if (start := output.start) is not None:
-                earlier = start.skipped - sources.skipped
-                done = 0 if start.position is None else sources.size_before(start.position)
-                with progress_bar(progress, "encode", sources.size, "B", done) as advance, _WriterThread() as writer:
-                    writer.put(self._save_tokenizer)  # large vocabularies take a tenth of a second
-                    groups = DocumentGroups(
-                        sources,
-                        self._tokenizer._engine,
-                        plan.around,
-                        plan.allowed,
-                        start,
-                        whole=shuffled is not None or plan.validation > 0,
-                        hashed=plan.validation > 0,
-                        names=find_unexpected_names(self._tokenizer, plan.around, plan.allowed, sources.separators),
-                        check=writer.check,
-                    ).encode(threads)
-                    with closing(groups):
-                        for group in groups:
-                            writer.put(partial(output.write, group))
-                            advance(group.size, documents=group.complete, tokens=len(group.ids))
-                            del group
-                    writer.wait()
-                output.end(earlier + sources.skipped)
-            if shuffled is not None:
-                with progress_bar(progress, "shuffle", shuffled.count_tokens(), "tokens") as advance:
-                    shuffled.write_shards(advance)
-        except BaseException:
-            output.discard()
+            self._check_steps(journal)
+            yield journal
+        except ValueError:
+            if read_times(self._sources) == times:  # else a file was changed while it was read
+                journal.note_beginning()
             raise
+        except KeyboardInterrupt:
+            shards = counted(journal.count_shards(), "shard")
+            raise KeyboardInterrupt(f"{shards} finished in {self._out}; the same command goes on from there") from None
+        finally:
+            journal.close()
 
     def _save_tokenizer(self) -> None:
         """Write the copy of the tokenizer, if it is not there."""

@@ -106,9 +106,11 @@ class ShardOutput:
         for shard in step.get("shards", ()):
             self._documents[shard["split"]] += shard["documents"]
 
-    def discard(self) -> None:
-        """Remove the shards that are not finished."""
-        for writer in self._writers.values():
+    def __enter__(self) -> None:
+        """Begin a block after which an error removes the shards that are not finished."""
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        for writer in self._writers.values() if error is not None else ():
             with suppress(OSError):
                 writer.discard()
 
@@ -134,34 +136,28 @@ class OrderedOutput(ShardOutput):
 
     def write(self, group: Group) -> None:
         """Write a group."""
-        totals = np.cumsum(group.lengths)
-        complete = group.complete
-        first = before = 0
-        while first < complete:
-            wanted = self._size - self._tokens + before
-            last = first + int(np.searchsorted(totals[first:complete], wanted))
-            if last >= complete:
-                break
-            self._write_part(group, slice(first, last + 1), slice(before, int(totals[last])))
-            self._end_step(group.find_resume_point(last + 1))
-            first, before = last + 1, int(totals[last])
-        if first < len(group.lengths):
-            self._write_part(group, slice(first, len(group.lengths)), slice(before, len(group.ids)))
-
-    def _write_part(self, group: Group, documents: slice, ids: slice) -> None:
-        """Write some documents of a group, which have these ids."""
-        if self._first is None:
-            self._first = group.file_and_index(documents.start)
-        self._last_file = group.file_and_index(documents.stop - 1)[0]
+        totals, n_rows = np.cumsum(group.lengths), len(group.lengths)
         validation = group.choose_validation(self._plan.validation)
-        self._write_documents(
-            group.ids[ids],
-            group.lengths[documents],
-            group.begins or documents.start > 0,
-            group.ends or documents.stop < len(group.lengths),
-            None if validation is None else validation[documents],
-        )
-        crash_point("written")
+        first = start = 0  # the next document, and its first id
+        while first < n_rows:
+            wanted = self._size - self._tokens + start
+            last = first + int(np.searchsorted(totals[first : group.complete], wanted))
+            is_full = last < group.complete
+            after, end = (last + 1, int(totals[last])) if is_full else (n_rows, len(group.ids))
+            if self._first is None:
+                self._first = group.file_and_index(first)
+            self._last_file = group.file_and_index(after - 1)[0]
+            self._write_documents(
+                group.ids[start:end],
+                group.lengths[first:after],
+                group.begins or first > 0,
+                group.ends or after < n_rows,
+                None if validation is None else validation[first:after],
+            )
+            crash_point("written")
+            if is_full:
+                self._end_step(group.find_resume_point(after))
+            first, start = after, end
 
     def _end_step(self, after: ResumePoint | None, skipped: int = 0) -> None:
         """Finish the shards of the step; reading goes on at `after`."""

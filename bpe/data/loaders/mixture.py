@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.data.loaders.order import keys, permute
-from bpe.data.loaders.rows import Rows, fingerprint_of, keep_last
-from bpe.data.loaders.spans import Batch, joined
+from bpe.data.loaders.rows import Rows, hash_facts, keep_last
+from bpe.data.loaders.spans import Batch, join_batches
 from bpe.errors import check_choice, check_iterable, shown, typed
 
 #: The rows of a round: weights are exact to one part in this.
 ROUND = 1 << 14
 #: Rounds that are kept in memory, 0.2 MB each.
-KEPT = 4
+KEPT_ROUNDS = 4
 
 
 class Mixture(Rows):
@@ -67,15 +67,15 @@ class Mixture(Rows):
         *,
         stopping: Literal["first_exhausted", "all_exhausted"] = "first_exhausted",
     ) -> None:
-        self.datasets = checked(datasets)
+        self.datasets = check_datasets(datasets)
         super().__init__(self.datasets[0].form, seed)
         self.weights = tuple(map(len, self.datasets)) if weights is None else tuple(weights)
         self._stopping = check_choice("stopping", stopping, ("first_exhausted", "all_exhausted"))
-        self._counts = shares(self.weights, len(self.datasets))
+        self._counts = divide_round(self.weights, len(self.datasets))
         self._owners = np.repeat(np.arange(len(self._counts)), self._counts)
         self._rounds: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         # the mixture's row at which each dataset begins its second epoch, or the one after its last row
-        exhausted = [self._end(k, len(each)) for k, each in enumerate(self.datasets)]
+        exhausted = [self._find_end(k, len(each)) for k, each in enumerate(self.datasets)]
         self._length = min(exhausted) if stopping == "first_exhausted" else max(exhausted)
 
     def __len__(self) -> int:
@@ -92,7 +92,7 @@ class Mixture(Rows):
     def fingerprint(self) -> str:
         """A hash of the datasets, their seeds, their shares and `stopping`."""
         inner = [[each.fingerprint, each.seed] for each in self.datasets]
-        return fingerprint_of(self.length, "Mixture", inner, self._counts.tolist(), self._stopping)
+        return hash_facts(self.length, "Mixture", inner, self._counts.tolist(), self._stopping)
 
     @property
     def tokenizers(self) -> frozenset[str]:
@@ -106,7 +106,7 @@ class Mixture(Rows):
         for number in dict.fromkeys(owners.tolist()):
             rows.append(np.flatnonzero(owners == number))
             parts.append(self.datasets[number].read(inner[rows[-1]]))
-        return joined(parts, np.argsort(np.concatenate(rows))) if parts else self.datasets[0].read(numbers)
+        return join_batches(parts, np.argsort(np.concatenate(rows))) if parts else self.datasets[0].read(numbers)
 
     def sources(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Which dataset the rows with these numbers are from, and their numbers in its own sequence of epochs."""
@@ -114,11 +114,11 @@ class Mixture(Rows):
         owners, nth = (np.empty(len(numbers), dtype=np.int64) for _ in range(2))
         for number in dict.fromkeys(rounds.tolist()):
             chosen = rounds == number
-            owner, before = self._round(number)
+            owner, before = self._order_round(number)
             owners[chosen], nth[chosen] = owner[places[chosen]], before[places[chosen]]
         return owners, rounds * self._counts[owners] + nth
 
-    def _round(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _order_round(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The datasets of a round's rows, and how many rows before each one are of the same dataset."""
         found = self._rounds.get(number)
         if found is None:
@@ -127,18 +127,18 @@ class Mixture(Rows):
             before = np.empty(ROUND, dtype=np.int64)
             before[by_owner] = np.arange(ROUND) - np.repeat(np.cumsum(self._counts) - self._counts, self._counts)
             found = owners, before
-            keep_last(self._rounds, number, found, KEPT)
+            keep_last(self._rounds, number, found, KEPT_ROUNDS)
         return found
 
-    def _end(self, number: int, size: int) -> int:
+    def _find_end(self, number: int, size: int) -> int:
         """The mixture's row at which the epoch of a dataset ends, by `stopping`."""
         first = self._stopping == "first_exhausted"
         rounds, nth = divmod(size if first else size - 1, int(self._counts[number]))
-        owners, _ = self._round(rounds)
+        owners, _ = self._order_round(rounds)
         return rounds * ROUND + int(np.flatnonzero(owners == number)[nth]) + (not first)
 
 
-def checked(datasets: Sequence[Rows]) -> list[Rows]:
+def check_datasets(datasets: Sequence[Rows]) -> list[Rows]:
     """The datasets as a list, if they can be mixed."""
     check_iterable("datasets", datasets, "a sequence of Blocks, Packed or Mixture")
     listed = list(datasets)
@@ -164,10 +164,10 @@ def checked(datasets: Sequence[Rows]) -> list[Rows]:
     return listed
 
 
-def shares(weights: Sequence[float], n: int) -> NDArray[np.int64]:
+def divide_round(weights: Sequence[float], n: int) -> NDArray[np.int64]:
     """The rows of each dataset in a round: the shares of the weights, by largest remainder.
 
-    >>> shares([2, 1], 2).tolist()
+    >>> divide_round([2, 1], 2).tolist()
     [10923, 5461]
     """
     if len(weights) != n or not all(isinstance(w, (int, float)) and 0 < w < math.inf for w in weights):

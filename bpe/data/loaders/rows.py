@@ -19,15 +19,19 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.forks import lock_of
-from bpe.data.loaders.spans import Batch, Format
-from bpe.errors import check_int, counted, shown, typed
+from bpe.data.loaders.spans import Batch, Format, Reader
+from bpe.errors import check_choice, check_int, counted, shown, typed
 
+if TYPE_CHECKING:
+    from bpe.data.shards import TokenShards
+
+Tail = Literal["drop", "pad"]
 #: Of `State`. Another version is refused.
 VERSION = 1
 #: The limit of a row's number, epoch * len(rows) + index.
@@ -181,6 +185,33 @@ class Rows(ABC):
             yield epoch, indices[chosen], chosen
 
 
+class ShardRows(Rows):
+    """Rows of the ids of one `TokenShards`.
+
+    Raises:
+        TypeError, ValueError: for shards that are none, or that do not record documents where these are needed.
+
+    """
+
+    def __init__(self, shards: TokenShards, form: Format, seed: object, tail: Tail, *, by_document: bool) -> None:
+        if not hasattr(shards, "document_bounds"):
+            raise TypeError(f"shards is {typed(shards)}; it must be a bpe.data.TokenShards: TokenShards(path)")
+        for shard in getattr(shards, "shards", ()) if by_document else ():
+            if not getattr(shard, "has_boundaries", True):
+                raise ValueError(
+                    f"{shard.name} does not record where documents begin, which Packed and the fields by document "
+                    "need; open it with TokenShards(path, end_of_text=ID), the id that separates its documents"
+                )
+        super().__init__(form, seed)
+        self.shards, self._tail = shards, check_choice("tail", tail, ("drop", "pad"))
+        self._reader = Reader(shards)
+
+    @property
+    def tokenizers(self) -> frozenset[str]:
+        """The fingerprint of the shards' tokenizer, if it is known."""
+        return frozenset({getattr(self.shards, "tokenizer_fingerprint", None)} - {None})
+
+
 def check_division(size: int, rank: int, world: int) -> tuple[int, int, int]:
     """The arguments `size`, `rank` and `world`, if the rows of a global batch can be divided among the ranks."""
     size, world = check_int("size", size, 1, 1 << 31), check_int("world", world, 1, 1 << 31)
@@ -294,10 +325,10 @@ class Batches(Iterator[Batch]):
         return self._rows.state_at(self._plan.row_after(self.next_row, 0))
 
 
-def fingerprint_of(length: int, *parts: object) -> str:
+def hash_facts(length: int, *parts: object) -> str:
     """A hash of values that JSON can hold, and the length of rows, so that a state of another length is recognized.
 
-    >>> fingerprint_of(16, "Blocks", 3)
+    >>> hash_facts(16, "Blocks", 3)
     '6492abe6f9ce1c2bb3cf0ffe9918ea83-16'
     """
     return f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]}-{length}"

@@ -34,8 +34,8 @@ from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import Position
 from bpe.corpus.sources import Sources
 from bpe.data.grouping import DocumentGroups, Group, ResumePoint
-from bpe.data.loaders.rows import MOST, VERSION, State, fingerprint_of
-from bpe.data.loaders.spans import IGNORED, Batch, Format, sequence_bounds
+from bpe.data.loaders.rows import MOST, VERSION, State, hash_facts
+from bpe.data.loaders.spans import IGNORED, Batch, Format, make_cu_seqlens
 from bpe.encode.engine import Around
 from bpe.errors import check_int, check_iterable, shown, typed
 from bpe.tokenizer import Tokenizer, check_tokenizer
@@ -113,7 +113,7 @@ class StreamingEncoder:
         """A hash of the sources (names and sizes of files), the tokenizer, and how documents make rows."""
         plan = self._sources.plan() if isinstance(self._sources, Sources) else None
         around = [*self._around, sorted(self._allowed)]
-        return fingerprint_of(self.length, "StreamingEncoder", plan, self.tokenizer.fingerprint, around)
+        return hash_facts(self.length, "StreamingEncoder", plan, self.tokenizer.fingerprint, around)
 
     def __iter__(self) -> Iterator[Batch]:
         """Iterate over the rows."""
@@ -310,7 +310,7 @@ class StreamedBatches(Iterator[Batch]):
     def state_dict(self) -> State:
         """The state after the batches yielded so far."""
         with self._lock:
-            return with_checksum(self._about | self._changing_state())
+            return add_checksum(self._about | self._changing_state())
 
     def _changing_state(self) -> dict[str, Any]:
         held = next((each for each in self._held if each.end > self._cursor), None)
@@ -346,7 +346,7 @@ class StreamedBatches(Iterator[Batch]):
                     "sources, tokenizer and length, and with as many ranks and workers"
                 )
         known = {name: state[name] for name in BEGINNING}
-        if with_checksum(self._about | known)["checksum"] != state["checksum"]:
+        if add_checksum(self._about | known)["checksum"] != state["checksum"]:
             raise ValueError("the state does not have its checksum: it was changed or damaged after state_dict()")
         for name in ("epoch", "skip", "documents"):
             known[name] = check_int(f"the state's {name}", known[name], 0, MOST)
@@ -398,11 +398,11 @@ class StreamedBatches(Iterator[Batch]):
         first = held[0].document - held[0].group.begins + found[0][0]
         numbers = first + np.searchsorted(begins, bounds[:-1], side="right")
         batch["document_ids"] = np.repeat(numbers, sizes).reshape(rows, length)
-        extra = sequence_bounds(bounds) if "cu_seqlens" in form.fields else {}
+        extra = make_cu_seqlens(bounds) if "cu_seqlens" in form.fields else {}
         return {name: batch[name] for name in form.fields if name != "cu_seqlens"} | extra
 
 
-def with_checksum(state: dict[str, Any]) -> State:
+def add_checksum(state: dict[str, Any]) -> State:
     """A state with a checksum of its values."""
     text = json.dumps([state[name] for name in sorted(state)], default=repr)
     return state | {"checksum": hashlib.sha256(text.encode()).hexdigest()[:16]}
