@@ -102,11 +102,11 @@ class Expected:
 ANY_TEXT = Expected()
 
 
-def compression_of(start: bytes) -> Compression | None:
+def find_compression(start: bytes) -> Compression | None:
     """How a file that begins with these bytes (`SIGNATURE` of them) is compressed; None if it is not.
 
     >>> import gzip
-    >>> compression_of(gzip.compress(b"low")), compression_of(b"low")
+    >>> find_compression(gzip.compress(b"low")), find_compression(b"low")
     ('gzip', None)
     """
     found = _ANY_COMPRESSION.match(start)
@@ -122,13 +122,13 @@ def check_text(start: bytes, source: str, expected: Expected = ANY_TEXT) -> None
         expected: what it may hold.
 
     """
-    compression = compression_of(start)
+    compression = find_compression(start)
     if compression is not None:
         raise FormatError(_COMPRESSED.format(compression, _COMPRESSIONS[compression][1]), path=source)
     if (found := _ANY_SIGNATURE.match(start)) is not None:
         raise FormatError(_SIGNATURES[(found.lastindex or 0) - 1][1], path=source)
     if not expected.nul and b"\0" in start:
-        raise FormatError(_about_nul(start), path=source)
+        raise FormatError(_describe_nul(start), path=source)
     if expected.field is not None and (begun := _BEGINS_RECORD.match(start)) is not None:
         _check_records(start[begun.end() :], source, expected.field, array=begun[1] is not None)
 
@@ -155,7 +155,7 @@ def wants_line(start: bytes) -> bool:
     return len(start) == SAMPLE and b"\n" not in start and _BEGINS_RECORD.match(start) is not None
 
 
-def _about_nul(start: bytes) -> str:
+def _describe_nul(start: bytes) -> str:
     """The error for a text with NUL bytes."""
     even, odd = start[::2].count(0), start[1::2].count(0)
     if max(even, odd) > 8 * min(even, odd) and 4 * max(even, odd) > len(start):

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from bpe.base.utf8 import check_device
 from bpe.corpus.blocks import PathLike
-from bpe.corpus.contents import FIRST_LINE, SAMPLE, Compression, Expected, check_text, compression_of, wants_line
+from bpe.corpus.contents import FIRST_LINE, SAMPLE, Compression, Expected, check_text, find_compression, wants_line
 from bpe.errors import FormatError, check_iterable, shown, type_name, typed
 
 Format = Literal["text", "jsonl", "csv", "tsv", "parquet", "arrow"]
@@ -222,7 +222,7 @@ def _describe_local(name: str, format_: str, expected: Expected | None) -> Sourc
         start = file.read(SAMPLE) if kind in TEXTUAL else b""
         if wants_line(start):
             start += file.read(FIRST_LINE) or b""
-    seen = compression_of(start)
+    seen = find_compression(start)
     if packed is not None and seen != packed:
         state = "empty" if not start else f"{seen} data" if seen else f"not {packed} data"
         raise FormatError(

@@ -62,7 +62,7 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
             shared.unclaimed += _count_bytes(file, array, row, total)
             valid = None if not array.null_count else np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
             with _name_errors(file):
-                parts = arrow_documents(_as_text(array)) or []
+                parts = arrow_documents(_cast_to_text(array)) or []
             for part in parts:
                 for block in _divide_part(part, valid, context, row):
                     if len(block.starts):
@@ -201,7 +201,7 @@ def _unnest(array: Any, path: list[str]) -> Any:
     return array
 
 
-def _as_text(array: Any) -> Any:
+def _cast_to_text(array: Any) -> Any:
     """The array as one of the types that `arrow_documents` reads.
 
     Raises:

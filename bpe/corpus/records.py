@@ -141,9 +141,9 @@ class RecordContext:
 
     def name_line(self, index: int) -> str:
         """The name of a line, by its index in the part, for errors; the text before it is read again."""
-        from bpe.corpus.streams import newlines_before
+        from bpe.corpus.streams import count_newlines
 
-        before = newlines_before(self.file, self.start)
+        before = count_newlines(self.file, self.start)
         return f"offset {self.start}, line {index + 1} from there" if before is None else f"line {before + index + 1}"
 
     def refuse_record(self, message: str, index: int) -> None:

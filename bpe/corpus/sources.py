@@ -185,14 +185,14 @@ class Sources:
     @property
     def size(self) -> int | None:
         """The bytes on disk, or None if unknown before they are read."""
-        sizes = [unit.size for unit in self._parts()]
+        sizes = [unit.size for unit in self._list_units()]
         return None if None in sizes else sum(size for size in sizes if size is not None) or None
 
     @property
     def text_size(self) -> int | None:
         """An estimate of the bytes of text, from the sizes of the files."""
         total = 0
-        for unit in self._parts():
+        for unit in self._list_units():
             file = self.files[unit.file]
             if unit.size is None:
                 return None
@@ -202,7 +202,7 @@ class Sources:
     @property
     def regular(self) -> bool:
         """Whether any thread may read all files, since none is a pipe or remote."""
-        return all(file.kind == "file" for file in self._used())
+        return all(file.kind == "file" for file in self._list_used_files())
 
     def size_before(self, position: Position) -> int:
         """The bytes on disk before a position, about."""
@@ -291,7 +291,7 @@ class Sources:
 
     def one_file(self, number: int) -> Sources:
         """The sources restricted to one file, with the same numbering of files."""
-        return self._restrict(tuple(unit for unit in self._parts() if unit.file == number))
+        return self._restrict(tuple(unit for unit in self._list_units() if unit.file == number))
 
     def _restrict(self, units: tuple[Unit, ...] | None) -> Sources:
         """A copy that reads some units, and shares the count of skipped records."""
@@ -300,14 +300,14 @@ class Sources:
         part._part = units
         return part
 
-    def _parts(self) -> list[Unit]:
+    def _list_units(self) -> list[Unit]:
         """The units to read; whole files unless the sources are a part."""
         if self._part is not None:
             return list(self._part)
         return [Unit(number, 0, None, file.size) for number, file in enumerate(self.files)]
 
-    def _used(self) -> list[SourceFile]:
-        return [self.files[number] for number in dict.fromkeys(unit.file for unit in self._parts())]
+    def _list_used_files(self) -> list[SourceFile]:
+        return [self.files[number] for number in dict.fromkeys(unit.file for unit in self._list_units())]
 
     def _divide_file(self, number: int) -> list[Unit]:
         file = self.files[number]
@@ -394,8 +394,8 @@ class Sources:
             ValueError: for a position that is not in these sources.
 
         """
-        units = self._parts()
-        seekable = all(file.seekable and file.format == "text" for file in self._used())
+        units = self._list_units()
+        seekable = all(file.seekable and file.format == "text" for file in self._list_used_files())
         schedule = Schedule(self.size if seekable and start is None else None, threads)
         shared = ReadState(cut, schedule, uncut, step, skipped=self.skipped)
         skip = 0
@@ -448,7 +448,7 @@ class Sources:
             FormatError, OSError: as for `blocks`; for an end where no document begins.
 
         """
-        from bpe.corpus.streams import text_before
+        from bpe.corpus.streams import read_text_before
 
         source = self.files[file]
         if source.format == "text" and not self.separators:
@@ -459,7 +459,7 @@ class Sources:
             return 0
         if end is not None and source.offsets_are_bytes:
             separator = self.separators[0] if source.format == "text" else b"\n"
-            if text_before(source, end, len(separator)) != separator:
+            if read_text_before(source, end, len(separator)) != separator:
                 raise FormatError("no document begins there", path=source.name, where=f"offset {end}")
         one = self._restrict((Unit(file, start, end, None),)).counting_anew()
         with closing(one.whole_documents()) as blocks:
@@ -472,7 +472,7 @@ class Sources:
         """
         import hashlib
 
-        unit = next((unit for unit in self._parts() if unit.file == file), None)
+        unit = next((unit for unit in self._list_units() if unit.file == file), None)
         if unit is None or self.files[file].kind != "file":
             return None
         one = self._restrict((Unit(file, unit.start, None, None),))

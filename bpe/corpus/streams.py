@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
 from bpe.base._team import Crew
-from bpe.corpus.contents import SIGNATURE, Compression, compression_of
+from bpe.corpus.contents import SIGNATURE, Compression, find_compression
 from bpe.corpus.listing import SourceFile, import_extra, open_remote
 from bpe.corpus.reading import EncodingErrors, Stream, changed_error
 from bpe.errors import FormatError, type_name
@@ -102,13 +102,13 @@ def open_stream(
         if packed is None and file.kind != "remote":  # a pipe shows its compression when it is read
             if errors != "bytes":
                 raw = _Peeked(raw)
-                packed = compression_of(raw.start)
+                packed = find_compression(raw.start)
             if packed is None:
                 yield Stream(raw, file.name, skip=start)
                 return
         chunks = decompress(raw, packed, file.name) if packed is not None else _read_chunks(raw)
         if file.kind in ("file", "remote"):
-            chunks = read_ahead(chunks, _length, AHEAD)
+            chunks = read_ahead(chunks, _measure, AHEAD)
         stack.enter_context(closing(chunks))
         yield _ChunkStream(chunks, file.name, start, end)
 
@@ -158,7 +158,7 @@ def watch(file: SourceFile, stack: ExitStack, opened: int | str, states: States 
     return before[0]
 
 
-def newlines_before(file: SourceFile, offset: int) -> int | None:
+def count_newlines(file: SourceFile, offset: int) -> int | None:
     """The newlines in the first `offset` bytes of a file's text, to number lines; None if it can be read only once."""
     if file.kind not in ("file", "remote"):
         return None if offset else 0
@@ -174,7 +174,7 @@ def newlines_before(file: SourceFile, offset: int) -> int | None:
     return found
 
 
-def text_before(file: SourceFile, offset: int, size: int) -> bytes:
+def read_text_before(file: SourceFile, offset: int, size: int) -> bytes:
     """The last `size` of the first `offset` bytes of a file's text; no bytes if the text is shorter."""
     found, start = b"", max(offset - size, 0)
     buffer = memoryview(bytearray(1 << 20))
@@ -185,7 +185,7 @@ def text_before(file: SourceFile, offset: int, size: int) -> bytes:
     return b"" if left else found
 
 
-def _length(chunk: Chunk) -> int:
+def _measure(chunk: Chunk) -> int:
     return len(chunk[0])
 
 
@@ -329,7 +329,7 @@ class _Gzip:
         return bytes(self._stream.decompress(data or self._stream.unconsumed_tail, max_length))
 
 
-def _gzip(source: str) -> _Factory:
+def _load_gzip(source: str) -> _Factory:
     del source
     try:
         from isal import isal_zlib
@@ -341,21 +341,21 @@ def _gzip(source: str) -> _Factory:
         return lambda: _Gzip(zlib.decompressobj(31)), (zlib.error,)
 
 
-def _bz2(source: str) -> _Factory:
+def _load_bz2(source: str) -> _Factory:
     del source
     import bz2
 
     return bz2.BZ2Decompressor, (OSError, ValueError)
 
 
-def _xz(source: str) -> _Factory:
+def _load_xz(source: str) -> _Factory:
     del source
     import lzma
 
     return lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), (lzma.LZMAError,)
 
 
-def _zstd(source: str) -> _Factory:
+def _load_zstd(source: str) -> _Factory:
     name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
     zstd = import_extra(name, "corpus", "zstd data", source)
     longest = zstd.DecompressionParameter.window_log_max.bounds()[1]  # 31: `zstd --long=31`
@@ -363,7 +363,12 @@ def _zstd(source: str) -> _Factory:
     return lambda: zstd.ZstdDecompressor(options=options), (zstd.ZstdError,)
 
 
-_FACTORIES: dict[Compression, Callable[[str], _Factory]] = {"gzip": _gzip, "bz2": _bz2, "xz": _xz, "zstd": _zstd}
+_FACTORIES: dict[Compression, Callable[[str], _Factory]] = {
+    "gzip": _load_gzip,
+    "bz2": _load_bz2,
+    "xz": _load_xz,
+    "zstd": _load_zstd,
+}
 
 
 # Reading ahead --------------------------------------------------------------------------------------------------------

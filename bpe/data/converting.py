@@ -16,7 +16,7 @@ from bpe.data.formats import FORMATS
 from bpe.data.formats.reading import DocumentBatch, Shard
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo
 from bpe.data.manifest import Manifest, ShardEntry, copy_tokenizer, is_inner_path
-from bpe.data.writing import EndOfText, refuse_finished, remove_shards, unfinished_folder, write_batches
+from bpe.data.writing import EndOfText, mark_unfinished, refuse_finished, remove_shards, write_batches
 from bpe.errors import FormatError, check_choice, check_int
 
 #: Shards are copied in batches of at most this many ids.
@@ -188,7 +188,7 @@ class _Conversion:
         """Write everything; after an error, nothing remains."""
         old = self.found.manifest or Manifest(self.found.format, self.dtype.name, ())
         info = ShardInfo(str(old.tokenizer.get("fingerprint", "unknown")))
-        with unfinished_folder(self.folder, self._header(source)):
+        with mark_unfinished(self.folder, self._make_header(source)):
             written: list[ShardEntry] = []
             try:
                 with ExitStack() as inner_folders:
@@ -206,7 +206,7 @@ class _Conversion:
                 raise
         return new
 
-    def _header(self, source: Path) -> dict[str, Any]:
+    def _make_header(self, source: Path) -> dict[str, Any]:
         """What determines the new shards."""
         files = [[ascii(path), path.stat().st_size] for shard in self.shards for path in shard.files]
         end_of_text = None if self.placing is None else self.placing.token_id
@@ -221,15 +221,15 @@ class _Conversion:
         for stem, split, shards in _group_shards(self.found.shards, self.shards, self.shard_size, self.form.name):
             inner, name = PurePosixPath(stem).parent, PurePosixPath(stem).name
             if inner not in marked:
-                inner_folders.enter_context(unfinished_folder(self.folder / inner, self._header(source)))
+                inner_folders.enter_context(mark_unfinished(self.folder / inner, self._make_header(source)))
                 marked.add(inner)
             facts = replace(info, first_document=sum(entry.documents for entry in written))
             names: dict[str, Any] = {"stem": name, "split": split, "info": facts}
-            batches, place = self._batches(shards), self.folder / inner
+            batches, place = self._read_batches(shards), self.folder / inner
             new = write_batches(batches, self.form, place, self.dtype, masks=self.masks, **names, **sizes)
             written += (_move_entry(entry, inner) for entry in new)
 
-    def _batches(self, shards: Iterable[Shard]) -> Iterator[DocumentBatch]:
+    def _read_batches(self, shards: Iterable[Shard]) -> Iterator[DocumentBatch]:
         """The documents of some shards, as they are to be written."""
         for shard in shards:
             for batch in shard.batches(_BATCH):

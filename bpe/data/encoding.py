@@ -33,7 +33,7 @@ from bpe.data.grouping import (
     hash_documents,
 )
 from bpe.data.journal import NAME as JOURNAL
-from bpe.data.journal import Journal, crash_point, locked_folder, refuse_difference, remove_temporary_files
+from bpe.data.journal import Journal, crash_point, lock_folder, refuse_difference, remove_temporary_files
 from bpe.data.manifest import NAME as MANIFEST
 from bpe.data.manifest import Manifest, parse_shard
 from bpe.data.outputs import OrderedOutput, ShuffledOutput
@@ -180,7 +180,7 @@ class _ShardJob:
         out, plan, sources = self._out, self._plan, self._sources
         if not (out / MANIFEST).exists() and not (out / JOURNAL).exists() and plan.part is None:
             check_sides(sources, plan.validation)
-        with locked_folder(out):
+        with lock_folder(out):
             if (out / MANIFEST).exists():
                 return self._read_finished()
             with self._open_journal() as journal:

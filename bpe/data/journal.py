@@ -63,7 +63,7 @@ def crash_point(event: str) -> None:
 
 
 @contextmanager
-def locked_folder(out: Path) -> Iterator[None]:
+def lock_folder(out: Path) -> Iterator[None]:
     """Make the output folder if it is absent, and keep other processes out of it during the block.
 
     Raises:
@@ -77,7 +77,7 @@ def locked_folder(out: Path) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    descriptor = _locked(out)
+    descriptor = _lock(out)
     try:
         yield
     finally:
@@ -86,7 +86,7 @@ def locked_folder(out: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _locked(out: Path) -> int:
+def _lock(out: Path) -> int:
     """Lock the folder; returns the lock's descriptor."""
     path = out / _LOCK
     while True:
@@ -153,7 +153,7 @@ class Journal:
             if not shared:
                 refuse_foreign(out)
             self._write()
-        elif not self._resumed(out, disposable):
+        elif not self._resume(out, disposable):
             self._remove_attempt(out, disposable)
             self._write()
         self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
@@ -162,7 +162,7 @@ class Journal:
         """Write the header and the steps."""
         with atomic_write(self.path) as file:
             for record in ({"version": VERSION, **self._header}, *self.steps):
-                file.write(_line(record))
+                file.write(_spell_line(record))
 
     def count_shards(self) -> int:
         """The number of finished shards."""
@@ -170,7 +170,7 @@ class Journal:
 
     def append(self, step: dict[str, Any]) -> None:
         """Record a finished step; it is on the disk when this returns."""
-        data = _line(step)
+        data = _spell_line(step)
         try:
             _sync_folder(self.path.parent)
             size = os.fstat(self._descriptor).st_size
@@ -207,13 +207,13 @@ class Journal:
         self.close()
         self.path.unlink()
 
-    def _resumed(self, out: Path, disposable: Collection[str]) -> bool:
+    def _resume(self, out: Path, disposable: Collection[str]) -> bool:
         """Read the journal; False if it has another header, no step is finished, and all files are disposable."""
         records, size = self._read(out)
         before, steps = records[0], records[1:]
         used = steps[-1].get("used") if steps else None
         try:
-            known = self._with_mended(before, steps)
+            known = self._accept_mended(before, steps)
             refuse_difference(out, known, self._header, used if isinstance(used, int) else None)
         except ValueError:
             if steps or not {*os.listdir(out)} <= {NAME, _LOCK, *disposable}:
@@ -226,7 +226,7 @@ class Journal:
             os.truncate(self.path, size)
         return True
 
-    def _with_mended(self, before: dict[str, Any], steps: list[dict[str, Any]]) -> dict[str, Any]:
+    def _accept_mended(self, before: dict[str, Any], steps: list[dict[str, Any]]) -> dict[str, Any]:
         """The header before, with the size and time that the file that reading goes on in has now, if it begins alike.
 
         So a file that was mended after its bad record stopped a run is no other source.
@@ -255,7 +255,7 @@ class Journal:
         records: list[dict[str, Any]] = []
         try:
             for line in lines:
-                records.append(_record(line))  # noqa: PERF401 (their number is the line of an error)
+                records.append(_parse_record(line))  # noqa: PERF401 (their number is the line of an error)
         except FormatError as error:
             raise FormatError(
                 f"this is no journal, or it is damaged: {error.message}; {fix}",
@@ -300,16 +300,16 @@ def refuse_difference(out: Path, before: Mapping[str, Any], now: Mapping[str, An
         if name == "modified" and isinstance(old, list):
             old, new = old[:used], new[:used]
         elif name == "sources" and isinstance(old, dict):
-            old, new = _used_of(match_names(old, new), old, used), _used_of(new, old, used)
+            old, new = _select_used(match_names(old, new), old, used), _select_used(new, old, used)
         if old == new:
             continue
         raise ValueError(
-            f"{out} was made {_difference(name, old, new)}; use the same sources, options and "
+            f"{out} was made {_describe_difference(name, old, new)}; use the same sources, options and "
             "tokenizer, name another folder, or remove this one"
         )
 
 
-def _used_of(plan: Mapping[str, Any], before: Mapping[str, Any], used: int | None) -> dict[str, Any]:
+def _select_used(plan: Mapping[str, Any], before: Mapping[str, Any], used: int | None) -> dict[str, Any]:
     """What of a plan of sources (`Sources.plan`) determines the finished steps, if they were begun with `before`."""
     kept = dict(plan)
     files = plan.get("files")
@@ -340,7 +340,7 @@ def _is_same_file(name: object, other: str) -> bool:
     return os.path.realpath(name) == os.path.realpath(other)
 
 
-def _difference(name: str, before: Any, now: Any) -> str:
+def _describe_difference(name: str, before: Any, now: Any) -> str:
     """The difference between two values of a header's entry, in words."""
     if name == "options" and isinstance(before, dict):
         changed = [key for key in now if before.get(key) != now[key]]
@@ -351,10 +351,10 @@ def _difference(name: str, before: Any, now: Any) -> str:
     if name == "tokenizer":
         old, new = (f"{str(each)[:12]}…" for each in (before, now))
         return f"with another tokenizer: the tokenizer's fingerprint was {old} and is {new}"
-    return f"from other sources: {_difference_of_sources(before, now)}"
+    return f"from other sources: {_describe_source_difference(before, now)}"
 
 
-def _difference_of_sources(before: Any, now: Any) -> str:
+def _describe_source_difference(before: Any, now: Any) -> str:
     """The first difference between two plans of sources (`Sources.plan`)."""
     if not isinstance(before, dict):
         return "the plan of the sources is unknown"
@@ -372,23 +372,23 @@ def _difference_of_sources(before: Any, now: Any) -> str:
     return f"there were {counted(len(old), 'file')}, and there are {len(new)} now"
 
 
-def _line(record: Mapping[str, Any]) -> bytes:
+def _spell_line(record: Mapping[str, Any]) -> bytes:
     """A record as a line with its checksum."""
-    return json.dumps({**record, "crc32": _crc32(record)}, separators=(",", ":")).encode() + b"\n"
+    return json.dumps({**record, "crc32": _hash_record(record)}, separators=(",", ":")).encode() + b"\n"
 
 
-def _record(line: bytes) -> dict[str, Any]:
+def _parse_record(line: bytes) -> dict[str, Any]:
     """The record of a line, without its checksum, which must be right."""
     record = load(line)
     if not isinstance(record, dict):
         raise FormatError(f"the record is {shown(record)}; it must be an object")
-    given, expected = record.pop("crc32", None), _crc32(record)
+    given, expected = record.pop("crc32", None), _hash_record(record)
     if given != expected:
         raise FormatError(f"its crc32 is {shown(given)}, and the record's is {shown(expected)}")
     return record
 
 
-def _crc32(record: Mapping[str, Any]) -> str:
+def _hash_record(record: Mapping[str, Any]) -> str:
     """The checksum of a record, which does not depend on spaces."""
     return f"{zlib.crc32(json.dumps(record, separators=(',', ':')).encode()):08x}"
 

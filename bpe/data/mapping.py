@@ -178,7 +178,7 @@ class MapFunction:
 
 
 @lru_cache(maxsize=1)
-def _tokenizer(file: bytes, cache_memory: int) -> Tokenizer:
+def _load_tokenizer(file: bytes, cache_memory: int) -> Tokenizer:
     """The tokenizer of a pickle; the same object, with its cache of words, for all tasks of a worker process."""
     return Tokenizer(huggingface.read(file), cache_memory=cache_memory)
 
@@ -186,4 +186,4 @@ def _tokenizer(file: bytes, cache_memory: int) -> Tokenizer:
 def _rebuild(
     file: bytes, cache_memory: int, columns: tuple[str, str, str | None, bool], encoding: Encoding
 ) -> MapFunction:
-    return MapFunction(_tokenizer(file, cache_memory), columns, encoding)
+    return MapFunction(_load_tokenizer(file, cache_memory), columns, encoding)

@@ -86,7 +86,7 @@ class TokenShards:
         self.format = found.format
         form = FORMATS[found.format]
         self.shards: tuple[Shard, ...] = tuple(
-            _opened(form.open(each.path, end_of_text=end_of_text, validate=validate), each, found.format)
+            _check_shard(form.open(each.path, end_of_text=end_of_text, validate=validate), each, found.format)
             for each in found.shards
         )
         dtypes = {shard.dtype for shard in self.shards if shard.n_tokens}
@@ -103,7 +103,7 @@ class TokenShards:
         self._documents: list[int] = offsets_of([shard.n_documents for shard in self.shards]).tolist()
         self.n_tokens, self.n_documents = self._tokens[-1], self._documents[-1]
         self.documents = TokenDocuments(self, 0, self.n_documents)
-        self.fingerprint = found.fingerprint or _fingerprint_of(self)
+        self.fingerprint = found.fingerprint or _hash_files(self)
         known = None if found.manifest is None else found.manifest.tokenizer.get("fingerprint")
         self.tokenizer_fingerprint = known if isinstance(known, str) else None
 
@@ -134,19 +134,19 @@ class TokenShards:
             if stop <= self._tokens[number + 1]:
                 base = self._tokens[number]
                 return self.shards[number].ids[start - base : stop - base]  # type: ignore[index]
-        parts = [self.shards[i].ids[a:b] for i, a, b in self._parts(start, stop)]  # type: ignore[index]
+        parts = [self.shards[i].ids[a:b] for i, a, b in self._divide_range(start, stop)]  # type: ignore[index]
         return np.concatenate(parts) if parts else np.empty(0, dtype=self.dtype)
 
     def masks(self, start: int, stop: int) -> NDArray[np.uint8] | None:
         """The loss mask from position `start` to `stop`, as `tokens` returns ids; None if the shards have none."""
         if not self.has_masks:
             return None
-        parts = [self.shards[i].mask[a:b] for i, a, b in self._parts(start, stop)]  # type: ignore[index]
+        parts = [self.shards[i].mask[a:b] for i, a, b in self._divide_range(start, stop)]  # type: ignore[index]
         if len(parts) == 1:
             return parts[0]
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint8)
 
-    def _parts(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    def _divide_range(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
         """(shard, start, stop in the shard) of a range of positions."""
         if not 0 <= start <= stop <= self.n_tokens:
             raise IndexError(f"tokens {start} to {stop} are out of range; there are {counted(self.n_tokens, 'token')}")
@@ -206,13 +206,13 @@ class TokenShards:
 
     def documents_at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """The documents that hold the ids at positions, 0 <= position < n_tokens: int64."""
-        return self._by_shard(positions, self._tokens, self._documents, lambda documents: documents.at)
+        return self._map_by_shard(positions, self._tokens, self._documents, lambda documents: documents.at)
 
     def document_starts(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """The positions where documents start, 0 <= number < n_documents: int64."""
-        return self._by_shard(numbers, self._documents, self._tokens, lambda documents: documents.starts)
+        return self._map_by_shard(numbers, self._documents, self._tokens, lambda documents: documents.starts)
 
-    def _by_shard(
+    def _map_by_shard(
         self,
         values: NDArray[np.int64],
         bases: list[int],
@@ -275,7 +275,7 @@ class TokenDocuments(Sequence[Any]):
         return f"<{counted(len(self), 'document')} of {self._shards.path}>"
 
 
-def _opened(shard: Shard, found: FoundShard, form: str) -> Shard:
+def _check_shard(shard: Shard, found: FoundShard, form: str) -> Shard:
     """Check an open shard against the manifest's numbers."""
     if shard.ids is None:
         raise ValueError(
@@ -290,7 +290,7 @@ def _opened(shard: Shard, found: FoundShard, form: str) -> Shard:
     return shard
 
 
-def _fingerprint_of(shards: TokenShards) -> str:
+def _hash_files(shards: TokenShards) -> str:
     """A hash of sizes, counts and headers of shards without a manifest."""
     rows: list[Any] = [shards.format, str(shards.dtype)]
     for shard in shards.shards:

@@ -147,7 +147,8 @@ class Buckets:
     def sizes(self, *, sync: bool = False) -> list[list[int]]:
         """The sizes in bytes of each bucket's two files, first written to the disk if `sync`."""
         return [
-            [_size(self._path(bucket, kind), sync) for kind in ("ids", "documents")] for bucket in range(self.count)
+            [_find_size(self._path(bucket, kind), sync) for kind in ("ids", "documents")]
+            for bucket in range(self.count)
         ]
 
     def cut(self, sizes: list[list[int]]) -> bool:
@@ -191,7 +192,7 @@ class Buckets:
 
     def _read(self, bucket: int, kind: str, dtype: np.dtype[Any]) -> NDArray[Any]:
         path = self._path(bucket, kind)
-        size = _size(path) // dtype.itemsize
+        size = _find_size(path) // dtype.itemsize
         if size > _MOST_IDS:
             return np.memmap(path, dtype=dtype, mode="r")
         # As a str: NumPy goes on after Ctrl-C in the Python code of a Path, which becomes a SystemError.
@@ -243,7 +244,7 @@ def _append(path: Path, array: NDArray[Any]) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-def _size(path: Path, sync: bool = False) -> int:
+def _find_size(path: Path, sync: bool = False) -> int:
     """The size of a file, 0 if there is none."""
     try:
         if sync:

@@ -20,7 +20,7 @@ from bpe.data import manifest
 from bpe.data.formats import FORMATS
 from bpe.data.formats.reading import DocumentBatch
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo, ShardWriter
-from bpe.data.journal import Journal, crash_point, locked_folder
+from bpe.data.journal import Journal, crash_point, lock_folder
 from bpe.data.manifest import Manifest, ShardEntry
 from bpe.errors import check_choice, check_int, check_iterable, shown
 
@@ -94,7 +94,7 @@ def write_shards(
     dtype, folder = form.dtype(largest_id), Path(out)
     options = {"writer": "write_shards", "format": form.name, "dtype": dtype.name, "masks": masks}
     header = {"options": {**options, "shard_size": shard_size, "end_of_text": end_of_text}}
-    with unfinished_folder(folder, header) as again:
+    with mark_unfinished(folder, header) as again:
         shards = write_batches(batches, form, folder, dtype, masks=masks, shard_size=shard_size)
         if again:
             _remove_later(folder, form, len(shards), masks)
@@ -165,7 +165,7 @@ def write_batches(
 
 
 @contextmanager
-def unfinished_folder(folder: Path, header: dict[str, Any]) -> Iterator[bool]:
+def mark_unfinished(folder: Path, header: dict[str, Any]) -> Iterator[bool]:
     """Make a folder for shards, which all readers refuse as not finished until the block ends without an error.
 
     A process that is killed leaves the mark, a journal without steps. The same call may write there again; the block
@@ -177,7 +177,7 @@ def unfinished_folder(folder: Path, header: dict[str, Any]) -> Iterator[bool]:
 
     """
     refuse_finished(folder)
-    with locked_folder(folder):
+    with lock_folder(folder):
         again = (folder / manifest.JOURNAL).exists()
         journal = Journal(folder, header, shared=True)
         try:

@@ -21,7 +21,7 @@ from shard_readers import READERS, flat, read_folder
 from bpe import TokenBatch
 from bpe.data import Blocks, Manifest, TokenShards, convert_shards, write_shards, writing
 from bpe.data.formats import FORMATS, columns, dolma, megatron
-from bpe.data.formats.files import combined_crc32
+from bpe.data.formats.files import combine_crc32
 from bpe.data.formats.shard_format import ShardInfo
 from bpe.errors import FormatError
 
@@ -539,7 +539,7 @@ def test_an_error_in_the_documents_removes_the_shards(tmp_path: Path, monkeypatc
 
 @given(first=st.binary(max_size=50), second=st.binary(max_size=500))
 def test_checksums_are_combined(first: bytes, second: bytes) -> None:
-    assert combined_crc32(zlib.crc32(first), zlib.crc32(second), len(second)) == zlib.crc32(first + second)
+    assert combine_crc32(zlib.crc32(first), zlib.crc32(second), len(second)) == zlib.crc32(first + second)
 
 
 def change(path: Path, **values: Any) -> None:

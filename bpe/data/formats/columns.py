@@ -21,7 +21,7 @@ from bpe.base.arrow import load_pyarrow
 from bpe.base.offsets import offsets_of
 from bpe.batch import id_array
 from bpe.data.formats.files import ShardFile, Spool
-from bpe.data.formats.reading import DocumentBatch, Offsets, Shard, one_document, size_of
+from bpe.data.formats.reading import DocumentBatch, Offsets, Shard, find_size, make_one_document
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo, ShardWriter
 from bpe.errors import FormatError, shown
 
@@ -175,7 +175,7 @@ class ColumnWriter(ShardWriter):
             self._writer.write_table(pa.Table.from_batches([batch]))
         self._lengths, self._rows = [], 0
 
-    def _headers(self) -> list[bytes]:
+    def _make_headers(self) -> list[bytes]:
         if self._rows:
             self._write_group()
         self._writer.close()
@@ -191,11 +191,11 @@ class ColumnShard(Shard):
     def __init__(self, form: str, path: Path, validate: bool) -> None:
         del validate  # rows are checked when they are read
         self._form = form
-        size_of(path)
+        find_size(path)
         with self._name_errors(path), self._open_batches(path) as (schema, rows, _):
             self._check_schema(path, schema)
             self._has_masks = MASK in schema.names
-        super().__init__(path, None, one_document(0))
+        super().__init__(path, None, make_one_document(0))
         self._rows = rows
 
     def __repr__(self) -> str:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.data.formats.files import Spool
-from bpe.data.formats.reading import Offsets, Shard, dtype_by_size, mapped, size_of
+from bpe.data.formats.reading import Offsets, Shard, find_dtype, find_size, mapped
 from bpe.data.formats.shard_format import ShardWriter
 from bpe.errors import FormatError, shown
 
@@ -47,10 +47,10 @@ def open_dolma(path: Path, validate: bool) -> Shard:
     """Open a shard by the path of its ids. The rows are read once into a temporary file of offsets."""
     del validate  # reading the rows checks them
     rows = path.with_name(path.name.removesuffix(".npy") + ".csv.gz")
-    size, _ = size_of(path), size_of(rows)
+    size, _ = find_size(path), find_size(rows)
     offsets = _read_offsets(rows, size // 2)
     tokens = int(offsets[-1])
-    ids = mapped(path, dtype_by_size(path, size, tokens), 0, tokens)
+    ids = mapped(path, find_dtype(path, size, tokens), 0, tokens)
     return Shard(path, ids, Offsets(offsets), files=(path, rows))
 
 
@@ -173,7 +173,7 @@ class DolmaWriter(ShardWriter):
         self._crc, self._size = zlib.crc32(data, self._crc), self._size + len(data)
         self._files[1].write(self._compressor.compress(data))
 
-    def _headers(self) -> list[bytes]:
+    def _make_headers(self) -> list[bytes]:
         self._compress(bytes(self._held))
         self._held.clear()
         tail = self._crc.to_bytes(4, "little") + (self._size & 0xFFFFFFFF).to_bytes(4, "little")

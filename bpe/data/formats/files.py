@@ -48,7 +48,7 @@ class ShardFile:
         self._file = self._atomic.file
         self._header_size = header_size
         self._size = self._crc = self._synced = 0  # without the header
-        self._crc32 = crc32_function()
+        self._crc32 = find_crc32()
         self._buffer = np.empty(0, dtype=np.uint8)
         if header_size:
             self._file.write(bytes(header_size))
@@ -68,7 +68,7 @@ class ShardFile:
 
     def write_array(self, array: NDArray[Any], dtype: np.dtype[Any]) -> None:
         """Write an array as another dtype. The caller has checked that the values fit."""
-        if array.dtype == dtype or (array.dtype.kind in "iu" and dtype.kind in "iu" and _same_bytes(array, dtype)):
+        if array.dtype == dtype or (array.dtype.kind in "iu" and dtype.kind in "iu" and _has_same_bytes(array, dtype)):
             if len(array):
                 self.write(np.ascontiguousarray(array).view(np.uint8))
             return
@@ -87,7 +87,7 @@ class ShardFile:
         if header:
             self._file.seek(0)
             self._file.write(header)
-        self._crc = combined_crc32(self._crc32(header, 0), self._crc, self._size)
+        self._crc = combine_crc32(self._crc32(header, 0), self._crc, self._size)
         self._size += len(header)
         self._atomic.sync()
 
@@ -101,7 +101,7 @@ class ShardFile:
         self._atomic.discard()
 
 
-def _same_bytes(array: NDArray[Any], dtype: np.dtype[Any]) -> bool:
+def _has_same_bytes(array: NDArray[Any], dtype: np.dtype[Any]) -> bool:
     """Whether integers that fit both dtypes have the same bytes in both."""
     return array.dtype.itemsize == dtype.itemsize and array.dtype.newbyteorder("<") == array.dtype
 
@@ -182,7 +182,7 @@ class _naming_folder:  # noqa: N801 (a context manager that reads like a functio
 
 
 @cache
-def crc32_function() -> Callable[[Any, int], int]:
+def find_crc32() -> Callable[[Any, int], int]:
     """`zlib.crc32`, or the same function of `isal`, ten times as fast, where that is installed."""
     try:
         from isal import isal_zlib
@@ -192,22 +192,22 @@ def crc32_function() -> Callable[[Any, int], int]:
     return faster
 
 
-def combined_crc32(first: int, second: int, size: int) -> int:
+def combine_crc32(first: int, second: int, size: int) -> int:
     """The CRC-32 of two byte strings, one after the other, from theirs; `size` is the second's size in bytes.
 
-    >>> combined_crc32(zlib.crc32(b"ab"), zlib.crc32(b"cde"), 3) == zlib.crc32(b"abcde")
+    >>> combine_crc32(zlib.crc32(b"ab"), zlib.crc32(b"cde"), 3) == zlib.crc32(b"abcde")
     True
     """
     power, square = 1 << 31, 0x00800000  # x**0, and x**8: one byte
     while size:
         if size & 1:
-            power = _product(power, square)
-        square = _product(square, square)
+            power = _multiply(power, square)
+        square = _multiply(square, square)
         size >>= 1
-    return _product(first, power) ^ second
+    return _multiply(first, power) ^ second
 
 
-def _product(a: int, b: int) -> int:
+def _multiply(a: int, b: int) -> int:
     """The product of two polynomials over GF(2) modulo the CRC's; bit 31 is the coefficient of x**0."""
     result = 0
     for bit in range(31, -1, -1):

@@ -31,11 +31,11 @@ from bpe.data.formats.reading import (
     Offsets,
     Shard,
     check_rising,
-    dtype_by_size,
+    find_dtype,
+    find_size,
+    make_one_document,
     mapped,
-    numbers_in,
-    one_document,
-    size_of,
+    read_numbers,
 )
 from bpe.data.formats.shard_format import ShardWriter
 from bpe.errors import FormatError, shown
@@ -59,8 +59,8 @@ def open_native(path: Path, validate: bool) -> Shard:
     """Open a native shard by the path of its ids."""
     stem = path.name.removesuffix(".npy")
     offsets_path, mask_path = (path.with_name(f"{stem}.{name}.npy") for name in ("offsets", "mask"))
-    header = _header(path, ("<u2", "<u4"))
-    beside = _header(offsets_path, ("<i8",))
+    header = _read_header(path, ("<u2", "<u4"))
+    beside = _read_header(offsets_path, ("<i8",))
     if not beside.length:
         raise FormatError("it is empty; it must have one number more than there are documents", path=offsets_path)
     ids = mapped(path, header.dtype, header.start, header.length)
@@ -72,7 +72,7 @@ def open_native(path: Path, validate: bool) -> Shard:
     mask = None
     files: tuple[Path, ...] = (path, offsets_path)
     if mask_path.exists():
-        third = _header(mask_path, ("|u1",))
+        third = _read_header(mask_path, ("|u1",))
         if third.length != header.length:
             raise FormatError(f"it has {third.length} bytes; there are {header.length} ids", path=mask_path)
         mask = mapped(mask_path, _MASK, third.start, third.length)
@@ -80,9 +80,9 @@ def open_native(path: Path, validate: bool) -> Shard:
     return Shard(path, ids, Offsets(offsets), mask=mask, files=files)
 
 
-def _header(path: Path, dtypes: tuple[str, ...]) -> NpyHeader:
+def _read_header(path: Path, dtypes: tuple[str, ...]) -> NpyHeader:
     """The header of a .npy file of one of these dtypes; the file has exactly the size that it declares."""
-    size = size_of(path)
+    size = find_size(path)
     with open(path, "rb") as file:
         header = parse_npy_header(file.read(MAX_HEADER), str(path))
     if header.dtype.str not in dtypes:
@@ -103,7 +103,7 @@ class NativeWriter(ShardWriter):
     def _write_ends(self, ends: NDArray[np.int64]) -> None:
         self._files[-1].write_array(ends, _OFFSETS)
 
-    def _headers(self) -> list[bytes]:
+    def _make_headers(self) -> list[bytes]:
         headers = [npy_header(self._dtype, self.tokens), npy_header(_OFFSETS, self.documents + 1)]
         if self._masks:
             headers.insert(1, npy_header(_MASK, self.tokens))
@@ -116,16 +116,16 @@ class NativeWriter(ShardWriter):
 def open_nanogpt(path: Path, validate: bool) -> Shard:
     """Open nanoGPT's ids, as one document."""
     del validate
-    size = size_of(path)
+    size = find_size(path)
     if size % 2:
         raise FormatError(f"it has {size} bytes; uint16 ids take an even number", path=path)
-    return Shard(path, mapped(path, "<u2", 0, size // 2), one_document(size // 2), has_boundaries=False)
+    return Shard(path, mapped(path, "<u2", 0, size // 2), make_one_document(size // 2), has_boundaries=False)
 
 
 def open_llmc(path: Path, validate: bool) -> Shard:
     """Open llm.c's ids, as one document."""
     del validate
-    size = size_of(path)
+    size = find_size(path)
     with open(path, "rb") as file:
         data = file.read(LLMC_HEADER)
     if len(data) < LLMC_HEADER:
@@ -139,7 +139,7 @@ def open_llmc(path: Path, validate: bool) -> Shard:
     expected = LLMC_HEADER + count * dtype.itemsize
     if count < 0 or expected != size:
         raise FormatError(f"its header declares {count} ids, {expected} bytes; the file has {size}", path=path)
-    return Shard(path, mapped(path, dtype, LLMC_HEADER, count), one_document(count), has_boundaries=False)
+    return Shard(path, mapped(path, dtype, LLMC_HEADER, count), make_one_document(count), has_boundaries=False)
 
 
 class LLMCWriter(ShardWriter):
@@ -147,7 +147,7 @@ class LLMCWriter(ShardWriter):
 
     max_tokens = (1 << 31) - 1
 
-    def _headers(self) -> list[bytes]:
+    def _make_headers(self) -> list[bytes]:
         header = np.zeros(LLMC_HEADER // 4, dtype="<i4")
         header[:3] = *_LLMC[self._dtype.name], self.tokens
         return [header.tobytes()]
@@ -159,7 +159,7 @@ class LLMCWriter(ShardWriter):
 def open_datatrove(path: Path, validate: bool) -> Shard:
     """Open a datatrove shard by the path of its ids."""
     index, metadata, loss = (path.with_name(path.name + end) for end in (".index", ".metadata", ".loss"))
-    size, index_size = size_of(path), size_of(index)
+    size, index_size = find_size(path), find_size(index)
     if index_size % _END.itemsize:
         raise FormatError(f"it has {index_size} bytes, which is no whole number of uint64 ends", path=index)
     count = index_size // _END.itemsize
@@ -169,7 +169,7 @@ def open_datatrove(path: Path, validate: bool) -> Shard:
     files: tuple[Path, ...] = (path, index)
     if metadata.exists():
         declared, files = _check_metadata(metadata, tokens), (path, index, metadata)
-    dtype = dtype_by_size(path, size, tokens, declared)
+    dtype = find_dtype(path, size, tokens, declared)
     if validate and count:
         check_rising(index, _END, 0, count, tokens)
     mask = None
@@ -180,7 +180,7 @@ def open_datatrove(path: Path, validate: bool) -> Shard:
 
 def _check_metadata(path: Path, tokens: int) -> str | None:
     """Check the metadata's number of tokens; returns the dtype by its size of an id, if it has one."""
-    if size_of(path) > _MAX_METADATA:
+    if find_size(path) > _MAX_METADATA:
         raise FormatError(f"it has more than {_MAX_METADATA} bytes; it must have three lines", path=path)
     lines = path.read_bytes().decode("utf-8", "replace").split("\n")
     if len(lines) < 2 or not re.fullmatch(r"\d{1,20}", lines[1]) or int(lines[1]) != tokens:
@@ -194,11 +194,11 @@ def _check_metadata(path: Path, tokens: int) -> str | None:
 
 def _open_mask(path: Path, tokens: int, validate: bool) -> NDArray[np.uint8]:
     """The loss mask, memory-mapped; FormatError unless it has a byte for each id, 0 or 1."""
-    if size_of(path) != tokens:
-        raise FormatError(f"it has {size_of(path)} bytes; there are {tokens} ids", path=path)
+    if find_size(path) != tokens:
+        raise FormatError(f"it has {find_size(path)} bytes; there are {tokens} ids", path=path)
     if validate:
         position = 0
-        for piece in numbers_in(path, np.uint8, 0, tokens):
+        for piece in read_numbers(path, np.uint8, 0, tokens):
             if piece.max(initial=0) > 1:
                 bad = int(np.argmax(piece > 1))
                 raise FormatError(f"it is {piece[bad]}; it must be 0 or 1", path=path, where=f"offset {position + bad}")
@@ -227,7 +227,7 @@ class DatatroveWriter(ShardWriter):
     def _write_ends(self, ends: NDArray[np.int64]) -> None:
         self._files[-1].write_array(ends, _END)
 
-    def _headers(self) -> list[bytes]:
+    def _make_headers(self) -> list[bytes]:
         lines = f"{self._info.tokenizer}|{self._dtype.itemsize}", str(self.tokens), f"{spell_metric(self.tokens)}T"
         self._files[-2].write("\n".join(lines).encode())
         return [b""] * len(self._files)

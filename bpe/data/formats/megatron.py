@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.base.offsets import offsets_of
-from bpe.data.formats.reading import Documents, Shard, check_rising, mapped, numbers_in, size_of
+from bpe.data.formats.reading import Documents, Shard, check_rising, find_size, mapped, read_numbers
 from bpe.data.formats.shard_format import ShardWriter
 from bpe.errors import FormatError
 
@@ -46,7 +46,7 @@ def open_megatron(path: Path, validate: bool) -> Shard:
     """Open a shard by the path of its ids, or of its index."""
     path, index = path.with_suffix(".bin"), path.with_suffix(".idx")
     dtype, sequences, entries = _read_header(index)
-    size = size_of(path)
+    size = find_size(path)
     if size % dtype.itemsize:
         raise FormatError(f"it has {size} bytes, which is no whole number of {dtype} ids", path=path)
     tokens = size // dtype.itemsize
@@ -67,7 +67,7 @@ def open_megatron(path: Path, validate: bool) -> Shard:
 
 def _read_header(index: Path) -> tuple[np.dtype[Any], int, int]:
     """(dtype, number of sequences, number of document indices) of an index, whose size agrees with them."""
-    size = size_of(index)
+    size = find_size(index)
     with open(index, "rb") as file:
         data = file.read(_HEADER.size)
     if len(data) < _HEADER.size or not data.startswith(_MAGIC):
@@ -96,8 +96,8 @@ def _read_header(index: Path) -> tuple[np.dtype[Any], int, int]:
 def _check_sequences(index: Path, lengths_at: int, pointers_at: int, count: int, width: int, size: int) -> None:
     """Check that sequences follow each other without gaps and end with the ids' file."""
     expected, first = 0, 0
-    lengths = numbers_in(index, _LENGTH, lengths_at, count)
-    for pointers in numbers_in(index, _POINTER, pointers_at, count):
+    lengths = read_numbers(index, _LENGTH, lengths_at, count)
+    for pointers in read_numbers(index, _POINTER, pointers_at, count):
         sizes = next(lengths).astype(np.int64) * width
         starts = expected + offsets_of(sizes)
         bad = np.flatnonzero((pointers != starts[:-1]) | (sizes < 0))
@@ -147,12 +147,12 @@ class MegatronWriter(ShardWriter):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._lengths = self._spool("<i4")
+        self._lengths = self._start_spool("<i4")
 
     def _write_ends(self, ends: NDArray[np.int64]) -> None:
         self._lengths.append(np.diff(ends, prepend=self._last_end))
 
-    def _headers(self) -> list[bytes]:
+    def _make_headers(self) -> list[bytes]:
         index, count = self._files[1], self.documents
         code = next(code for code, dtype in _CODES.items() if dtype == self._dtype)
         index.write(_HEADER.pack(_MAGIC, 1, code, count, count + 1))

@@ -210,7 +210,7 @@ class DocumentBatch(NamedTuple):
 # Checked access to files ----------------------------------------------------------------------------------------------
 
 
-def size_of(path: Path) -> int:
+def find_size(path: Path) -> int:
     """The size of a regular file in bytes; FormatError if it is missing."""
     if not path.is_file():
         raise FormatError("the file is missing; a shard needs all of its files", path=path)
@@ -223,7 +223,7 @@ def mapped(path: Path, dtype: Any, start: int, count: int) -> NDArray[Any]:
     If `start` is no address of such numbers, as after a header of odd length, they are read instead.
     """
     dtype = np.dtype(dtype)
-    size = size_of(path)
+    size = find_size(path)
     if count < 0 or start + count * dtype.itemsize > size:
         needed = start + count * dtype.itemsize
         raise FormatError(f"its header needs {needed} bytes, but the file has {size}; it may be truncated", path=path)
@@ -237,7 +237,7 @@ def mapped(path: Path, dtype: Any, start: int, count: int) -> NDArray[Any]:
         return np.frombuffer(Mapping(file.fileno(), start, count * dtype.itemsize).view(), dtype=dtype)
 
 
-def numbers_in(path: Path, dtype: Any, start: int, count: int) -> Iterator[NDArray[Any]]:
+def read_numbers(path: Path, dtype: Any, start: int, count: int) -> Iterator[NDArray[Any]]:
     """`count` numbers from byte `start` of a file, in pieces, read and not mapped: they do not stay in memory."""
     with open(path, "rb") as file:
         file.seek(start)
@@ -257,7 +257,7 @@ def check_rising(path: Path, dtype: Any, start: int, count: int, most: int, *, f
 
     """
     before, index = 0, 0
-    for piece in numbers_in(path, dtype, start, count):
+    for piece in read_numbers(path, dtype, start, count):
         if index == 0 and first is not None and piece[0] != first:
             raise FormatError(f"its first offset is {piece[0]}; it must be {first}", path=path)
         previous = np.empty_like(piece)
@@ -275,7 +275,7 @@ def check_rising(path: Path, dtype: Any, start: int, count: int, most: int, *, f
         raise FormatError(f"its last offset is {before}; it must be {most}, the number of tokens", path=path)
 
 
-def dtype_by_size(path: Path, size: int, tokens: int, declared: str | None = None) -> np.dtype[Any]:
+def find_dtype(path: Path, size: int, tokens: int, declared: str | None = None) -> np.dtype[Any]:
     """The dtype of ids in formats that do not record it, uint16 or uint32, by the file's size and their number.
 
     `declared` is the dtype that another file gives; it must agree.
@@ -288,7 +288,7 @@ def dtype_by_size(path: Path, size: int, tokens: int, declared: str | None = Non
     raise FormatError(f"it has {size} bytes; {tokens} ids take {takes}", path=path)
 
 
-def one_document(tokens: int) -> Offsets:
+def make_one_document(tokens: int) -> Offsets:
     """The documents of a shard whose boundaries are not recorded: all of it, or none if it is empty."""
     return Offsets(np.array([0, tokens] if tokens else [0], dtype=np.int64))
 

@@ -108,7 +108,7 @@ class ShardFormat:
 class ShardWriter:
     """Writes one shard, checks what it gets, and keeps count. Memory is bounded: all goes to temporary files.
 
-    A format whose files are no plain arrays overrides `_write_ends`, `_headers` or `_write`.
+    A format whose files are no plain arrays overrides `_write_ends`, `_make_headers` or `_write`.
 
     Args:
         form: the format.
@@ -141,7 +141,7 @@ class ShardWriter:
             self.discard()
             raise
 
-    def _spool(self, dtype: str) -> Spool:
+    def _start_spool(self, dtype: str) -> Spool:
         """Start a temporary file of numbers, which ends with the writer."""
         try:
             self._spools.append(Spool(self._files[0].path.parent, dtype))
@@ -187,7 +187,7 @@ class ShardWriter:
         committed: list[Path] = []
         written = []
         try:
-            for file, header in zip(self._files, self._headers(), strict=True):
+            for file, header in zip(self._files, self._make_headers(), strict=True):
                 file.sync(header)
             for file in self._files:
                 written.append(file.commit())
@@ -228,7 +228,7 @@ class ShardWriter:
     def _write_ends(self, ends: NDArray[np.int64]) -> None:
         """Record documents that are complete, by the positions of their ends."""
 
-    def _headers(self) -> list[bytes]:
+    def _make_headers(self) -> list[bytes]:
         """Write what remains, and return the headers of the files."""
         return [b""] * len(self._files)
 

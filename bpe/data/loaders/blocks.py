@@ -96,7 +96,7 @@ class Blocks(ShardRows):
     def read(self, numbers: NDArray[np.int64]) -> Batch:
         """The batch of the rows with these numbers, each `epoch * len(blocks) + index`: int64 arrays (n, length)."""
         rows = np.empty(len(numbers), dtype=np.int64)
-        for epoch, indices, chosen in self._by_epoch(numbers):
+        for epoch, indices, chosen in self._split_by_epoch(numbers):
             rows[chosen] = self._order.rows(indices, epoch)
         starts = rows * self.length
         lengths = np.minimum(self.length + 1, self.shards.n_tokens - starts)

@@ -77,15 +77,15 @@ def permute(indices: NDArray[np.int64], n: int, round_keys: list[int], *, invers
     if n == 1:
         return np.zeros(len(indices), dtype=np.int64)
     result = np.asarray(indices, dtype=np.uint64)
-    result = _network(result, bits, round_keys, inverse)
+    result = _run_network(result, bits, round_keys, inverse)
     outside = np.flatnonzero(result >= np.uint64(n))
     while len(outside):
-        result[outside] = _network(result[outside], bits, round_keys, inverse)
+        result[outside] = _run_network(result[outside], bits, round_keys, inverse)
         outside = outside[result[outside] >= np.uint64(n)]
     return result.view(np.int64)
 
 
-def _network(numbers: NDArray[np.uint64], bits: int, round_keys: list[int], inverse: bool) -> NDArray[np.uint64]:
+def _run_network(numbers: NDArray[np.uint64], bits: int, round_keys: list[int], inverse: bool) -> NDArray[np.uint64]:
     """One pass of all rounds over numbers below 2**bits."""
     low = np.uint64(bits - bits // 2)
     masks = np.uint64((1 << bits // 2) - 1), np.uint64((1 << int(low)) - 1)
@@ -148,12 +148,12 @@ class Order:
             near = known == epoch and 0 <= first - start <= len(window) + WINDOW  # the reader goes forward
             if last - first >= WINDOW or not (near or first == 0):
                 self._cache["window"] = epoch, first, window[:0]
-                return self._computed(indices, epoch)
-            start, window = first, self._computed(np.arange(first, min(first + WINDOW, self.n)), epoch)
+                return self._compute(indices, epoch)
+            start, window = first, self._compute(np.arange(first, min(first + WINDOW, self.n)), epoch)
             self._cache["window"] = epoch, start, window
         return window[indices - start]
 
-    def _computed(self, indices: NDArray[np.int64], epoch: int) -> NDArray[np.int64]:
+    def _compute(self, indices: NDArray[np.int64], epoch: int) -> NDArray[np.int64]:
         round_keys = keys(self.seed, epoch, *self.stream)
         if self.chunk == 1:
             return permute(indices, self.n, round_keys)

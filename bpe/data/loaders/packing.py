@@ -147,7 +147,7 @@ class Packed(ShardRows):
     def read(self, numbers: NDArray[np.int64]) -> Batch:
         """The batch of the rows with these numbers, each `epoch * len(packed) + index`: int64 arrays (n, length)."""
         found = []
-        for epoch, indices, chosen in self._by_epoch(numbers):
+        for epoch, indices, chosen in self._split_by_epoch(numbers):
             windows, firsts = self._order_windows(epoch)
             nth = np.searchsorted(firsts, indices, side="right") - 1
             for k in dict.fromkeys(nth.tolist()):

@@ -94,7 +94,7 @@ class Rows(ABC):
 
     def __getitems__(self, keys: Sequence[int | tuple[int, int]]) -> RowList:
         """The rows of several keys, each a dict of views of one batch: PyTorch's DataLoader calls this."""
-        return RowList(self.read(self._numbers(keys)))
+        return RowList(self.read(self._parse_keys(keys)))
 
     def __iter__(self) -> Iterator[Batch]:
         return (self[index] for index in range(len(self)))
@@ -156,7 +156,7 @@ class Rows(ABC):
         seed, fingerprint = self.seed, self.fingerprint
         return {"version": VERSION, "fingerprint": fingerprint, "seed": seed, "epoch": epoch, "position": position}
 
-    def _numbers(self, keys: Sequence[int | tuple[int, int]]) -> NDArray[np.int64]:
+    def _parse_keys(self, keys: Sequence[int | tuple[int, int]]) -> NDArray[np.int64]:
         """The numbers of keys: indices of epoch 0, or pairs of epoch and index."""
         pairs: list[Any] = list(keys)
         if set(map(type, keys)) != {tuple}:
@@ -177,7 +177,7 @@ class Rows(ABC):
             raise IndexError(f"index is {shown(keys[key])}; there are {size} rows in each epoch, from 0")
         return np.asarray(epochs * size + indices % max(size, 1), dtype=np.int64)
 
-    def _by_epoch(self, numbers: NDArray[np.int64]) -> Iterable[tuple[int, NDArray[np.int64], NDArray[np.bool_]]]:
+    def _split_by_epoch(self, numbers: NDArray[np.int64]) -> Iterable[tuple[int, NDArray[np.int64], NDArray[np.bool_]]]:
         """For each epoch among these numbers: the epoch, the indices in it, and which numbers they are."""
         epochs, indices = np.divmod(numbers, max(len(self), 1))
         for epoch in dict.fromkeys(epochs.tolist()):

@@ -265,7 +265,7 @@ class StreamedBatches(Iterator[Batch]):
             rows = self._read_rows()
             if not rows:
                 raise StopIteration
-            batch = self._batch(rows)
+            batch = self._make_batch(rows)
             self._cursor += rows * self._encoder.length
             self._forget()
             return batch
@@ -310,9 +310,9 @@ class StreamedBatches(Iterator[Batch]):
     def state_dict(self) -> State:
         """The state after the batches yielded so far."""
         with self._lock:
-            return add_checksum(self._about | self._changing_state())
+            return add_checksum(self._about | self._make_state())
 
-    def _changing_state(self) -> dict[str, Any]:
+    def _make_state(self) -> dict[str, Any]:
         held = next((each for each in self._held if each.end > self._cursor), None)
         if held is None:  # nothing was yielded yet
             return self._state
@@ -375,7 +375,7 @@ class StreamedBatches(Iterator[Batch]):
         while self._held and self._held[0].end <= self._cursor:
             self._held.popleft()
 
-    def _batch(self, rows: int) -> Batch:
+    def _make_batch(self, rows: int) -> Batch:
         """The next rows."""
         form, length = self._encoder.form, self._encoder.length
         start, count = self._cursor, rows * length
