@@ -6,10 +6,9 @@ import argparse
 import logging
 import os
 import re
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import cast
 
 import bpe
 from bpe.base.utf8 import MOST_BYTES
@@ -149,7 +148,7 @@ def beginning_of(sources: Sources) -> list[bytes]:
 
     found: list[bytes] = []
     size = 0
-    with closing(cast("Generator[bytes]", sources.documents())) as documents:
+    with closing(sources.documents()) as documents:
         for document in documents:
             found.append(beginning(document, _MOST_READ))
             size += len(found[-1])

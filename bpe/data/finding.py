@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bpe.data import manifest
 from bpe.data.formats import FORMATS
+from bpe.data.journal import NAME as JOURNAL
 from bpe.data.manifest import Manifest, ShardEntry
 from bpe.errors import FormatError, check_int, shown
 from bpe.formats.npy import MAGIC
@@ -108,7 +109,7 @@ def find_shards(path: Path, split: str | None = None) -> Found:
         return _find_one_file(path, split)
     if (path / manifest.NAME).exists():
         return _find_by_manifest(path, split)
-    if (path / manifest.JOURNAL).exists():
+    if (path / JOURNAL).exists():
         raise FormatError("its shards are not finished: run the same command again, which completes them", path=path)
     return _find_by_names(path, split)
 

@@ -233,8 +233,9 @@ class ShuffledOutput(ShardOutput):
             buckets = range(shard * per_shard, (shard + 1) * per_shard)
             for bucket in buckets:
                 before = self._tokens
-                for *documents, validation in self._buckets.sort_documents(bucket):
-                    self._write_documents(*documents, validation if self._plan.validation > 0 else None)
+                for ids, lengths, begins, ends, validation in self._buckets.sort_documents(bucket):
+                    chosen = validation if self._plan.validation > 0 else None
+                    self._write_documents(ids, lengths, begins, ends, chosen)
                 advance(self._tokens - before)
                 crash_point("written")
             self._finish_step()

@@ -20,6 +20,7 @@ from bpe.data import manifest
 from bpe.data.formats import FORMATS
 from bpe.data.formats.reading import DocumentBatch
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo, ShardWriter
+from bpe.data.journal import NAME as JOURNAL
 from bpe.data.journal import Journal, crash_point, lock_folder
 from bpe.data.manifest import Manifest, ShardEntry
 from bpe.errors import check_choice, check_int, check_iterable, shown
@@ -178,7 +179,7 @@ def mark_unfinished(folder: Path, header: dict[str, Any]) -> Iterator[bool]:
     """
     refuse_finished(folder)
     with lock_folder(folder):
-        again = (folder / manifest.JOURNAL).exists()
+        again = (folder / JOURNAL).exists()
         journal = Journal(folder, header, shared=True)
         try:
             crash_point("begun")

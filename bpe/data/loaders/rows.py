@@ -203,13 +203,15 @@ class ShardRows(Rows):
                     "need; open it with TokenShards(path, end_of_text=ID), the id that separates its documents"
                 )
         super().__init__(form, seed)
-        self.shards, self._tail = shards, check_choice("tail", tail, ("drop", "pad"))
+        self.shards = shards
+        self._tail: Tail = check_choice("tail", tail, ("drop", "pad"))
         self._reader = Reader(shards)
 
     @property
     def tokenizers(self) -> frozenset[str]:
         """The fingerprint of the shards' tokenizer, if it is known."""
-        return frozenset({getattr(self.shards, "tokenizer_fingerprint", None)} - {None})
+        known = getattr(self.shards, "tokenizer_fingerprint", None)
+        return frozenset() if known is None else frozenset({known})
 
 
 def check_division(size: int, rank: int, world: int) -> tuple[int, int, int]:

@@ -195,7 +195,7 @@ class BatchStream:
             if value is not None:
                 self._shared[index] = value
 
-    def _place(self) -> tuple[int, Any]:
+    def _find_start(self) -> tuple[int, Any]:
         """The row with which the next iteration begins, and the plan with its end."""
         start, end, ended = self._shared.tolist()
         plan = copy(self._plan)
