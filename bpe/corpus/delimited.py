@@ -135,10 +135,10 @@ def _read_header(lines: _Lines, context: RecordContext, dialect: Dialect) -> lis
 
 def _suggest_delimiter(names: list[str]) -> str:
     """The end of an error message for a header whose one name has a character that separates columns elsewhere."""
-    found = next((mark for mark in ";\t|," if mark in names[0]), None) if len(names) == 1 else None
-    if found is None:
+    mark_found = next((mark for mark in ";\t|," if mark in names[0]), None) if len(names) == 1 else None
+    if mark_found is None:
         return ""
-    return f"; if {found!r} separates columns here, write the file with commas (.csv) or tabs (.tsv) first"
+    return f"; if {mark_found!r} separates columns here, write the file with commas (.csv) or tabs (.tsv) first"
 
 
 def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
@@ -221,9 +221,9 @@ def _find_document(row: list[str], names: list[str], context: RecordContext) -> 
     if text.isascii():
         return text
     data = unescape(text)
-    if context.encoding_errors != "bytes" and (found := utf8_error(data)) is not None:
-        at, reason = found
-        raise _BadRowError(f"byte 0x{data[at]:02x} of column {context.field!r} is not UTF-8 ({reason})")
+    if context.encoding_errors != "bytes" and (error := utf8_error(data)) is not None:
+        offset, reason = error
+        raise _BadRowError(f"byte 0x{data[offset]:02x} of column {context.field!r} is not UTF-8 ({reason})")
     return data
 
 

@@ -108,8 +108,8 @@ def row_blocks(
     for part in parts:
         for group in part.groups(BLOCK):
             if utf8:
-                for number, text in enumerate(group.texts(), start=done):
-                    check_utf8(text, f"text {number}")
+                for index, text in enumerate(group.texts(), start=done):
+                    check_utf8(text, f"text {index}")
             done += len(group)
             start, end = int(group.starts[-1]), int(group.ends[-1])
             long = cut is not None and end - start > 2 * BLOCK  # only the last text of a group can be so long

@@ -73,24 +73,24 @@ def _read_fields(
     usual = utf8_error(data) is None
     names = [key.encode("utf-8", "surrogatepass") for key in keys]
     offsets, ends = array("q", [0]), np.empty(_LINES, dtype=np.int64)
-    at = len(UTF8_BOM) if text.offset == 0 and data[: len(UTF8_BOM)] == UTF8_BOM else 0
+    position = len(UTF8_BOM) if text.offset == 0 and data[: len(UTF8_BOM)] == UTF8_BOM else 0
     written = lines = 0
-    while at < end:
+    while position < end:
         count = 0
         if usual:
-            at, written, count = read_fields(data, at, end, names, out, written, ends)
+            position, written, count = read_fields(data, position, end, names, out, written, ends)
             offsets.frombytes(ends[:count].tobytes())
             lines += count
-        if count == _LINES or at == end:
+        if count == _LINES or position == end:
             continue
-        stop = buffer.find(b"\n", at, end)
-        line = data[at : end if stop < 0 else stop].tobytes()
+        stop = buffer.find(b"\n", position, end)
+        line = data[position : end if stop < 0 else stop].tobytes()
         document = _parse_line(line, keys, context, first + lines)
         if document is not None:
             out[written : written + len(document)] = document
             written += len(document)
             offsets.append(written)
-        at += len(line) + 1
+        position += len(line) + 1
         lines += 1
     return np.frombuffer(offsets, dtype=np.int64), lines
 
@@ -110,8 +110,8 @@ def _parse_record(line: bytes, keys: list[str], context: RecordContext) -> str |
     """The field of a line, by the standard library; bytes if it is not UTF-8."""
     kept = context.encoding_errors == "bytes"
     if not kept and (found := utf8_error(line)) is not None:
-        at, reason = found
-        raise _BadRecordError(f"byte 0x{line[at]:02x} at column {at + 1} is not UTF-8 ({reason})")
+        offset, reason = found
+        raise _BadRecordError(f"byte 0x{line[offset]:02x} at column {offset + 1} is not UTF-8 ({reason})")
     try:
         value = json.loads(escape(line), parse_int=len)  # the values of numbers do not matter
     except RecursionError:

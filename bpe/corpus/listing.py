@@ -97,21 +97,21 @@ def list_sources(
         FormatError: for a file that shows in its first bytes that it is not of its format.
 
     """
-    found: list[SourceFile] = []
+    files: list[SourceFile] = []
     for path in _check_paths(paths):
         if path == STDIN:
-            if any(file.kind == "stdin" for file in found):
+            if any(file.kind == "stdin" for file in files):
                 raise ValueError("- (stdin) is named twice, and can be read only once; name it once")
-            found.append(SourceFile("stdin", _guess_format("", format_)[0], None, None, "stdin"))
+            files.append(SourceFile("stdin", _guess_format("", format_)[0], None, None, "stdin"))
         elif is_remote(path):
             sizes = dict(list_remote(path))
             for name in _drop_records(list(sizes)):
                 size = sizes[name]
                 kind, packed = _guess_format(name, format_)
-                found.append(SourceFile(name, kind, packed, size, "remote"))
+                files.append(SourceFile(name, kind, packed, size, "remote"))
         else:
-            found.extend(_describe_local(name, format_, expected) for name in _expand(path))
-    return tuple(found)
+            files.extend(_describe_local(name, format_, expected) for name in _expand(path))
+    return tuple(files)
 
 
 def is_remote(path: str) -> bool:
@@ -260,18 +260,18 @@ def list_remote(path: str) -> list[tuple[str, int | None]]:
     """
     system, inner = _open_system(path)
     if any(letter in inner for letter in "*?["):
-        found = system.glob(inner, detail=True)
+        infos = system.glob(inner, detail=True)
     elif system.isdir(inner):
-        found = {
+        infos = {
             name: about
             for name, about in system.find(inner, detail=True).items()
             if not any(is_hidden(part) for part in name.removeprefix(inner).split("/") if part)
         }
     elif system.exists(inner):
-        found = {inner: system.info(inner)}
+        infos = {inner: system.info(inner)}
     else:
-        found = {}
-    files = {name: about for name, about in found.items() if about.get("type") != "directory"}
+        infos = {}
+    files = {name: about for name, about in infos.items() if about.get("type") != "directory"}
     if not files:
         raise FileNotFoundError(2, "no file of this name", path)
     chained = "::" in path  # the names of such files need the whole chain

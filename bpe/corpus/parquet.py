@@ -56,9 +56,9 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
     rows = read_ahead(read(context), lambda rows: int(rows[0].nbytes), AHEAD)
     group, before, skipped = -1, 0, 0  # the present row group or record batch, its documents so far, bad rows before it
     with closing(rows):
-        for array, number, total, row in rows:
-            if number != group:
-                group, before, skipped = number, 0, context.bad.skipped
+        for array, part_index, total, row in rows:
+            if part_index != group:
+                group, before, skipped = part_index, 0, context.bad.skipped
             shared.unclaimed += _count_bytes(file, array, row, total)
             valid = None if not array.null_count else np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
             with _name_errors(file):
@@ -70,7 +70,7 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
                             block,
                             size=shared.claim_bytes(),
                             file=context.number,
-                            position=number,
+                            position=part_index,
                             skip=before,
                             skipped=skipped,
                         )
@@ -82,7 +82,7 @@ def list_row_groups(file: SourceFile) -> list[int]:
     import_extra("pyarrow", "corpus", "a file of format parquet", file.name)
     with ExitStack() as stack:
         about = _open_parquet(file, stack).metadata
-        return [about.row_group(number).num_rows for number in range(about.num_row_groups)]
+        return [about.row_group(index).num_rows for index in range(about.num_row_groups)]
 
 
 # Rows of the column ---------------------------------------------------------------------------------------------------
@@ -95,12 +95,12 @@ def _read_parquet(context: RecordContext) -> Generator[Rows, None, None]:
         path = _find_column(opened.schema_arrow, context)
         about = opened.metadata
         last = about.num_row_groups if last is None else min(last, about.num_row_groups)
-        row = sum(about.row_group(number).num_rows for number in range(min(first, last)))
+        row = sum(about.row_group(index).num_rows for index in range(min(first, last)))
         column = _find_leaf(opened, path)
         for number in range(first, last):
             group, done = about.row_group(number), 0
-            each = group.column(column).total_uncompressed_size // max(group.num_rows, 1) + 1
-            size = min(max(BATCH // each, 1), MAX_ROWS)
+            row_size = group.column(column).total_uncompressed_size // max(group.num_rows, 1) + 1
+            size = min(max(BATCH // row_size, 1), MAX_ROWS)
             for batch in opened.iter_batches(size, row_groups=[number], columns=[".".join(path)], use_threads=False):
                 array = _unnest(batch.column(0), path[1:])
                 yield array, number, about.num_rows, row + done
@@ -144,7 +144,7 @@ def _read_arrow(context: RecordContext) -> Generator[Rows, None, None]:
             path = _find_column(schema, context)
             options = ipc.IpcReadOptions(use_threads=False, included_fields=[schema.get_field_index(path[0])])
             reader = ipc.open_file(source, options=options)
-            batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+            batches = (reader.get_batch(index) for index in range(reader.num_record_batches))
         else:
             schema = ipc.open_stream(source).schema
             path = _find_column(schema, context)
@@ -176,7 +176,7 @@ def _find_column(schema: Any, context: RecordContext) -> list[str]:
     for depth, name in enumerate(path):
         if name not in names:
             raise FormatError(
-                f"there is no column {prefix + name!r}{list_others(prefix + each for each in names)}",
+                f"there is no column {prefix + name!r}{list_others(prefix + other for other in names)}",
                 path=context.source,
             )
         check_once(name, names, context.source, prefix + name)
@@ -248,9 +248,9 @@ def _divide_part(part: Documents, valid: NDArray[np.bool_] | None, context: Reco
         done += n
         if not len(starts):
             continue
-        at = int(starts[0])
-        text = memoryview(np.frombuffer(part.data, dtype=np.uint8)[at : int(ends[-1])])  # type: ignore[arg-type]
-        block = Block(text, starts - at, ends - at, [], False, context.source, at)
+        start = int(starts[0])
+        text = memoryview(np.frombuffer(part.data, dtype=np.uint8)[start : int(ends[-1])])  # type: ignore[arg-type]
+        block = Block(text, starts - start, ends - start, [], False, context.source, start)
         yield _check_block(block, context, first)
 
 

@@ -89,8 +89,8 @@ class Stream:
 
     def fileno(self) -> int:
         """The descriptor of a regular file."""
-        number: int = self._file.fileno()  # type: ignore[union-attr]
-        return number
+        descriptor: int = self._file.fileno()  # type: ignore[union-attr]
+        return descriptor
 
     def count_disk_bytes(self, bytes_read: int) -> int:
         """The bytes on disk for the bytes of text that were read since the last call."""
@@ -122,15 +122,15 @@ def check_encoding_errors(value: object, *, given: bool = True, chars: bool = Fa
 
 def check_file_text(text: memoryview, source: str, offset: int) -> None:
     """Raise FormatError, with the position of the first invalid byte, for a block of a file that is not UTF-8."""
-    found = utf8_error(text)
-    if found is not None:
-        at, reason = found
+    error = utf8_error(text)
+    if error is not None:
+        position, reason = error
         raise FormatError(
-            f"byte 0x{text[at]:02x} is not UTF-8 ({reason}); convert the file to UTF-8, or pass "
+            f"byte 0x{text[position]:02x} is not UTF-8 ({reason}); convert the file to UTF-8, or pass "
             'encoding_errors="replace" to read each such byte as U+FFFD, or encoding_errors="bytes" to let a byte '
             "model encode the bytes unchanged",
             path=source,
-            where=f"offset {offset + at}",
+            where=f"offset {offset + position}",
         )
 
 
@@ -152,14 +152,14 @@ def changed_error(source: str) -> OSError:
 
 def character_cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
     """An `EndCut` after the last complete character, for text that may be cut anywhere."""
-    at = end
-    while at > max(end - 3, low) and buffer[at - 1] & 0xC0 == 0x80:
-        at -= 1
-    if at > low and buffer[at - 1] >= 0xC0:  # the last character may be incomplete
-        at -= 1
+    cut_at = end
+    while cut_at > max(end - 3, low) and buffer[cut_at - 1] & 0xC0 == 0x80:
+        cut_at -= 1
+    if cut_at > low and buffer[cut_at - 1] >= 0xC0:  # the last character may be incomplete
+        cut_at -= 1
     else:
-        at = end
-    return (at, at) if at > low else None
+        cut_at = end
+    return (cut_at, cut_at) if cut_at > low else None
 
 
 class Schedule:
@@ -255,8 +255,8 @@ def read_text(
         else:
             buffer = buffers.take(start + wanted)
             buffer[:start] = rest
-        with memoryview(buffer) as whole, whole[start : start + wanted] as room:
-            count = fill(room)
+        with memoryview(buffer) as whole, whole[start : start + wanted] as free:
+            count = fill(free)
         schedule.read(count)
         bytes_read += count
         end, final = start + count, count < wanted
@@ -288,8 +288,8 @@ def _skip(fill: Callable[[memoryview], int], count: int) -> int:
     done = 0
     while done < count:
         wanted = min(count - done, READ)
-        with memoryview(bytearray(wanted)) as room:
-            more = fill(room)
+        with memoryview(bytearray(wanted)) as free:
+            more = fill(free)
         done += more
         if more < wanted:
             break
@@ -304,14 +304,14 @@ class _Filling:
         self._done, self._start = 0, b""
         self._checks = encoding_errors != "bytes" and stream.offset == 0
 
-    def fill(self, room: memoryview) -> int:
+    def fill(self, target: memoryview) -> int:
         """Fill the buffer; returns the number of bytes, which is smaller only at the end."""
         if self._size is not None:
-            room = room[: self._size - self._done]
+            target = target[: self._size - self._done]
         count = 0
-        while count < len(room):
+        while count < len(target):
             try:
-                more = self._stream.readinto(room[count:])
+                more = self._stream.readinto(target[count:])
             except OSError as error:  # add the file's name
                 raise OSError(error.errno, error.strerror, self._source) from None
             if not more:
@@ -319,8 +319,8 @@ class _Filling:
             count += more
         self._done += count
         if self._checks:
-            self._look(room[:count], ended=count < len(room) or count == 0 or self._done == self._size)
-        if self._size is not None and count < len(room):
+            self._look(target[:count], ended=count < len(target) or count == 0 or self._done == self._size)
+        if self._size is not None and count < len(target):
             raise got_shorter(self._source, self._size, self._done)
         return count
 
@@ -352,13 +352,13 @@ class _Replacing:
         self._ready = b""
         self._ended = False
 
-    def fill(self, room: memoryview) -> int:
+    def fill(self, target: memoryview) -> int:
         """Fill the buffer; returns the number of bytes, which is smaller only at the end."""
-        while len(self._ready) < len(room) and not self._ended:
-            raw = bytearray(len(room))
+        while len(self._ready) < len(target) and not self._ended:
+            raw = bytearray(len(target))
             count = self._fill(memoryview(raw))
             self._ended = count < len(raw)
             self._ready += self._decoder.decode(raw[:count], self._ended).encode()
-        count = min(len(room), len(self._ready))
-        room[:count], self._ready = self._ready[:count], self._ready[count:]
+        count = min(len(target), len(self._ready))
+        target[:count], self._ready = self._ready[:count], self._ready[count:]
         return count

@@ -132,7 +132,7 @@ class Sources:
         self.separator_ends = bool(separator_ends)
         self.quoting: Quoting = check_choice("quoting", quoting, ("auto", "excel", "none"))
         guessed = self.format == "auto"
-        nul = not guessed or any(b"\0" in each for each in self.separators)
+        nul = not guessed or any(b"\0" in string for string in self.separators)
         self._expected = Expected(nul, field if guessed else None)
         looked_at = None if self.encoding_errors == "bytes" else self._expected
         self.files: tuple[SourceFile, ...] = list_sources(paths, self.format, looked_at)
@@ -207,7 +207,7 @@ class Sources:
     def size_before(self, position: Position) -> int:
         """The bytes on disk before a position, about."""
         file = self.files[position.file]
-        before = sum(each.size or 0 for each in self.files[: position.file])
+        before = sum(earlier.size or 0 for earlier in self.files[: position.file])
         return before + (min(position.offset, file.size or 0) if file.compression is None else 0)
 
     def skipped_before(self, count: int) -> None:
@@ -244,7 +244,7 @@ class Sources:
         """
         if self._part is not None:
             return list(self._part)
-        return [unit for number in range(len(self.files)) for unit in self._divide_file(number)]
+        return [unit for index in range(len(self.files)) for unit in self._divide_file(index)]
 
     def part(self, rank: int, world: int) -> Sources:
         """The part of one rank of several, from 0 to `world - 1`: consecutive units, about as many bytes in each part.
@@ -289,9 +289,9 @@ class Sources:
         again._bad.total = self._bad
         return again
 
-    def one_file(self, number: int) -> Sources:
+    def one_file(self, index: int) -> Sources:
         """The sources restricted to one file, with the same numbering of files."""
-        return self._restrict(tuple(unit for unit in self._list_units() if unit.file == number))
+        return self._restrict(tuple(unit for unit in self._list_units() if unit.file == index))
 
     def _restrict(self, units: tuple[Unit, ...] | None) -> Sources:
         """A copy that reads some units, and shares the count of skipped records."""
@@ -304,48 +304,48 @@ class Sources:
         """The units to read; whole files unless the sources are a part."""
         if self._part is not None:
             return list(self._part)
-        return [Unit(number, 0, None, file.size) for number, file in enumerate(self.files)]
+        return [Unit(index, 0, None, file.size) for index, file in enumerate(self.files)]
 
     def _list_used_files(self) -> list[SourceFile]:
-        return [self.files[number] for number in dict.fromkeys(unit.file for unit in self._list_units())]
+        return [self.files[index] for index in dict.fromkeys(unit.file for unit in self._list_units())]
 
-    def _divide_file(self, number: int) -> list[Unit]:
-        file = self.files[number]
+    def _divide_file(self, index: int) -> list[Unit]:
+        file = self.files[index]
         size = file.size or 0
-        whole = [Unit(number, 0, None, file.size)]
+        whole = [Unit(index, 0, None, file.size)]
         if size <= UNIT:
             return whole
         if file.format == "parquet":
-            return self._group_units(number)
+            return self._group_units(index)
         separator = b"\n" if file.format == "jsonl" else self.separators[0] if self.separators else b""
         textual = file.format in ("jsonl", "text") and file.seekable and self.encoding_errors != "replace"
         if not textual or not separator or overlaps(separator):
             return whole
         bounds = [0]
         with open(file.name, "rb") as opened:
-            for at in range(UNIT, size, UNIT):
-                if at > bounds[-1] and (found := _find_after(opened, at, separator, size)) is not None:
-                    bounds.append(found)
+            for offset in range(UNIT, size, UNIT):
+                if offset > bounds[-1] and (bound := _find_after(opened, offset, separator, size)) is not None:
+                    bounds.append(bound)
         ends = [*bounds[1:], None]
-        return [Unit(number, a, b, (size if b is None else b) - a) for a, b in zip(bounds, ends, strict=True)]
+        return [Unit(index, a, b, (size if b is None else b) - a) for a, b in zip(bounds, ends, strict=True)]
 
-    def _group_units(self, number: int) -> list[Unit]:
+    def _group_units(self, index: int) -> list[Unit]:
         """Units of whole row groups."""
         from bpe.corpus.parquet import list_row_groups
 
-        file = self.files[number]
+        file = self.files[index]
         rows = list_row_groups(file)
         size, total = file.size or 0, max(sum(rows), 1)
-        found: list[Unit] = []
+        units: list[Unit] = []
         first = done = 0
         counted_to = 0
         for group, count in enumerate(rows, 1):
             done += count
             reached = size * done // total
             if reached - counted_to >= UNIT or group == len(rows):
-                found.append(Unit(number, first, group, reached - counted_to))
+                units.append(Unit(index, first, group, reached - counted_to))
                 first, counted_to = group, reached
-        return found or [Unit(number, 0, None, file.size)]
+        return units or [Unit(index, 0, None, file.size)]
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
@@ -570,7 +570,7 @@ class Sources:
                     text.offset,
                 )
 
-    def _make_reader(self, stream: Stream, number: int, shared: ReadState) -> Iterator[FileReader]:
+    def _make_reader(self, stream: Stream, index: int, shared: ReadState) -> Iterator[FileReader]:
         """A reader of a file, until it is finished."""
         strict = self.encoding_errors == "strict"
         reader = FileReader(
@@ -584,7 +584,7 @@ class Sources:
             self.separator_ends,
             shared.step,
         )
-        reader.number = number
+        reader.number = index
         if strict:
             note_text(os.pread(stream.fileno(), SAMPLE, 0), stream.source, self._expected)
         while not reader.finished:
@@ -597,10 +597,10 @@ def _find_after(file: BinaryIO, start: int, separator: bytes, size: int) -> int 
     rest = b""
     while data := file.read(1 << 20):
         rest += data
-        at = rest.find(separator)
-        if at >= 0:
-            found = start + at + len(separator)
-            return found if found < size else None
+        position = rest.find(separator)
+        if position >= 0:
+            after = start + position + len(separator)
+            return after if after < size else None
         start += max(len(rest) - len(separator) + 1, 0)
         rest = rest[max(len(rest) - len(separator) + 1, 0) :]
     return None

@@ -162,27 +162,27 @@ def count_newlines(file: SourceFile, offset: int) -> int | None:
     """The newlines in the first `offset` bytes of a file's text, to number lines; None if it can be read only once."""
     if file.kind not in ("file", "remote"):
         return None if offset else 0
-    found = done = 0
+    newlines = done = 0
     buffer = bytearray(1 << 20)
     with open_stream(file) as stream, memoryview(buffer) as whole:
         while done < offset:
             count = stream.readinto(whole[: min(len(buffer), offset - done)])
             if not count:
                 break
-            found += buffer.count(b"\n", 0, count)
+            newlines += buffer.count(b"\n", 0, count)
             done += count
-    return found
+    return newlines
 
 
 def read_text_before(file: SourceFile, offset: int, size: int) -> bytes:
     """The last `size` of the first `offset` bytes of a file's text; no bytes if the text is shorter."""
-    found, start = b"", max(offset - size, 0)
+    text, start = b"", max(offset - size, 0)
     buffer = memoryview(bytearray(1 << 20))
     with open_stream(file, start, offset) as stream:
         left = stream.skip + offset - start
         while count := stream.readinto(buffer[:left]):
-            found, left = (found + bytes(buffer[:count]))[-size:], left - count
-    return b"" if left else found
+            text, left = (text + bytes(buffer[:count]))[-size:], left - count
+    return b"" if left else text
 
 
 def _measure(chunk: Chunk) -> int:
@@ -217,16 +217,16 @@ class _Peeked:
             count = min(len(buffer), len(self._left))
             buffer[:count], self._left = self._left[:count], self._left[count:]
             return count
-        found: int | None = self._raw.readinto(buffer)
-        return found
+        count_read: int | None = self._raw.readinto(buffer)
+        return count_read
 
     def read(self, size: int, /) -> bytes | None:
         """At most `size` bytes."""
         if self._left:
             data, self._left = self._left[:size], self._left[size:]
             return data
-        found: bytes | None = self._raw.read(size)
-        return found
+        data_read: bytes | None = self._raw.read(size)
+        return data_read
 
 
 # Compression ----------------------------------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ def convert_shards(
     path = Path(source)
     found = find_shards(path, "all" if path.is_dir() else None)
     end_of_text = found.end_of_text_id(path, end_of_text)
-    shards = [FORMATS[found.format].open(each.path, end_of_text=end_of_text) for each in found.shards]
+    shards = [FORMATS[found.format].open(shard_found.path, end_of_text=end_of_text) for shard_found in found.shards]
     masks = _decide_masks(path, shards, form, drop_masks)
     _check_boundaries(found.format, form, end_of_text, drop_boundaries)
     if largest_id is None:
@@ -90,10 +90,10 @@ def convert_shards(
     dtype = form.dtype(max(largest_id, end_of_text or 0))
     folder = Path(out)
     refuse_finished(folder)
-    for each in found.shards:
-        if not is_inner_path(each.stem):
-            raise ValueError(f"{str(each.path)!r} has a name that no manifest can have: rename it")
-    if any(each.path.parent.resolve() == folder.resolve() for each in found.shards):
+    for shard_found in found.shards:
+        if not is_inner_path(shard_found.stem):
+            raise ValueError(f"{str(shard_found.path)!r} has a name that no manifest can have: rename it")
+    if any(shard_found.path.parent.resolve() == folder.resolve() for shard_found in found.shards):
         raise ValueError(f"out is the source's folder, {folder}; give another one")
     placing = None
     if end_of_text is not None and "documents" not in form.holds:
@@ -104,7 +104,7 @@ def convert_shards(
 
 def _add_starts(written: list[ShardEntry], found: Found, changes: bool) -> list[ShardEntry]:
     """The entries of shards that were converted one to one, with their starts in the sources."""
-    starts = [None if changes or each.entry is None else each.entry.start for each in found.shards]
+    starts = [None if changes or shard.entry is None else shard.entry.start for shard in found.shards]
     return [replace(entry, start=start) for entry, start in zip(written, starts, strict=True)]
 
 
@@ -147,14 +147,14 @@ def _group_shards(
     found: list[FoundShard], shards: list[Shard], shard_size: int | None, form: str
 ) -> Iterator[tuple[str, str | None, list[Shard]]]:
     """(stem, split, shards) of what becomes one shard, or one sequence of shards of the new size."""
-    splits = [each.split for each in found]
+    splits = [place.split for place in found]
     whole = shard_size is None and form == "nanogpt"  # nanoGPT opens train.bin and val.bin
     if shard_size is None and not whole:
-        for each, shard in zip(found, shards, strict=True):
-            yield each.stem, each.split, [shard]
+        for place, shard in zip(found, shards, strict=True):
+            yield place.stem, place.split, [shard]
         return
     for split in dict.fromkeys(splits):
-        group = [shard for shard, each in zip(shards, splits, strict=True) if each == split]
+        group = [shard for shard, own in zip(shards, splits, strict=True) if own == split]
         yield split or ("train" if whole else "tokens"), split, group
 
 

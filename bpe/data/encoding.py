@@ -373,20 +373,20 @@ def check_sides(sources: Sources, fraction: float) -> None:
     if not sources.regular or (sources.text_size or 0) > _SMALL:
         return
     documents = 0
-    found: set[bool] = set()
+    sides: set[bool] = set()
     again = sources.counting_anew()
     try:
         with closing(again.whole_documents()) as blocks:
             for block, starts, ends in blocks:
                 hashes = hash_documents(block.text, starts, ends)
                 documents += len(hashes)
-                found.update(choose_validation(hashes, fraction).tolist())
-                if len(found) > 1:
+                sides.update(choose_validation(hashes, fraction).tolist())
+                if len(sides) > 1:
                     return
     except FormatError:  # the work says so, after the shards before
         return
     if documents:
-        side = "validation" if True in found else "training"
+        side = "validation" if True in sides else "training"
         _refuse_side(documents, side, "the hash of a document's text decides")
 
 

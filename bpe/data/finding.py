@@ -152,7 +152,7 @@ def _find_by_names(folder: Path, split: str | None) -> Found:
         raise FormatError("it has neither a manifest.json nor a shard of a known format", path=folder)
     ((form, paths),) = named.items()
     splits = _find_splits(paths)
-    shards = [FoundShard(path, named=each) for path, each in zip(paths, splits, strict=True)]
+    shards = [FoundShard(path, named=name_split) for path, name_split in zip(paths, splits, strict=True)]
     if not any(splits):
         splits = _find_splits([folder.resolve()]) * len(paths)
     return Found(form, _choose_split(folder, split, [*zip(splits, shards, strict=True)]))
@@ -169,17 +169,17 @@ def _find_splits(paths: list[Path]) -> list[str | None]:
     >>> _find_splits([Path("my_test_train.bin"), Path("my_test_val.bin")])
     ['train', 'val']
     """
-    found = [_parse_splits(path.stem) for path in paths]
-    if any(each != found[0] for each in found):
-        common = set.intersection(*found)
-        found = [each - common for each in found]
-        for path, each in zip(paths, found, strict=True):
-            if len(each) > 1:
+    splits = [_parse_splits(path.stem) for path in paths]
+    if any(parts != splits[0] for parts in splits):
+        common = set.intersection(*splits)
+        splits = [parts - common for parts in splits]
+        for path, parts in zip(paths, splits, strict=True):
+            if len(parts) > 1:
                 raise ValueError(
-                    f"{path} is named for {' and '.join(sorted(each))}, beside shards with other names; rename it, or "
+                    f"{path} is named for {' and '.join(sorted(parts))}, beside shards with other names; rename it, or "
                     "move it to another folder"
                 )
-    return [next(iter(each)) if len(each) == 1 else None for each in found]
+    return [next(iter(parts)) if len(parts) == 1 else None for parts in splits]
 
 
 def _parse_splits(name: str) -> set[str]:
@@ -196,22 +196,22 @@ def _parse_splits(name: str) -> set[str]:
 
 def _choose_split(folder: Path, split: str | None, entries: list) -> list:  # type: ignore[type-arg]
     """The entries of a split, from pairs (split, entry). Beside validation, what has no name is for training."""
-    splits = {each for each, _ in entries}
+    splits = {side for side, _ in entries}
     if split == "train" and "train" not in splits and len(splits) > 1:
-        entries = [(each or "train", entry) for each, entry in entries]
-        splits = {each for each, _ in entries}
+        entries = [(side or "train", entry) for side, entry in entries]
+        splits = {side for side, _ in entries}
     if split is None and len(splits) > 1:
-        parts = [name for each, name in _PARTS.items() if each in splits]
-        given = [repr(each) for each in SPLITS if each in splits or (each == "train" and None in splits)]
+        parts = [name for side, name in _PARTS.items() if side in splits]
+        given = [repr(side) for side in SPLITS if side in splits or (side == "train" and None in splits)]
         raise ValueError(
             f"{folder} has {', '.join(parts[:-1])} and {parts[-1]} part; pass split={', '.join(given)} or 'all'"
         )
     if split in SPLITS and split not in splits:
         if splits <= {None}:
             raise ValueError(f"split is {shown(split)}, but {folder} is not divided; pass split=None")
-        names = " and ".join(name for each, name in _PARTS.items() if each in splits)
+        names = " and ".join(name for side, name in _PARTS.items() if side in splits)
         raise ValueError(f"split is {shown(split)}, but {folder} has only {names} part; pass another one")
-    return [entry for each, entry in entries if split in (None, "all") or each == split]
+    return [entry for side, entry in entries if split in (None, "all") or side == split]
 
 
 def _find_one_file(path: Path, split: str | None) -> Found:

@@ -188,11 +188,11 @@ class Journal:
 
     def note_beginning(self) -> None:
         """Record how the file begins that reading goes on in: after a bad record, it may be mended."""
-        found = (
+        beginning = (
             self._identify_beginning(self.steps[-1]) if self.steps and self._identify_beginning is not None else None
         )
-        if found is not None:
-            self._header["beginning"] = found
+        if beginning is not None:
+            self._header["beginning"] = beginning
             with suppress(OSError):  # the error of the file is the one to raise
                 self._write()
 
@@ -237,7 +237,7 @@ class Journal:
         index = noted[0]
         known: dict[str, Any] = json.loads(json.dumps(before))
         try:
-            old, new = ((each["sources"]["files"][index], each["modified"]) for each in (known, self._header))
+            old, new = ((header["sources"]["files"][index], header["modified"]) for header in (known, self._header))
             if (old[0], old[1][index]) == (new[0], new[1][index]) or self._identify_beginning(steps[-1]) != noted:
                 return before
             old[0][1], old[1][index] = new[0][1], new[1][index]
@@ -335,7 +335,7 @@ def match_names(plan: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, 
 
 
 def _is_same_file(name: object, other: str) -> bool:
-    if not isinstance(name, str) or any("://" in each or "\0" in each for each in (name, other)):
+    if not isinstance(name, str) or any("://" in path or "\0" in path for path in (name, other)):
         return name == other
     return os.path.realpath(name) == os.path.realpath(other)
 
@@ -349,7 +349,7 @@ def _describe_difference(name: str, before: Any, now: Any) -> str:
     if name == "modified":
         return "from other sources: a file has been modified since"
     if name == "tokenizer":
-        old, new = (f"{str(each)[:12]}…" for each in (before, now))
+        old, new = (f"{str(fingerprint)[:12]}…" for fingerprint in (before, now))
         return f"with another tokenizer: the tokenizer's fingerprint was {old} and is {new}"
     return f"from other sources: {_describe_source_difference(before, now)}"
 
@@ -364,10 +364,10 @@ def _describe_source_difference(before: Any, now: Any) -> str:
     old, new = before.get(key), now.get(key)
     if key != "files" or not isinstance(old, list):
         return f"{key} was {shown(old)} and is {shown(new)}"
-    for number, (one, other) in enumerate(zip(old, new, strict=False), 1):
+    for index, (one, other) in enumerate(zip(old, new, strict=False), 1):
         for what, was, is_ in zip(_FILE_FACTS, one if isinstance(one, list) else [one], other, strict=False):
             if was != is_:
-                subject = f"file {number}" if what == "name" else f"the {what} of {shown(other[0], 200)}"
+                subject = f"file {index}" if what == "name" else f"the {what} of {shown(other[0], 200)}"
                 return f"{subject} was {shown(was, 200)} and is {shown(is_, 200)}"
     return f"there were {counted(len(old), 'file')}, and there are {len(new)} now"
 

@@ -182,9 +182,9 @@ def refuse_value(value: object, rule: str, where: str) -> NoReturn:
     raise FormatError(f"it is {shown(value)}; it must be {rule}", where=where or None)
 
 
-def is_number(value: object, least: int = 0, most: int = COUNT_LIMIT) -> bool:
+def is_number(value: object, smallest: int = 0, largest: int = COUNT_LIMIT) -> bool:
     """Whether a value is a whole number in this range."""
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+    return isinstance(value, int) and not isinstance(value, bool) and smallest <= value <= largest
 
 
 def are_numbers(value: object, count: int) -> bool:
@@ -223,7 +223,7 @@ def _are_files(value: object) -> bool:
         isinstance(file, list)
         and len(file) == 4
         and (file[1] is None or is_number(file[1]))
-        and all(isinstance(each, str) for each in (file[0], file[2], file[3] or ""))
+        and all(isinstance(text, str) for text in (file[0], file[2], file[3] or ""))
         for file in value
     )
 
@@ -248,8 +248,8 @@ _TEXT, _FLAG, LIST = _of_type(str, "a string"), _of_type(bool, "true or false"),
 _OBJECT = _of_type(dict, "an object")
 COUNT: Rule = is_number, "a whole number from 0 to 2**63 - 1"
 _NAME: Rule = is_inner_path, "the name of a file in this folder"
-_SIZE = or_null((partial(is_number, least=1), "a whole number from 1"))
-_ID = or_null((partial(is_number, most=0xFFFFFFFF), "an id"))
+_SIZE = or_null((partial(is_number, smallest=1), "a whole number from 1"))
+_ID = or_null((partial(is_number, largest=0xFFFFFFFF), "an id"))
 #: The options and the facts about sources that are used again.
 _OPTIONS: dict[str, Rule] = {
     "part": or_null((_is_part, "a number and a count")),
@@ -319,8 +319,8 @@ def parse_shard(value: object, where: str) -> ShardEntry:
     """The shard in an item of the list "shards", of a manifest or a journal's record; FormatError for what is none."""
     item = check_fields(value, _SHARD, where)
     files = []
-    for i, each in enumerate(item["files"]):
-        file = check_fields(each, _FILE, f"{where}.files[{i}]")
+    for i, record in enumerate(item["files"]):
+        file = check_fields(record, _FILE, f"{where}.files[{i}]")
         files.append(WrittenFile(file["name"], file["size"], file["crc32"]))
     start = None if item.get("start") is None else tuple(item["start"])
     return ShardEntry(item["stem"], item["documents"], item["tokens"], tuple(files), item.get("split"), start)
@@ -350,8 +350,8 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
     if isinstance(parts, str):
         raise TypeError(f"parts is {shown(parts)}, a str; it must be an iterable of folders")
     target = Path(out)
-    found = [(_find_name(target, Path(part)), _read_part(Path(part))) for part in parts]
-    if not found:
+    manifests = [(_find_name(target, Path(part)), _read_part(Path(part))) for part in parts]
+    if not manifests:
         raise ValueError("there are no parts to merge; give their folders")
     if (target / NAME).exists() and "parts" not in Manifest.read(target).sources:
         raise ValueError(f"{target} has shards and a manifest of its own; merge the parts in the folder above them")
@@ -359,17 +359,17 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
         raise ValueError(
             f"{target} has shards of its own that are not finished; merge the parts in the folder above them"
         )
-    _check_same(found)
-    found.sort(key=lambda item: (item[1].options.get("part") or [0])[0])
-    _check_complete(found)
-    for name, times in Counter(name for name, _ in found).items():
+    _check_same(manifests)
+    manifests.sort(key=lambda item: (item[1].options.get("part") or [0])[0])
+    _check_complete(manifests)
+    for name, times in Counter(name for name, _ in manifests).items():
         if times > 1:
             raise ValueError(f"the folder {name} is given {times} times; give each folder once")
-    shards = [_move_shard(shard, name) for name, manifest in found for shard in manifest.shards]
+    shards = [_move_shard(shard, name) for name, manifest in manifests for shard in manifest.shards]
     shards.sort(key=lambda shard: shard.split or "")  # stable: "train" before "val"
-    first_name, first = found[0]
+    first_name, first = manifests[0]
     plan = {key: value for key, value in first.sources.items() if key != "part"}
-    parts_of = [{"folder": name, "part": manifest.options.get("part")} for name, manifest in found]
+    parts_of = [{"folder": name, "part": manifest.options.get("part")} for name, manifest in manifests]
     merged = Manifest(
         first.format,
         first.dtype,
@@ -378,7 +378,7 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
         tokenizer=copy_tokenizer(first.tokenizer, target / first_name, target),
         sources={**plan, "parts": parts_of},
         options={**first.options, "part": None},
-        skipped=sum(manifest.skipped for _, manifest in found),
+        skipped=sum(manifest.skipped for _, manifest in manifests),
     )
     merged.write(target)
     return merged
@@ -409,7 +409,7 @@ def _read_part(part: Path) -> Manifest:
     return manifest
 
 
-def _check_same(found: list[tuple[str, Manifest]]) -> None:
+def _check_same(manifests: list[tuple[str, Manifest]]) -> None:
     """Refuse parts that were not made from the same sources, with the same options and tokenizer."""
 
     def facts(manifest: Manifest) -> dict[str, Any]:
@@ -423,9 +423,9 @@ def _check_same(found: list[tuple[str, Manifest]]) -> None:
             "sources": {key: value for key, value in manifest.sources.items() if key != "part"},
         }
 
-    first_name, first = found[0]
+    first_name, first = manifests[0]
     expected = facts(first)
-    for name, manifest in found[1:]:
+    for name, manifest in manifests[1:]:
         given = facts(manifest)
         given["sources"] = match_names(given["sources"], expected["sources"])
         for key, value in expected.items():
@@ -438,17 +438,17 @@ def _check_same(found: list[tuple[str, Manifest]]) -> None:
                 )
 
 
-def _check_complete(found: list[tuple[str, Manifest]]) -> None:
+def _check_complete(manifests: list[tuple[str, Manifest]]) -> None:
     """Refuse parts that are missing, or there twice."""
-    count = (found[0][1].options.get("part") or [0, None])[1]
+    count = (manifests[0][1].options.get("part") or [0, None])[1]
     if count is None:
         return
-    numbers = [manifest.options["part"][0] for _, manifest in found]
-    for number in range(count):
-        times = numbers.count(number)
+    numbers = [manifest.options["part"][0] for _, manifest in manifests]
+    for rank in range(count):
+        times = numbers.count(rank)
         if times != 1:
             what = "is missing" if not times else f"is there {times} times"
-            raise ValueError(f"part {number}/{count} {what}; give the folder of each part once")
+            raise ValueError(f"part {rank}/{count} {what}; give the folder of each part once")
 
 
 def _move_shard(shard: ShardEntry, folder: str) -> ShardEntry:

@@ -144,9 +144,9 @@ class MapFunction:
     def _check_column(self, names: Collection[str]) -> None:
         """Raise KeyError, which names the columns of the batch, if it has not the one to encode."""
         if self.column not in names:
-            found = list(names)
-            fix = f"column={found[0]!r}" if len(found) == 1 else "one of these as column="
-            raise KeyError(f"column {self.column!r} is not in the batch, which has {shown(found, 200)}; pass {fix}")
+            columns = list(names)
+            fix = f"column={columns[0]!r}" if len(columns) == 1 else "one of these as column="
+            raise KeyError(f"column {self.column!r} is not in the batch, which has {shown(columns, 200)}; pass {fix}")
 
     def _encode(self, texts: Any, threads: int | None = None) -> TokenBatch:
         append, prepend, allowed = self._encoding

@@ -76,13 +76,13 @@ class ShardPlan:
         """The sides of the train/validation split, in the order in which their shards are finished."""
         return (TRAIN, VALIDATION) if self.validation > 0 else (None,)
 
-    def stem(self, side: str | None, number: int) -> str:
+    def stem(self, side: str | None, index: int) -> str:
         """The beginning of the names of a shard's files."""
         if self.shard_size is None:
             return side or TRAIN
-        if number >= MOST_SHARDS:
+        if index >= MOST_SHARDS:
             raise ValueError(f"the output has more than {MOST_SHARDS} shards; choose a larger shard_size")
-        return f"{side or 'tokens'}-{number:05}"
+        return f"{side or 'tokens'}-{index:05}"
 
     def count_shards(self, sources: Sources) -> int:
         """The number of shuffled shards."""

@@ -91,8 +91,8 @@ def identify_beginning(sources: Sources, step: dict[str, Any]) -> list[Any] | No
         if step["used"] != file + 1:
             return None
         start = next(unit.start for unit in sources.units() if unit.file == file)
-        found = sources.count_between(file, start, offset)
-        if found is not None and found + skipped != point.index:
+        counted = sources.count_between(file, start, offset)
+        if counted is not None and counted + skipped != point.index:
             return None
         count = point.index + point.skip
         digest = sources.digest_of(file, count)
@@ -106,7 +106,7 @@ class _Checks:
 
     def __init__(self, plan: ShardPlan, sources: Sources) -> None:
         self._plan, self._sources = plan, sources
-        whole = ((number, 0) for number in range(len(sources.files)))
+        whole = ((index, 0) for index in range(len(sources.files)))
         units = whole if plan.part is None else ((unit.file, unit.start) for unit in reversed(sources.units()))
         self._starts = dict(units)  # where each file begins
         self._documents = 0  # in all steps so far
@@ -146,10 +146,10 @@ class _Checks:
             self._count_before(file, self._documents, index, index + 1)
         self._documents += sum(entry.documents for entry in entries)
         self._check_next(step)
-        least = self._plan.shard_size
+        shard_size = self._plan.shard_size
         tokens = sum(entry.tokens for entry in entries)
-        if not self._ended and (least is None or tokens < least or not entries):
-            raise FormatError(f"its shards have {tokens} tokens; a step before the last has {least} or more")
+        if not self._ended and (shard_size is None or tokens < shard_size or not entries):
+            raise FormatError(f"its shards have {tokens} tokens; a step before the last has {shard_size} or more")
 
     def _check_buckets(self, step: dict[str, Any]) -> None:
         """The sizes of the bucket files, and the position after the documents in them."""
@@ -176,15 +176,15 @@ class _Checks:
         per_shard = len(self._sizes) // shards
         sizes = self._sizes[self._shards * per_shard :][:per_shard]
         entries = self._check_shards(step)
-        found = [sum(entry.tokens for entry in entries), sum(entry.documents for entry in entries)]
+        totals = [sum(entry.tokens for entry in entries), sum(entry.documents for entry in entries)]
         widths = self._plan.dtype.itemsize, DOCUMENT.itemsize
         expected = [sum(column) // width for column, width in zip(zip(*sizes, strict=True), widths, strict=True)]
-        if found != expected:
-            raise FormatError(f"its shards have {found} tokens and documents; their buckets had {expected}")
+        if totals != expected:
+            raise FormatError(f"its shards have {totals} tokens and documents; their buckets had {expected}")
 
     def _check_shards(self, step: dict[str, Any]) -> list[ShardEntry]:
         """The shards of a step, with the names that its number gives them."""
-        plan, number = self._plan, self._shards
+        plan, index = self._plan, self._shards
         entries = [parse_shard(item, f"shards[{i}]") for i, item in enumerate(step["shards"])]
         if step["shards"] != json.loads(json.dumps([asdict(entry) for entry in entries])):
             raise FormatError("it must have the fields of shards, and no others", where="shards")
@@ -193,11 +193,11 @@ class _Checks:
         if splits != [side for side in sides if side in splits]:
             raise FormatError(f"its shards are of {splits}; they must be of {sides}, each once", where="shards")
         for side in sides:
-            name = plan.format.names(plan.stem(side, number))[0]
+            name = plan.format.names(plan.stem(side, index))[0]
             if side not in splits and (plan.folder / name).exists():
                 raise FormatError(f"it does not have the shard {name}, which is there", where="shards")
         for entry in entries:
-            stem = plan.stem(entry.split, number)
+            stem = plan.stem(entry.split, index)
             names = list(plan.format.names(stem))
             if entry.stem != stem or [file.name for file in entry.files] != names or entry.start is not None:
                 raise FormatError(f"its files must be {names}, of shard {stem}, without a start", where="shards")
@@ -220,9 +220,9 @@ class _Checks:
         assert point.position is not None
         position, source = point.position, self._sources.files[point.position.file]
         last = before.position or Position(0, 0)
-        at = position.file, position.offset, position.documents
+        place = position.file, position.offset, position.documents
         self._check_skipped(point.skipped, before.skipped)
-        if at < (last.file, last.offset, last.documents):
+        if place < (last.file, last.offset, last.documents):
             refuse_value(step["next"], f"after the position before, {before}", "next")
         if source.compression is None and source.size is not None and position.offset > source.size:
             refuse_value(step["next"], f"in {source.name}, which has {source.size} bytes", "next")
@@ -231,21 +231,21 @@ class _Checks:
             refuse_value(step["used"], f"at most {len(self._sources.files)}, the files", "used")
         self._points.append(point)
 
-    def _check_skipped(self, number: int, before: int) -> None:
+    def _check_skipped(self, count: int, before: int) -> None:
         """The number of bad records that were left out."""
-        if number < before or (number and self._sources.on_error == "raise"):
-            refuse_value(number, "no less than before, and 0 where bad records are errors", "skipped")
+        if count < before or (count and self._sources.on_error == "raise"):
+            refuse_value(count, "no less than before, and 0 where bad records are errors", "skipped")
 
-    def _count_before(self, file: int, documents: int, number: int, least: int) -> None:
-        """Note that `documents` documents end before document `number` of a file, which has `least` or more."""
-        before = documents - number
+    def _count_before(self, file: int, documents: int, index: int, n_documents: int) -> None:
+        """Note that `documents` documents end before document `index` of a file, which has `n_documents` or more."""
+        before = documents - index
         known = self._before.get(file, (before, 0))
-        self._before[file] = before, max(known[1], before + least)
+        self._before[file] = before, max(known[1], before + n_documents)
         ends = [0]
-        for each in sorted(self._before):
-            begin, end = self._before[each]
-            if begin < ends[-1] or (begin and each == min(self._starts)):
-                raise FormatError(f"document {number} of file {file} cannot follow {documents} documents")
+        for known_file in sorted(self._before):
+            begin, end = self._before[known_file]
+            if begin < ends[-1] or (begin and known_file == min(self._starts)):
+                raise FormatError(f"document {index} of file {file} cannot follow {documents} documents")
             ends.append(end)
         if before != known[0]:
             raise FormatError(f"file {file} would begin after {before} and after {known[0]} documents")
@@ -269,15 +269,15 @@ class _Checks:
             known = self._before.get(start.file, (0, 0))[0]
             expected = self._before[end.file][0] + point.index - known - before.index
             in_file = point.index - (before.index if start.file == end.file else 0)
-            found = [count for count in counts if count is not None]
-            if len(found) < len(parts):
+            known_counts = [count for count in counts if count is not None]
+            if len(known_counts) < len(parts):
                 continue
             if end.documents and self._sources.files[end.file].offsets_are_bytes:
                 refuse_value(end.documents, "0, since documents begin at offsets", "next")
-            found[0] -= start.documents
-            found[-1] += end.documents
-            if found[-1] != in_file or sum(found) != expected:
-                raise FormatError(f"the sources have {found} documents in {parts}, not {expected}", where="next")
+            known_counts[0] -= start.documents
+            known_counts[-1] += end.documents
+            if known_counts[-1] != in_file or sum(known_counts) != expected:
+                raise FormatError(f"the sources have {known_counts} documents in {parts}, not {expected}", where="next")
 
     def _count_bytes(self, file: int, low: int, high: int | None) -> int:
         """The bytes to read for the documents between two offsets of a file, about."""
@@ -304,12 +304,12 @@ class _Checks:
         if self._plan.seed is not None and self._ended:
             per_shard = len(self._sizes) // self._plan.count_shards(self._sources)
             first = self._shards * per_shard
-            found = Buckets(folder, len(self._sizes), self._plan.dtype).sizes()
-            if found[first:] != self._sizes[first:]:
+            sizes = Buckets(folder, len(self._sizes), self._plan.dtype).sizes()
+            if sizes[first:] != self._sizes[first:]:
                 raise ValueError(f"bucket files in {folder} are missing now or have other sizes; {fix}")
 
     def _find_defects(self, entry: ShardEntry) -> Iterator[str]:
         """What is wrong with the files of a shard."""
         folder, plan = self._plan.folder, self._plan
-        found = list(find_file_defects(folder, entry))
-        yield from found or find_shard_defects(folder, plan.format.name, plan.dtype.name, entry, None)
+        defects = list(find_file_defects(folder, entry))
+        yield from defects or find_shard_defects(folder, plan.format.name, plan.dtype.name, entry, None)

@@ -153,10 +153,12 @@ class Buckets:
 
     def cut(self, sizes: list[list[int]]) -> bool:
         """Cut the files to sizes that `sizes` returned; False if one has become shorter than that."""
-        found = self.sizes()
-        if any(now < then for new, old in zip(found, sizes, strict=True) for now, then in zip(new, old, strict=True)):
+        sizes_now = self.sizes()
+        if any(
+            now < then for new, old in zip(sizes_now, sizes, strict=True) for now, then in zip(new, old, strict=True)
+        ):
             return False
-        for bucket, (new, old) in enumerate(zip(found, sizes, strict=True)):
+        for bucket, (new, old) in enumerate(zip(sizes_now, sizes, strict=True)):
             for kind, now, then in zip(("ids", "documents"), new, old, strict=True):
                 if now > then:
                     os.truncate(self._path(bucket, kind), then)
@@ -180,8 +182,8 @@ class Buckets:
         ends = np.cumsum(lengths)
         first = 0
         while first < len(lengths):
-            most = int(ends[first] - lengths[first]) + _BATCH
-            last = int(np.searchsorted(ends, most, side="right"))
+            limit = int(ends[first] - lengths[first]) + _BATCH
+            last = int(np.searchsorted(ends, limit, side="right"))
             if last > first:
                 part = slice(first, last)
                 yield gather(ids, starts[part], lengths[part]), lengths[part], True, True, validation[part]
@@ -218,9 +220,9 @@ def gather(ids: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int
     if len(lengths) and total > 64 * len(lengths):  # long documents: slices are faster than an index per id
         bounds = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
         return np.concatenate([ids[start:end] for start, end in bounds])
-    at = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
-    at += np.arange(total)
-    gathered: NDArray[Any] = ids[at]
+    positions = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+    positions += np.arange(total)
+    gathered: NDArray[Any] = ids[positions]
     return gathered
 
 

@@ -109,10 +109,10 @@ def _find_defects(folder: Path, manifest: Manifest, samples: int, progress: Prog
     total = sum(file.size for shard in manifest.shards for file in shard.files)
     with progress_bar(progress, "verify", total, "B") as advance:
         for entry in manifest.shards:
-            found = list(find_file_defects(folder, entry, advance))
-            found = found or list(find_shard_defects(folder, manifest.format, manifest.dtype, entry, tokenizer))
-            yield from found
-            if not found:
+            defects = list(find_file_defects(folder, entry, advance))
+            defects = defects or list(find_shard_defects(folder, manifest.format, manifest.dtype, entry, tokenizer))
+            yield from defects
+            if not defects:
                 sound.append(entry)
     if tokenizer is not None and samples:
         yield from find_sample_defects(folder, manifest, sound, tokenizer, samples)
@@ -195,10 +195,10 @@ def _find_id_defects(name: str, shard: Shard, tokenizer: Tokenizer) -> Iterator[
         ids = np.asarray(batch.ids)
         if len(ids):
             inside = int(ids.max()) < len(known) and int(ids.min()) >= 0
-            bad = np.flatnonzero(~known[ids] if inside else (ids >= len(known)) | (ids < 0))
-            if len(bad):
-                at = int(bad[0])
-                yield f"{name}: id {ids[at]} at position {position + at} is none of the tokenizer's ids"
+            unknown = np.flatnonzero(~known[ids] if inside else (ids >= len(known)) | (ids < 0))
+            if len(unknown):
+                index = int(unknown[0])
+                yield f"{name}: id {ids[index]} at position {position + index} is none of the tokenizer's ids"
                 return
         position += len(ids)
 
@@ -335,23 +335,23 @@ class _Comparison:
             if not np.array_equal(shard.ids[: len(stream)], stream):
                 yield f"{shard.name}: its first ids differ from those of the sources' texts"
             return
-        for number, (ids, text) in enumerate(zip(_read_shard(shard, first), texts, strict=False), first):
+        for index, (ids, text) in enumerate(zip(_read_shard(shard, first), texts, strict=False), first):
             if not np.array_equal(ids, self._encode(text)):
-                yield f"{shard.name}: document {number} differs from the ids of the text in the sources"
+                yield f"{shard.name}: document {index} differs from the ids of the text in the sources"
             elif self._is_lossless and self._decode(ids) != text:
-                yield f"{shard.name}: document {number} does not decode to the text in the sources"
+                yield f"{shard.name}: document {index} does not decode to the text in the sources"
 
     def _decode(self, ids: NDArray[Any]) -> bytes:
         """The text of a document, without the ids around it."""
-        before, after = (number is not None for number in self._around)
+        before, after = (token_id is not None for token_id in self._around)
         return self._tokenizer.decode_bytes(ids[int(before) : len(ids) - after])
 
     def _read_texts(self, entry: ShardEntry) -> Any:
         """The texts of a shard's documents, from the first on."""
         assert entry.start is not None
         file, offset, skip = entry.start
-        for number, text in enumerate(self._sources.documents(Position(file, offset))):
-            if number >= skip and self._is_on_side(text, entry.split):
+        for index, text in enumerate(self._sources.documents(Position(file, offset))):
+            if index >= skip and self._is_on_side(text, entry.split):
                 yield text
 
     def _is_on_side(self, text: bytes, split: str | None) -> bool:
@@ -370,17 +370,17 @@ class _Comparison:
         for file in self._pick(numbers):
             per_file = max(samples // min(len(numbers), _PLACES), 1)
             texts = self._sources.one_file(file).documents()
-            for number, text in enumerate(islice(texts, per_file)):
-                key = hash_positions(options["shuffle"], tuple(part), np.array([file]), np.array([number]))
+            for index, text in enumerate(islice(texts, per_file)):
+                key = hash_positions(options["shuffle"], tuple(part), np.array([file]), np.array([index]))
                 owner = int(find_bucket(key, count)[0])
-                entry = next((each for each in shards if self._owns(each, owner, count, text)), None)
+                entry = next((shard for shard in shards if self._owns(shard, owner, count, text)), None)
                 if entry is None or not self._holds(entry, self._encode(text)):
                     name = self._sources.files[file].name
-                    yield f"sources: document {number} of {name} is not in shard {owner}, where it belongs"
+                    yield f"sources: document {index} of {name} is not in shard {owner}, where it belongs"
 
-    def _owns(self, entry: ShardEntry, number: int, count: int, text: bytes) -> bool:
+    def _owns(self, entry: ShardEntry, owner: int, count: int, text: bytes) -> bool:
         digits = entry.stem.rpartition("-")[2]
-        return self._is_on_side(text, entry.split) and (count == 1 or digits == f"{number:05}")
+        return self._is_on_side(text, entry.split) and (count == 1 or digits == f"{owner:05}")
 
     def _holds(self, entry: ShardEntry, wanted: NDArray[np.uint32]) -> bool:
         """Whether a shard has a document of these ids."""
@@ -392,8 +392,8 @@ class _Comparison:
         held: list[NDArray[Any]] = []
         for batch in shard.batches():
             starts = np.cumsum(batch.lengths) - batch.lengths
-            for at in np.flatnonzero(batch.lengths == len(wanted)).tolist():
-                if np.array_equal(batch.ids[starts[at] : starts[at] + len(wanted)], wanted):
+            for index in np.flatnonzero(batch.lengths == len(wanted)).tolist():
+                if np.array_equal(batch.ids[starts[index] : starts[index] + len(wanted)], wanted):
                     return True
             if not (batch.begins and batch.ends):
                 held.append(np.array(batch.ids))
@@ -405,14 +405,14 @@ class _Comparison:
 
     def _encode(self, text: bytes) -> NDArray[np.uint32]:
         """The ids of a document, with those around it."""
-        before, after = (np.array([] if number is None else [number], dtype=np.uint32) for number in self._around)
+        before, after = (np.array([] if token_id is None else [token_id], dtype=np.uint32) for token_id in self._around)
         ids = self._tokenizer.encode(text, allowed_special=self._allowed)
         return np.concatenate((before, ids, after))
 
 
 def _read_shard(shard: Any, first: int) -> Iterator[NDArray[Any]]:
     """The documents of a shard from `first` on."""
-    number = 0
+    document = 0
     held: list[NDArray[Any]] = []
     for batch in shard.batches(1 << 20):
         ends = np.cumsum(batch.lengths)
@@ -420,9 +420,9 @@ def _read_shard(shard: Any, first: int) -> Iterator[NDArray[Any]]:
             held = held if index == 0 and not batch.begins else []
             held.append(batch.ids[start:end])
             if index < len(ends) - 1 or batch.ends:
-                if number >= first:
+                if document >= first:
                     yield np.concatenate(held)
-                number += 1
+                document += 1
 
 
 def _occurs(ids: NDArray[Any], wanted: NDArray[np.uint32]) -> bool:
@@ -431,7 +431,7 @@ def _occurs(ids: NDArray[Any], wanted: NDArray[np.uint32]) -> bool:
         return True
     for start in range(0, len(ids), 1 << 22):
         piece = ids[start : start + (1 << 22) + len(wanted) - 1]
-        for at in np.flatnonzero(piece[: len(piece) - len(wanted) + 1] == wanted[0]).tolist():
-            if np.array_equal(piece[at : at + len(wanted)], wanted):
+        for offset in np.flatnonzero(piece[: len(piece) - len(wanted) + 1] == wanted[0]).tolist():
+            if np.array_equal(piece[offset : offset + len(wanted)], wanted):
                 return True
     return False

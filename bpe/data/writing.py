@@ -229,11 +229,11 @@ def split_batch(batch: DocumentBatch, capacity: int | None) -> tuple[DocumentBat
     count = int(np.searchsorted(ends, capacity)) + 1
     if count >= len(ends):
         return batch, None
-    at = int(ends[count - 1])
-    masks = (None, None) if batch.mask is None else (batch.mask[:at], batch.mask[at:])
+    boundary = int(ends[count - 1])
+    masks = (None, None) if batch.mask is None else (batch.mask[:boundary], batch.mask[boundary:])
     return (
-        DocumentBatch(batch.ids[:at], batch.lengths[:count], batch.begins, True, masks[0]),
-        DocumentBatch(batch.ids[at:], batch.lengths[count:], True, batch.ends, masks[1]),
+        DocumentBatch(batch.ids[:boundary], batch.lengths[:count], batch.begins, True, masks[0]),
+        DocumentBatch(batch.ids[boundary:], batch.lengths[count:], True, batch.ends, masks[1]),
     )
 
 

@@ -129,9 +129,9 @@ def gather_counts(batches: Iterable[Any], settings: WordCounts) -> WordCounts:
     counts = empty_like(settings)
     # An array of `binary` holds at most 2 GB.
     tables = [
-        arrow.table({name: each.column(name) for name in each.schema.names}).cast(_widen_schema(each.schema))
-        for each in batches
-        if each.num_rows
+        arrow.table({name: batch.column(name) for name in batch.schema.names}).cast(_widen_schema(batch.schema))
+        for batch in batches
+        if batch.num_rows
     ]
     if not tables:
         return counts

@@ -67,7 +67,7 @@ def count(
     """
     cores = _count_cores(dataset)
     settings = WordCounts(pretokenizer, normalizer, special_tokens)
-    least = check_int("min_count", min_count, 1)
+    min_sum = check_int("min_count", min_count, 1)
     parts = PARTS_PER_CORE * cores if parts is None else check_int("parts", parts, 1)
     if not dataset.take(1):  # blocks without rows keep their columns, by which Ray cannot group
         return settings
@@ -79,7 +79,7 @@ def count(
         compute=_make_pool(concurrency, cores),
     )
     merged = counted.groupby("part", num_partitions=parts).map_groups(
-        _merge_part, fn_kwargs={"least": least}, batch_format="pyarrow"
+        _merge_part, fn_kwargs={"least": min_sum}, batch_format="pyarrow"
     )
     return gather_counts(merged.iter_batches(batch_size=None, batch_format="pyarrow"), settings)
 
@@ -184,10 +184,10 @@ def _make_pool(concurrency: int | tuple[int, int] | None, cores: int) -> Any:
     """The argument `concurrency` as Ray's strategy."""
     import ray.data
 
-    least, most = (
+    min_size, max_size = (
         (1, cores) if concurrency is None else concurrency if isinstance(concurrency, tuple) else (concurrency,) * 2
     )
-    return ray.data.ActorPoolStrategy(min_size=check_int("concurrency", least, 1), max_size=most)
+    return ray.data.ActorPoolStrategy(min_size=check_int("concurrency", min_size, 1), max_size=max_size)
 
 
 def _count_cores(dataset: Any) -> int:

@@ -62,7 +62,7 @@ def count(
     """
     functions = _import_functions(frame)
     settings = WordCounts(pretokenizer, normalizer, special_tokens)
-    least = check_int("min_count", min_count, 1)
+    min_sum = check_int("min_count", min_count, 1)
 
     def count_partition(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -77,8 +77,8 @@ def count(
     with _use_this_python(frame):
         words = frame.select(column).mapInArrow(count_partition, "word binary, count bigint, first bigint")
     sums = words.groupBy("word").agg(functions.sum("count").alias("count"), functions.min("first").alias("first"))
-    if least > 1:
-        sums = sums.filter(functions.col("count") >= least)
+    if min_sum > 1:
+        sums = sums.filter(functions.col("count") >= min_sum)
     with _use_this_python(frame):
         packed = sums.mapInArrow(_pack_batches, "packed binary")
     rows = packed.toLocalIterator(prefetchPartitions=True)
@@ -121,8 +121,8 @@ def encode(frame: DataFrame, tokenizer: Tokenizer, column: str = "text", **optio
         for batch in batches:
             table = encode_batch(batch, function)
             ids = table.column(function.output).cast(pa.list_(pa.int32()))
-            at = table.schema.get_field_index(function.output)
-            yield from table.set_column(at, function.output, ids).combine_chunks().to_batches()
+            index = table.schema.get_field_index(function.output)
+            yield from table.set_column(index, function.output, ids).combine_chunks().to_batches()
 
     used = frame if function.keep_columns else frame.select(column)
     with _use_this_python(frame):

@@ -118,9 +118,9 @@ class ColumnWriter(ShardWriter):
         self._sink: _Sink | None = None
         self._columns: dict[str, _Rows] = {}
         types = {IDS: dtype} | ({MASK: np.dtype("u1")} if masks else {})
-        schema = pa.schema([(column, pa.large_list(pa.from_numpy_dtype(each))) for column, each in types.items()])
+        schema = pa.schema([(column, pa.large_list(pa.from_numpy_dtype(kind))) for column, kind in types.items()])
         super().__init__(form, folder, stem, dtype, masks=masks, info=info)
-        self._columns = {column: _Rows(folder, each) for column, each in types.items()}
+        self._columns = {column: _Rows(folder, kind) for column, kind in types.items()}
         self._lengths: list[NDArray[np.int64]] = []  # of the documents of the row group
         self._rows, self._group_end = 0, 0
         self._sink = _Sink(self._files[0])
@@ -145,8 +145,8 @@ class ColumnWriter(ShardWriter):
     def _write(self, ids: NDArray[Any], ends: NDArray[np.int64], mask: NDArray[np.uint8] | None) -> None:
         start = 0  # in ids
         while len(ends):
-            room = _TOKENS - self._columns[IDS].length
-            count = int(np.searchsorted(ends, self.tokens + start + room)) + 1
+            capacity = _TOKENS - self._columns[IDS].length
+            count = int(np.searchsorted(ends, self.tokens + start + capacity)) + 1
             count = min(count, _DOCUMENTS - self._rows, len(ends))
             stop = int(ends[count - 1]) - self.tokens
             self._append(ids[start:stop], None if mask is None else mask[start:stop])

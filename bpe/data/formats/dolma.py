@@ -58,17 +58,17 @@ class _QuotedError(Exception):
     """A row has a quoted field."""
 
 
-def _read_offsets(path: Path, most: int) -> NDArray[np.int64]:
-    """The offsets of the documents in a file of rows, memory-mapped; `most` is the largest possible number of ids."""
+def _read_offsets(path: Path, max_tokens: int) -> NDArray[np.int64]:
+    """The offsets of the documents in a file of rows, memory-mapped; `max_tokens` is the most ids that there can be."""
     try:
-        return _gather_offsets(_read_unquoted(path), path, most)
+        return _gather_offsets(_read_unquoted(path), path, max_tokens)
     except _QuotedError:
-        return _gather_offsets(_read_quoted(path), path, most)
+        return _gather_offsets(_read_quoted(path), path, max_tokens)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise FormatError(f"it cannot be decompressed: {error}; the file may be damaged", path=path) from None
 
 
-def _gather_offsets(pieces: Iterator[NDArray[np.int64]], path: Path, most: int) -> NDArray[np.int64]:
+def _gather_offsets(pieces: Iterator[NDArray[np.int64]], path: Path, max_tokens: int) -> NDArray[np.int64]:
     """Check starts and ends of documents, and gather them as offsets."""
     with Spool(None, "<i8") as spool:
         spool.append(np.zeros(1, dtype=np.int64))
@@ -76,12 +76,14 @@ def _gather_offsets(pieces: Iterator[NDArray[np.int64]], path: Path, most: int) 
         for bounds in pieces:
             starts, ends = bounds[:, 0], bounds[:, 1]
             expected = np.concatenate(([position], ends[:-1]))
-            bad = np.flatnonzero((starts != expected) | (ends < starts) | (ends > most))
-            if len(bad):
-                at = int(bad[0])
-                rule = f"it must begin with the document's start, {expected[at]}, and its end, at most {most}"
+            wrong = np.flatnonzero((starts != expected) | (ends < starts) | (ends > max_tokens))
+            if len(wrong):
+                index = int(wrong[0])
+                rule = f"it must begin with the document's start, {expected[index]}, and its end, at most {max_tokens}"
                 raise FormatError(
-                    f"the row begins with {starts[at]},{ends[at]}; {rule}", path=path, where=f"row {spool.length + at}"
+                    f"the row begins with {starts[index]},{ends[index]}; {rule}",
+                    path=path,
+                    where=f"row {spool.length + index}",
                 )
             spool.append(ends)
             position = int(ends[-1])
@@ -117,11 +119,11 @@ def _parse_rows(text: bytes, path: Path, row: int) -> NDArray[np.int64]:
         numbers = np.fromstring(fields.replace(b",", b" "), dtype=np.int64, sep=" ")  # 2**63 - 1 for larger ones
         if len(numbers) == 2 * lines:
             return numbers.reshape(-1, 2)
-    for number, line in enumerate(text.split(b"\n"), start=row):
+    for index, line in enumerate(text.split(b"\n"), start=row):
         if not _ROW.match(line):
-            found = shown(line[:100].rstrip(b"\r").decode(errors="backslashreplace"))
+            start = shown(line[:100].rstrip(b"\r").decode(errors="backslashreplace"))
             rule = "it must begin with the start and the end of a document"
-            raise FormatError(f"the row is {found}; {rule}", path=path, where=f"row {number}")
+            raise FormatError(f"the row is {start}; {rule}", path=path, where=f"row {index}")
     raise AssertionError("a row that does not parse was not found")
 
 

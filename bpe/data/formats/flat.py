@@ -200,8 +200,10 @@ def _open_mask(path: Path, tokens: int, validate: bool) -> NDArray[np.uint8]:
         position = 0
         for piece in read_numbers(path, np.uint8, 0, tokens):
             if piece.max(initial=0) > 1:
-                bad = int(np.argmax(piece > 1))
-                raise FormatError(f"it is {piece[bad]}; it must be 0 or 1", path=path, where=f"offset {position + bad}")
+                index = int(np.argmax(piece > 1))
+                raise FormatError(
+                    f"it is {piece[index]}; it must be 0 or 1", path=path, where=f"offset {position + index}"
+                )
             position += len(piece)
     return mapped(path, np.uint8, 0, tokens)
 
@@ -233,12 +235,12 @@ class DatatroveWriter(ShardWriter):
         return [b""] * len(self._files)
 
 
-def spell_metric(number: int) -> str:
+def spell_metric(count: int) -> str:
     """A number with three digits and an SI prefix, as `humanize.metric` writes it.
 
     >>> spell_metric(5), spell_metric(1_500), spell_metric(12_345_678)
     ('5.00 ', '1.50 k', '12.3 M')
     """
-    exponent = math.floor(math.log10(number)) if number else 0
-    digits = f"{number / 10 ** (exponent // 3 * 3):.{2 - exponent % 3}f}"
+    exponent = math.floor(math.log10(count)) if count else 0
+    digits = f"{count / 10 ** (exponent // 3 * 3):.{2 - exponent % 3}f}"
     return f"{digits} {' kMGTPEZY'[exponent // 3].strip()}"

@@ -100,9 +100,9 @@ def _check_sequences(index: Path, lengths_at: int, pointers_at: int, count: int,
     for pointers in read_numbers(index, _POINTER, pointers_at, count):
         sizes = next(lengths).astype(np.int64) * width
         starts = expected + offsets_of(sizes)
-        bad = np.flatnonzero((pointers != starts[:-1]) | (sizes < 0))
-        if len(bad):
-            at = int(bad[0])
+        wrong = np.flatnonzero((pointers != starts[:-1]) | (sizes < 0))
+        if len(wrong):
+            at = int(wrong[0])
             what = f"sequence {first + at} has length {sizes[at] // width} and pointer {pointers[at]}"
             raise FormatError(f"{what}; sequences must follow each other, this one at {starts[at]}", path=index)
         expected, first = int(starts[-1]), first + len(pointers)

@@ -50,9 +50,9 @@ class Documents(ABC):
             raise FormatError(f"documents {first} to {last} do not lie within the shard's {self.tokens} tokens")
         return bounds
 
-    def span(self, number: int) -> tuple[int, int]:
+    def span(self, index: int) -> tuple[int, int]:
         """The start and the end of a document; see `bounds`."""
-        start, end = self.bounds(number, number + 1).tolist()
+        start, end = self.bounds(index, index + 1).tolist()
         return start, end
 
     @abstractmethod
@@ -77,11 +77,11 @@ class Offsets(Documents):
     def _bounds(self, first: int, last: int) -> NDArray[np.int64]:
         return np.array(self._offsets[first : last + 1], dtype=np.int64)
 
-    def span(self, number: int) -> tuple[int, int]:
+    def span(self, index: int) -> tuple[int, int]:
         """The start and the end of a document; see `bounds`."""
-        start, end = self._offsets[number : number + 2].tolist()
+        start, end = self._offsets[index : index + 2].tolist()
         if not 0 <= start <= end <= self.tokens:
-            raise FormatError(f"document {number} does not lie within the shard's {self.tokens} tokens")
+            raise FormatError(f"document {index} does not lie within the shard's {self.tokens} tokens")
         return start, end
 
     def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -230,9 +230,9 @@ def mapped(path: Path, dtype: Any, start: int, count: int) -> NDArray[Any]:
     if not count:
         return np.empty(0, dtype=dtype)
     if start % dtype.alignment:
-        found = np.fromfile(str(path), dtype, count, offset=start)  # a Path is Python code, in which Ctrl-C is lost
-        found.flags.writeable = False
-        return found
+        numbers = np.fromfile(str(path), dtype, count, offset=start)  # a Path is Python code, in which Ctrl-C is lost
+        numbers.flags.writeable = False
+        return numbers
     with open(path, "rb") as file:
         return np.frombuffer(Mapping(file.fileno(), start, count * dtype.itemsize).view(), dtype=dtype)
 
@@ -249,8 +249,8 @@ def read_numbers(path: Path, dtype: Any, start: int, count: int) -> Iterator[NDA
             count -= len(piece)
 
 
-def check_rising(path: Path, dtype: Any, start: int, count: int, most: int, *, first: int | None = None) -> None:
-    """Check that numbers in a file never fall, begin with `first` if that is given, and end with `most`.
+def check_rising(path: Path, dtype: Any, start: int, count: int, max_offset: int, *, first: int | None = None) -> None:
+    """Check that numbers in a file never fall, begin with `first` if that is given, and end with `max_offset`.
 
     Raises:
         FormatError: naming the number that breaks the rule.
@@ -262,17 +262,18 @@ def check_rising(path: Path, dtype: Any, start: int, count: int, most: int, *, f
             raise FormatError(f"its first offset is {piece[0]}; it must be {first}", path=path)
         previous = np.empty_like(piece)
         previous[0], previous[1:] = before, piece[:-1]
-        bad = np.flatnonzero((piece > most) | (piece < previous))
-        if len(bad):
-            at = int(bad[0])
+        wrong = np.flatnonzero((piece > max_offset) | (piece < previous))
+        if len(wrong):
+            place = int(wrong[0])
             raise FormatError(
-                f"offset {index + at} is {piece[at]}; offsets must never fall and be at most {most}, the tokens",
+                f"offset {index + place} is {piece[place]}; offsets must never fall and be at most {max_offset}, "
+                "the tokens",
                 path=path,
             )
         before = int(piece[-1])
         index += len(piece)
-    if before != most:
-        raise FormatError(f"its last offset is {before}; it must be {most}, the number of tokens", path=path)
+    if before != max_offset:
+        raise FormatError(f"its last offset is {before}; it must be {max_offset}, the number of tokens", path=path)
 
 
 def find_dtype(path: Path, size: int, tokens: int, declared: str | None = None) -> np.dtype[Any]:
@@ -305,11 +306,11 @@ def split_by_token(shard: Shard, end_of_text: int, *, before: bool) -> Shard:
     with Spool(None, "<i8") as spool:
         spool.append(np.zeros(1, dtype=np.int64))
         for start in range(0, len(ids), 1 << 20):
-            found = np.flatnonzero(ids[start : start + (1 << 20)] == end_of_text) + (start + (not before))
-            found = found[found > 0]
-            if len(found):
-                spool.append(found)
-                last = int(found[-1])
+            bounds = np.flatnonzero(ids[start : start + (1 << 20)] == end_of_text) + (start + (not before))
+            bounds = bounds[bounds > 0]
+            if len(bounds):
+                spool.append(bounds)
+                last = int(bounds[-1])
         if last < len(ids):
             spool.append(np.array([len(ids)], dtype=np.int64))
         return Shard(shard.path, ids, Offsets(spool.mapped()))

@@ -71,9 +71,9 @@ class ShardFormat:
         for dtype in self.dtypes:
             if largest_id <= np.iinfo(dtype).max:
                 return np.dtype(dtype)
-        most = np.iinfo(self.dtypes[-1]).max
-        larger = "" if most > 0xFFFF else "; formats with 32-bit ids, such as native, hold it"
-        raise ValueError(f"the largest id is {largest_id}; {self.name} shards hold ids up to {most}{larger}")
+        max_id = np.iinfo(self.dtypes[-1]).max
+        larger = "" if max_id > 0xFFFF else "; formats with 32-bit ids, such as native, hold it"
+        raise ValueError(f"the largest id is {largest_id}; {self.name} shards hold ids up to {max_id}{larger}")
 
     def names(self, stem: str, *, masks: bool = False) -> tuple[str, ...]:
         """The names of a shard's files, the main one first; ValueError for masks that the format cannot hold."""
@@ -256,11 +256,11 @@ class ShardWriter:
     def _check_limits(self, ids: NDArray[Any], positions: NDArray[np.int64]) -> None:
         """Refuse ids and counts that the format cannot hold."""
         if len(ids) and (np.iinfo(ids.dtype).max > self._largest or ids.dtype.kind == "i"):
-            largest, least = int(ids.max()), int(ids.min()) if ids.dtype.kind == "i" else 0
-            if largest > self._largest or least < 0:
-                bad = least if least < 0 else largest
+            largest, smallest = int(ids.max()), int(ids.min()) if ids.dtype.kind == "i" else 0
+            if largest > self._largest or smallest < 0:
+                wrong = smallest if smallest < 0 else largest
                 raise ValueError(
-                    f"id {bad} does not fit the shard's dtype, {self._dtype}; ids are from 0 to {self._largest}"
+                    f"id {wrong} does not fit the shard's dtype, {self._dtype}; ids are from 0 to {self._largest}"
                 )
         if self.tokens + len(ids) > self.max_tokens:
             raise ValueError(

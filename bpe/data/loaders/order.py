@@ -53,7 +53,7 @@ def keys(*numbers: int) -> list[int]:
     state = 0
     for number in numbers:
         state = _mix((state + number + GOLDEN) & _WORD)
-    return [_mix((state + number * GOLDEN) & _WORD) for number in range(1, ROUNDS + 1)]
+    return [_mix((state + index * GOLDEN) & _WORD) for index in range(1, ROUNDS + 1)]
 
 
 def permute(indices: NDArray[np.int64], n: int, round_keys: list[int], *, inverse: bool = False) -> NDArray[np.int64]:
@@ -91,9 +91,9 @@ def _run_network(numbers: NDArray[np.uint64], bits: int, round_keys: list[int], 
     masks = np.uint64((1 << bits // 2) - 1), np.uint64((1 << int(low)) - 1)
     halves = [numbers >> low, numbers & masks[1]]
     order = range(ROUNDS)
-    for number in reversed(order) if inverse else order:
-        changed = number % 2
-        halves[changed] ^= mix_words(halves[1 - changed] ^ np.uint64(round_keys[number])) & masks[changed]
+    for round_index in reversed(order) if inverse else order:
+        changed = round_index % 2
+        halves[changed] ^= mix_words(halves[1 - changed] ^ np.uint64(round_keys[round_index])) & masks[changed]
     return halves[0] << low | halves[1]
 
 

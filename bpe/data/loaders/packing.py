@@ -123,7 +123,7 @@ class Packed(ShardRows):
         self._kept: dict[int, PackedWindow] = {}
         self._orders: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         self.statistics: dict[str, int] = {}
-        self._counts = np.array([self._count_rows(number) for number in range(self._window_order.n)], dtype=np.int64)
+        self._counts = np.array([self._count_rows(index) for index in range(self._window_order.n)], dtype=np.int64)
         self._n_rows = int(self._counts.sum())
 
     def __len__(self) -> int:
@@ -146,7 +146,7 @@ class Packed(ShardRows):
 
     def read(self, numbers: NDArray[np.int64]) -> Batch:
         """The batch of the rows with these numbers, each `epoch * len(packed) + index`: int64 arrays (n, length)."""
-        found = []
+        columns_read = []
         for epoch, indices, chosen in self._split_by_epoch(numbers):
             windows, firsts = self._order_windows(epoch)
             nth = np.searchsorted(firsts, indices, side="right") - 1
@@ -156,56 +156,56 @@ class Packed(ShardRows):
                 rows = packed.order.rows(indices[wanted] - firsts[k], epoch)
                 first, last = packed.offsets[rows], packed.offsets[rows + 1]
                 row = np.repeat(np.flatnonzero(chosen)[wanted], last - first)
-                found.append((row, *(each[join_ranges(first, last)] for each in packed.spans.columns()[1:])))
-        columns = zip(*found, strict=True) if found else [[np.empty(0, dtype=np.int64)]] * 5
+                columns_read.append((row, *(column[join_ranges(first, last)] for column in packed.spans.columns()[1:])))
+        columns = zip(*columns_read, strict=True) if columns_read else [[np.empty(0, dtype=np.int64)]] * 5
         return self._reader.batch(Spans(*map(np.concatenate, columns)), len(numbers), self.form)
 
     def _order_windows(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The windows in the order of an epoch, and the index of the first row of each."""
-        found = self._orders.get(epoch)
-        if found is None:
+        order = self._orders.get(epoch)
+        if order is None:
             windows = self._window_order.rows(np.arange(self._window_order.n), epoch)
-            found = windows, offsets_of(self._counts[windows])
-            keep_last(self._orders, epoch, found, KEPT)
-        return found
+            order = windows, offsets_of(self._counts[windows])
+            keep_last(self._orders, epoch, order, KEPT)
+        return order
 
     # Packing ----------------------------------------------------------------------------------------------------------
 
-    def _find_window(self, number: int) -> PackedWindow:
+    def _find_window(self, index: int) -> PackedWindow:
         """The rows of a window, packed again unless it was one of the last ones."""
-        found = self._kept.get(number)
-        if found is None:
-            found = self._pack(number)
-            keep_last(self._kept, number, found, KEPT)
-        return found
+        window = self._kept.get(index)
+        if window is None:
+            window = self._pack(index)
+            keep_last(self._kept, index, window, KEPT)
+        return window
 
-    def _pack(self, number: int) -> PackedWindow:
-        starts, lengths, documents = self._bound_documents(number)
+    def _pack(self, index: int) -> PackedWindow:
+        starts, lengths, documents = self._bound_documents(index)
         starts, lengths, documents = limit_lengths(starts, lengths, documents, self.length, self._long, self._strategy)
-        which, row, at, skipped, kept = PACK[self._strategy](lengths, self.length, self._tail)
+        which, row, positions, skipped, kept = PACK[self._strategy](lengths, self.length, self._tail)
         n_rows = int(row[-1]) + 1 if len(row) else 0
-        spans = Spans(row, at, starts[which] + skipped, kept, documents[which])
+        spans = Spans(row, positions, starts[which] + skipped, kept, documents[which])
         offsets = np.searchsorted(row, np.arange(n_rows + 1))
-        return PackedWindow(spans, offsets, Order(n_rows, self.seed, stream=(1 + number,)))
+        return PackedWindow(spans, offsets, Order(n_rows, self.seed, stream=(1 + index,)))
 
-    def _bound_documents(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def _bound_documents(self, index: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Of each document of a window that is not empty: start, length, number."""
-        first = number * self._window
+        first = index * self._window
         bounds = self.shards.document_bounds(first, min(first + self._window, self.shards.n_documents))
         kept = np.flatnonzero(np.diff(bounds))
         return bounds[kept], np.diff(bounds)[kept], first + kept
 
-    def _count_rows(self, number: int) -> int:
+    def _count_rows(self, index: int) -> int:
         """The rows of a window; adds its numbers to the statistics."""
-        packed, (_, lengths, documents) = self._pack(number), self._bound_documents(number)
+        packed, (_, lengths, documents) = self._pack(index), self._bound_documents(index)
         spans, rows = packed.spans, packed.order.n
-        first = number * self._window
+        first = index * self._window
         sizes, present, whole = (np.zeros(self._window, dtype=np.int64) for _ in range(3))
         sizes[documents - first] = lengths
         present[spans.document - first] = 1
         whole[spans.document[spans.length == sizes[spans.document - first]] - first] = 1
         tokens = int(spans.length.sum())
-        found = {
+        totals = {
             "rows": rows,
             "tokens": tokens,
             "padding": rows * (self.length + 1) - tokens,
@@ -213,7 +213,7 @@ class Packed(ShardRows):
             "truncated": int(present.sum() - whole.sum()),
             "dropped": len(documents) - int(present.sum()),
         }
-        for name, value in found.items():
+        for name, value in totals.items():
             self.statistics[name] = self.statistics.get(name, 0) + value
         return rows
 

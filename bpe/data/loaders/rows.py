@@ -150,9 +150,9 @@ class Rows(ABC):
         position = check_int("the state's position", state["position"], 0, max(len(self), 1) - 1)
         return check_int("the state's epoch", state["epoch"], 0) * len(self) + position
 
-    def state_at(self, number: int) -> State:
+    def state_at(self, row: int) -> State:
         """The state of a run whose next row has this number."""
-        epoch, position = divmod(number, max(len(self), 1))
+        epoch, position = divmod(row, max(len(self), 1))
         seed, fingerprint = self.seed, self.fingerprint
         return {"version": VERSION, "fingerprint": fingerprint, "seed": seed, "epoch": epoch, "position": position}
 
@@ -167,13 +167,13 @@ class Rows(ABC):
                 if len(pair) != 2 or not all(type(part) is int or hasattr(part, "__index__") for part in pair):
                     raise TypeError(f"index is {typed(key)}; it must be an int, or (epoch, index)")
         size = len(self)
-        bad: NDArray[np.bool_] = np.ones(len(keys), dtype=np.bool_)
+        wrong: NDArray[np.bool_] = np.ones(len(keys), dtype=np.bool_)
         try:
             epochs, indices = np.array(flat, dtype=np.int64).reshape(-1, 2).T
-            bad = (epochs < 0) | (epochs >= MOST // max(size, 1)) | (indices < -size) | (indices >= size)
+            wrong = (epochs < 0) | (epochs >= MOST // max(size, 1)) | (indices < -size) | (indices >= size)
         except OverflowError:  # more than 64 bits
             pass
-        for key in np.flatnonzero(bad)[:1].tolist():
+        for key in np.flatnonzero(wrong)[:1].tolist():
             raise IndexError(f"index is {shown(keys[key])}; there are {size} rows in each epoch, from 0")
         return np.asarray(epochs * size + indices % max(size, 1), dtype=np.int64)
 
@@ -336,8 +336,8 @@ def hash_facts(length: int, *parts: object) -> str:
     return f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]}-{length}"
 
 
-def keep_last(cache: dict[int, Any], key: int, value: Any, most: int) -> None:
-    """Add to a cache that holds the last `most` items and that any number of threads use, none of which waits."""
-    for old in list(cache)[: max(len(cache) + 1 - most, 0)]:
+def keep_last(cache: dict[int, Any], key: int, value: Any, capacity: int) -> None:
+    """Add to a cache that holds the last `capacity` items and that any number of threads use, none of which waits."""
+    for old in list(cache)[: max(len(cache) + 1 - capacity, 0)]:
         cache.pop(old, None)  # another thread may have removed it
     cache[key] = value

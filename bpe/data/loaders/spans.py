@@ -148,10 +148,10 @@ class Reader:
         for i, column in enumerate(columns):
             table[:, i] = column
         present = set(numbers.tolist())
-        for number in present:
-            shard = self.shards.shards[number]
+        for index in present:
+            shard = self.shards.shards[index]
             ids: Any = shard.mask if masks else shard.ids
-            gather(ids, table if len(present) == 1 else table[numbers == number], inputs, labels)
+            gather(ids, table if len(present) == 1 else table[numbers == index], inputs, labels)
 
     def _divide(self, spans: Spans) -> tuple[Spans, NDArray[np.int64]]:
         """Divide spans at the borders of shards; the number of each one's shard."""
@@ -163,7 +163,7 @@ class Reader:
         length = np.minimum(spans.start[whole] + spans.length[whole], self.starts[numbers + 1]) - start
         at = spans.at[whole] + start - spans.start[whole]
         kept = length > 0  # a shard between the two may be empty
-        return Spans(*(each[kept] for each in (spans.row[whole], at, start, length, whole))), numbers[kept]
+        return Spans(*(column[kept] for column in (spans.row[whole], at, start, length, whole))), numbers[kept]
 
 
 def make_cu_seqlens(bounds: NDArray[np.int64]) -> Batch:
@@ -178,12 +178,12 @@ def join_batches(batches: list[Batch], order: NDArray[np.int64]) -> Batch:
     if len(batches) == 1 and (np.diff(order) == 1).all():
         return batches[0]
     names = [name for name in batches[0] if name not in ("cu_seqlens", "max_seqlen")]
-    batch = {name: np.concatenate([each[name] for each in batches])[order] for name in names}
+    batch = {name: np.concatenate([part[name] for part in batches])[order] for name in names}
     if "cu_seqlens" in batches[0]:
         begins = []
-        for each in batches:
-            begin = np.zeros(each["cu_seqlens"][-1], dtype=np.bool_)
-            begin[each["cu_seqlens"][:-1]] = True
+        for part in batches:
+            begin = np.zeros(part["cu_seqlens"][-1], dtype=np.bool_)
+            begin[part["cu_seqlens"][:-1]] = True
             begins.append(begin)
         batch.update(find_cu_seqlens(np.concatenate(begins).reshape(len(order), -1)[order]))
     return batch

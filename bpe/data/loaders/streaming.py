@@ -294,18 +294,18 @@ class StreamedBatches(Iterator[Batch]):
 
     def _read_groups(self, place: list[int] | None, epoch: int, *, unread: bool) -> Iterator[tuple[Group, int]]:
         """The groups of all epochs from a place of one on; `unread`: there are ids before it that no row has had."""
-        found = unread or place is not None
+        has_ids = unread or place is not None
         while self._epochs is None or epoch < self._epochs:
             for group in self._encoder.groups(self._part, place):
-                found = found or len(group.ids) > 0
+                has_ids = has_ids or len(group.ids) > 0
                 yield group, epoch
             epoch, place = epoch + 1, None
-            if not found and (self._epochs is None or epoch < self._epochs):
-                number, count = self._part
+            if not has_ids and (self._epochs is None or epoch < self._epochs):
+                rank, world = self._part
                 raise ValueError(
-                    f"part {number} of {count} of the sources has no ids to read again; use fewer ranks and workers"
+                    f"part {rank} of {world} of the sources has no ids to read again; use fewer ranks and workers"
                 )
-            found = False
+            has_ids = False
 
     def state_dict(self) -> State:
         """The state after the batches yielded so far."""
@@ -313,21 +313,21 @@ class StreamedBatches(Iterator[Batch]):
             return add_checksum(self._about | self._make_state())
 
     def _make_state(self) -> dict[str, Any]:
-        held = next((each for each in self._held if each.end > self._cursor), None)
+        held = next((candidate for candidate in self._held if candidate.end > self._cursor), None)
         if held is None:  # nothing was yielded yet
             return self._state
-        group, at = held.group, self._cursor - held.start
-        index = int(np.searchsorted(held.offsets, at, side="right")) - 1
+        group, position = held.group, self._cursor - held.start
+        index = int(np.searchsorted(held.offsets, position, side="right")) - 1
         end = int(held.offsets[index + 1])
         state: State = {"epoch": held.epoch, "ended": False}
-        if (index < len(group.lengths) - 1 or group.ends) and end - at <= REMAINDER:
+        if (index < len(group.lengths) - 1 or group.ends) and end - position <= REMAINDER:
             state |= {
                 "place": group.find_resume_point(index + 1).to_json(),
                 "skip": 0,
-                "remainder": group.ids[at:end].tolist(),
+                "remainder": group.ids[position:end].tolist(),
             }
             return state | {"documents": held.document + index + 1}
-        skip = at - int(held.offsets[index]) + (held.before if index == 0 else 0)
+        skip = position - int(held.offsets[index]) + (held.before if index == 0 else 0)
         return state | {
             "place": group.find_resume_point(index).to_json(),
             "skip": skip,
@@ -408,9 +408,9 @@ def add_checksum(state: dict[str, Any]) -> State:
     return state | {"checksum": hashlib.sha256(text.encode()).hexdigest()[:16]}
 
 
-def check_numbers(name: str, value: object, shortest: int, longest: int, most: int) -> None:
-    """Refuse a part of a state that is no list of so many numbers from 0 to `most`."""
+def check_numbers(name: str, value: object, shortest: int, longest: int, largest: int) -> None:
+    """Refuse a part of a state that is no list of so many numbers from 0 to `largest`."""
     if not isinstance(value, list) or not shortest <= len(value) <= longest:
         raise TypeError(f"the state's {name} is {typed(value)}; it must be the list that state_dict() returned")
     for number in value:
-        check_int(f"a number of the state's {name}", number, 0, most)
+        check_int(f"a number of the state's {name}", number, 0, largest)
