@@ -87,7 +87,7 @@ class Group:
         runs: int64, shape (n, 3), a row for each block in which documents begin: the index in this group of the first
             one, its file, and its number in the file. The first row is for the first document.
         size: bytes of the sources on disk that were read for it.
-        hashes: uint64, the content hash of each document; None if not asked for.
+        hashes: uint64, the content hash of each document; None unless `DocumentGroups` hashes them.
 
     """
 

@@ -61,7 +61,7 @@ class ShardOutput:
         ends: bool,
         validation: NDArray[np.bool_] | None,
     ) -> None:
-        """Write documents to their sides: as for `ShardWriter.write`; `validation`: which are on that side."""
+        """Write documents, given as to `ShardWriter.write`, to their sides; `validation` says which."""
         if not len(lengths):
             return
         self._tokens += len(ids)

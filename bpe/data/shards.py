@@ -136,29 +136,29 @@ class TokenShards:
             if stop <= self._tokens[index + 1]:
                 base = self._tokens[index]
                 return self.shards[index].ids[start - base : stop - base]  # type: ignore[index]
-        parts = [self.shards[i].ids[a:b] for i, a, b in self._divide_range(start, stop)]  # type: ignore[index]
-        return np.concatenate(parts) if parts else np.empty(0, dtype=self.dtype)
+        return self._join("ids", start, stop, self.dtype)
 
     def masks(self, start: int, stop: int) -> NDArray[np.uint8] | None:
         """The loss mask from position `start` to `stop`, as `tokens` returns ids; None if the shards have none."""
         if not self.has_masks:
             return None
-        parts = [self.shards[i].mask[a:b] for i, a, b in self._divide_range(start, stop)]  # type: ignore[index]
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint8)
+        return self._join("mask", start, stop, np.dtype(np.uint8))
 
-    def _divide_range(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """(shard, start, stop in the shard) of a range of positions."""
+    def _join(self, name: str, start: int, stop: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """A range of positions of an array that each shard has; a view where it lies in one."""
         if not 0 <= start <= stop <= self.n_tokens:
             raise IndexError(f"tokens {start} to {stop} are out of range; there are {counted(self.n_tokens, 'token')}")
+        parts: list[NDArray[Any]] = []
         index = bisect_right(self._tokens, start) - 1
         while start < stop:
             base, end = self._tokens[index], self._tokens[index + 1]
             if start < end:
-                yield index, start - base, min(stop, end) - base
+                parts.append(getattr(self.shards[index], name)[start - base : min(stop, end) - base])
                 start = min(stop, end)
             index += 1
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
 
     # Documents --------------------------------------------------------------------------------------------------------
 
@@ -202,9 +202,7 @@ class TokenShards:
         """
         if not 0 <= position < self.n_tokens:
             raise IndexError(f"position {position} is out of range; there are {counted(self.n_tokens, 'token')}")
-        index = bisect_right(self._tokens, position) - 1
-        documents = self.shards[index].documents.at(np.array([position - self._tokens[index]]))
-        return self._documents[index] + int(documents[0])
+        return int(self.documents_at(np.array([position]))[0])
 
     def documents_at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """The documents that hold the ids at positions, 0 <= position < n_tokens: int64."""
