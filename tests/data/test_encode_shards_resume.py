@@ -291,7 +291,7 @@ def test_leftovers_are_removed(begun, tokenizer):
 
 def test_two_processes_cannot_write_to_one_folder(begun, tokenizer):
     paths, out = begun
-    with journal.locked_folder(out), pytest.raises(ValueError, match="another process is writing to"):
+    with journal.lock_folder(out), pytest.raises(ValueError, match="another process is writing to"):
         encode_shards(sources(paths), tokenizer, out, shard_size=1500)
     encode_shards(sources(paths), tokenizer, out, shard_size=1500)
 
