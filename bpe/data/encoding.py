@@ -25,13 +25,7 @@ from bpe.corpus.blocks import PathLike
 from bpe.corpus.reading import check_encoding_errors
 from bpe.corpus.sources import Sources
 from bpe.data.formats import FORMATS
-from bpe.data.grouping import (
-    DocumentGroups,
-    ResumePoint,
-    choose_validation,
-    find_unexpected_names,
-    hash_documents,
-)
+from bpe.data.grouping import DocumentGroups, choose_validation, find_unexpected_names, hash_documents
 from bpe.data.journal import NAME as JOURNAL
 from bpe.data.journal import Journal, crash_point, lock_folder, refuse_difference, remove_temporary_files
 from bpe.data.manifest import NAME as MANIFEST
@@ -176,30 +170,18 @@ class _ShardJob:
         )
 
     def run(self, threads: int, progress: ProgressLike) -> Manifest:
-        """Encode what is not finished, in this thread and its helpers; another thread writes. Returns the manifest."""
-        out, plan, sources = self._out, self._plan, self._sources
+        """Write what is not finished; returns the manifest."""
+        out, plan = self._out, self._plan
         if not (out / MANIFEST).exists() and not (out / JOURNAL).exists() and plan.part is None:
-            check_sides(sources, plan.validation)
+            check_sides(self._sources, plan.validation)
         with lock_folder(out):
             if (out / MANIFEST).exists():
                 return self._read_finished()
             with self._open_journal() as journal:
-                shuffled = None if plan.seed is None else ShuffledOutput(plan, journal, sources)
+                shuffled = None if plan.seed is None else ShuffledOutput(plan, journal, self._sources)
                 output = shuffled or OrderedOutput(plan, journal)
                 with output:
-                    if (start := output.start) is not None:
-                        earlier = start.skipped - sources.skipped
-                        done = 0 if start.position is None else sources.size_before(start.position)
-                        bar = progress_bar(progress, "encode", sources.size, "B", done)
-                        with bar as advance, _WriterThread() as writer:
-                            writer.put(self._save_tokenizer)  # large vocabularies take a tenth of a second
-                            with closing(self._group_documents(start, writer).encode(threads)) as groups:
-                                for group in groups:
-                                    writer.put(partial(output.write, group))
-                                    advance(group.size, documents=group.complete, tokens=len(group.ids))
-                                    del group
-                            writer.wait()
-                        output.end(earlier + sources.skipped)
+                    self._encode(output, threads, progress)
                     if shuffled is not None:
                         with progress_bar(progress, "shuffle", shuffled.count_tokens(), "tokens") as advance:
                             shuffled.write_shards(advance)
@@ -211,20 +193,33 @@ class _ShardJob:
                 journal.remove()
                 return manifest
 
-    def _group_documents(self, start: ResumePoint, writer: _WriterThread) -> DocumentGroups:
-        """The documents from a point on, which are encoded in groups; an error of the writer ends that."""
-        plan = self._plan
-        return DocumentGroups(
-            self._sources,
-            self._tokenizer._engine,
-            plan.around,
-            plan.allowed,
-            start,
-            whole=plan.seed is not None or plan.validation > 0,
-            hashed=plan.validation > 0,
-            names=find_unexpected_names(self._tokenizer, plan.around, plan.allowed, self._sources.separators),
-            check=writer.check,
-        )
+    def _encode(self, output: OrderedOutput | ShuffledOutput, threads: int, progress: ProgressLike) -> None:
+        """Encode the sources from where the output begins, in this thread and its helpers; another thread writes."""
+        plan, sources, start = self._plan, self._sources, output.start
+        if start is None:
+            return
+        earlier = start.skipped - sources.skipped
+        done = 0 if start.position is None else sources.size_before(start.position)
+        with progress_bar(progress, "encode", sources.size, "B", done) as advance, _WriterThread() as writer:
+            writer.put(self._save_tokenizer)  # large vocabularies take a tenth of a second
+            groups = DocumentGroups(
+                sources,
+                self._tokenizer._engine,
+                plan.around,
+                plan.allowed,
+                start,
+                whole=plan.seed is not None or plan.validation > 0,
+                hashed=plan.validation > 0,
+                names=find_unexpected_names(self._tokenizer, plan.around, plan.allowed, sources.separators),
+                check=writer.check,  # an error of the writer ends the encoding
+            ).encode(threads)
+            with closing(groups):
+                for group in groups:
+                    writer.put(partial(output.write, group))
+                    advance(group.size, documents=group.complete, tokens=len(group.ids))
+                    del group
+            writer.wait()
+        output.end(earlier + sources.skipped)
 
     @contextmanager
     def _open_journal(self) -> Iterator[Journal]:

@@ -169,7 +169,8 @@ class DocumentGroups(Iterator[Block]):
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self._sources, self._engine, self._around, self._allowed = sources, engine, around, allowed
-        self._start, self._whole, self._hashed, self._names, self._check = start, whole, hashed, names, check
+        self._start, self._whole, self._hashed, self._check = start, whole, hashed, check
+        self._warning = NameWarning(names)
         self._blocks: Iterator[Block] = iter(())
         self._waiting: Block | None = None  # read, and of the next group
         self._limit = FIRST
@@ -182,7 +183,8 @@ class DocumentGroups(Iterator[Block]):
         """Encode the sources in groups. Close the generator."""
         sources, skip = self._sources, self._start.skip
         blocks = sources.blocks(self._find_cut(), threads, start=self._start.position)
-        with closing(NameWarning(self._names).wrap_blocks(blocks)) as self._blocks:  # an error leaves no file open
+        self._blocks = blocks
+        with closing(blocks):  # an error leaves no file open
             while True:
                 self._begin_group()
                 # Memory for the largest group each time, which the next one uses again. Where it grew with the groups,
@@ -230,6 +232,7 @@ class DocumentGroups(Iterator[Block]):
         if block is None or self._ends_before(block):
             raise StopIteration
         self._waiting = None
+        self._warning.search(block)
         if not self._files:
             self._continues = not block.begins
             if block.begins:
@@ -346,11 +349,13 @@ class NameWarning:
         """Pass blocks on, and close their generator at the end."""
         with closing(blocks):
             for block in blocks:
-                if self._names:
-                    self._search(block)
+                self.search(block)
                 yield block
 
-    def _search(self, block: Block) -> None:
+    def search(self, block: Block) -> None:
+        """Search a block, unless the warning was given."""
+        if not self._names:
+            return
         text = bytes(block.text[: max(_SEARCHED - self._searched, _SAMPLED)])
         self._searched += len(text)
         for name, encoded in self._names.items():
