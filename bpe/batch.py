@@ -256,8 +256,8 @@ def id_array(ids: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
             f"ids are of dtype {array.dtype}; they must be integers: an array of an integer type or a list of int"
         )
     if array.dtype not in (np.uint32, np.uint16, np.uint8) and (array.min() < 0 or array.max() > 0xFFFFFFFF):
-        bad = array[(array < 0) | (array > 0xFFFFFFFF)][0]
-        raise ValueError(f"token id {bad} is out of range; ids are from 0 to 2**32 - 1")
+        wrong = array[(array < 0) | (array > 0xFFFFFFFF)][0]
+        raise ValueError(f"token id {wrong} is out of range; ids are from 0 to 2**32 - 1")
     return aligned(array)
 
 

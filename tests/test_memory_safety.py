@@ -26,7 +26,7 @@ import bpe
 from bpe.base._aho_corasick import Finder
 from bpe.base._slices import copy_slices
 from bpe.batch import id_array
-from bpe.corpus import separators as documents
+from bpe.corpus import blocks as documents
 from bpe.corpus._json_fields import read_fields
 from bpe.count._word_table import WordTable
 from bpe.data.formats.reading import mapped

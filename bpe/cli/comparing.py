@@ -11,10 +11,9 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import cast
 
 import bpe
 from bpe.base.utf8 import MOST_BYTES, check_device
@@ -130,7 +129,7 @@ def sanity_check(args: argparse.Namespace) -> int:
 
 
 def _read_documents(args: argparse.Namespace, path: str) -> Iterator[bytes]:
-    with closing(cast("Generator[bytes]", corpus_in(args, path).documents())) as documents:
+    with closing(corpus_in(args, path).documents()) as documents:
         yield from documents
 
 
@@ -263,7 +262,7 @@ def read_beginning(sources: Sources) -> list[bytes]:
 
     texts: list[bytes] = []
     size = 0
-    with closing(cast("Generator[bytes]", sources.documents())) as documents:
+    with closing(sources.documents()) as documents:
         for document in documents:
             texts.append(beginning(document, _MAX_READ))
             size += len(texts[-1])

@@ -21,14 +21,14 @@ from bpe.batch import TokenBatch
 from bpe.cli.arguments import SHARDS
 from bpe.cli.files import bar, check_files, error_context, log_skipped, open_corpus, opened, output, say
 from bpe.corpus.blocks import Block
-from bpe.corpus.reading import character_cut, checked_encoding_errors
+from bpe.corpus.reading import character_cut, check_encoding_errors
 from bpe.corpus.sources import Sources
-from bpe.data import converting, merging, verifying
+from bpe.data import converting, verifying
 from bpe.data.encoding import encode_shards
 from bpe.data.formats import FORMATS
-from bpe.data.literal_names import NameWarning, literal_names
-from bpe.data.manifest import Manifest
-from bpe.data.options import DEFAULT
+from bpe.data.grouping import NameWarning, find_unexpected_names
+from bpe.data.manifest import Manifest, merge_manifests
+from bpe.data.plan import DEFAULT
 from bpe.decode.decoder import ByteDecoder, TokenDecoder
 from bpe.encode.engine import Around, BlockIds
 from bpe.encode.texts import block_ids
@@ -143,7 +143,7 @@ def _encode_groups(
 
     With `warn`, a warning says where the text has the name of an end-of-text token.
     """
-    checked_encoding_errors(sources.encoding_errors, chars=tokenizer.model == "char")
+    check_encoding_errors(sources.encoding_errors, chars=tokenizer.model == "char")
     engine, threads = tokenizer._engine, thread_count(args.threads)
     allowed = frozenset(tokenizer.special_tokens) if args.allow_special else engine.specials.always
     prepend, append = (
@@ -151,7 +151,7 @@ def _encode_groups(
         for flag, text in (("--prepend", args.prepend), ("--append", args.append))
     )
     around = prepend, append
-    warning = NameWarning(literal_names(tokenizer, around, allowed, sources.separators) if warn else ())
+    warning = NameWarning(find_unexpected_names(tokenizer, around, allowed, sources.separators) if warn else ())
     separators, keep = sources.separators, sources.keep_separator
     streams = not separators and not engine.cuts_documents(allowed)  # a document may exceed the memory
     with bar(args, "encode", sources.size) as advance:
@@ -159,7 +159,7 @@ def _encode_groups(
             one = sources.one_file(index)
             streamed = streams and file.format == "text" and sources.on_error == "raise"
             cut = character_cut if streamed else engine.end_cut(separators, keep, allowed)
-            with closing(warning.watch(one.blocks(cut, threads))) as blocks:
+            with closing(warning.wrap_blocks(one.blocks(cut, threads))) as blocks:
                 if streamed:
                     parts = _encode_stream(tokenizer, blocks, allowed, around)
                 else:
@@ -267,7 +267,7 @@ def convert_shards(args: argparse.Namespace) -> None:
 
 def merge_manifests(args: argparse.Namespace) -> None:
     """Write one manifest over the folders of all parts."""
-    _log_manifest(args.output, merging.merge_manifests(args.parts, args.output))
+    _log_manifest(args.output, merge_manifests(args.parts, args.output))
 
 
 def _log_manifest(folder: str, manifest: Manifest) -> None:

@@ -4,12 +4,12 @@ Reads paths, open files or texts and yields `Block`s: UTF-8 text with the bounds
 files, in the order in which text meets them:
 
 - `sources.py` the class `Sources`: the files of a corpus as one sequence of documents, in parts and from any position;
-- `listing.py`, `remote.py` find the files that paths name, locally and through fsspec;
-- `streams.py`, `compression.py`, `ahead.py` open and decompress a file's text, with a thread that reads ahead;
+- `listing.py` finds the files that paths name, locally and through fsspec;
+- `streams.py` opens and decompresses a file's text, with a thread that reads ahead;
 - `reading.py` reads text block by block, checks its first bytes, and cuts at positions that the caller finds;
   `_file_reader.pyx` does so for text files that are encoded, in small blocks and without Python code;
 - `jsonl.py`, `delimited.py`, `parquet.py` read records and rows; `records.py` handles bad ones;
-- `blocks.py` divides texts in memory into blocks; `separators.py` finds the documents of a block;
+- `blocks.py` divides texts in memory into blocks, and finds the documents of a block;
 - `documents.py` reads the rows of Arrow arrays as documents, without a copy.
 
 Invariants: joined, the blocks of a text are its bytes; the text is valid UTF-8 unless the caller allows other bytes

@@ -1,4 +1,4 @@
-"""Blocks of documents for several threads: what they are, where they may end, and those of texts in memory."""
+"""Blocks of documents for several threads: what they are, their documents, where they end; those of texts in memory."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +16,10 @@ from bpe.base._aho_corasick import Finder
 from bpe.base._utf8 import joined_utf8
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, no_text, to_bytes, utf8_error
 from bpe.corpus.reading import Buffers, EndCut, check_file_text
-from bpe.corpus.separators import find_last, split
 from bpe.errors import FormatError, check_iterable, check_unicode, shown, typed
+
+if TYPE_CHECKING:
+    from bpe.base._buffers import Buffer
 
 PathLike = str | os.PathLike[str]
 
@@ -105,15 +109,15 @@ class Block:
         if self.row is None:
             check_file_text(self.text, self.source, self.offset)
             return
-        found = invalid_document(self.text, self.starts, self.ends)
-        if found is not None:
-            number, reason = found
+        invalid = find_invalid_document(self.text, self.starts, self.ends)
+        if invalid is not None:
+            index, reason = invalid
             raise FormatError(
                 f'the text is not UTF-8 ({reason}); convert it, or pass encoding_errors="replace" to read each bad '
                 'byte as U+FFFD, encoding_errors="bytes" to let a byte model encode the bytes unchanged, or '
                 'on_error="skip" to leave out such rows',
                 path=self.source,
-                where=f"row {self.row + number}",
+                where=f"row {self.row + index}",
             )
 
     def release(self) -> None:
@@ -124,11 +128,11 @@ class Block:
 
 
 def text_blocks(
-    texts: Iterable[TextLike], cut: Cut | None, *, utf8: bool = False, threads: int = 1, most: int = BLOCK
+    texts: Iterable[TextLike], cut: Cut | None, *, utf8: bool = False, threads: int = 1, max_size: int = BLOCK
 ) -> Generator[Block, None, None]:
     """Texts, each a document, in blocks for `threads` threads; with `utf8`, bytes that are not UTF-8 are an error.
 
-    A block ends after `most` bytes, or BLOCK if that is less, unless a text is longer.
+    A block ends after `max_size` bytes, or BLOCK if that is less, unless a text is longer.
 
     Raises:
         TypeError: for a single text instead of several, or an item that is neither str nor bytes.
@@ -138,50 +142,50 @@ def text_blocks(
         raise TypeError(f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{shown(texts, 20)}]")
     check_iterable("texts", texts, "an iterable of str or bytes")
     waiting: list[str | bytes] = []
-    most = min(most, BLOCK)  # BLOCK is less in tests
+    max_size = min(max_size, BLOCK)  # BLOCK is less in tests
     size = 0
-    for number, text in enumerate(texts):
+    for index, text in enumerate(texts):
         data: str | bytes
         if isinstance(text, str) and (cut is None or 4 * len(text) <= 2 * BLOCK):
             data, own = text, len(text) * (1 if text.isascii() else 2)  # of UTF-8, about
         else:
-            data = _bytes_of(text, f"text {number}", utf8)
+            data = _encode_text(text, f"text {index}", utf8)
             own = len(data)
         if cut is not None and isinstance(data, bytes) and own > 2 * BLOCK:
-            yield from _joined(waiting)
+            yield from _join_texts(waiting)
             waiting, size = [], 0
             view = memoryview(data)
             for start, end in ranges(view, cut, threads):
-                yield whole_block(view[start:end], f"text {number}", start)
+                yield whole_block(view[start:end], f"text {index}", start)
             continue
         waiting.append(data)
         size += own
-        if size >= most:
-            yield from _joined(waiting)
+        if size >= max_size:
+            yield from _join_texts(waiting)
             waiting, size = [], 0
-    yield from _joined(waiting)
+    yield from _join_texts(waiting)
 
 
-def text_groups(texts: Iterable[TextLike], most: int) -> Generator[list[str | bytes], None, None]:
-    """Texts in lists of `most` characters or bytes, or some more.
+def text_groups(texts: Iterable[TextLike], max_size: int) -> Generator[list[str | bytes], None, None]:
+    """Texts in lists of `max_size` characters or bytes, or some more.
 
     Raises:
         TypeError: for an item that is neither str nor bytes.
 
     """
     group: list[str | bytes] = []
-    size, most = 0, min(most, BLOCK)  # BLOCK is less in tests
-    for number, text in enumerate(texts):
-        group.append(text if isinstance(text, (str, bytes)) else _bytes_of(text, f"text {number}", False))
+    size, max_size = 0, min(max_size, BLOCK)  # BLOCK is less in tests
+    for index, text in enumerate(texts):
+        group.append(text if isinstance(text, (str, bytes)) else _encode_text(text, f"text {index}", False))
         size += len(text)
-        if size >= most:
+        if size >= max_size:
             yield group
             group, size = [], 0
     if group:
         yield group
 
 
-def _bytes_of(text: TextLike, name: str, utf8: bool) -> bytes:
+def _encode_text(text: TextLike, name: str, utf8: bool) -> bytes:
     """A text as bytes; with `utf8`, bytes that are not UTF-8 are an error."""
     try:
         data = to_bytes(text)
@@ -192,7 +196,9 @@ def _bytes_of(text: TextLike, name: str, utf8: bool) -> bytes:
     return data
 
 
-def invalid_document(text: memoryview, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> tuple[int, str] | None:
+def find_invalid_document(
+    text: memoryview, starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> tuple[int, str] | None:
     """The first document `text[starts[i]:ends[i]]` that is not UTF-8, and the reason; None if all are.
 
     A text that is UTF-8 as a whole is searched for documents that begin or end within a character, so the cost is that
@@ -203,11 +209,72 @@ def invalid_document(text: memoryview, starts: NDArray[np.int64], ends: NDArray[
         bounds = np.concatenate((starts[filled], ends[filled]))
         if not ((data[bounds[bounds < len(data)]] & 0xC0) == 0x80).any():
             return None
-    for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-        found = utf8_error(text[start:end])
-        if found is not None:
-            return number, f"byte 0x{text[start + found[0]]:02x} at offset {found[0]}: {found[1]}"
+    for index, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        error = utf8_error(text[start:end])
+        if error is not None:
+            return index, f"byte 0x{text[start + error[0]]:02x} at offset {error[0]}: {error[1]}"
     return None
+
+
+# Splitting at separators and special tokens ---------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _make_finder(strings: tuple[bytes, ...]) -> Finder:
+    """A finder of distinct strings; those of a corpus are the same for all its blocks."""
+    return Finder(list(strings))
+
+
+def split(
+    text: Bytes,
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    strings: Iterable[bytes],
+    keep: bool = False,
+    empty: bool = False,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Split spans of a text at every occurrence of some strings, from left to right; the longest string wins.
+
+    Args:
+        text: the text.
+        starts: where the spans to split start: span i is `text[starts[i]:ends[i]]`.
+        ends: where they end.
+        strings: non-empty bytes to split at.
+        keep: each string ends the span before it, instead of being dropped.
+        empty: return empty spans too, as `bytes.split` does; with `keep` there are none.
+
+    Returns:
+        (starts, ends) of the spans between the strings, two int64 arrays.
+
+    Raises:
+        ValueError: for an empty string, or a span that is not within the text.
+
+    Example:
+        >>> split(b"ab;c", np.array([0]), np.array([4]), [b";"])
+        (array([0, 3]), array([2, 4]))
+
+    """
+    distinct = tuple(dict.fromkeys(strings))
+    if b"" in distinct:
+        raise ValueError("a string to split at is empty; it must have at least one byte")
+    matches, counts = _make_finder(distinct).find_in(text, starts, ends)
+    after = np.insert(matches[:, 1], np.append(np.int64(0), counts[:-1])[: len(starts)], starts)
+    before = np.insert(matches[:, 1 if keep else 0], counts, ends)
+    if keep or not empty:
+        filled = after < before
+        after, before = after[filled], before[filled]
+    return after, before
+
+
+def find_last(text: Buffer, start: int, end: int, string: bytes) -> int:
+    """The last position of a string in `text[start:end]`; -1 if there is none.
+
+    `bytearray.rfind` reads byte by byte for two bytes or more, and holds the GIL.
+    """
+    return _make_finder((string,)).last(text, start, end)
+
+
+# Where blocks may end -------------------------------------------------------------------------------------------------
 
 
 def document_cut(separators: list[bytes], keep: bool) -> EndCut | None:
@@ -218,9 +285,9 @@ def document_cut(separators: list[bytes], keep: bool) -> EndCut | None:
 
     def cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
         start = max(low - len(separator) + 1, 0)
-        at = find_last(buffer, start, end, separator)
-        after = at + len(separator)
-        return None if at < 0 else (after, after) if keep else (at, after)
+        start_of = find_last(buffer, start, end, separator)
+        after = start_of + len(separator)
+        return None if start_of < 0 else (after, after) if keep else (start_of, after)
 
     def cut_in_order(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
         del low  # occurrences that overlap count from the left, so the search starts at the beginning
@@ -259,10 +326,10 @@ def safe_cut(last: Callable[[memoryview, int], int], strings: list[bytes]) -> En
     return cut
 
 
-def next_line(text: Bytes, at: int) -> int:
+def next_line(text: Bytes, offset: int) -> int:
     """The first start of a line at or after an offset greater than 0; the length of the text if there is none."""
-    found = _NEWLINE.search(text, at - 1)
-    return len(text) if found is None else found.end()
+    match = _NEWLINE.search(text, offset - 1)
+    return len(text) if match is None else match.end()
 
 
 def last_line(text: memoryview, low: int) -> int:
@@ -270,7 +337,7 @@ def last_line(text: memoryview, low: int) -> int:
     return max(find_last(text, low, len(text), b"\n") + 1, low)
 
 
-def separators_of(separator: str | None, per_line: bool) -> list[bytes]:
+def parse_separators(separator: str | None, per_line: bool) -> list[bytes]:
     """The strings that documents end at, from the arguments `separator` and `per_line`.
 
     Raises:
@@ -297,7 +364,7 @@ def whole_block(text: Bytes, source: str, offset: int) -> Block:
     return Block(text, bounds[:1], bounds[1:], [], False, source, offset)
 
 
-def _joined(texts: list[str | bytes]) -> Iterator[Block]:
+def _join_texts(texts: list[str | bytes]) -> Iterator[Block]:
     """A block with several small texts, or none."""
     if texts:
         data, offsets = joined_utf8(texts)
@@ -310,11 +377,11 @@ def ranges(text: Bytes, cut: Cut, threads: int) -> Iterator[tuple[int, int]]:
     With several threads the parts get smaller towards the end, down to an eighth of BLOCK, so that no thread waits
     long for another.
     """
-    least = BLOCK if threads == 1 else max(BLOCK // 16, 1)
+    min_size = BLOCK if threads == 1 else max(BLOCK // 16, 1)
     start = 0
     while start < len(text):
         left = len(text) - start
-        size = max(min(BLOCK, left // (2 * threads)), least)
-        end = len(text) if left <= 2 * least else cut(text, start + size)
+        size = max(min(BLOCK, left // (2 * threads)), min_size)
+        end = len(text) if left <= 2 * min_size else cut(text, start + size)
         yield start, end
         start = end

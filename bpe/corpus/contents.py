@@ -102,15 +102,15 @@ class Expected:
 ANY_TEXT = Expected()
 
 
-def compression_of(start: bytes) -> Compression | None:
+def find_compression(start: bytes) -> Compression | None:
     """How a file that begins with these bytes (`SIGNATURE` of them) is compressed; None if it is not.
 
     >>> import gzip
-    >>> compression_of(gzip.compress(b"low")), compression_of(b"low")
+    >>> find_compression(gzip.compress(b"low")), find_compression(b"low")
     ('gzip', None)
     """
-    found = _ANY_COMPRESSION.match(start)
-    return None if found is None else list(_COMPRESSIONS)[(found.lastindex or 0) - 1]
+    match = _ANY_COMPRESSION.match(start)
+    return None if match is None else list(_COMPRESSIONS)[(match.lastindex or 0) - 1]
 
 
 def check_text(start: bytes, source: str, expected: Expected = ANY_TEXT) -> None:
@@ -122,21 +122,21 @@ def check_text(start: bytes, source: str, expected: Expected = ANY_TEXT) -> None
         expected: what it may hold.
 
     """
-    compression = compression_of(start)
+    compression = find_compression(start)
     if compression is not None:
         raise FormatError(_COMPRESSED.format(compression, _COMPRESSIONS[compression][1]), path=source)
-    if (found := _ANY_SIGNATURE.match(start)) is not None:
-        raise FormatError(_SIGNATURES[(found.lastindex or 0) - 1][1], path=source)
+    if (match := _ANY_SIGNATURE.match(start)) is not None:
+        raise FormatError(_SIGNATURES[(match.lastindex or 0) - 1][1], path=source)
     if not expected.nul and b"\0" in start:
-        raise FormatError(_about_nul(start), path=source)
+        raise FormatError(_describe_nul(start), path=source)
     if expected.field is not None and (begun := _BEGINS_RECORD.match(start)) is not None:
         _check_records(start[begun.end() :], source, expected.field, array=begun[1] is not None)
 
 
 def note_text(start: bytes, source: str, expected: Expected = ANY_TEXT) -> None:
     """Log what may not be meant as text, of a text that `check_text` allows: a UTF-8 byte order mark, JSON."""
-    found = None if expected.field is None else _BEGINS_RECORD.match(start)
-    if expected.field is not None and found and (found[1] or _has_key(start, expected.field.partition(".")[0])):
+    match = None if expected.field is None else _BEGINS_RECORD.match(start)
+    if expected.field is not None and match and (match[1] or _has_key(start, expected.field.partition(".")[0])):
         log.warning(
             "%s begins like JSON and is read as text, with its quotes and braces; if it has records, write each on a "
             "line of its own (jq -c), and name their format: JSON Lines",
@@ -155,15 +155,15 @@ def wants_line(start: bytes) -> bool:
     return len(start) == SAMPLE and b"\n" not in start and _BEGINS_RECORD.match(start) is not None
 
 
-def _about_nul(start: bytes) -> str:
+def _describe_nul(start: bytes) -> str:
     """The error for a text with NUL bytes."""
     even, odd = start[::2].count(0), start[1::2].count(0)
     if max(even, odd) > 8 * min(even, odd) and 4 * max(even, odd) > len(start):
         order = "LE" if odd > even else "BE"
         return _OTHER.format("UTF-16", f"UTF-16{order}")
-    at = start.index(0)
+    offset = start.index(0)
     return (
-        f'byte {at} is NUL, so this looks like binary data; leave the file out, or pass format="text" if it is text'
+        f'byte {offset} is NUL, so this looks like binary data; leave the file out, or pass format="text" if it is text'
         + _BYTES
     )
 

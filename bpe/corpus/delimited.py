@@ -11,24 +11,23 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from bpe.base.forks import lock_of
 from bpe.base.utf8 import escape, unescape, utf8_error
 from bpe.corpus.blocks import Block
 from bpe.corpus.contents import UTF8_BOM
-from bpe.corpus.jsonl import check_once, others
-from bpe.corpus.reading import READ, Buffers, Text
-from bpe.corpus.records import Run
+from bpe.corpus.jsonl import check_once, list_others
+from bpe.corpus.reading import READ, Stream
+from bpe.corpus.records import Quoting, RecordContext
+from bpe.corpus.streams import open_stream
 from bpe.errors import FormatError, counted
 
 #: A row with more bytes is refused, since its last quotation mark is probably missing.
 LONGEST = 1 << 30
-#: How quotation marks are read: as those of fields, unless they seem to be text in TSV; as those of fields; as text.
-Quoting = Literal["auto", "excel", "none"]
 #: The characters between fields.
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 
@@ -44,15 +43,15 @@ class _Lines:
 
     """
 
-    def __init__(self, texts: Iterable[Text], buffers: Buffers, offset: int) -> None:
-        self._texts, self._buffers = iter(texts), buffers
+    def __init__(self, context: RecordContext, stream: Stream) -> None:
+        self._texts, self._buffers = context.read_lines(stream), context.shared.buffers
         self._ready: list[bytes] = []  # of the present block, the next line last
-        self.offset = offset
+        self.offset = stream.offset + stream.skip
         self.count = 0  # lines taken
-        self.start = offset  # of the row that is being read
-        self.size = 0  # bytes on disk of the blocks since the last call of `taken`
+        self.start = self.offset  # of the row that is being read
+        self.size = 0  # bytes on disk of the blocks since the last call of `claim_bytes`
 
-    def taken(self) -> int:
+    def claim_bytes(self) -> int:
         """The bytes on disk that were read since the last call."""
         size, self.size = self.size, 0
         return size
@@ -75,7 +74,7 @@ class _Lines:
             self._buffers.give_back(text.text)
             if self.offset == 0 and whole.startswith(UTF8_BOM):
                 whole, self.offset = whole[len(UTF8_BOM) :], len(UTF8_BOM)
-            self._ready = _split(whole) if b"\r" in whole else whole.splitlines(keepends=True)
+            self._ready = _split_lines(whole) if b"\r" in whole else whole.splitlines(keepends=True)
             self._ready.reverse()
         line = self._ready.pop()
         self.offset += len(line)
@@ -85,7 +84,7 @@ class _Lines:
         return escape(line)
 
 
-def _split(text: bytes) -> list[bytes]:
+def _split_lines(text: bytes) -> list[bytes]:
     """The lines of a text, each with its newline."""
     lines = [line + b"\n" for line in text.split(b"\n")]
     last = lines.pop()[:-1]
@@ -116,74 +115,60 @@ class Dialect:
         return all(end.count(self.delimiter) == columns - 1 for end in ends)
 
 
-def header_of(texts: Iterable[Text], run: Run, buffers: Buffers, dialect: Dialect) -> list[str] | None:
-    """The names of the columns; None for an empty file.
-
-    Raises:
-        FormatError: for a header that cannot be read, or has no column of the name that `run` wants.
-
-    """
-    return _header(_Lines(texts, buffers, 0), run, dialect)
-
-
-def _header(lines: _Lines, run: Run, dialect: Dialect) -> list[str] | None:
+def _read_header(lines: _Lines, context: RecordContext, dialect: Dialect) -> list[str] | None:
     reader = dialect.reader(lines)
-    with _long_fields():
+    with _allow_long_fields():
         try:
             names = next((row for row in reader if row), None)
         except csv.Error as error:
-            raise FormatError(f"the header cannot be read ({error})", path=run.source, where="line 1") from None
+            raise FormatError(f"the header cannot be read ({error})", path=context.source, where="line 1") from None
     if names is None:
         return None
-    if run.field not in names:
+    if context.field not in names:
         raise FormatError(
-            f"there is no column {run.field!r}{others(names)}{_other_delimiter(names)}",
-            path=run.source,
+            f"there is no column {context.field!r}{list_others(names)}{_suggest_delimiter(names)}",
+            path=context.source,
         )
-    check_once(run.field, names, run.source)
+    check_once(context.field, names, context.source)
     return names
 
 
-def _other_delimiter(names: list[str]) -> str:
+def _suggest_delimiter(names: list[str]) -> str:
     """The end of an error message for a header whose one name has a character that separates columns elsewhere."""
-    found = next((mark for mark in ";\t|," if mark in names[0]), None) if len(names) == 1 else None
-    if found is None:
+    mark_found = next((mark for mark in ";\t|," if mark in names[0]), None) if len(names) == 1 else None
+    if mark_found is None:
         return ""
-    return f"; if {found!r} separates columns here, write the file with commas (.csv) or tabs (.tsv) first"
+    return f"; if {mark_found!r} separates columns here, write the file with commas (.csv) or tabs (.tsv) first"
 
 
-def row_blocks(
-    texts: Iterable[Text],
-    run: Run,
-    buffers: Buffers,
-    line_of: Callable[[int], str],
-    *,
-    names: list[str] | None,
-    offset: int,
-    dialect: Dialect,
-) -> Generator[Block, None, None]:
+def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
     """The documents of CSV or TSV.
 
-    Args:
-        texts: blocks of whole lines, from the start of a row.
-        run: the file and the column.
-        buffers: the pool that takes back the memory of `texts`.
-        line_of: the name of a line, by its number from the start of `texts`, for errors.
-        names: the columns; None reads them from the first row.
-        offset: the position of `texts` in the file's text.
-        dialect: how rows are written.
-
     Raises:
-        FormatError: for a bad record, unless such records are skipped.
+        FormatError: for a bad record, unless such records are skipped; for a header that cannot be read, or has no
+            column of the name that is wanted.
 
     """
-    lines = _Lines(texts, buffers, offset)
-    columns = _header(lines, run, dialect) if names is None else names
-    if columns is None:
-        return
+    file, states = context.file, context.shared.states
+    dialect, names = Dialect(DELIMITERS[file.format], context.quoting), None
+    if context.start:
+        if file.kind not in ("file", "remote"):
+            raise ValueError(f"{file.name} can be read only once, so that reading cannot begin in its middle")
+        with open_stream(file, states=states) as stream:
+            names = _read_header(_Lines(context, stream), context, dialect)
+    with open_stream(file, context.start, context.end, context.encoding_errors, states) as stream:
+        lines = _Lines(context, stream)
+        columns = _read_header(lines, context, dialect) if names is None else names
+        if columns is not None:
+            yield from _read_rows(lines, columns, context, dialect)
+
+
+def _read_rows(
+    lines: _Lines, columns: list[str], context: RecordContext, dialect: Dialect
+) -> Generator[Block, None, None]:
     rows, ended, first, careful = dialect.reader(lines), False, lines.offset, dialect.careful
 
-    def next_rows() -> Iterator[str | bytes]:
+    def read_next() -> Iterator[str | bytes]:
         """The documents of the next block."""
         nonlocal rows, ended
         while not ended:
@@ -192,14 +177,14 @@ def row_blocks(
                 row = next(rows, None)
                 ended = row is None
                 if careful and row and lines.count > line + 1 and dialect.swallows(row, len(columns)):
-                    raise _swallowed(run, line_of, line, lines.count, f"each of them has {len(columns)} fields")
+                    raise _describe_swallowed(context, line, lines.count, f"each of them has {len(columns)} fields")
                 if row:
-                    yield _field(row, columns, run)
+                    yield _find_document(row, columns, context)
             except (csv.Error, _BadRowError) as error:
                 reason = str(error).partition(" - do you need")[0]  # advice for callers of `csv`
                 if lines.count > line + 1 and dialect.quoting == "auto":
-                    raise _swallowed(run, line_of, line, lines.count, reason) from None
-                run.bad.add(f"the row is bad: {reason}", run.source, line_of(line) if run.bad.raises else "")
+                    raise _describe_swallowed(context, line, lines.count, reason) from None
+                context.refuse_record(f"the row is bad: {reason}", line)
                 if isinstance(error, csv.Error):  # the reader may hold a part of the bad row
                     rows = dialect.reader(lines)
             if lines.at_block_end or lines.offset - first >= READ:  # a long row may end in the middle of a block
@@ -207,21 +192,21 @@ def row_blocks(
 
     while not ended:
         first = lines.offset
-        with _long_fields():
-            found = list(next_rows())
-        block = run.block(found, first, lines.taken())
+        with _allow_long_fields():
+            documents = list(read_next())
+        block = context.join_block(documents, first, lines.claim_bytes())
         if block is not None:
             yield block
 
 
-def _swallowed(run: Run, line_of: Callable[[int], str], first: int, after: int, reason: str) -> FormatError:
+def _describe_swallowed(context: RecordContext, first: int, after: int, reason: str) -> FormatError:
     """The error for a quotation mark that makes several lines one row, which seems to be wrong."""
-    lines = f"it begins in {line_of(first)} and ends in {line_of(after - 1)}, in quotation marks"
+    lines = f"it begins in {context.name_line(first)} and ends in {context.name_line(after - 1)}, in quotation marks"
     return FormatError(
         f'the row is bad: {reason}; {lines}: pass quoting="none" if they are text, quoting="excel" if a field does '
         "have these lines, or correct the row",
-        path=run.source,
-        where=line_of(first),
+        path=context.source,
+        where=context.name_line(first),
     )
 
 
@@ -229,21 +214,21 @@ class _BadRowError(ValueError):
     """A row without the column."""
 
 
-def _field(row: list[str], names: list[str], run: Run) -> str | bytes:
+def _find_document(row: list[str], names: list[str], context: RecordContext) -> str | bytes:
     if len(row) != len(names):
         raise _BadRowError(f"it has {counted(len(row), 'field')}, and the header has {len(names)}")
-    text = row[names.index(run.field)]
+    text = row[names.index(context.field)]
     if text.isascii():
         return text
     data = unescape(text)
-    if run.encoding_errors != "bytes" and (found := utf8_error(data)) is not None:
-        at, reason = found
-        raise _BadRowError(f"byte 0x{data[at]:02x} of column {run.field!r} is not UTF-8 ({reason})")
+    if context.encoding_errors != "bytes" and (error := utf8_error(data)) is not None:
+        offset, reason = error
+        raise _BadRowError(f"byte 0x{data[offset]:02x} of column {context.field!r} is not UTF-8 ({reason})")
     return data
 
 
 @contextmanager
-def _long_fields() -> Iterator[None]:
+def _allow_long_fields() -> Iterator[None]:
     """Inside the block, `csv` takes fields of any length; its limit is one for the whole process."""
     global _parsing, _limit
     with _lock:

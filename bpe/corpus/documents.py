@@ -108,8 +108,8 @@ def row_blocks(
     for part in parts:
         for group in part.groups(BLOCK):
             if utf8:
-                for number, text in enumerate(group.texts(), start=done):
-                    check_utf8(text, f"text {number}")
+                for index, text in enumerate(group.texts(), start=done):
+                    check_utf8(text, f"text {index}")
             done += len(group)
             start, end = int(group.starts[-1]), int(group.ends[-1])
             long = cut is not None and end - start > 2 * BLOCK  # only the last text of a group can be so long
@@ -117,14 +117,14 @@ def row_blocks(
             if len(starts):
                 first = int(starts[0])
                 data = part.data[first : int(ends[-1])]
-                yield _copied(Block(data, starts - first, ends - first, [], False, part.source, first), buffers)
+                yield _copy_block(Block(data, starts - first, ends - first, [], False, part.source, first), buffers)
             if cut is not None and long:
                 data = part.data[start:end]
                 for first, last in ranges(data, cut, threads):
-                    yield _copied(whole_block(data[first:last], f"text {done - 1}", first), buffers)
+                    yield _copy_block(whole_block(data[first:last], f"text {done - 1}", first), buffers)
 
 
-def _copied(block: Block, buffers: Buffers) -> Block:
+def _copy_block(block: Block, buffers: Buffers) -> Block:
     """The block with a copy of its text."""
     text = memoryview(buffers.take(len(block.text)))[: len(block.text)]
     text[:] = block.text

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -20,8 +20,9 @@ from bpe.base.utf8 import escape, to_bytes, unescape, utf8_error
 from bpe.corpus._json_fields import read_fields
 from bpe.corpus.blocks import Block
 from bpe.corpus.contents import UTF8_BOM
-from bpe.corpus.reading import Buffers, Text
-from bpe.corpus.records import Run
+from bpe.corpus.reading import Text
+from bpe.corpus.records import RecordContext
+from bpe.corpus.streams import open_stream
 from bpe.errors import FormatError, shown
 
 _SPACE = b" \t\r"
@@ -35,37 +36,33 @@ class _BadRecordError(ValueError):
     """A line that is no record with the field."""
 
 
-def record_blocks(
-    texts: Iterable[Text], run: Run, buffers: Buffers, line_of: Callable[[int], str]
-) -> Generator[Block, None, None]:
+def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
     """The documents of JSON Lines.
-
-    Args:
-        texts: blocks of whole lines.
-        run: the file and the field.
-        buffers: the pool that takes back the memory of `texts`.
-        line_of: the name of a line, by its number from the start of `texts`, for errors.
 
     Raises:
         FormatError: for a bad record, unless such records are skipped.
 
     """
-    keys, done = run.field.split("."), 0
-    for text in texts:
-        data = buffers.take(len(text.text) + _PADDING)
-        ends, lines = _fields(text, data, keys, run, done, line_of)
-        done += lines
-        buffers.give_back(text.text)
-        view = memoryview(data)[: ends[-1]]
-        block = run.block_of(view, ends, text.offset, text.size, buffers)
-        if block is None:
-            buffers.give_back(view)
-        else:
-            yield block
+    keys, done = context.field.split("."), 0
+    buffers = context.shared.buffers
+    with open_stream(
+        context.file, context.start, context.end, context.encoding_errors, context.shared.states
+    ) as stream:
+        for text in context.read_lines(stream):
+            data = buffers.take(len(text.text) + _PADDING)
+            ends, lines = _read_fields(text, data, keys, context, done)
+            done += lines
+            buffers.give_back(text.text)
+            view = memoryview(data)[: ends[-1]]
+            block = context.make_block(view, ends, text.offset, text.size, buffers)
+            if block is None:
+                buffers.give_back(view)
+            else:
+                yield block
 
 
-def _fields(
-    text: Text, out: bytearray, keys: list[str], run: Run, first: int, line_of: Callable[[int], str]
+def _read_fields(
+    text: Text, out: bytearray, keys: list[str], context: RecordContext, first: int
 ) -> tuple[NDArray[np.int64], int]:
     """Write the field of each line to `out`; returns the offsets of the texts, int64, and the number of lines.
 
@@ -76,45 +73,45 @@ def _fields(
     usual = utf8_error(data) is None
     names = [key.encode("utf-8", "surrogatepass") for key in keys]
     offsets, ends = array("q", [0]), np.empty(_LINES, dtype=np.int64)
-    at = len(UTF8_BOM) if text.offset == 0 and data[: len(UTF8_BOM)] == UTF8_BOM else 0
+    position = len(UTF8_BOM) if text.offset == 0 and data[: len(UTF8_BOM)] == UTF8_BOM else 0
     written = lines = 0
-    while at < end:
+    while position < end:
         count = 0
         if usual:
-            at, written, count = read_fields(data, at, end, names, out, written, ends)
+            position, written, count = read_fields(data, position, end, names, out, written, ends)
             offsets.frombytes(ends[:count].tobytes())
             lines += count
-        if count == _LINES or at == end:
+        if count == _LINES or position == end:
             continue
-        stop = buffer.find(b"\n", at, end)
-        line = data[at : end if stop < 0 else stop].tobytes()
-        found = _checked(line, keys, run, first + lines, line_of)
-        if found is not None:
-            out[written : written + len(found)] = found
-            written += len(found)
+        stop = buffer.find(b"\n", position, end)
+        line = data[position : end if stop < 0 else stop].tobytes()
+        document = _parse_line(line, keys, context, first + lines)
+        if document is not None:
+            out[written : written + len(document)] = document
+            written += len(document)
             offsets.append(written)
-        at += len(line) + 1
+        position += len(line) + 1
         lines += 1
     return np.frombuffer(offsets, dtype=np.int64), lines
 
 
-def _checked(line: bytes, keys: list[str], run: Run, number: int, line_of: Callable[[int], str]) -> bytes | None:
+def _parse_line(line: bytes, keys: list[str], context: RecordContext, index: int) -> bytes | None:
     """The field of a line; None for a blank line, and for a bad one, which is an error or skipped."""
     if not line.strip(_SPACE):
         return None
     try:
-        return to_bytes(_field(line, keys, run))
+        return to_bytes(_parse_record(line, keys, context))
     except _BadRecordError as error:
-        run.bad.add(str(error), run.source, line_of(number) if run.bad.raises else "")
+        context.refuse_record(str(error), index)
         return None
 
 
-def _field(line: bytes, keys: list[str], run: Run) -> str | bytes:
+def _parse_record(line: bytes, keys: list[str], context: RecordContext) -> str | bytes:
     """The field of a line, by the standard library; bytes if it is not UTF-8."""
-    kept = run.encoding_errors == "bytes"
+    kept = context.encoding_errors == "bytes"
     if not kept and (found := utf8_error(line)) is not None:
-        at, reason = found
-        raise _BadRecordError(f"byte 0x{line[at]:02x} at column {at + 1} is not UTF-8 ({reason})")
+        offset, reason = found
+        raise _BadRecordError(f"byte 0x{line[offset]:02x} at column {offset + 1} is not UTF-8 ({reason})")
     try:
         value = json.loads(escape(line), parse_int=len)  # the values of numbers do not matter
     except RecursionError:
@@ -125,23 +122,23 @@ def _field(line: bytes, keys: list[str], run: Run) -> str | bytes:
         where = ".".join(keys[:depth])
         if not isinstance(value, dict):
             what = f"field {where!r}" if depth else "the record"
-            raise _BadRecordError(f"{what} is {_kind(value)}; it must be an object with a field {key!r}")
+            raise _BadRecordError(f"{what} is {_describe_kind(value)}; it must be an object with a field {key!r}")
         if key not in value:
             inside = f" in {where!r}" if depth else ""
-            raise _BadRecordError(f"there is no field {key!r}{inside}{others(value)}")
+            raise _BadRecordError(f"there is no field {key!r}{inside}{list_others(value)}")
         value = value[key]
     if not isinstance(value, str):
-        raise _BadRecordError(f"field {'.'.join(keys)!r} is {_kind(value)}; it must be a string")
+        raise _BadRecordError(f"field {'.'.join(keys)!r} is {_describe_kind(value)}; it must be a string")
     if kept:
         with suppress(UnicodeEncodeError):  # a lone surrogate of a JSON escape
             return unescape(value)
     return value
 
 
-def others(names: Iterable[str]) -> str:
+def list_others(names: Iterable[str]) -> str:
     """The end of an error message about a name that does not exist: the names that do.
 
-    >>> others(["id", "body"])
+    >>> list_others(["id", "body"])
     ", only 'id', 'body'; pass the name of the text, such as field='id'"
     """
     listed = list(names)
@@ -161,7 +158,7 @@ def check_once(name: str, names: Sequence[str], source: str, full_name: str = ""
         )
 
 
-def _kind(value: object) -> str:
+def _describe_kind(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):

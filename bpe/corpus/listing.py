@@ -1,4 +1,4 @@
-"""Which files a list of paths names: globs, directories, standard input and remote paths.
+"""Which files a list of paths names: globs, directories, standard input, and through fsspec paths with a scheme.
 
 Links to folders are followed, as `find -L` does: a folder is left out where it is inside itself.
 """
@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import errno
 import glob
+import importlib
 import io
 import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Literal
+from typing import Any, Literal
 
 from bpe.base.utf8 import check_device
 from bpe.corpus.blocks import PathLike
-from bpe.corpus.compression import ENDINGS
-from bpe.corpus.contents import FIRST_LINE, SAMPLE, Compression, Expected, check_text, compression_of, wants_line
-from bpe.corpus.remote import hidden, remote_files
+from bpe.corpus.contents import FIRST_LINE, SAMPLE, Compression, Expected, check_text, find_compression, wants_line
 from bpe.errors import FormatError, check_iterable, shown, type_name, typed
 
 Format = Literal["text", "jsonl", "csv", "tsv", "parquet", "arrow"]
@@ -37,6 +37,8 @@ FORMATS: dict[str, Format] = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
+#: The extensions of compressed files.
+ENDINGS: dict[str, Compression] = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd", ".zstd": "zstd"}
 #: The formats that are lines of text, and may be compressed.
 TEXTUAL = ("text", "jsonl", "csv", "tsv")
 STDIN = "-"
@@ -78,7 +80,7 @@ class SourceFile:
         return self.format not in ("parquet", "arrow")
 
 
-def listed_sources(
+def list_sources(
     paths: PathLike | Iterable[PathLike], format_: str, expected: Expected | None
 ) -> tuple[SourceFile, ...]:
     """The files that paths name, in order.
@@ -95,21 +97,21 @@ def listed_sources(
         FormatError: for a file that shows in its first bytes that it is not of its format.
 
     """
-    found: list[SourceFile] = []
-    for path in _checked(paths):
+    files: list[SourceFile] = []
+    for path in _check_paths(paths):
         if path == STDIN:
-            if any(file.kind == "stdin" for file in found):
+            if any(file.kind == "stdin" for file in files):
                 raise ValueError("- (stdin) is named twice, and can be read only once; name it once")
-            found.append(SourceFile("stdin", _format("", format_)[0], None, None, "stdin"))
+            files.append(SourceFile("stdin", _guess_format("", format_)[0], None, None, "stdin"))
         elif is_remote(path):
-            sizes = dict(remote_files(path))
-            for name in _without_records(list(sizes)):
+            sizes = dict(list_remote(path))
+            for name in _drop_records(list(sizes)):
                 size = sizes[name]
-                kind, packed = _format(name, format_)
-                found.append(SourceFile(name, kind, packed, size, "remote"))
+                kind, packed = _guess_format(name, format_)
+                files.append(SourceFile(name, kind, packed, size, "remote"))
         else:
-            found.extend(_local(name, format_, expected) for name in _expanded(path))
-    return tuple(found)
+            files.extend(_describe_local(name, format_, expected) for name in _expand(path))
+    return tuple(files)
 
 
 def is_remote(path: str) -> bool:
@@ -121,7 +123,7 @@ def is_remote(path: str) -> bool:
     return _REMOTE.match(path) is not None and "://" in path
 
 
-def _checked(paths: PathLike | Iterable[PathLike]) -> list[str]:
+def _check_paths(paths: PathLike | Iterable[PathLike]) -> list[str]:
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     given: object = paths
@@ -136,7 +138,7 @@ def _checked(paths: PathLike | Iterable[PathLike]) -> list[str]:
     return [os.fsdecode(path) for path in listed]
 
 
-def _expanded(path: str) -> list[str]:
+def _expand(path: str) -> list[str]:
     """The files that a local path names, sorted by name."""
     if glob.has_magic(path) and not os.path.lexists(path):
         names = sorted(set(_expand_glob(path)))
@@ -144,12 +146,12 @@ def _expanded(path: str) -> list[str]:
             raise FileNotFoundError(
                 2, "the pattern matches no file; * and ? stand for parts of a name, ** for folders", path
             )
-        return _without_records(names)
+        return _drop_records(names)
     if os.path.isdir(path):
-        names = sorted(os.path.join(folder, name) for folder, names in _folders(path, hidden) for name in names)
+        names = sorted(os.path.join(folder, name) for folder, names in _walk_folders(path, is_hidden) for name in names)
         if not names:
             raise FileNotFoundError(2, "the directory has no files (names that begin with . or _ are left out)", path)
-        return _without_records(names)
+        return _drop_records(names)
     return [path]
 
 
@@ -162,14 +164,14 @@ def _expand_glob(pattern: str) -> Iterator[str]:
     before, after = pattern[: deep.start()], pattern[deep.end() :]
     for top in glob.iglob(before) if before else [""]:
         if os.path.isdir(top or os.curdir):
-            for folder, names in _folders(top, lambda name: name.startswith(".")):
+            for folder, names in _walk_folders(top, lambda name: name.startswith(".")):
                 if after:
                     yield from _expand_glob(os.path.join(glob.escape(folder), after))
                 else:
                     yield from (os.path.join(folder, name) for name in names)
 
 
-def _folders(top: str, left_out: Callable[[str], bool]) -> Iterator[tuple[str, list[str]]]:
+def _walk_folders(top: str, left_out: Callable[[str], bool]) -> Iterator[tuple[str, list[str]]]:
     """A folder and all those in it, but for names that are left out: (its path, the names of its files).
 
     Raises:
@@ -197,7 +199,7 @@ def _folders(top: str, left_out: Callable[[str], bool]) -> Iterator[tuple[str, l
         yield folder, names
 
 
-def _without_records(names: list[str]) -> list[str]:
+def _drop_records(names: list[str]) -> list[str]:
     """The files without those in which the package `datasets` describes its Arrow files beside them."""
     arrows = {os.path.dirname(name) for name in names if name.endswith(".arrow")}
     above = {os.path.dirname(folder) for folder in arrows}
@@ -210,9 +212,9 @@ def _without_records(names: list[str]) -> list[str]:
     return kept
 
 
-def _local(name: str, format_: str, expected: Expected | None) -> SourceFile:
+def _describe_local(name: str, format_: str, expected: Expected | None) -> SourceFile:
     status = os.stat(name)
-    kind, packed = _format(name, format_)
+    kind, packed = _guess_format(name, format_)
     if not stat.S_ISREG(status.st_mode):
         check_device(name)
         return SourceFile(name, kind, None, None, "pipe")
@@ -220,7 +222,7 @@ def _local(name: str, format_: str, expected: Expected | None) -> SourceFile:
         start = file.read(SAMPLE) if kind in TEXTUAL else b""
         if wants_line(start):
             start += file.read(FIRST_LINE) or b""
-    seen = compression_of(start)
+    seen = find_compression(start)
     if packed is not None and seen != packed:
         state = "empty" if not start else f"{seen} data" if seen else f"not {packed} data"
         raise FormatError(
@@ -233,10 +235,96 @@ def _local(name: str, format_: str, expected: Expected | None) -> SourceFile:
     return SourceFile(name, kind, packed, status.st_size, "file")
 
 
-def _format(name: str, format_: str) -> tuple[Format, Compression | None]:
+def _guess_format(name: str, format_: str) -> tuple[Format, Compression | None]:
     """The format and the compression that a name, or the argument `format`, says."""
     path = PurePosixPath(name.lower())
     packed = ENDINGS.get(path.suffix)
     inner = path.with_suffix("") if packed else path
     kind: Format = FORMATS.get(inner.suffix, "text") if format_ == "auto" else format_  # type: ignore[assignment]
     return (kind, packed) if kind in TEXTUAL else (FORMATS.get(path.suffix, kind) if format_ == "auto" else kind, None)
+
+
+# Remote paths ---------------------------------------------------------------------------------------------------------
+
+
+def list_remote(path: str) -> list[tuple[str, int | None]]:
+    """The files that a remote path names: (name with the scheme, size in bytes or None), sorted by name.
+
+    A glob names the files that match; a directory, all files in it and its folders, but for names that begin with a dot
+    or an underscore.
+
+    Raises:
+        ImportError: if fsspec, or the package of its file system, is not installed.
+        OSError: for a path without files.
+
+    """
+    system, inner = _open_system(path)
+    if any(letter in inner for letter in "*?["):
+        infos = system.glob(inner, detail=True)
+    elif system.isdir(inner):
+        infos = {
+            name: about
+            for name, about in system.find(inner, detail=True).items()
+            if not any(is_hidden(part) for part in name.removeprefix(inner).split("/") if part)
+        }
+    elif system.exists(inner):
+        infos = {inner: system.info(inner)}
+    else:
+        infos = {}
+    files = {name: about for name, about in infos.items() if about.get("type") != "directory"}
+    if not files:
+        raise FileNotFoundError(2, "no file of this name", path)
+    chained = "::" in path  # the names of such files need the whole chain
+    return [
+        (path if chained else system.unstrip_protocol(name), about.get("size")) for name, about in sorted(files.items())
+    ]
+
+
+def open_remote(name: str) -> AbstractContextManager[Any]:
+    """Open a remote file for reading bytes; it can seek where its file system can."""
+    system, inner = _open_system(name)
+    opened: AbstractContextManager[Any] = system.open(inner, "rb")
+    return opened
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a directory's file is left out: those that systems and other programs write beside the data.
+
+    >>> is_hidden("_SUCCESS"), is_hidden(".part-0.crc"), is_hidden("part-0")
+    (True, True, False)
+    """
+    return name.startswith((".", "_"))
+
+
+def _open_system(path: str) -> tuple[Any, str]:
+    fsspec = import_extra("fsspec", "remote", "a path with a scheme", path)
+    try:
+        system, inner = fsspec.core.url_to_fs(path)
+    except ImportError as error:  # it names the package of the file system
+        raise ImportError(f"{path}: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}; name a scheme that fsspec knows, or a local path") from None
+    return system, inner
+
+
+def import_extra(package: str, extra: str, what: str, source: str) -> Any:
+    """Import an optional package.
+
+    Args:
+        package: its name.
+        extra: the extra of this package that installs it.
+        what: what it is needed for.
+        source: the file that needs it.
+
+    Raises:
+        ImportError: if it is not installed; it names the file and the extra.
+
+    """
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        top = package.partition(".")[0] if not package.startswith("backports.") else package
+        raise ImportError(
+            f"{source}: {what} needs the package {top}, which is not installed: pip install 'bytepair[{extra}]'",
+            name=top,
+        ) from None

@@ -17,19 +17,18 @@ from numpy.typing import NDArray
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import utf8_error
 from bpe.corpus import blocks
-from bpe.corpus.ahead import read_ahead
-from bpe.corpus.blocks import Block, invalid_document
+from bpe.corpus.blocks import Block, find_invalid_document
 from bpe.corpus.documents import Documents, arrow_documents
-from bpe.corpus.jsonl import check_once, others
-from bpe.corpus.listing import SourceFile
-from bpe.corpus.records import Run, needed
-from bpe.corpus.streams import States, open_raw, watch
+from bpe.corpus.jsonl import check_once, list_others
+from bpe.corpus.listing import SourceFile, import_extra
+from bpe.corpus.records import RecordContext
+from bpe.corpus.streams import States, open_raw, read_ahead, watch
 from bpe.errors import FormatError
 
 #: The bytes of a column that are decoded at once, about, and the bytes of arrays that are read ahead.
 BATCH, AHEAD = 2 << 20, 16 << 20
-#: The most rows that are decoded at once.
-MOST_ROWS = 1 << 16
+#: The largest number of rows that are decoded at once.
+MAX_ROWS = 1 << 16
 
 _TYPES = ("string", "large_string", "binary", "large_binary")
 
@@ -38,91 +37,87 @@ _TYPES = ("string", "large_string", "binary", "large_binary")
 Rows = tuple[Any, int, int, int]
 
 
-def column_blocks(file: SourceFile, run: Run, first: int, last: int | None) -> Generator[Block, None, None]:
+def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
     """The documents of a Parquet or Arrow file.
-
-    Args:
-        file: the file.
-        run: the column, and what happens with bad records.
-        first: the first row group or record batch to read.
-        last: the one after the last to read; None for all.
 
     Raises:
         FormatError: for a damaged file, a column that does not exist or has no text, a bad record.
         ImportError: without pyarrow.
 
     """
-    needed("pyarrow", "corpus", f"a file of format {file.format}", file.name)
+    file, shared = context.file, context.shared
+    import_extra("pyarrow", "corpus", f"a file of format {file.format}", file.name)
     if file.kind in ("stdin", "pipe"):
         raise FormatError(
             f"a {file.format} file cannot be read from a pipe, since its index is at its end; name the file itself",
             path=file.name,
         )
-    read = _parquet_rows if file.format == "parquet" else _arrow_rows
-    rows = read_ahead(read(file, run, first, last), lambda rows: int(rows[0].nbytes), AHEAD)
+    read = _read_parquet if file.format == "parquet" else _read_arrow
+    rows = read_ahead(read(context), lambda rows: int(rows[0].nbytes), AHEAD)
     group, before, skipped = -1, 0, 0  # the present row group or record batch, its documents so far, bad rows before it
     with closing(rows):
-        for array, number, total, row in rows:
-            if number != group:
-                group, before, skipped = number, 0, run.bad.skipped
-            run.tally.bytes += _share(file, array, row, total)
+        for array, part_index, total, row in rows:
+            if part_index != group:
+                group, before, skipped = part_index, 0, context.bad.skipped
+            shared.unclaimed += _count_bytes(file, array, row, total)
             valid = None if not array.null_count else np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
-            with _named(file):
-                parts = arrow_documents(_as_text(array)) or []
+            with _name_errors(file):
+                parts = arrow_documents(_cast_to_text(array)) or []
             for part in parts:
-                for block in _part_blocks(part, valid, run, row):
+                for block in _divide_part(part, valid, context, row):
                     if len(block.starts):
                         yield replace(
                             block,
-                            size=run.tally.taken(0),
-                            file=run.number,
-                            position=number,
+                            size=shared.claim_bytes(),
+                            file=context.number,
+                            position=part_index,
                             skip=before,
                             skipped=skipped,
                         )
                         before += len(block.starts)
 
 
-def row_groups(file: SourceFile) -> list[int]:
+def list_row_groups(file: SourceFile) -> list[int]:
     """The numbers of rows of a Parquet file's row groups."""
-    needed("pyarrow", "corpus", "a file of format parquet", file.name)
+    import_extra("pyarrow", "corpus", "a file of format parquet", file.name)
     with ExitStack() as stack:
-        about = _opened_parquet(file, stack).metadata
-        return [about.row_group(number).num_rows for number in range(about.num_row_groups)]
+        about = _open_parquet(file, stack).metadata
+        return [about.row_group(index).num_rows for index in range(about.num_row_groups)]
 
 
 # Rows of the column ---------------------------------------------------------------------------------------------------
 
 
-def _parquet_rows(file: SourceFile, run: Run, first: int, last: int | None) -> Generator[Rows, None, None]:
-    with ExitStack() as stack, _named(file):
-        opened = _opened_parquet(file, stack, run.states)
-        path = _column_path(opened.schema_arrow, run)
+def _read_parquet(context: RecordContext) -> Generator[Rows, None, None]:
+    file, first, last = context.file, context.start, context.end
+    with ExitStack() as stack, _name_errors(file):
+        opened = _open_parquet(file, stack, context.shared.states)
+        path = _find_column(opened.schema_arrow, context)
         about = opened.metadata
         last = about.num_row_groups if last is None else min(last, about.num_row_groups)
-        row = sum(about.row_group(number).num_rows for number in range(min(first, last)))
-        column = _leaf(opened, path)
+        row = sum(about.row_group(index).num_rows for index in range(min(first, last)))
+        column = _find_leaf(opened, path)
         for number in range(first, last):
             group, done = about.row_group(number), 0
-            each = group.column(column).total_uncompressed_size // max(group.num_rows, 1) + 1
-            size = min(max(BATCH // each, 1), MOST_ROWS)
+            row_size = group.column(column).total_uncompressed_size // max(group.num_rows, 1) + 1
+            size = min(max(BATCH // row_size, 1), MAX_ROWS)
             for batch in opened.iter_batches(size, row_groups=[number], columns=[".".join(path)], use_threads=False):
-                array = _inner(batch.column(0), path[1:])
+                array = _unnest(batch.column(0), path[1:])
                 yield array, number, about.num_rows, row + done
                 done += len(array)
             row += group.num_rows
 
 
-def _opened_parquet(file: SourceFile, stack: ExitStack, states: States | None = None) -> Any:
+def _open_parquet(file: SourceFile, stack: ExitStack, states: States | None = None) -> Any:
     import pyarrow.parquet as pq
 
     watch(file, stack, file.name, states)
     source = file.name if file.kind == "file" else open_raw(file, stack)[0]
-    with _named(file):
+    with _name_errors(file):
         return stack.enter_context(pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 20))
 
 
-def _leaf(opened: Any, path: list[str]) -> int:
+def _find_leaf(opened: Any, path: list[str]) -> int:
     """The index of the column of a Parquet file that holds the text."""
     for index in range(len(opened.schema)):
         if opened.schema.column(index).path == ".".join(path):
@@ -130,12 +125,13 @@ def _leaf(opened: Any, path: list[str]) -> int:
     return 0
 
 
-def _arrow_rows(file: SourceFile, run: Run, first: int, last: int | None) -> Generator[Rows, None, None]:
+def _read_arrow(context: RecordContext) -> Generator[Rows, None, None]:
     import pyarrow as pa
     from pyarrow import ipc
 
-    with ExitStack() as stack, _named(file):
-        raw, _ = open_raw(file, stack, run.states)
+    file, first, last = context.file, context.start, context.end
+    with ExitStack() as stack, _name_errors(file):
+        raw, _ = open_raw(file, stack, context.shared.states)
         source = stack.enter_context(pa.OSFile(file.name) if file.kind == "file" else pa.PythonFile(raw, "r"))
         start = source.read(8)
         source.seek(0)
@@ -145,13 +141,13 @@ def _arrow_rows(file: SourceFile, run: Run, first: int, last: int | None) -> Gen
             )
         if start[:6] == b"ARROW1":
             schema = ipc.open_file(source).schema
-            path = _column_path(schema, run)
+            path = _find_column(schema, context)
             options = ipc.IpcReadOptions(use_threads=False, included_fields=[schema.get_field_index(path[0])])
             reader = ipc.open_file(source, options=options)
-            batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+            batches = (reader.get_batch(index) for index in range(reader.num_record_batches))
         else:
             schema = ipc.open_stream(source).schema
-            path = _column_path(schema, run)
+            path = _find_column(schema, context)
             options = ipc.IpcReadOptions(use_threads=False, included_fields=[schema.get_field_index(path[0])])
             source.seek(0)
             batches = iter(ipc.open_stream(source, options=options))
@@ -161,12 +157,12 @@ def _arrow_rows(file: SourceFile, run: Run, first: int, last: int | None) -> Gen
                 break
             if number >= first:
                 batch.column(0).validate()  # the sizes of its buffers, which reading it relies on
-                yield _inner(batch.column(0), path[1:]), number, -1, row
+                yield _unnest(batch.column(0), path[1:]), number, -1, row
             row += batch.num_rows
 
 
-def _column_path(schema: Any, run: Run) -> list[str]:
-    """The column that `run` wants, and the names of the nested fields in it.
+def _find_column(schema: Any, context: RecordContext) -> list[str]:
+    """The column that `context` wants, and the names of the nested fields in it.
 
     Raises:
         FormatError: if there is none, or it has no text.
@@ -174,28 +170,29 @@ def _column_path(schema: Any, run: Run) -> list[str]:
     """
     import pyarrow as pa
 
-    path = [run.field] if run.field in schema.names else run.field.split(".")
+    path = [context.field] if context.field in schema.names else context.field.split(".")
     kind: Any = None
     names, prefix = schema.names, ""
     for depth, name in enumerate(path):
         if name not in names:
             raise FormatError(
-                f"there is no column {prefix + name!r}{others(prefix + each for each in names)}",
-                path=run.source,
+                f"there is no column {prefix + name!r}{list_others(prefix + other for other in names)}",
+                path=context.source,
             )
-        check_once(name, names, run.source, prefix + name)
+        check_once(name, names, context.source, prefix + name)
         kind = schema.field(name).type if depth == 0 else kind.field(name).type
         names = [kind.field(index).name for index in range(kind.num_fields)] if pa.types.is_struct(kind) else []
         prefix += f"{name}."
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     if str(inner) not in (*_TYPES, "string_view", "binary_view"):
         raise FormatError(
-            f"column {run.field!r} is of type {kind}, not text; it must be of {', '.join(_TYPES)}", path=run.source
+            f"column {context.field!r} is of type {kind}, not text; it must be of {', '.join(_TYPES)}",
+            path=context.source,
         )
     return path
 
 
-def _inner(array: Any, path: list[str]) -> Any:
+def _unnest(array: Any, path: list[str]) -> Any:
     """The nested field of an array of structs; null where a struct is."""
     import pyarrow.compute as pc
 
@@ -204,7 +201,7 @@ def _inner(array: Any, path: list[str]) -> Any:
     return array
 
 
-def _as_text(array: Any) -> Any:
+def _cast_to_text(array: Any) -> Any:
     """The array as one of the types that `arrow_documents` reads.
 
     Raises:
@@ -228,7 +225,7 @@ def _as_text(array: Any) -> Any:
 # Blocks ---------------------------------------------------------------------------------------------------------------
 
 
-def _share(file: SourceFile, array: Any, row: int, rows: int) -> int:
+def _count_bytes(file: SourceFile, array: Any, row: int, rows: int) -> int:
     """The bytes on disk of the array's rows, about; `rows` is the number of rows of the file, -1 if unknown."""
     if rows < 0:
         return int(array.nbytes)
@@ -236,7 +233,7 @@ def _share(file: SourceFile, array: Any, row: int, rows: int) -> int:
     return size * (row + len(array)) // max(rows, 1) - size * row // max(rows, 1)
 
 
-def _part_blocks(part: Documents, valid: NDArray[np.bool_] | None, run: Run, row: int) -> Iterator[Block]:
+def _divide_part(part: Documents, valid: NDArray[np.bool_] | None, context: RecordContext, row: int) -> Iterator[Block]:
     """The documents of one array in blocks; nulls, and in some cases bad UTF-8, are left out or an error."""
     done = 0
     for group in part.groups(blocks.BLOCK):
@@ -246,38 +243,38 @@ def _part_blocks(part: Documents, valid: NDArray[np.bool_] | None, run: Run, row
             good = valid[done : done + n]
             for _ in range(int(n - good.sum())):
                 where = f"row {first + int(np.argmin(good)) + 1}"
-                run.bad.add(f"column {run.field!r} is null; it must be text", run.source, where)
+                context.bad.add(f"column {context.field!r} is null; it must be text", context.source, where)
             starts, ends = starts[good], ends[good]
         done += n
         if not len(starts):
             continue
-        at = int(starts[0])
-        text = memoryview(np.frombuffer(part.data, dtype=np.uint8)[at : int(ends[-1])])  # type: ignore[arg-type]
-        block = Block(text, starts - at, ends - at, [], False, run.source, at)
-        yield _checked(block, run, first)
+        start = int(starts[0])
+        text = memoryview(np.frombuffer(part.data, dtype=np.uint8)[start : int(ends[-1])])  # type: ignore[arg-type]
+        block = Block(text, starts - start, ends - start, [], False, context.source, start)
+        yield _check_block(block, context, first)
 
 
-def _checked(block: Block, run: Run, row: int) -> Block:
+def _check_block(block: Block, context: RecordContext, row: int) -> Block:
     """The block, with bytes that are not UTF-8 handled, or to be checked by the thread that takes it."""
     assert isinstance(block.text, memoryview)
-    if run.encoding_errors == "bytes":
+    if context.encoding_errors == "bytes":
         return block
-    if run.encoding_errors == "strict" and run.bad.raises:
+    if context.encoding_errors == "strict" and context.bad.raises:
         return replace(block, checked=False, row=row + 1)
-    if invalid_document(block.text, block.starts, block.ends) is None:
+    if find_invalid_document(block.text, block.starts, block.ends) is None:
         return block
     pairs = list(zip(block.starts.tolist(), block.ends.tolist(), strict=True))
-    if run.encoding_errors == "replace":
+    if context.encoding_errors == "replace":
         texts = [bytes(block.text[start:end]).decode("utf-8", "replace").encode() for start, end in pairs]
         bounds = offsets_of(list(map(len, texts)))
         return replace(block, text=memoryview(b"".join(texts)), starts=bounds[:-1], ends=bounds[1:])
     good = np.array([utf8_error(block.text[start:end]) is None for start, end in pairs], dtype=np.bool_)
-    run.bad.skip(int(len(good) - good.sum()))
+    context.bad.skip(int(len(good) - good.sum()))
     return replace(block, starts=block.starts[good], ends=block.ends[good])
 
 
 @contextmanager
-def _named(file: SourceFile) -> Iterator[None]:
+def _name_errors(file: SourceFile) -> Iterator[None]:
     """Turn pyarrow's errors about the content of a file into FormatErrors that name it."""
     import pyarrow as pa
 

@@ -65,25 +65,39 @@ class Text:
     ends: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Where the reading of a file's text begins.
+class Stream:
+    """The text of an open file from some position, for `read_text`.
 
     Attributes:
+        source: the name of the file, for errors.
+        size: the number of bytes to read, and an error if the file has fewer; None to read to the end.
         offset: the position of the file in its text, at the start of a document.
-        skip: the number of bytes of text to leave out first; only with an offset of 0.
-        note_bom: whether to log a byte order mark.
-        expected: what the first bytes of the text may be.
+        skip: the number of bytes of text to leave out first, where the file cannot be opened at a position.
 
     """
 
-    offset: int = 0
-    skip: int = 0
-    note_bom: bool = True
-    expected: Expected = ANY_TEXT
+    def __init__(
+        self, file: Readable | None, source: str, size: int | None = None, offset: int = 0, skip: int = 0
+    ) -> None:
+        self._file = file
+        self.source, self.size, self.offset, self.skip = source, size, offset, skip
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """Fill the buffer as far as one read does."""
+        assert self._file is not None
+        return self._file.readinto(buffer)
+
+    def fileno(self) -> int:
+        """The descriptor of a regular file."""
+        descriptor: int = self._file.fileno()  # type: ignore[union-attr]
+        return descriptor
+
+    def count_disk_bytes(self, bytes_read: int) -> int:
+        """The bytes on disk for the bytes of text that were read since the last call."""
+        return bytes_read
 
 
-def checked_encoding_errors(value: object, *, chars: bool = False) -> EncodingErrors:
+def check_encoding_errors(value: object, *, chars: bool = False) -> EncodingErrors:
     """Validate the argument `encoding_errors`.
 
     Args:
@@ -105,15 +119,15 @@ def checked_encoding_errors(value: object, *, chars: bool = False) -> EncodingEr
 
 def check_file_text(text: memoryview, source: str, offset: int) -> None:
     """Raise FormatError, with the position of the first invalid byte, for a block of a file that is not UTF-8."""
-    found = utf8_error(text)
-    if found is not None:
-        at, reason = found
+    error = utf8_error(text)
+    if error is not None:
+        position, reason = error
         raise FormatError(
-            f"byte 0x{text[at]:02x} is not UTF-8 ({reason}); convert the file to UTF-8, or pass "
+            f"byte 0x{text[position]:02x} is not UTF-8 ({reason}); convert the file to UTF-8, or pass "
             'encoding_errors="replace" to read each such byte as U+FFFD, or encoding_errors="bytes" to let a byte '
             "model encode the bytes unchanged",
             path=source,
-            where=f"offset {offset + at}",
+            where=f"offset {offset + position}",
         )
 
 
@@ -135,14 +149,14 @@ def changed_error(source: str) -> OSError:
 
 def character_cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
     """An `EndCut` after the last complete character, for text that may be cut anywhere."""
-    at = end
-    while at > max(end - 3, low) and buffer[at - 1] & 0xC0 == 0x80:
-        at -= 1
-    if at > low and buffer[at - 1] >= 0xC0:  # the last character may be incomplete
-        at -= 1
+    cut_at = end
+    while cut_at > max(end - 3, low) and buffer[cut_at - 1] & 0xC0 == 0x80:
+        cut_at -= 1
+    if cut_at > low and buffer[cut_at - 1] >= 0xC0:  # the last character may be incomplete
+        cut_at -= 1
     else:
-        at = end
-    return (at, at) if at > low else None
+        cut_at = end
+    return (cut_at, cut_at) if cut_at > low else None
 
 
 class Schedule:
@@ -197,45 +211,39 @@ class Buffers:
 
 
 def read_text(
-    file: Readable,
-    source: str,
+    stream: Stream,
     cut: EndCut | None,
     buffers: Buffers,
     schedule: Schedule,
     *,
-    size: int | None,
     line_end: bytes = b"",
     encoding_errors: EncodingErrors = "strict",
-    start_at: Start = Start(),
+    expected: Expected | None = None,
 ) -> Iterator[Text]:
     """The text of an open file in blocks, the last of which may be empty.
 
     Args:
-        file: the file, at `start_at.offset`.
-        source: its name, for errors.
+        stream: the file.
         cut: finds where the text may be cut; None if it may not.
         buffers: the pool that blocks take their memory from.
         schedule: the sizes of reads.
-        size: the number of bytes to read, and an error if the file has fewer; None to read to the end.
         line_end: the string that ends a document and belongs to it.
         encoding_errors: "replace" reads bytes that are not UTF-8 as U+FFFD; otherwise they are not changed.
-        start_at: where reading begins.
+        expected: what the first bytes of a text file may be, which is logged if it may not be meant; None for records.
 
     Raises:
         FormatError: for a file whose first bytes show that it is not text, unless `encoding_errors` is "bytes".
-        OSError: for a file that cannot be read, or has fewer bytes than `size`.
+        OSError: for a file that cannot be read, or has fewer bytes than the stream's size.
 
     """
-    checked = encoding_errors != "bytes" and start_at.offset == 0
-    filling = _Filling(file, source, size, start_at if checked else None)
-    fill: Callable[[memoryview], int] = filling.fill
+    fill: Callable[[memoryview], int] = _Filling(stream, expected, encoding_errors).fill
     if encoding_errors == "replace":
         fill = _Replacing(fill).fill
     rest, buffer = b"", bytearray()  # read, but not in a block yet
     grown = 0  # where that is all that the buffer has: its bytes
     searched = 0  # there is no position to cut at up to here
-    came, begins, final = _skipped(fill, start_at.skip), True, False
-    offset = start_at.offset + came
+    bytes_read, begins, final = _skip(fill, stream.skip), True, False
+    offset = stream.offset + bytes_read
     while not final:
         start = grown or len(rest)
         wanted = max(schedule.size(), start // GROWTH)  # growing by a share keeps the search for a cut linear
@@ -244,22 +252,22 @@ def read_text(
         else:
             buffer = buffers.take(start + wanted)
             buffer[:start] = rest
-        with memoryview(buffer) as whole, whole[start : start + wanted] as room:
-            count = fill(room)
+        with memoryview(buffer) as whole, whole[start : start + wanted] as free:
+            count = fill(free)
         schedule.read(count)
-        came += count
+        bytes_read += count
         end, final = start + count, count < wanted
-        found = (end, end) if final else None if cut is None else cut(buffer, searched, end)
-        if found is None:
+        split = (end, end) if final else None if cut is None else cut(buffer, searched, end)
+        if split is None:
             grown = searched = end
             continue
-        ends = final or found[0] < found[1] or (bool(line_end) and buffer.endswith(line_end, 0, found[0]))
+        ends = final or split[0] < split[1] or (bool(line_end) and buffer.endswith(line_end, 0, split[0]))
         with memoryview(buffer) as whole:
-            rest, grown, searched = bytes(whole[found[1] : end]), 0, 0
-            text = Text(whole[: found[0]], offset, came, begins, ends)
+            rest, grown, searched = bytes(whole[split[1] : end]), 0, 0
+            text = Text(whole[: split[0]], offset, stream.count_disk_bytes(bytes_read), begins, ends)
         yield text
-        offset += found[1]
-        begins, came = ends, 0
+        offset += split[1]
+        begins, bytes_read = ends, 0
 
 
 def _lengthen(buffer: bytearray, size: int) -> bytearray:
@@ -272,13 +280,13 @@ def _lengthen(buffer: bytearray, size: int) -> bytearray:
     return buffer
 
 
-def _skipped(fill: Callable[[memoryview], int], count: int) -> int:
+def _skip(fill: Callable[[memoryview], int], count: int) -> int:
     """Read `count` bytes and drop them; returns how many there were."""
     done = 0
     while done < count:
         wanted = min(count - done, READ)
-        with memoryview(bytearray(wanted)) as room:
-            more = fill(room)
+        with memoryview(bytearray(wanted)) as free:
+            more = fill(free)
         done += more
         if more < wanted:
             break
@@ -286,45 +294,45 @@ def _skipped(fill: Callable[[memoryview], int], count: int) -> int:
 
 
 class _Filling:
-    """Reads a file up to `size` bytes, or to its end, and looks at its first bytes, unless `start_at` is None."""
+    """Reads a stream up to its size, or to its end, and checks the first bytes of its file."""
 
-    def __init__(self, file: Readable, source: str, size: int | None, start_at: Start | None) -> None:
-        self._file, self._source, self._size, self._start_at = file, source, size, start_at
+    def __init__(self, stream: Stream, expected: Expected | None, encoding_errors: EncodingErrors) -> None:
+        self._stream, self._source, self._size, self._expected = stream, stream.source, stream.size, expected
         self._done, self._start = 0, b""
+        self._checks = encoding_errors != "bytes" and stream.offset == 0
 
-    def fill(self, room: memoryview) -> int:
+    def fill(self, target: memoryview) -> int:
         """Fill the buffer; returns the number of bytes, which is smaller only at the end."""
         if self._size is not None:
-            room = room[: self._size - self._done]
+            target = target[: self._size - self._done]
         count = 0
-        while count < len(room):
+        while count < len(target):
             try:
-                more = self._file.readinto(room[count:])
+                more = self._stream.readinto(target[count:])
             except OSError as error:  # add the file's name
                 raise OSError(error.errno, error.strerror, self._source) from None
             if not more:
                 break
             count += more
         self._done += count
-        if self._start_at is not None:
-            self._look(room[:count], ended=count < len(room) or count == 0 or self._done == self._size)
-        if self._size is not None and count < len(room):
+        if self._checks:
+            self._look(target[:count], ended=count < len(target) or count == 0 or self._done == self._size)
+        if self._size is not None and count < len(target):
             raise got_shorter(self._source, self._size, self._done)
         return count
 
     def _look(self, data: memoryview, *, ended: bool) -> None:
         """Check the first bytes of the file when they are there."""
-        assert self._start_at is not None
         before = len(self._start)
         self._start += bytes(data[: SAMPLE - before])
         if len(self._start) < SAMPLE and not ended:
             return
         if wants_line(self._start):
             self._start += bytes(data[SAMPLE - before : FIRST_LINE])
-        check_text(self._start, self._source, self._start_at.expected)
-        if self._start_at.note_bom:
-            note_text(self._start, self._source, self._start_at.expected)
-        self._start_at = None
+        check_text(self._start, self._source, self._expected or ANY_TEXT)
+        if self._expected is not None:
+            note_text(self._start, self._source, self._expected)
+        self._checks = False
 
 
 class _Replacing:
@@ -341,13 +349,13 @@ class _Replacing:
         self._ready = b""
         self._ended = False
 
-    def fill(self, room: memoryview) -> int:
+    def fill(self, target: memoryview) -> int:
         """Fill the buffer; returns the number of bytes, which is smaller only at the end."""
-        while len(self._ready) < len(room) and not self._ended:
-            raw = bytearray(len(room))
+        while len(self._ready) < len(target) and not self._ended:
+            raw = bytearray(len(target))
             count = self._fill(memoryview(raw))
             self._ended = count < len(raw)
             self._ready += self._decoder.decode(raw[:count], self._ended).encode()
-        count = min(len(room), len(self._ready))
-        room[:count], self._ready = self._ready[:count], self._ready[count:]
+        count = min(len(target), len(self._ready))
+        target[:count], self._ready = self._ready[:count], self._ready[count:]
         return count

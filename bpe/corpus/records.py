@@ -1,11 +1,11 @@
-"""Bad records: an error that names the file and the record, or skipped and counted; missing packages."""
+"""What the readers of records share: bad ones, an error or skipped and counted, and blocks of documents."""
 
 from __future__ import annotations
 
-import importlib
 import sys
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,16 @@ from numpy.typing import NDArray
 from bpe.base.forks import lock_of
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import to_bytes
-from bpe.corpus.blocks import Block
-from bpe.corpus.reading import Buffers, EncodingErrors
+from bpe.corpus.blocks import Block, document_cut
+from bpe.corpus.reading import Buffers, EncodingErrors, EndCut, Schedule, Stream, Text, read_text
 from bpe.errors import FormatError
 
+if TYPE_CHECKING:
+    from bpe.corpus.listing import SourceFile
+
 OnError = Literal["raise", "skip"]
+#: How quotation marks are read: as those of fields, unless they seem to be text in TSV; as those of fields; as text.
+Quoting = Literal["auto", "excel", "none"]
 
 #: Held while records are counted: one lock for all, since that takes no time.
 _lock = lock_of(sys.modules[__name__])
@@ -67,59 +72,97 @@ class BadRecords:
 
 
 @dataclass(slots=True)
-class Tally:
-    """What was read for blocks that had no documents; the next block adds the bytes to its own.
+class ReadState:
+    """State shared by all files of one `Sources.blocks()` call.
 
     Attributes:
-        bytes: bytes of files.
+        cut: finds where a block of a text may end; None if only whole files may be taken.
+        schedule: the sizes of reads.
+        unsplittable: strings that a `FileReader` must not cut; None for blocks only.
+        step: how many bytes a `FileReader` reads at once.
+        buffers: the pool that blocks take their memory from.
+        states: what the files were when they were first opened: the size, and the time of the last change.
+        unclaimed: the bytes on disk that were read for blocks without documents; the next block adds them to its own.
         skipped: the number of bad records before the records that are read now.
 
     """
 
-    bytes: int = 0
+    cut: EndCut | None
+    schedule: Schedule
+    unsplittable: list[bytes] | None
+    step: int
+    buffers: Buffers = field(default_factory=Buffers)
+    states: dict[str, tuple[int, int]] = field(default_factory=dict)
+    unclaimed: int = 0
     skipped: int = 0
 
-    def taken(self, more: int) -> int:
-        """`more` and the bytes before."""
-        size, self.bytes = self.bytes + more, 0
+    def claim_bytes(self, more: int = 0) -> int:
+        """`more` and the bytes that were not claimed."""
+        size, self.unclaimed = self.unclaimed + more, 0
         return size
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """What the readers of structured files need to know about a file.
+class RecordContext:
+    """What the readers of structured files need to know about a part of a file.
 
     Attributes:
-        source: its name, for errors.
+        file: the file.
         number: its index among the sources.
+        start, end: the part to read; see `Unit`.
         field: the field or column that holds the text.
+        quoting: quotation marks in CSV and TSV.
         bad: what happens with bad records.
         encoding_errors: how bytes that are not UTF-8 are handled.
-        tally: bytes that no block has counted yet.
-        states: what the files of this call were when they were first opened.
+        shared: what all files of the call share.
 
     """
 
-    source: str
+    file: SourceFile
     number: int
+    start: int
+    end: int | None
     field: str
+    quoting: Quoting
     bad: BadRecords
     encoding_errors: EncodingErrors
-    tally: Tally
-    states: dict[str, tuple[int, int]]
+    shared: ReadState
 
-    def block(self, texts: list[str] | list[bytes] | list[str | bytes], position: int, size: int) -> Block | None:
+    @property
+    def source(self) -> str:
+        """The name of the file, for errors."""
+        return self.file.name
+
+    def read_lines(self, stream: Stream) -> Iterator[Text]:
+        """Blocks of whole lines."""
+        cut, shared = document_cut([b"\n"], True), self.shared
+        errors = self.encoding_errors
+        return read_text(stream, cut, shared.buffers, shared.schedule, line_end=b"\n", encoding_errors=errors)
+
+    def name_line(self, index: int) -> str:
+        """The name of a line, by its index in the part, for errors; the text before it is read again."""
+        from bpe.corpus.streams import count_newlines
+
+        before = count_newlines(self.file, self.start)
+        return f"offset {self.start}, line {index + 1} from there" if before is None else f"line {before + index + 1}"
+
+    def refuse_record(self, message: str, index: int) -> None:
+        """Raise FormatError for a bad line, by its index in the part, or count it."""
+        self.bad.add(message, self.source, self.name_line(index) if self.bad.raises else "")
+
+    def join_block(self, texts: list[str] | list[bytes] | list[str | bytes], position: int, size: int) -> Block | None:
         """A block of whole documents, copied into one buffer; None if there are none."""
-        data, lengths = _joined(texts)
-        return self.block_of(memoryview(data), offsets_of(lengths), position, size, None)
+        data, lengths = _join_texts(texts)
+        return self.make_block(memoryview(data), offsets_of(lengths), position, size, None)
 
-    def block_of(
+    def make_block(
         self, text: memoryview, offsets: NDArray[np.int64], position: int, size: int, buffers: Buffers | None
     ) -> Block | None:
         """A block of whole documents that are end to end in `text`; None if there are none."""
-        skipped, self.tally.skipped = self.tally.skipped, self.bad.skipped
+        shared = self.shared
+        skipped, shared.skipped = shared.skipped, self.bad.skipped
         if len(offsets) < 2:
-            self.tally.bytes += size
+            shared.unclaimed += size
             return None
         return Block(
             text,
@@ -129,7 +172,7 @@ class Run:
             False,
             self.source,
             position,
-            self.tally.taken(size),
+            shared.claim_bytes(size),
             buffers=buffers,
             file=self.number,
             position=position,
@@ -137,7 +180,7 @@ class Run:
         )
 
 
-def _joined(texts: list[Any]) -> tuple[bytes, list[int]]:
+def _join_texts(texts: list[Any]) -> tuple[bytes, list[int]]:
     """The UTF-8 of texts, end to end, and its length for each text."""
     try:
         if all(map(str.isascii, texts)):
@@ -146,26 +189,3 @@ def _joined(texts: list[Any]) -> tuple[bytes, list[int]]:
     except (TypeError, UnicodeEncodeError):  # bytes, of a document that is not UTF-8, or a lone surrogate
         encoded = list(map(to_bytes, texts))
     return b"".join(encoded), list(map(len, encoded))
-
-
-def needed(package: str, extra: str, what: str, source: str) -> Any:
-    """Import an optional package.
-
-    Args:
-        package: its name.
-        extra: the extra of this package that installs it.
-        what: what it is needed for.
-        source: the file that needs it.
-
-    Raises:
-        ImportError: if it is not installed; it names the file and the extra.
-
-    """
-    try:
-        return importlib.import_module(package)
-    except ImportError:
-        top = package.partition(".")[0] if not package.startswith("backports.") else package
-        raise ImportError(
-            f"{source}: {what} needs the package {top}, which is not installed: pip install 'bytepair[{extra}]'",
-            name=top,
-        ) from None

@@ -6,37 +6,33 @@ A unit is a part of a file that can be read by itself; units make the parts for 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bpe._names import SOURCE_FORMATS
 from bpe.base.utf8 import utf8_error
 from bpe.corpus._file_reader import FileReader
-from bpe.corpus.blocks import Block, PathLike, Position, document_cut, overlaps, separators_of
-from bpe.corpus.contents import ANY_TEXT, SAMPLE, Expected, note_text
+from bpe.corpus.blocks import Block, PathLike, Position, document_cut, overlaps, parse_separators
+from bpe.corpus.contents import SAMPLE, Expected, note_text
 from bpe.corpus.reading import (
     KERNEL_READ,
-    Buffers,
     EncodingErrors,
     EndCut,
     Schedule,
-    Start,
-    Text,
-    checked_encoding_errors,
+    Stream,
+    check_encoding_errors,
     read_text,
 )
-from bpe.corpus.records import BadRecords, OnError
+from bpe.corpus.records import BadRecords, OnError, Quoting, ReadState, RecordContext
 from bpe.errors import FormatError, check_choice, check_int, counted, typed
 
 if TYPE_CHECKING:
-    from bpe.corpus.delimited import Quoting
     from bpe.corpus.listing import SourceFile
-    from bpe.corpus.records import Run, Tally
-    from bpe.corpus.streams import States, Stream
 
 #: The size of a unit in bytes, about.
 UNIT = 256 << 20
@@ -60,19 +56,6 @@ class Unit:
     start: int
     end: int | None
     size: int | None
-
-
-@dataclass(slots=True)
-class _Reading:
-    """State shared by all files of one `Sources.blocks()` call."""
-
-    cut: EndCut | None
-    buffers: Buffers
-    schedule: Schedule
-    tally: Tally
-    uncut: list[bytes] | None
-    step: int
-    states: States = field(default_factory=dict)
 
 
 class Sources:
@@ -134,7 +117,7 @@ class Sources:
         separator_ends: bool = False,
         quoting: Quoting = "auto",
     ) -> None:
-        from bpe.corpus.listing import listed_sources
+        from bpe.corpus.listing import list_sources
 
         self.format = check_choice("format", format, SOURCE_FORMATS)
         if not isinstance(field, str) or not all(field.split(".")):
@@ -142,17 +125,17 @@ class Sources:
                 f"field is {typed(field)}; it must be the name of a field, with dots between nested ones: 'meta.text'"
             )
         self.field = field
-        self.separators = separators_of(separator, per_line)
+        self.separators = parse_separators(separator, per_line)
         self.keep_separator = bool(per_line)
-        self.encoding_errors = checked_encoding_errors(encoding_errors)
+        self.encoding_errors = check_encoding_errors(encoding_errors)
         self._bad = BadRecords(check_choice("on_error", on_error, ("raise", "skip")))
         self.separator_ends = bool(separator_ends)
         self.quoting: Quoting = check_choice("quoting", quoting, ("auto", "excel", "none"))
         guessed = self.format == "auto"
-        nul = not guessed or any(b"\0" in each for each in self.separators)
+        nul = not guessed or any(b"\0" in string for string in self.separators)
         self._expected = Expected(nul, field if guessed else None)
         looked_at = None if self.encoding_errors == "bytes" else self._expected
-        self.files: tuple[SourceFile, ...] = listed_sources(paths, self.format, looked_at)
+        self.files: tuple[SourceFile, ...] = list_sources(paths, self.format, looked_at)
         if self.separators and self.files and all(file.format != "text" for file in self.files):
             given = "per_line=True" if per_line else f"separator={separator!r}"
             raise ValueError(
@@ -178,13 +161,13 @@ class Sources:
 
         """
         if not isinstance(files, Sources):
-            checked_encoding_errors(encoding_errors, chars=chars)
+            check_encoding_errors(encoding_errors, chars=chars)
             return cls(files, separator=separator, per_line=per_line, encoding_errors=encoding_errors)
         if separator is not None or per_line or encoding_errors != "strict":
             raise ValueError(
                 "files is a bpe.Sources, which has separator, per_line and encoding_errors itself; give them to it"
             )
-        checked_encoding_errors(files.encoding_errors, chars=chars)
+        check_encoding_errors(files.encoding_errors, chars=chars)
         return files
 
     # What the sources are ---------------------------------------------------------------------------------------------
@@ -202,14 +185,14 @@ class Sources:
     @property
     def size(self) -> int | None:
         """The bytes on disk, or None if unknown before they are read."""
-        sizes = [unit.size for unit in self._parts()]
+        sizes = [unit.size for unit in self._list_units()]
         return None if None in sizes else sum(size for size in sizes if size is not None) or None
 
     @property
     def text_size(self) -> int | None:
         """An estimate of the bytes of text, from the sizes of the files."""
         total = 0
-        for unit in self._parts():
+        for unit in self._list_units():
             file = self.files[unit.file]
             if unit.size is None:
                 return None
@@ -219,7 +202,13 @@ class Sources:
     @property
     def regular(self) -> bool:
         """Whether any thread may read all files, since none is a pipe or remote."""
-        return all(file.kind == "file" for file in self._used())
+        return all(file.kind == "file" for file in self._list_used_files())
+
+    def size_before(self, position: Position) -> int:
+        """The bytes on disk before a position, about."""
+        file = self.files[position.file]
+        before = sum(earlier.size or 0 for earlier in self.files[: position.file])
+        return before + (min(position.offset, file.size or 0) if file.compression is None else 0)
 
     def skipped_before(self, count: int) -> None:
         """Add the bad records that were skipped before the position that reading goes on from."""
@@ -255,7 +244,7 @@ class Sources:
         """
         if self._part is not None:
             return list(self._part)
-        return [unit for number in range(len(self.files)) for unit in self._units_of(number)]
+        return [unit for index in range(len(self.files)) for unit in self._divide_file(index)]
 
     def part(self, rank: int, world: int) -> Sources:
         """The part of one rank of several, from 0 to `world - 1`: consecutive units, about as many bytes in each part.
@@ -278,19 +267,19 @@ class Sources:
         sizes = np.array([max(unit.size or 0, 1) for unit in units], dtype=np.float64)
         middles = np.cumsum(sizes) - sizes / 2
         owners = np.minimum((middles * world / max(sizes.sum(), 1)).astype(np.int64), world - 1)
-        return self._restricted(tuple(unit for unit, owner in zip(units, owners, strict=True) if owner == rank))
+        return self._restrict(tuple(unit for unit, owner in zip(units, owners, strict=True) if owner == rank))
 
     def ending(self) -> Sources:
         """These sources with `separator_ends=True`."""
         if self.separator_ends:
             return self
-        ending = self._restricted(self._part)
+        ending = self._restrict(self._part)
         ending.separator_ends = True
         return ending
 
     def counting_anew(self) -> Sources:
         """These sources, to be read once more, with a count of skipped records of their own."""
-        again = self._restricted(self._part)
+        again = self._restrict(self._part)
         again._bad = BadRecords(self.on_error)
         return again
 
@@ -300,63 +289,63 @@ class Sources:
         again._bad.total = self._bad
         return again
 
-    def one_file(self, number: int) -> Sources:
+    def one_file(self, index: int) -> Sources:
         """The sources restricted to one file, with the same numbering of files."""
-        return self._restricted(tuple(unit for unit in self._parts() if unit.file == number))
+        return self._restrict(tuple(unit for unit in self._list_units() if unit.file == index))
 
-    def _restricted(self, units: tuple[Unit, ...] | None) -> Sources:
+    def _restrict(self, units: tuple[Unit, ...] | None) -> Sources:
         """A copy that reads some units, and shares the count of skipped records."""
         part = object.__new__(Sources)
         part.__dict__.update(self.__dict__)
         part._part = units
         return part
 
-    def _parts(self) -> list[Unit]:
+    def _list_units(self) -> list[Unit]:
         """The units to read; whole files unless the sources are a part."""
         if self._part is not None:
             return list(self._part)
-        return [Unit(number, 0, None, file.size) for number, file in enumerate(self.files)]
+        return [Unit(index, 0, None, file.size) for index, file in enumerate(self.files)]
 
-    def _used(self) -> list[SourceFile]:
-        return [self.files[number] for number in dict.fromkeys(unit.file for unit in self._parts())]
+    def _list_used_files(self) -> list[SourceFile]:
+        return [self.files[index] for index in dict.fromkeys(unit.file for unit in self._list_units())]
 
-    def _units_of(self, number: int) -> list[Unit]:
-        file = self.files[number]
+    def _divide_file(self, index: int) -> list[Unit]:
+        file = self.files[index]
         size = file.size or 0
-        whole = [Unit(number, 0, None, file.size)]
+        whole = [Unit(index, 0, None, file.size)]
         if size <= UNIT:
             return whole
         if file.format == "parquet":
-            return self._groups_of(number)
+            return self._group_units(index)
         separator = b"\n" if file.format == "jsonl" else self.separators[0] if self.separators else b""
         textual = file.format in ("jsonl", "text") and file.seekable and self.encoding_errors != "replace"
         if not textual or not separator or overlaps(separator):
             return whole
         bounds = [0]
         with open(file.name, "rb") as opened:
-            for at in range(UNIT, size, UNIT):
-                if at > bounds[-1] and (found := _after(opened, at, separator, size)) is not None:
-                    bounds.append(found)
+            for offset in range(UNIT, size, UNIT):
+                if offset > bounds[-1] and (bound := _find_after(opened, offset, separator, size)) is not None:
+                    bounds.append(bound)
         ends = [*bounds[1:], None]
-        return [Unit(number, a, b, (size if b is None else b) - a) for a, b in zip(bounds, ends, strict=True)]
+        return [Unit(index, a, b, (size if b is None else b) - a) for a, b in zip(bounds, ends, strict=True)]
 
-    def _groups_of(self, number: int) -> list[Unit]:
+    def _group_units(self, index: int) -> list[Unit]:
         """Units of whole row groups."""
-        from bpe.corpus.parquet import row_groups
+        from bpe.corpus.parquet import list_row_groups
 
-        file = self.files[number]
-        rows = row_groups(file)
+        file = self.files[index]
+        rows = list_row_groups(file)
         size, total = file.size or 0, max(sum(rows), 1)
-        found: list[Unit] = []
+        units: list[Unit] = []
         first = done = 0
         counted_to = 0
         for group, count in enumerate(rows, 1):
             done += count
             reached = size * done // total
             if reached - counted_to >= UNIT or group == len(rows):
-                found.append(Unit(number, first, group, reached - counted_to))
+                units.append(Unit(index, first, group, reached - counted_to))
                 first, counted_to = group, reached
-        return found or [Unit(number, 0, None, file.size)]
+        return units or [Unit(index, 0, None, file.size)]
 
     # Reading ----------------------------------------------------------------------------------------------------------
 
@@ -405,33 +394,50 @@ class Sources:
             ValueError: for a position that is not in these sources.
 
         """
-        from bpe.corpus.records import Tally
-
-        units = self._parts()
-        plain = all(file.seekable and file.format == "text" for file in self._used())
-        schedule = Schedule(self.size if plain and start is None else None, threads)
-        reading = _Reading(cut, Buffers(), schedule, Tally(skipped=self.skipped), uncut, step)
+        units = self._list_units()
+        seekable = all(file.seekable and file.format == "text" for file in self._list_used_files())
+        schedule = Schedule(self.size if seekable and start is None else None, threads)
+        shared = ReadState(cut, schedule, uncut, step, skipped=self.skipped)
         skip = 0
         if start is not None:
-            units, skip = self._from(units, start), start.documents
+            units, skip = self._find_units(units, start), start.documents
+        checks = self._bad.on_error == "skip" and self.encoding_errors == "strict"
         for unit in units:
-            found = self._unit_blocks(unit, reading)
-            yield from _without(found, skip, start) if skip else found
+            blocks: Iterator[Any]
+            if self.files[unit.file].format == "text":
+                blocks = self._read_text(unit, shared, by_kernel=not checks)
+                if self._closes_documents(unit):
+                    blocks = _close_documents(blocks)
+                blocks = _drop_invalid(blocks, self._bad) if checks else blocks
+            else:
+                blocks = self._read_records(unit, shared)
+            yield from _skip_documents(blocks, skip, start) if skip else blocks
             skip = 0
 
-    def documents(self) -> Iterator[bytes]:
-        """The documents one by one, empty ones included.
+    def whole_documents(
+        self, start: Position | None = None
+    ) -> Generator[tuple[Block, NDArray[np.int64], NDArray[np.int64]], None, None]:
+        """Blocks that end after a document where they can, from a position on, with the bounds of their documents.
+
+        The text of a block must not be used after the next one was taken.
+        """
+        with closing(self.blocks(document_cut(self.separators, self.keep_separator), 1, start=start)) as blocks:
+            for block in blocks:
+                yield block, *block.documents(empty=True)
+                block.release()
+
+    def documents(self, start: Position | None = None) -> Generator[bytes, None, None]:
+        """The documents one by one, empty ones included, from a position on.
 
         Raises:
             FormatError, OSError: as for `blocks`; for text that is not UTF-8.
 
         """
-        with closing(self.blocks(document_cut(self.separators, self.keep_separator), 1)) as blocks:
-            for block in blocks:
+        with closing(self.whole_documents(start)) as blocks:
+            for block, starts, ends in blocks:
                 block.check()
-                for start, end in zip(*(bound.tolist() for bound in block.documents(empty=True)), strict=True):
-                    yield bytes(block.text[start:end])
-                block.release()
+                for first, last in zip(starts.tolist(), ends.tolist(), strict=True):
+                    yield bytes(block.text[first:last])
 
     def count_between(self, file: int, start: int, end: int | None) -> int | None:
         """The documents from one offset of a file to another, or to its end if that is None.
@@ -442,7 +448,7 @@ class Sources:
             FormatError, OSError: as for `blocks`; for an end where no document begins.
 
         """
-        from bpe.corpus.streams import text_before
+        from bpe.corpus.streams import read_text_before
 
         source = self.files[file]
         if source.format == "text" and not self.separators:
@@ -453,15 +459,11 @@ class Sources:
             return 0
         if end is not None and source.offsets_are_bytes:
             separator = self.separators[0] if source.format == "text" else b"\n"
-            if text_before(source, end, len(separator)) != separator:
+            if read_text_before(source, end, len(separator)) != separator:
                 raise FormatError("no document begins there", path=source.name, where=f"offset {end}")
-        one = self._restricted((Unit(file, start, end, None),)).counting_anew()
-        total = 0
-        with closing(one.blocks(document_cut(self.separators, self.keep_separator), 1)) as blocks:
-            for block in blocks:
-                total += len(block.documents(empty=True)[0])
-                block.release()
-        return total
+        one = self._restrict((Unit(file, start, end, None),)).counting_anew()
+        with closing(one.whole_documents()) as blocks:
+            return sum(len(starts) for _, starts, _ in blocks)
 
     def digest_of(self, file: int, count: int) -> str | None:
         """The SHA-256 of the first documents of a file, in these sources, in hex; bad records are left out.
@@ -470,27 +472,25 @@ class Sources:
         """
         import hashlib
 
-        unit = next((unit for unit in self._parts() if unit.file == file), None)
+        unit = next((unit for unit in self._list_units() if unit.file == file), None)
         if unit is None or self.files[file].kind != "file":
             return None
-        one = self._restricted((Unit(file, unit.start, None, None),))
+        one = self._restrict((Unit(file, unit.start, None, None),))
         one._bad = BadRecords("skip")
         digest = hashlib.sha256()
-        with closing(one.blocks(document_cut(self.separators, self.keep_separator), 1)) as blocks:
-            for block in blocks:
-                bounds = [bound[:count] for bound in block.documents(empty=True)]
+        with closing(one.whole_documents()) as blocks:
+            for block, starts, ends in blocks:
                 if not (block.begins and block.closes):
                     return None
-                for start, end in zip(*(bound.tolist() for bound in bounds), strict=True):
+                for start, end in zip(starts[:count].tolist(), ends[:count].tolist(), strict=True):
                     digest.update((end - start).to_bytes(8, "little"))
                     digest.update(block.text[start:end])
-                block.release()
-                count -= len(bounds[0])
+                count -= min(count, len(starts))
                 if not count:
                     break
         return None if count else digest.hexdigest()
 
-    def _from(self, units: list[Unit], start: Position) -> list[Unit]:
+    def _find_units(self, units: list[Unit], start: Position) -> list[Unit]:
         """The units from a position on."""
         for index, unit in enumerate(units):
             if unit.file > start.file:
@@ -502,67 +502,56 @@ class Sources:
             return []
         raise ValueError(f"{start} is no position in these sources; begin where reading them has been")
 
-    def _unit_blocks(self, unit: Unit, reading: _Reading) -> Iterator[Block]:
-        from bpe.corpus.records import Run
+    def _closes_documents(self, unit: Unit) -> bool:
+        """Whether a separator at the end of a unit of text starts no empty document."""
+        return bool(self.separators) and not self.keep_separator and (self.separator_ends or unit.end is not None)
 
+    def _read_records(self, unit: Unit, shared: ReadState) -> Iterator[Block]:
+        """The documents of a unit that is no text in blocks."""
         file = self.files[unit.file]
-        if file.format == "text":
-            return self._text_blocks(file, unit, reading)
-        reading.tally.skipped = self.skipped
-        run = Run(file.name, unit.file, self.field, self._bad, self.encoding_errors, reading.tally, reading.states)
-        if file.format == "jsonl":
-            return self._jsonl_blocks(file, unit, reading, run)
-        if file.format in ("csv", "tsv"):
-            return self._delimited_blocks(file, unit, reading, run)
-        from bpe.corpus.parquet import column_blocks
-
-        return column_blocks(file, run, unit.start, unit.end)
-
-    def _texts(
-        self, stream: Stream, file: SourceFile, unit: Unit, reading: _Reading, cut: EndCut | None, line_end: bytes
-    ) -> Iterator[Text]:
-        """The blocks of a file's text."""
-        return read_text(
-            stream,
-            file.name,
-            cut,
-            reading.buffers,
-            reading.schedule,
-            size=stream.size,
-            line_end=line_end,
-            encoding_errors=self.encoding_errors,
-            start_at=Start(
-                unit.start - stream.skip,
-                stream.skip,
-                file.format == "text",
-                self._expected if file.format == "text" else ANY_TEXT,
-            ),
+        shared.skipped = self.skipped
+        context = RecordContext(
+            file,
+            unit.file,
+            unit.start,
+            unit.end,
+            self.field,
+            self.quoting,
+            self._bad,
+            self.encoding_errors,
+            shared,
         )
+        if file.format == "jsonl":
+            from bpe.corpus.jsonl import read_blocks
+        elif file.format in ("csv", "tsv"):
+            from bpe.corpus.delimited import read_blocks
+        else:
+            from bpe.corpus.parquet import read_blocks
+        return read_blocks(context)
 
-    def _text_blocks(self, file: SourceFile, unit: Unit, reading: _Reading) -> Iterator[Block]:
-        keep, separators = self.keep_separator, self.separators
-        checks = self._bad.on_error == "skip" and self.encoding_errors == "strict"
-        ending = bool(separators) and not keep and (self.separator_ends or unit.end is not None)
-        cut = document_cut(separators, keep) if checks or (ending and reading.cut is None) else reading.cut
-        simple = file.seekable and unit.start == 0 and unit.end is None and self.encoding_errors != "replace"
-        uncut = None if checks or not simple else reading.uncut
-        made = self._plain_blocks(file, unit, reading, cut, uncut)
-        if ending:
-            made = _ending(made)
-        return _valid_documents(made, self._bad) if checks else made
-
-    def _plain_blocks(
-        self, file: SourceFile, unit: Unit, reading: _Reading, cut: EndCut | None, uncut: list[bytes] | None
-    ) -> Generator[Any, None, None]:
+    def _read_text(self, unit: Unit, shared: ReadState, *, by_kernel: bool) -> Generator[Any, None, None]:
+        """The documents of a unit of text in blocks; `by_kernel`: whether a `FileReader` may read it."""
         from bpe.corpus.streams import open_stream
 
-        keep, separators = self.keep_separator, self.separators
-        checked = self.encoding_errors != "strict"
-        with open_stream(file, unit.start, unit.end, self.encoding_errors, reading.states) as stream:
-            if uncut is not None and stream.size is not None:
-                yield from self._readers(stream, file, uncut, reading.step, unit.file)
+        file = self.files[unit.file]
+        keep, separators, errors = self.keep_separator, self.separators, self.encoding_errors
+        with open_stream(file, unit.start, unit.end, errors, shared.states) as stream:
+            whole = file.seekable and unit.start == 0 and unit.end is None and errors != "replace"
+            if by_kernel and whole and shared.unsplittable is not None and stream.size is not None:
+                yield from self._make_reader(stream, unit.file, shared)
                 return
-            for text in self._texts(stream, file, unit, reading, cut, separators[0] if keep else b""):
+            cut = shared.cut
+            if not by_kernel or (cut is None and self._closes_documents(unit)):
+                cut = document_cut(separators, keep)
+            for text in read_text(
+                stream,
+                cut,
+                shared.buffers,
+                shared.schedule,
+                line_end=separators[0] if keep else b"",
+                encoding_errors=errors,
+                expected=self._expected,
+            ):
                 bounds = np.array([0, len(text.text)], dtype=np.int64)
                 yield Block(
                     text.text,
@@ -572,106 +561,52 @@ class Sources:
                     keep,
                     file.name,
                     text.offset,
-                    stream.disk_bytes(text.size),
+                    text.size,
                     text.begins,
                     text.ends,
-                    checked,
-                    reading.buffers,
+                    errors != "strict",
+                    shared.buffers,
                     unit.file,
                     text.offset,
                 )
 
-    def _readers(
-        self, stream: Stream, file: SourceFile, uncut: list[bytes], step: int, number: int
-    ) -> Iterator[FileReader]:
+    def _make_reader(self, stream: Stream, index: int, shared: ReadState) -> Iterator[FileReader]:
         """A reader of a file, until it is finished."""
-        strict, size = self.encoding_errors == "strict", stream.size or 0
+        strict = self.encoding_errors == "strict"
         reader = FileReader(
             stream.fileno(),
-            file.name,
-            size,
+            stream.source,
+            stream.size or 0,
             self.separators,
             self.keep_separator,
-            uncut,
+            shared.unsplittable or [],
             strict,
             self.separator_ends,
-            step,
+            shared.step,
         )
-        reader.number = number
+        reader.number = index
         if strict:
-            note_text(os.pread(stream.fileno(), SAMPLE, 0), file.name, self._expected)
+            note_text(os.pread(stream.fileno(), SAMPLE, 0), stream.source, self._expected)
         while not reader.finished:
             yield reader
 
-    def _lines(self, stream: Stream, file: SourceFile, unit: Unit, reading: _Reading) -> Iterator[Text]:
-        """Blocks of whole lines, with their bytes on disk."""
-        for text in self._texts(stream, file, unit, reading, document_cut([b"\n"], True), b"\n"):
-            yield Text(text.text, text.offset, stream.disk_bytes(text.size), text.begins, text.ends)
 
-    def _jsonl_blocks(self, file: SourceFile, unit: Unit, reading: _Reading, run: Run) -> Generator[Block, None, None]:
-        from bpe.corpus.jsonl import record_blocks
-        from bpe.corpus.streams import open_stream
-
-        with open_stream(file, unit.start, unit.end, self.encoding_errors, reading.states) as stream:
-            lines = self._lines(stream, file, unit, reading)
-            yield from record_blocks(lines, run, reading.buffers, _numbering(file, unit.start))
-
-    def _delimited_blocks(
-        self, file: SourceFile, unit: Unit, reading: _Reading, run: Run
-    ) -> Generator[Block, None, None]:
-        from bpe.corpus.delimited import DELIMITERS, Dialect, header_of, row_blocks
-        from bpe.corpus.streams import open_stream
-
-        dialect, names = Dialect(DELIMITERS[file.format], self.quoting), None
-        if unit.start:
-            if file.kind not in ("file", "remote"):
-                raise ValueError(f"{file.name} can be read only once, so that reading cannot begin in its middle")
-            with open_stream(file, states=reading.states) as stream:
-                first = self._lines(stream, file, Unit(unit.file, 0, None, None), reading)
-                names = header_of(first, run, reading.buffers, dialect)
-        with open_stream(file, unit.start, unit.end, self.encoding_errors, reading.states) as stream:
-            lines = self._lines(stream, file, unit, reading)
-            yield from row_blocks(
-                lines,
-                run,
-                reading.buffers,
-                _numbering(file, unit.start),
-                names=names,
-                offset=unit.start,
-                dialect=dialect,
-            )
-
-
-def _numbering(file: SourceFile, start: int) -> Callable[[int], str]:
-    """A function that names a line by the number of lines between `start` and it, for errors.
-
-    The text before `start` is read again to count its lines.
-    """
-    from bpe.corpus.streams import newlines_before
-
-    def named(lines: int) -> str:
-        before = newlines_before(file, start)
-        return f"offset {start}, line {lines + 1} from there" if before is None else f"line {before + lines + 1}"
-
-    return named
-
-
-def _after(file: BinaryIO, start: int, separator: bytes, size: int) -> int | None:
+def _find_after(file: BinaryIO, start: int, separator: bytes, size: int) -> int | None:
     """The position after the first separator at or after `start`; None if it would be the end of the file."""
     file.seek(start)
     rest = b""
     while data := file.read(1 << 20):
         rest += data
-        at = rest.find(separator)
-        if at >= 0:
-            found = start + at + len(separator)
-            return found if found < size else None
+        position = rest.find(separator)
+        if position >= 0:
+            after = start + position + len(separator)
+            return after if after < size else None
         start += max(len(rest) - len(separator) + 1, 0)
         rest = rest[max(len(rest) - len(separator) + 1, 0) :]
     return None
 
 
-def _ending(blocks: Iterator[Any]) -> Generator[Any, None, None]:
+def _close_documents(blocks: Iterator[Any]) -> Generator[Any, None, None]:
     """The blocks of one file, without the empty document that would follow a separator at its end.
 
     A block that ends with a separator but not with a document has an empty document open. It is closed without that
@@ -687,24 +622,24 @@ def _ending(blocks: Iterator[Any]) -> Generator[Any, None, None]:
             yield block
             continue
         if held is not None:
-            held = _without_open(held, fresh=fresh, always=False)
+            held = _drop_open_document(held, fresh=fresh, always=False)
             yield held
             fresh, held = held.closes, None
         if len(block.text) == 0 or _ends_with_separator(block):  # what comes next decides
             held = block
         else:
-            block = _without_open(block, fresh=fresh, always=False)
+            block = _drop_open_document(block, fresh=fresh, always=False)
             yield block
             fresh = block.closes
     if held is None:
         return
     if len(held.text) or not (held.begins or fresh):
-        yield _without_open(held, fresh=fresh, always=True)
+        yield _drop_open_document(held, fresh=fresh, always=True)
     else:
         held.release()
 
 
-def _without_open(block: Block, *, fresh: bool, always: bool) -> Block:
+def _drop_open_document(block: Block, *, fresh: bool, always: bool) -> Block:
     """The block, without an empty document after its last separator if that document is open, or `always`."""
     if fresh and not block.begins:
         block = replace(block, begins=True)
@@ -720,7 +655,7 @@ def _ends_with_separator(block: Block) -> bool:
     return bool(block.text[-len(separator) :] == separator)
 
 
-def _valid_documents(blocks: Iterator[Block], bad: BadRecords) -> Generator[Block, None, None]:
+def _drop_invalid(blocks: Iterator[Block], bad: BadRecords) -> Generator[Block, None, None]:
     """The blocks of whole documents, without the documents that are not UTF-8, which are counted."""
     for block in blocks:
         skipped = bad.skipped
@@ -735,7 +670,7 @@ def _valid_documents(blocks: Iterator[Block], bad: BadRecords) -> Generator[Bloc
             yield replace(block, checked=True, skipped=skipped)
 
 
-def _without(blocks: Iterator[Block], count: int, start: Position | None) -> Generator[Block, None, None]:
+def _skip_documents(blocks: Iterator[Block], count: int, start: Position | None) -> Generator[Block, None, None]:
     """The blocks without their first `count` documents."""
     left, dropping = count, True
     for block in blocks:

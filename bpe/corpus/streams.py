@@ -1,65 +1,42 @@
 """Opening the text of a file, whatever holds it: regular files, pipes, standard input, remote and compressed files.
 
-A compressed or remote file is read by a thread ahead of the caller. A pipe is read in the caller's thread only, since
-Ctrl-C interrupts no other thread that waits for one.
+Of compressed data, every member, frame or stream is read, not only the first. A compressed or remote file is read by a
+thread ahead of the caller. A pipe is read in the caller's thread only, since Ctrl-C interrupts no other thread that
+waits for one.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, Generic, Protocol, TypeVar
 
-from bpe.corpus.ahead import read_ahead
-from bpe.corpus.compression import OUT, decompressed
-from bpe.corpus.contents import SIGNATURE, compression_of
-from bpe.corpus.listing import SourceFile
-from bpe.corpus.reading import EncodingErrors, Readable, changed_error
-from bpe.corpus.remote import open_remote
+from bpe.base._team import Crew
+from bpe.corpus.contents import SIGNATURE, Compression, find_compression
+from bpe.corpus.listing import SourceFile, import_extra, open_remote
+from bpe.corpus.reading import EncodingErrors, Stream, changed_error
+from bpe.errors import FormatError, type_name
 
 #: The number of bytes that are read ahead.
 AHEAD = 8 << 20
+#: The number of bytes of compressed data that are read at once, and the most that one step gives.
+IN, OUT = 1 << 18, 1 << 18
 
+Item = TypeVar("Item")
 #: Data, and the bytes of the file that were read for it and everything before it.
 Chunk = tuple[bytes, int]
 #: The size of a file and the time of its last change, by its name.
 States = dict[str, tuple[int, int]]
 
 
-class Stream:
-    """The text of an open file from some position, for `read_text`.
-
-    Attributes:
-        size: the number of bytes to read; None to read to the end.
-        skip: the number of bytes of text to leave out first, where the file cannot be opened at a position.
-
-    """
-
-    def __init__(self, file: Readable, size: int | None = None, skip: int = 0) -> None:
-        self._file = file
-        self.size, self.skip = size, skip
-
-    def readinto(self, buffer: memoryview, /) -> int | None:
-        """Fill the buffer as far as one read does."""
-        return self._file.readinto(buffer)
-
-    def fileno(self) -> int:
-        """The descriptor of a regular file."""
-        number: int = self._file.fileno()  # type: ignore[attr-defined]
-        return number
-
-    def disk_bytes(self, came: int) -> int:
-        """The bytes on disk for the `came` bytes of text that were read since the last call."""
-        return came
-
-
 class _ChunkStream(Stream):
     """The text of a file that comes in chunks."""
 
-    def __init__(self, chunks: Iterator[Chunk], skip: int, end: int | None) -> None:
-        self.size, self.skip = None, skip
+    def __init__(self, chunks: Iterator[Chunk], source: str, skip: int, end: int | None) -> None:
+        super().__init__(None, source, skip=skip)
         self._chunks, self._left = chunks, end
         self._rest = memoryview(b"")
         self._taken = self._counted = 0
@@ -67,10 +44,10 @@ class _ChunkStream(Stream):
     def readinto(self, buffer: memoryview, /) -> int:
         """Fill the buffer with what is left of a chunk."""
         while not self._rest:
-            found = next(self._chunks, None)
-            if found is None:
+            chunk = next(self._chunks, None)
+            if chunk is None:
                 return 0
-            self._rest, self._taken = memoryview(found[0]), found[1]
+            self._rest, self._taken = memoryview(chunk[0]), chunk[1]
         count = min(len(buffer), len(self._rest))
         if self._left is not None:
             count = min(count, self._left)
@@ -79,9 +56,9 @@ class _ChunkStream(Stream):
         self._rest = self._rest[count:]
         return count
 
-    def disk_bytes(self, came: int) -> int:
+    def count_disk_bytes(self, bytes_read: int) -> int:
         """The bytes of the compressed file that were read since the last call."""
-        del came
+        del bytes_read
         more, self._counted = self._taken - self._counted, self._taken
         return more
 
@@ -114,26 +91,26 @@ def open_stream(
         size = size or None  # an empty file is read to its end
         if file.seekable:
             if start == 0 and end is None:
-                yield Stream(raw, size)
+                yield Stream(raw, file.name, size)
                 return
             if exact:
                 raw.seek(start)
             size = None if size is None else max((size if end is None else min(size, end)) - (start if exact else 0), 0)
-            yield Stream(raw, size, 0 if exact else start)
+            yield Stream(raw, file.name, size, *((start, 0) if exact else (0, start)))
             return
         packed = file.compression
         if packed is None and file.kind != "remote":  # a pipe shows its compression when it is read
             if errors != "bytes":
                 raw = _Peeked(raw)
-                packed = compression_of(raw.start)
+                packed = find_compression(raw.start)
             if packed is None:
-                yield Stream(raw, None, start)
+                yield Stream(raw, file.name, skip=start)
                 return
-        chunks = decompressed(raw, packed, file.name) if packed is not None else _chunks(raw)
+        chunks = decompress(raw, packed, file.name) if packed is not None else _read_chunks(raw)
         if file.kind in ("file", "remote"):
-            chunks = read_ahead(chunks, _length, AHEAD)
+            chunks = read_ahead(chunks, _measure, AHEAD)
         stack.enter_context(closing(chunks))
-        yield _ChunkStream(chunks, start, end)
+        yield _ChunkStream(chunks, file.name, start, end)
 
 
 def open_raw(file: SourceFile, stack: ExitStack, states: States | None = None) -> tuple[Any, int | None]:
@@ -181,38 +158,38 @@ def watch(file: SourceFile, stack: ExitStack, opened: int | str, states: States 
     return before[0]
 
 
-def newlines_before(file: SourceFile, offset: int) -> int | None:
+def count_newlines(file: SourceFile, offset: int) -> int | None:
     """The newlines in the first `offset` bytes of a file's text, to number lines; None if it can be read only once."""
     if file.kind not in ("file", "remote"):
         return None if offset else 0
-    found = done = 0
+    newlines = done = 0
     buffer = bytearray(1 << 20)
     with open_stream(file) as stream, memoryview(buffer) as whole:
         while done < offset:
             count = stream.readinto(whole[: min(len(buffer), offset - done)])
             if not count:
                 break
-            found += buffer.count(b"\n", 0, count)
+            newlines += buffer.count(b"\n", 0, count)
             done += count
-    return found
+    return newlines
 
 
-def text_before(file: SourceFile, offset: int, size: int) -> bytes:
+def read_text_before(file: SourceFile, offset: int, size: int) -> bytes:
     """The last `size` of the first `offset` bytes of a file's text; no bytes if the text is shorter."""
-    found, start = b"", max(offset - size, 0)
+    text, start = b"", max(offset - size, 0)
     buffer = memoryview(bytearray(1 << 20))
     with open_stream(file, start, offset) as stream:
         left = stream.skip + offset - start
         while count := stream.readinto(buffer[:left]):
-            found, left = (found + bytes(buffer[:count]))[-size:], left - count
-    return b"" if left else found
+            text, left = (text + bytes(buffer[:count]))[-size:], left - count
+    return b"" if left else text
 
 
-def _length(chunk: Chunk) -> int:
+def _measure(chunk: Chunk) -> int:
     return len(chunk[0])
 
 
-def _chunks(raw: Any) -> Generator[Chunk, None, None]:
+def _read_chunks(raw: Any) -> Generator[Chunk, None, None]:
     taken = 0
     while data := raw.read(OUT):
         taken += len(data)
@@ -240,13 +217,234 @@ class _Peeked:
             count = min(len(buffer), len(self._left))
             buffer[:count], self._left = self._left[:count], self._left[count:]
             return count
-        found: int | None = self._raw.readinto(buffer)
-        return found
+        count_read: int | None = self._raw.readinto(buffer)
+        return count_read
 
     def read(self, size: int, /) -> bytes | None:
         """At most `size` bytes."""
         if self._left:
             data, self._left = self._left[:size], self._left[size:]
             return data
-        found: bytes | None = self._raw.read(size)
-        return found
+        data_read: bytes | None = self._raw.read(size)
+        return data_read
+
+
+# Compression ----------------------------------------------------------------------------------------------------------
+
+
+class BytesFile(Protocol):
+    """A file open for reading bytes."""
+
+    def read(self, size: int, /) -> bytes | None:
+        """At most `size` bytes; none at the end."""
+        ...
+
+
+class _Decompressor(Protocol):
+    eof: bool
+    needs_input: bool
+    unused_data: bytes
+
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+def decompress(file: BytesFile, compression: Compression, source: str) -> Generator[tuple[bytes, int], None, None]:
+    """The data of a compressed file in chunks of at most `OUT` bytes, each with the bytes of the file read so far.
+
+    Raises:
+        FormatError: for data that is damaged or ends early.
+        ImportError: if a package for this compression is missing.
+        OSError: for a file that cannot be read.
+
+    """
+    new, errors = _FACTORIES[compression](source)
+    stream: _Decompressor = new()
+    taken, data = 0, b""
+    while True:
+        if stream.eof:
+            data = stream.unused_data
+            if compression in ("gzip", "xz"):  # zeros pad them
+                data = data.lstrip(b"\0")
+            while not data:
+                data = _read(file)
+                taken += len(data)
+                if not data:
+                    return
+                if compression in ("gzip", "xz"):
+                    data = data.lstrip(b"\0")
+            stream = new()
+        elif stream.needs_input:
+            data = _read(file)
+            taken += len(data)
+            if not data:
+                raise FormatError(
+                    f"the {compression} data ends early, after {taken} bytes: the file is incomplete; copy or download "
+                    "it again",
+                    path=source,
+                )
+        else:
+            data = b""
+        try:
+            out = stream.decompress(data, OUT)
+        except errors as error:
+            raise FormatError(
+                f"the {compression} data is damaged before byte {taken} ({error}); copy or download the file again",
+                path=source,
+            ) from None
+        if out:
+            yield out, taken
+
+
+def _read(file: BytesFile) -> bytes:
+    data = file.read(IN)
+    if data is None:  # a pipe without data that does not block
+        raise BlockingIOError(f"the input is {type_name(file)} without data that does not block; let it block")
+    return data
+
+
+# Libraries ------------------------------------------------------------------------------------------------------------
+
+_Factory = tuple[Callable[[], Any], Any]  # what makes a decompressor, and its exceptions
+
+
+class _Gzip:
+    """One member of a gzip file, with the interface of the other decompressors."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._stream.eof)
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._stream.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self._stream.unused_data)
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return bytes(self._stream.decompress(data or self._stream.unconsumed_tail, max_length))
+
+
+def _load_gzip(source: str) -> _Factory:
+    del source
+    try:
+        from isal import isal_zlib
+
+        return lambda: _Gzip(isal_zlib.decompressobj(31)), (isal_zlib.error,)
+    except ImportError:
+        import zlib
+
+        return lambda: _Gzip(zlib.decompressobj(31)), (zlib.error,)
+
+
+def _load_bz2(source: str) -> _Factory:
+    del source
+    import bz2
+
+    return bz2.BZ2Decompressor, (OSError, ValueError)
+
+
+def _load_xz(source: str) -> _Factory:
+    del source
+    import lzma
+
+    return lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), (lzma.LZMAError,)
+
+
+def _load_zstd(source: str) -> _Factory:
+    name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+    zstd = import_extra(name, "corpus", "zstd data", source)
+    longest = zstd.DecompressionParameter.window_log_max.bounds()[1]  # 31: `zstd --long=31`
+    options = {zstd.DecompressionParameter.window_log_max: longest}
+    return lambda: zstd.ZstdDecompressor(options=options), (zstd.ZstdError,)
+
+
+_FACTORIES: dict[Compression, Callable[[str], _Factory]] = {
+    "gzip": _load_gzip,
+    "bz2": _load_bz2,
+    "xz": _load_xz,
+    "zstd": _load_zstd,
+}
+
+
+# Reading ahead --------------------------------------------------------------------------------------------------------
+
+
+def read_ahead(items: Iterator[Item], size: Callable[[Item], int], max_size: int) -> Generator[Item, None, None]:
+    """Yield the items of an iterator, which a thread advances ahead of the caller.
+
+    The thread starts with the first item. It ends when the items end, and soon after the generator is closed: at most
+    one more item is made. An exception of the iterator reaches the caller after the items before it. The thread is a
+    daemon, so that a generator that is never closed does not keep the process alive; in a forked child, which has no
+    copy of the thread, the generator ends with an error instead of waiting forever.
+
+    Args:
+        items: the iterator, used by the thread only; a generator is closed there too.
+        size: the size of an item in bytes.
+        max_size: the thread pauses while the items that wait have this many bytes.
+
+    """
+    process = os.getpid()
+    reader = _AheadReader(items, size, max_size)
+    with Crew(reader.run, 1, reader.stop, name="bpe_reader", daemon=True):
+        while item := reader.take():
+            yield item.pop()
+            if os.getpid() != process:
+                raise RuntimeError(
+                    "these sources were being read when the process forked; read them again in the child"
+                )
+    if reader.errors:
+        raise reader.errors[0]
+
+
+class _AheadReader(Generic[Item]):
+    """The thread's work, and the items that wait."""
+
+    def __init__(self, items: Iterator[Item], size: Callable[[Item], int], max_size: int) -> None:
+        self._items, self._size, self._max_size = items, size, max_size
+        self._ready: SimpleQueue[list[Item]] = SimpleQueue()  # one item each; an empty list at the end
+        self._taken: SimpleQueue[int] = SimpleQueue()  # their sizes
+        self._stopped = False
+        self.errors: list[BaseException] = []
+
+    def take(self) -> list[Item]:
+        """The next item, in a list; an empty list at the end."""
+        item = self._ready.get()
+        if item:
+            self._taken.put(self._size(item[0]))
+        return item
+
+    def stop(self) -> None:
+        """Make the thread end after the item that it is making."""
+        self._stopped = True
+        self._taken.put(self._max_size)
+
+    def run(self, _: int) -> None:
+        """Make items until they end, or until `stop`."""
+        waiting = 0
+        try:
+            for item in self._items:
+                while waiting >= self._max_size and not self._stopped:
+                    waiting -= self._taken.get()
+                if self._stopped:
+                    break
+                waiting += self._size(item)
+                self._ready.put([item])
+                del item
+        except BaseException as error:  # noqa: BLE001 (raised in the caller's thread)
+            self.errors.append(error)
+        finally:
+            self._close()
+            self._ready.put([])
+
+    def _close(self) -> None:
+        """Close a generator; its error is one more of the iterator."""
+        try:
+            if (close := getattr(self._items, "close", None)) is not None:
+                close()
+        except BaseException as error:  # noqa: BLE001 (as above)
+            self.errors.append(error)

@@ -23,8 +23,7 @@ from bpe.base._aho_corasick import Finder
 from bpe.base.forks import lock_of
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import Bytes, TextLike, to_bytes
-from bpe.corpus.blocks import Cut, PathLike, document_cut, last_line, next_line, safe_cut
-from bpe.corpus.separators import split
+from bpe.corpus.blocks import Cut, PathLike, document_cut, last_line, next_line, safe_cut, split
 from bpe.count._word_table import WordTable
 from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, counted, shown, type_name, typed
 from bpe.pretokenize import _safe_points as cutting

@@ -4,13 +4,12 @@ Turns sources of text (`bpe.corpus`), or ids, into shards on disk, and into rows
 reads them. A public name is imported when it is first used, and optional packages (pyarrow, torch,
 datasets) inside the functions that need them. The files, in the order in which data meets them:
 
-- `formats/` the layouts of shards, one module for each, with a writer and a reader;
-- `manifest.py` `manifest.json`: counts, dtype, checksums, tokenizer, sources;
-- `encoding.py` from sources to shards (`encode_shards`), with `grouping.py`, `ordered.py` or `shuffled.py`, `steps.py`
-  and `journal.py`, whose records `records.py` checks; `literal_names.py` warns of special tokens' names in the text;
-  `verifying.py` checks shards, `merging.py` makes one manifest of parts;
-- `writing.py` shards of documents that are ids already (`write_shards`), with loss masks if wanted; `end_of_text.py`
-  places the end-of-text id;
+- `formats/` the layouts of shards, a table of them, with writers and readers;
+- `manifest.py` `manifest.json`: counts, dtype, checksums, tokenizer, sources; `merge_manifests` makes one of parts;
+- `encoding.py` from sources to shards (`encode_shards`) by a plan (`plan.py`): `bpe.corpus` reads, the engine encodes,
+  `grouping.py` groups documents, `outputs.py` writes them, shuffled ones by way of the buckets of `shuffling.py`;
+  beside them the journal (`journal.py`), whose records `records.py` checks; `verifying.py`;
+- `writing.py` shards of documents that are ids already (`write_shards`), with loss masks if wanted;
 - `finding.py` and `shards.py` a folder or file of any format, memory-mapped (`TokenShards`);
 - `converting.py` from one format to another (`convert_shards`);
 - `loaders/` fixed-length rows in a seed's order (`Blocks`, `Packed`, `Mixture`), also of raw text
@@ -40,9 +39,8 @@ if TYPE_CHECKING:
     from bpe.data.loaders.spans import collate
     from bpe.data.loaders.streaming import StreamingEncoder
     from bpe.data.loaders.torch import RowSampler, torch_batches, torch_collate
-    from bpe.data.manifest import Manifest
+    from bpe.data.manifest import Manifest, merge_manifests
     from bpe.data.mapping import map_function
-    from bpe.data.merging import merge_manifests
     from bpe.data.shards import TokenShards
     from bpe.data.verifying import verify
     from bpe.data.writing import write_shards
@@ -62,7 +60,7 @@ _MODULES = {
     "convert_shards": "converting",
     "encode_shards": "encoding",
     "map_function": "mapping",
-    "merge_manifests": "merging",
+    "merge_manifests": "manifest",
     "verify": "verifying",
     "write_shards": "writing",
 }

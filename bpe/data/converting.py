@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -12,14 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from bpe.base.atomic_files import atomic_write
-from bpe.data.end_of_text import EndOfText
 from bpe.data.finding import Found, FoundShard, find_shards
 from bpe.data.formats import FORMATS
-from bpe.data.formats.protocol import ShardFormat, ShardInfo
 from bpe.data.formats.reading import DocumentBatch, Shard
-from bpe.data.manifest import Manifest, ShardEntry, is_inner_path
-from bpe.data.writing import refuse_finished, remove_shards, unfinished_folder, write_batches
+from bpe.data.formats.shard_format import ShardFormat, ShardInfo
+from bpe.data.manifest import Manifest, ShardEntry, copy_tokenizer, is_inner_path
+from bpe.data.writing import EndOfText, mark_unfinished, refuse_finished, remove_shards, write_batches
 from bpe.errors import FormatError, check_choice, check_int
 
 #: Shards are copied in batches of at most this many ids.
@@ -84,19 +81,19 @@ def convert_shards(
     path = Path(source)
     found = find_shards(path, "all" if path.is_dir() else None)
     end_of_text = found.end_of_text_id(path, end_of_text)
-    shards = [FORMATS[found.format].open(each.path, end_of_text=end_of_text) for each in found.shards]
-    masks = _keeps_masks(path, shards, form, drop_masks)
+    shards = [FORMATS[found.format].open(shard_found.path, end_of_text=end_of_text) for shard_found in found.shards]
+    masks = _decide_masks(path, shards, form, drop_masks)
     _check_boundaries(found.format, form, end_of_text, drop_boundaries)
     if largest_id is None:
-        largest_id = max((_largest_in(shard) for shard in shards), default=0)
+        largest_id = max((_find_largest(shard) for shard in shards), default=0)
     largest_id = check_int("largest_id", largest_id, 0)
     dtype = form.dtype(max(largest_id, end_of_text or 0))
     folder = Path(out)
     refuse_finished(folder)
-    for each in found.shards:
-        if not is_inner_path(each.stem):
-            raise ValueError(f"{str(each.path)!r} has a name that no manifest can have: rename it")
-    if any(each.path.parent.resolve() == folder.resolve() for each in found.shards):
+    for shard_found in found.shards:
+        if not is_inner_path(shard_found.stem):
+            raise ValueError(f"{str(shard_found.path)!r} has a name that no manifest can have: rename it")
+    if any(shard_found.path.parent.resolve() == folder.resolve() for shard_found in found.shards):
         raise ValueError(f"out is the source's folder, {folder}; give another one")
     placing = None
     if end_of_text is not None and "documents" not in form.holds:
@@ -105,13 +102,13 @@ def convert_shards(
     return conversion.run(path)
 
 
-def _with_starts(written: list[ShardEntry], found: Found, changes: bool) -> list[ShardEntry]:
+def _add_starts(written: list[ShardEntry], found: Found, changes: bool) -> list[ShardEntry]:
     """The entries of shards that were converted one to one, with their starts in the sources."""
-    starts = [None if changes or each.entry is None else each.entry.start for each in found.shards]
+    starts = [None if changes or shard.entry is None else shard.entry.start for shard in found.shards]
     return [replace(entry, start=start) for entry, start in zip(written, starts, strict=True)]
 
 
-def _keeps_masks(path: Path, shards: list[Shard], form: ShardFormat, drop: bool) -> bool:
+def _decide_masks(path: Path, shards: list[Shard], form: ShardFormat, drop: bool) -> bool:
     """Whether masks are written; ValueError if they would be lost without `drop_masks`."""
     with_masks = {shard.has_masks for shard in shards}
     if len(with_masks) > 1:
@@ -141,40 +138,30 @@ def _check_boundaries(source: str, form: ShardFormat, end_of_text: int | None, d
         )
 
 
-def _largest_in(shard: Shard) -> int:
+def _find_largest(shard: Shard) -> int:
     """The largest id of a shard."""
     return max((int(batch.ids.max(initial=0)) for batch in shard.batches(_BATCH)), default=0)
 
 
-def _groups(
+def _group_shards(
     found: list[FoundShard], shards: list[Shard], shard_size: int | None, form: str
 ) -> Iterator[tuple[str, str | None, list[Shard]]]:
     """(stem, split, shards) of what becomes one shard, or one sequence of shards of the new size."""
-    splits = [each.split for each in found]
+    splits = [place.split for place in found]
     whole = shard_size is None and form == "nanogpt"  # nanoGPT opens train.bin and val.bin
     if shard_size is None and not whole:
-        for each, shard in zip(found, shards, strict=True):
-            yield each.stem, each.split, [shard]
+        for place, shard in zip(found, shards, strict=True):
+            yield place.stem, place.split, [shard]
         return
     for split in dict.fromkeys(splits):
-        group = [shard for shard, each in zip(shards, splits, strict=True) if each == split]
+        group = [shard for shard, own in zip(shards, splits, strict=True) if own == split]
         yield split or ("train" if whole else "tokens"), split, group
 
 
-def _placed(entry: ShardEntry, folder: PurePosixPath) -> ShardEntry:
+def _move_entry(entry: ShardEntry, folder: PurePosixPath) -> ShardEntry:
     """The entry of a shard in a folder below the manifest's."""
     files = tuple(replace(file, name=str(folder / file.name)) for file in entry.files)
     return replace(entry, stem=str(folder / entry.stem), files=files)
-
-
-def copy_tokenizer(facts: dict[str, Any], source: Path, folder: Path) -> dict[str, Any]:
-    """The manifest's facts about the tokenizer; its file is copied to the new folder."""
-    name = facts.get("file")
-    if isinstance(name, str) and is_inner_path(name) and (source / name).is_file():
-        with open(source / name, "rb") as old, atomic_write(folder / PurePosixPath(name).name) as new:
-            shutil.copyfileobj(old, new)
-        return {**facts, "file": PurePosixPath(name).name}
-    return {key: value for key, value in facts.items() if key != "file"}
 
 
 @dataclass
@@ -201,14 +188,14 @@ class _Conversion:
         """Write everything; after an error, nothing remains."""
         old = self.found.manifest or Manifest(self.found.format, self.dtype.name, ())
         info = ShardInfo(str(old.tokenizer.get("fingerprint", "unknown")))
-        with unfinished_folder(self.folder, self._header(source)):
+        with mark_unfinished(self.folder, self._make_header(source)):
             written: list[ShardEntry] = []
             try:
                 with ExitStack() as inner_folders:
                     self._write(written, info, inner_folders, source)
                 changes = self.placing is not None and self.placing.changes
                 if self.shard_size is None and len(written) == len(self.found.shards):
-                    written = _with_starts(written, self.found, changes)
+                    written = _add_starts(written, self.found, changes)
                 tokenizer = copy_tokenizer(old.tokenizer, source, self.folder)
                 sources = {} if changes else old.sources
                 facts = self.masks, tokenizer, sources, old.options, old.skipped
@@ -219,10 +206,10 @@ class _Conversion:
                 raise
         return new
 
-    def _header(self, source: Path) -> dict[str, Any]:
+    def _make_header(self, source: Path) -> dict[str, Any]:
         """What determines the new shards."""
         files = [[ascii(path), path.stat().st_size] for shard in self.shards for path in shard.files]
-        end_of_text = None if self.placing is None else self.placing.number
+        end_of_text = None if self.placing is None else self.placing.token_id
         options = {"writer": "convert_shards", "format": self.form.name, "dtype": self.dtype.name, "masks": self.masks}
         options |= {"shard_size": self.shard_size, "end_of_text": end_of_text}
         return {"options": options, "sources": {"path": ascii(os.path.realpath(source)), "files": files}}
@@ -231,18 +218,18 @@ class _Conversion:
         """Write the shards of each group, and append their entries to `written`."""
         sizes: dict[str, Any] = {"shard_size": self.shard_size, "numbered": self.shard_size is not None}
         marked = {PurePosixPath()}
-        for stem, split, shards in _groups(self.found.shards, self.shards, self.shard_size, self.form.name):
+        for stem, split, shards in _group_shards(self.found.shards, self.shards, self.shard_size, self.form.name):
             inner, name = PurePosixPath(stem).parent, PurePosixPath(stem).name
             if inner not in marked:
-                inner_folders.enter_context(unfinished_folder(self.folder / inner, self._header(source)))
+                inner_folders.enter_context(mark_unfinished(self.folder / inner, self._make_header(source)))
                 marked.add(inner)
             facts = replace(info, first_document=sum(entry.documents for entry in written))
             names: dict[str, Any] = {"stem": name, "split": split, "info": facts}
-            batches, place = self._batches(shards), self.folder / inner
+            batches, place = self._read_batches(shards), self.folder / inner
             new = write_batches(batches, self.form, place, self.dtype, masks=self.masks, **names, **sizes)
-            written += (_placed(entry, inner) for entry in new)
+            written += (_move_entry(entry, inner) for entry in new)
 
-    def _batches(self, shards: Iterable[Shard]) -> Iterator[DocumentBatch]:
+    def _read_batches(self, shards: Iterable[Shard]) -> Iterator[DocumentBatch]:
         """The documents of some shards, as they are to be written."""
         for shard in shards:
             for batch in shard.batches(_BATCH):

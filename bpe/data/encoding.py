@@ -10,50 +10,48 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterable
-from contextlib import closing
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bpe.base._team import Outcome
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
-from bpe.base.threads import thread_count
+from bpe.base.threads import Workers, thread_count
 from bpe.corpus.blocks import PathLike
-from bpe.corpus.reading import checked_encoding_errors
+from bpe.corpus.reading import check_encoding_errors
 from bpe.corpus.sources import Sources
-from bpe.data.background import Background
-from bpe.data.formats.protocol import ShardInfo
-from bpe.data.grouping import Group, encoded_groups
+from bpe.data.formats import FORMATS
+from bpe.data.grouping import DocumentGroups, choose_validation, find_unexpected_names, hash_documents
 from bpe.data.journal import NAME as JOURNAL
-from bpe.data.journal import Journal, locked_folder, reached, refuse_difference, remove_temporary_files
-from bpe.data.literal_names import literal_names
+from bpe.data.journal import Journal, crash_point, lock_folder, refuse_difference, remove_temporary_files
 from bpe.data.manifest import NAME as MANIFEST
 from bpe.data.manifest import Manifest, parse_shard
-from bpe.data.options import (
+from bpe.data.outputs import OrderedOutput, ShuffledOutput
+from bpe.data.plan import (
     DEFAULT,
-    Options,
-    allowed_tokens,
-    around_of,
-    chosen_format,
-    largest_id,
-    part_of,
-    shard_count,
+    ShardPlan,
+    check_fraction,
+    check_part,
+    check_sizes,
+    find_around,
+    find_largest_id,
 )
-from bpe.data.ordered import OrderedShards
-from bpe.data.records import beginning_of, check_steps
-from bpe.data.shuffled import ShuffledShards, tokens_in_buckets
+from bpe.data.records import check_steps, identify_beginning
 from bpe.data.shuffling import FOLDER as BUCKETS
-from bpe.data.splitting import check_sides
-from bpe.data.steps import TRAIN, Target
-from bpe.errors import check_unicode, counted
+from bpe.errors import FormatError, check_choice, check_int, check_unicode, counted
 from bpe.tokenizer import Tokenizer, check_tokenizer
-from bpe.vocab.special_tokens import Allowed
+from bpe.vocab.special_tokens import Allowed, sort_names
 
 log = logging.getLogger("bpe")
 
 #: The name of the tokenizer's copy in the output folder.
 TOKENIZER = "tokenizer.json"
+#: Sources of about this many bytes of text or less are read before the work, to see that both sides have documents.
+_SMALL = 16 << 20
 
 
 def encode_shards(
@@ -127,112 +125,144 @@ def encode_shards(
     check_tokenizer(tokenizer)
     check_progress(progress)
     n_threads = thread_count(threads)
-    kind = chosen_format(format)
-    options = Options.of(
-        kind,
-        around_of(tokenizer, kind, append=append, prepend=prepend),
-        shard_size=shard_size,
-        shards=shards,
+    form = FORMATS[check_choice("format", format, tuple(FORMATS))]
+    around = find_around(tokenizer, form, prepend, append)
+    part = check_part(rank, world)
+    seed = None if seed is None else check_int("seed", seed, 0)
+    size, count = check_sizes(form, shard_size, shards, seed)
+    names = sort_names(allowed_special)
+    allowed = tokenizer._engine.specials.allowed(names)
+    plan = ShardPlan(
+        folder=Path(out),
+        format=form,
+        dtype=form.dtype(find_largest_id(tokenizer, around, allowed)),
+        fingerprint=tokenizer.fingerprint,
+        around=around,
+        allowed=allowed,
+        allowed_special=names,
+        shard_size=size,
+        shards=count,
         seed=seed,
-        validation=validation,
-        part=part_of(rank, world),
-        allowed_special=allowed_special,
+        validation=check_fraction(validation),
+        part=part,
     )
-    encoding = _Encoding(_sources(sources, tokenizer, options.part), tokenizer, Path(out), options)
-    return encoding.run(n_threads, progress)
+    return _ShardJob(_prepare_sources(sources, tokenizer, part), tokenizer, plan).run(n_threads, progress)
 
 
-def _sources(given: Any, tokenizer: Tokenizer, part: tuple[int, int] | None) -> Sources:
+def _prepare_sources(given: Any, tokenizer: Tokenizer, part: tuple[int, int] | None) -> Sources:
     """The sources of a call, in which separators end documents; or a part of them."""
     sources = given if isinstance(given, Sources) else Sources(given)
-    checked_encoding_errors(sources.encoding_errors, chars=tokenizer.model == "char")
+    check_encoding_errors(sources.encoding_errors, chars=tokenizer.model == "char")
+    for file in sources.files:  # the journal and the manifest name them
+        check_unicode("the name of the source", file.name)
     sources = sources.ending().for_one_call()
     return sources if part is None else sources.part(*part)
 
 
-class _Encoding:
+class _ShardJob:
     """One call of `encode_shards`."""
 
-    def __init__(self, sources: Sources, tokenizer: Tokenizer, out: Path, options: Options) -> None:
-        self.sources, self.tokenizer, self.out, self.options = sources, tokenizer, out, options
-        self.allowed = allowed_tokens(tokenizer, options.allowed_special)
-        dtype = options.format.dtype(largest_id(tokenizer, options.around, self.allowed))
-        split = options.validation > 0
-        self.target = Target(
-            out,
-            options.format,
-            dtype,
-            ShardInfo(tokenizer=tokenizer.fingerprint),
-            split,
-            options.single,
-            TRAIN if options.single else "tokens",
+    def __init__(self, sources: Sources, tokenizer: Tokenizer, plan: ShardPlan) -> None:
+        self._sources, self._tokenizer, self._plan, self._out = sources, tokenizer, plan, plan.folder
+        #: All that determines the shards, as JSON gives it back.
+        self._header: dict[str, Any] = json.loads(
+            json.dumps({"sources": sources.plan(), "options": plan.to_json(), "tokenizer": plan.fingerprint})
         )
-        self.header = {
-            "sources": sources.plan(),
-            "options": options.to_json(),
-            "tokenizer": tokenizer.fingerprint,
-        }
 
     def run(self, threads: int, progress: ProgressLike) -> Manifest:
-        """Encode what is not finished; returns the manifest."""
-        for file in self.sources.files:  # the journal and the manifest name them
-            check_unicode("the name of the source", file.name)
-        if not (self.out / MANIFEST).exists() and not (self.out / JOURNAL).exists() and self.options.part is None:
-            check_sides(self.sources, self.options.validation)
-        with locked_folder(self.out):
-            if (self.out / MANIFEST).exists():
-                return self._finished()
-            times = modified(self.sources)
-            journal = Journal(
-                self.out,
-                {**self.header, "modified": times},
-                disposable=(TOKENIZER, BUCKETS),
-                beginning_of=partial(beginning_of, self.sources),
-            )
-            try:
-                self._check_steps(journal)
-                if self.options.seed is None:
-                    self._in_order(journal, threads, progress)
-                else:
-                    self._shuffled(journal, threads, progress)
+        """Write what is not finished; returns the manifest."""
+        out, plan = self._out, self._plan
+        if not (out / MANIFEST).exists() and not (out / JOURNAL).exists() and plan.part is None:
+            check_sides(self._sources, plan.validation)
+        with lock_folder(out):
+            if (out / MANIFEST).exists():
+                return self._read_finished()
+            with self._open_journal() as journal:
+                shuffled = None if plan.seed is None else ShuffledOutput(plan, journal, self._sources)
+                output = shuffled or OrderedOutput(plan, journal)
+                with output:
+                    self._encode(output, threads, progress)
+                    if shuffled is not None:
+                        with progress_bar(progress, "shuffle", shuffled.count_tokens(), "tokens") as advance:
+                            shuffled.write_shards(advance)
                 self._save_tokenizer()
-                manifest = self._manifest(journal)
-                reached("manifest")
-                manifest.write(self.out)
-                reached("manifest written")
+                manifest = self._make_manifest(journal)
+                crash_point("manifest")
+                manifest.write(out)
+                crash_point("manifest written")
                 journal.remove()
                 return manifest
-            except ValueError:
-                if modified(self.sources) == times:  # else a file was changed while it was read
-                    journal.note_beginning()
-                raise
-            except KeyboardInterrupt:
-                done = sum(len(step.get("shards", ())) for step in journal.steps)
-                raise KeyboardInterrupt(
-                    f"{counted(done, 'shard')} finished in {self.out}; the same command goes on from there"
-                ) from None
-            finally:
-                journal.close()
+
+    def _encode(self, output: OrderedOutput | ShuffledOutput, threads: int, progress: ProgressLike) -> None:
+        """Encode the sources from where the output begins, in this thread and its helpers; another thread writes."""
+        plan, sources, start = self._plan, self._sources, output.start
+        if start is None:
+            return
+        earlier = start.skipped - sources.skipped
+        done = 0 if start.position is None else sources.size_before(start.position)
+        with progress_bar(progress, "encode", sources.size, "B", done) as advance, _WriterThread() as writer:
+            writer.put(self._save_tokenizer)  # large vocabularies take a tenth of a second
+            groups = DocumentGroups(
+                sources,
+                self._tokenizer._engine,
+                plan.around,
+                plan.allowed,
+                start,
+                whole=plan.seed is not None or plan.validation > 0,
+                hashed=plan.validation > 0,
+                names=find_unexpected_names(self._tokenizer, plan.around, plan.allowed, sources.separators),
+                check=writer.check,  # an error of the writer ends the encoding
+            ).encode(threads)
+            with closing(groups):
+                for group in groups:
+                    writer.put(partial(output.write, group))
+                    advance(group.size, documents=group.complete, tokens=len(group.ids))
+                    del group
+            writer.wait()
+        output.end(earlier + sources.skipped)
+
+    @contextmanager
+    def _open_journal(self) -> Iterator[Journal]:
+        """The journal, whose finished steps are checked; after an error it stays, so that the same call goes on."""
+        times = read_times(self._sources)
+        journal = Journal(
+            self._out,
+            {**self._header, "modified": times},
+            disposable=(TOKENIZER, BUCKETS),
+            identify_beginning=partial(identify_beginning, self._sources),
+        )
+        try:
+            self._check_steps(journal)
+            yield journal
+        except ValueError:
+            if read_times(self._sources) == times:  # else a file was changed while it was read
+                journal.note_beginning()
+            raise
+        except KeyboardInterrupt:
+            shards = counted(journal.count_shards(), "shard")
+            raise KeyboardInterrupt(f"{shards} finished in {self._out}; the same command goes on from there") from None
+        finally:
+            journal.close()
 
     def _save_tokenizer(self) -> None:
         """Write the copy of the tokenizer, if it is not there."""
-        if not (self.out / TOKENIZER).exists():
-            self.tokenizer.save(self.out / TOKENIZER)
+        if not (self._out / TOKENIZER).exists():
+            self._tokenizer.save(self._out / TOKENIZER)
 
-    def _finished(self) -> Manifest:
+    def _read_finished(self) -> Manifest:
         """The manifest of a folder that is finished, after checking that it is of the same call."""
-        manifest = Manifest.read(self.out)
+        manifest = Manifest.read(self._out)
         before = {
             "sources": manifest.sources,
             "options": manifest.options,
             "tokenizer": manifest.tokenizer.get("fingerprint"),
         }
-        refuse_difference(self.out, before, _as_json(self.header))
-        remove_temporary_files(self.out)
-        (self.out / JOURNAL).unlink(missing_ok=True)
+        refuse_difference(self._out, before, self._header)
+        remove_temporary_files(self._out)
+        (self._out / JOURNAL).unlink(missing_ok=True)
         log.info(
             "%s is finished: %s, %s; nothing to do",
-            self.out,
+            self._out,
             counted(manifest.documents, "document"),
             counted(manifest.tokens, "token"),
         )
@@ -242,130 +272,121 @@ class _Encoding:
         """Check the finished steps, and log that the run goes on after them."""
         if not journal.steps:
             return
-        check_steps(journal, self.target, self.sources, self.options)
-        done = sum(len(step.get("shards", ())) for step in journal.steps)
-        piped = any(file.kind in ("stdin", "pipe") for file in self.sources.files)
+        check_steps(journal, self._plan, self._sources)
+        piped = any(file.kind in ("stdin", "pipe") for file in self._sources.files)
         again = "; the pipe must give the same text from its beginning again" if piped else ""
-        log.info("going on in %s: %s finished%s", self.out, counted(done, "shard"), again)
+        log.info("going on in %s: %s finished%s", self._out, counted(journal.count_shards(), "shard"), again)
 
-    # Encoding ---------------------------------------------------------------------------------------------------------
-
-    def _in_order(self, journal: Journal, threads: int, progress: ProgressLike) -> None:
-        writer = OrderedShards(self.target, journal, self.options.shard_size, self.options.validation)
-        self._encode(writer, threads, progress)
-
-    def _shuffled(self, journal: Journal, threads: int, progress: ProgressLike) -> None:
-        options = self.options
-        assert options.seed is not None
-        writer = ShuffledShards(
-            self.target,
-            journal,
-            shards=shard_count(options.shards, options.shard_size, self.sources),
-            seed=options.seed,
-            part=options.part or (0, 1),
-            validation=options.validation,
-            size=self.sources.text_size or 0,
-        )
-        self._encode(writer, threads, progress)
-        total = tokens_in_buckets(journal, self.target.dtype)
-        try:
-            with progress_bar(progress, "shuffle", total, "tokens") as advance:
-                writer.write_shards(advance)
-        except BaseException:
-            writer.discard()
-            raise
-
-    def _encode(self, writer: OrderedShards | ShuffledShards, threads: int, progress: ProgressLike) -> None:
-        """Encode the sources from where the journal ends, and hand the groups to a writer in another thread."""
-        start = writer.start
-        if start is None:
-            return
-        options, sources = self.options, self.sources
-
-        def write(group: Group | None) -> None:
-            if group is None:  # the first item: large vocabularies take a tenth of a second
-                self._save_tokenizer()
-            else:
-                writer.write(group)
-
-        earlier = start.skipped - sources.skipped
-        done = 0 if start.position is None else size_before(sources, start.position.file, start.position.offset)
-        try:
-            with (
-                progress_bar(progress, "encode", sources.size, "B", done) as advance,
-                Background(write) as thread,
-            ):
-                thread.put(None)
-                groups = encoded_groups(
-                    sources,
-                    self.tokenizer._engine,
-                    threads,
-                    allowed=self.allowed,
-                    around=options.around,
-                    start=start,
-                    whole=options.seed is not None or options.validation > 0,
-                    hashed=options.validation > 0,
-                    check=thread.check,
-                    names=literal_names(self.tokenizer, options.around, self.allowed, sources.separators),
-                )
-                with closing(groups):
-                    for group in groups:
-                        thread.put(group)
-                        advance(group.size, documents=group.complete, tokens=len(group.ids))
-                        del group
-                thread.wait()
-            writer.end(earlier + sources.skipped)
-        except BaseException:
-            writer.discard()
-            raise
-
-    # The manifest -----------------------------------------------------------------------------------------------------
-
-    def _manifest(self, journal: Journal) -> Manifest:
+    def _make_manifest(self, journal: Journal) -> Manifest:
         """The manifest of the finished shards."""
-        entries = []
-        parts = [] if self.options.part is None else self.sources.units()
-        offsets = {unit.file: unit.start for unit in reversed(parts)}
+        plan, entries = self._plan, []
+        units = [] if plan.part is None else self._sources.units()
+        offsets = {unit.file: unit.start for unit in reversed(units)}
         for step in journal.steps:
             first = step.get("first")
             start = None if first is None else (first[0], offsets.get(first[0], 0), first[1])
-            shards = _as_json(step.get("shards", []))
-            entries += [replace(parse_shard(shard, "shards"), start=start) for shard in shards]
+            entries += [replace(parse_shard(shard, "shards"), start=start) for shard in step.get("shards", [])]
         entries.sort(key=lambda entry: entry.stem)
         if not any(entry.documents for entry in entries):
             log.warning("the sources have no documents")
-        elif 0 < self.options.validation < 1 and len({entry.split for entry in entries}) < 2:
+        elif 0 < plan.validation < 1 and len({entry.split for entry in entries}) < 2:
             log.warning("all documents are on one side of the split, %s", entries[0].split)
         return Manifest(
-            self.options.format.name,
-            str(self.target.dtype),
+            plan.format.name,
+            str(plan.dtype),
             tuple(entries),
-            tokenizer={"fingerprint": self.tokenizer.fingerprint, "file": TOKENIZER},
-            sources=_as_json(self.header["sources"]),
-            options=_as_json(self.header["options"]),
+            tokenizer={"fingerprint": plan.fingerprint, "file": TOKENIZER},
+            sources=self._header["sources"],
+            options=self._header["options"],
             skipped=max((step.get("skipped", 0) for step in journal.steps), default=0),
         )
 
 
-def _as_json(value: Any) -> Any:
-    """A value as it is when it has been written as JSON and read."""
-    return json.loads(json.dumps(value))
+class _WriterThread(Workers):
+    """Does work in one other thread, in order, a bounded number of items behind the caller.
+
+    Use it as a context manager: at the end of the block no work is running, and items that have not begun are dropped.
+    After an error, which reaches the caller at once, no further item is begun.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(1, name="bpe_writer")
+        self._pending: deque[Outcome[None]] = deque()
+        self._failed = False
+
+    def put(self, work: Callable[[], None]) -> None:
+        """Hand over an item; waits while two are pending. Raises the error of an earlier item."""
+        self.check()
+        while len(self._pending) > 1:
+            self._pending.popleft().result()
+        self._pending.append(self.submit(self._do, work))
+
+    def check(self) -> None:
+        """Raise the error of an earlier item, if there is one. Only one thread may call this or `put` at a time."""
+        while self._pending and self._pending[0].done():
+            self._pending.popleft().result()
+
+    def wait(self) -> None:
+        """Wait until all items are done."""
+        while self._pending:
+            self._pending.popleft().result()
+
+    def _do(self, work: Callable[[], None]) -> None:
+        if self._failed:
+            return
+        try:
+            work()
+        except BaseException:
+            self._failed = True
+            raise
 
 
-def modified(sources: Sources) -> list[int | None]:
+def read_times(sources: Sources) -> list[int | None]:
     """The time of the last change of each file, in ns; None for what is no local file."""
 
-    def time_of(name: str) -> int | None:
+    def read_time(name: str) -> int | None:
         try:
             return os.stat(name).st_mtime_ns
         except (OSError, ValueError):
             return None
 
-    return [time_of(file.name) for file in sources.files]
+    return [read_time(file.name) for file in sources.files]
 
 
-def size_before(sources: Sources, file: int, offset: int) -> int:
-    """The bytes of the sources before a position, about; for progress."""
-    before = sum(each.size or 0 for each in sources.files[:file])
-    here = sources.files[file]
-    return before + (min(offset, here.size or 0) if here.compression is None else 0)
+def check_sides(sources: Sources, fraction: float) -> None:
+    """Refuse a split that leaves one side without documents, where the sources are small or one document.
+
+    Raises:
+        ValueError: if it does.
+
+    """
+    if not 0 < fraction < 1:
+        return
+    file = sources.files[0] if len(sources.files) == 1 else None
+    if file is not None and file.format == "text" and not sources.separators:
+        _refuse_side(1, "one side", f"a text file is one document, {file.name}, without a separator")
+    if not sources.regular or (sources.text_size or 0) > _SMALL:
+        return
+    documents = 0
+    sides: set[bool] = set()
+    again = sources.counting_anew()
+    try:
+        with closing(again.whole_documents()) as blocks:
+            for block, starts, ends in blocks:
+                hashes = hash_documents(block.text, starts, ends)
+                documents += len(hashes)
+                sides.update(choose_validation(hashes, fraction).tolist())
+                if len(sides) > 1:
+                    return
+    except FormatError:  # the work says so, after the shards before
+        return
+    if documents:
+        side = "validation" if True in sides else "training"
+        _refuse_side(documents, side, "the hash of a document's text decides")
+
+
+def _refuse_side(documents: int, side: str, reason: str) -> None:
+    raise ValueError(
+        f"validation would put the sources' {counted(documents, 'document')} all on {side}: {reason}; pass separator= "
+        "or per_line=True where files have several documents, another fraction, or none"
+    )

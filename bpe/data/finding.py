@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bpe.data import manifest
 from bpe.data.formats import FORMATS
+from bpe.data.journal import NAME as JOURNAL
 from bpe.data.manifest import Manifest, ShardEntry
 from bpe.errors import FormatError, check_int, shown
 from bpe.formats.npy import MAGIC
@@ -105,20 +106,20 @@ def find_shards(path: Path, split: str | None = None) -> Found:
     if split not in (None, *SPLITS, "all"):
         raise ValueError(f"split is {shown(split)}; it must be 'train', 'val', 'test', 'all' or None")
     if not path.is_dir():
-        return _one_file(path, split)
+        return _find_one_file(path, split)
     if (path / manifest.NAME).exists():
-        return _by_manifest(path, split)
-    if (path / manifest.JOURNAL).exists():
+        return _find_by_manifest(path, split)
+    if (path / JOURNAL).exists():
         raise FormatError("its shards are not finished: run the same command again, which completes them", path=path)
-    return _by_names(path, split)
+    return _find_by_names(path, split)
 
 
-def _by_manifest(folder: Path, split: str | None) -> Found:
+def _find_by_manifest(folder: Path, split: str | None) -> Found:
     read = Manifest.read(folder)
     if read.format not in FORMATS:
         names = ", ".join(FORMATS)
         raise FormatError(f"its format is {shown(read.format)}; it must be one of {names}", path=folder / manifest.NAME)
-    chosen = _chosen(folder, split, [(entry.split, entry) for entry in read.shards])
+    chosen = _choose_split(folder, split, [(entry.split, entry) for entry in read.shards])
     shards = []
     for entry in chosen:
         for file in entry.files:
@@ -132,7 +133,7 @@ def _by_manifest(folder: Path, split: str | None) -> Found:
     return Found(read.format, shards, read.dtype, part.fingerprint, part)
 
 
-def _by_names(folder: Path, split: str | None) -> Found:
+def _find_by_names(folder: Path, split: str | None) -> Found:
     """The shards of a folder without a manifest: all files of the one format in it, sorted by name."""
     named: dict[str, list[Path]] = {}
     for name in sorted(os.listdir(folder)):
@@ -150,41 +151,41 @@ def _by_names(folder: Path, split: str | None) -> Found:
     if not named:
         raise FormatError("it has neither a manifest.json nor a shard of a known format", path=folder)
     ((form, paths),) = named.items()
-    splits = _splits_of(paths)
-    shards = [FoundShard(path, named=each) for path, each in zip(paths, splits, strict=True)]
+    splits = _find_splits(paths)
+    shards = [FoundShard(path, named=name_split) for path, name_split in zip(paths, splits, strict=True)]
     if not any(splits):
-        splits = _splits_of([folder.resolve()]) * len(paths)
-    return Found(form, _chosen(folder, split, [*zip(splits, shards, strict=True)]))
+        splits = _find_splits([folder.resolve()]) * len(paths)
+    return Found(form, _choose_split(folder, split, [*zip(splits, shards, strict=True)]))
 
 
-def _splits_of(paths: list[Path]) -> list[str | None]:
+def _find_splits(paths: list[Path]) -> list[str | None]:
     """The split that the words in each name say. Words that all names have in common do not count.
 
     Raises:
         ValueError: for a name with the words of several splits, beside others.
 
-    >>> _splits_of([Path("fineweb_val_000.bin"), Path("latest.bin"), Path("heldOut.bin"), Path("training.bin")])
+    >>> _find_splits([Path("fineweb_val_000.bin"), Path("latest.bin"), Path("heldOut.bin"), Path("training.bin")])
     ['val', None, 'val', 'train']
-    >>> _splits_of([Path("my_test_train.bin"), Path("my_test_val.bin")])
+    >>> _find_splits([Path("my_test_train.bin"), Path("my_test_val.bin")])
     ['train', 'val']
     """
-    found = [_splits_in(path.stem) for path in paths]
-    if any(each != found[0] for each in found):
-        common = set.intersection(*found)
-        found = [each - common for each in found]
-        for path, each in zip(paths, found, strict=True):
-            if len(each) > 1:
+    splits = [_parse_splits(path.stem) for path in paths]
+    if any(parts != splits[0] for parts in splits):
+        common = set.intersection(*splits)
+        splits = [parts - common for parts in splits]
+        for path, parts in zip(paths, splits, strict=True):
+            if len(parts) > 1:
                 raise ValueError(
-                    f"{path} is named for {' and '.join(sorted(each))}, beside shards with other names; rename it, or "
+                    f"{path} is named for {' and '.join(sorted(parts))}, beside shards with other names; rename it, or "
                     "move it to another folder"
                 )
-    return [next(iter(each)) if len(each) == 1 else None for each in found]
+    return [next(iter(parts)) if len(parts) == 1 else None for parts in splits]
 
 
-def _splits_in(name: str) -> set[str]:
+def _parse_splits(name: str) -> set[str]:
     """The splits whose words a name has.
 
-    >>> sorted(_splits_in("wiki_valset_000")), sorted(_splits_in("TestData"))
+    >>> sorted(_parse_splits("wiki_valset_000")), sorted(_parse_splits("TestData"))
     (['val'], ['test'])
     """
     words = [word.lower() for word in re.findall("[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
@@ -193,30 +194,30 @@ def _splits_in(name: str) -> set[str]:
     return {_WORDS[word] for word in spelled if word in _WORDS}
 
 
-def _chosen(folder: Path, split: str | None, entries: list) -> list:  # type: ignore[type-arg]
+def _choose_split(folder: Path, split: str | None, entries: list) -> list:  # type: ignore[type-arg]
     """The entries of a split, from pairs (split, entry). Beside validation, what has no name is for training."""
-    splits = {each for each, _ in entries}
+    splits = {side for side, _ in entries}
     if split == "train" and "train" not in splits and len(splits) > 1:
-        entries = [(each or "train", entry) for each, entry in entries]
-        splits = {each for each, _ in entries}
+        entries = [(side or "train", entry) for side, entry in entries]
+        splits = {side for side, _ in entries}
     if split is None and len(splits) > 1:
-        parts = [name for each, name in _PARTS.items() if each in splits]
-        given = [repr(each) for each in SPLITS if each in splits or (each == "train" and None in splits)]
+        parts = [name for side, name in _PARTS.items() if side in splits]
+        given = [repr(side) for side in SPLITS if side in splits or (side == "train" and None in splits)]
         raise ValueError(
             f"{folder} has {', '.join(parts[:-1])} and {parts[-1]} part; pass split={', '.join(given)} or 'all'"
         )
     if split in SPLITS and split not in splits:
         if splits <= {None}:
             raise ValueError(f"split is {shown(split)}, but {folder} is not divided; pass split=None")
-        names = " and ".join(name for each, name in _PARTS.items() if each in splits)
+        names = " and ".join(name for side, name in _PARTS.items() if side in splits)
         raise ValueError(f"split is {shown(split)}, but {folder} has only {names} part; pass another one")
-    return [entry for each, entry in entries if split in (None, "all") or each == split]
+    return [entry for side, entry in entries if split in (None, "all") or side == split]
 
 
-def _one_file(path: Path, split: str | None) -> Found:
+def _find_one_file(path: Path, split: str | None) -> Found:
     if split not in (None, "all"):
         raise ValueError(f"split is {shown(split)}, but {path} is not a folder; pass split=None")
-    index, (named,) = path.with_name(path.name + ".idx"), _splits_of([path])
+    index, (named,) = path.with_name(path.name + ".idx"), _find_splits([path])
     if not path.exists() and index.exists():
         return Found("megatron", [FoundShard(path.with_name(path.name + ".bin"), named=named)])
     if not path.exists():

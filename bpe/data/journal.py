@@ -56,14 +56,14 @@ _FILE_FACTS = ("name", "size", "format", "compression")
 failpoint: Callable[[str], None] | None = None
 
 
-def reached(event: str) -> None:
+def crash_point(event: str) -> None:
     """Call the test's failpoint, if there is one."""
     if failpoint is not None:
         failpoint(event)
 
 
 @contextmanager
-def locked_folder(out: Path) -> Iterator[None]:
+def lock_folder(out: Path) -> Iterator[None]:
     """Make the output folder if it is absent, and keep other processes out of it during the block.
 
     Raises:
@@ -77,7 +77,7 @@ def locked_folder(out: Path) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    descriptor = _locked(out)
+    descriptor = _lock(out)
     try:
         yield
     finally:
@@ -86,7 +86,7 @@ def locked_folder(out: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _locked(out: Path) -> int:
+def _lock(out: Path) -> int:
     """Lock the folder; returns the lock's descriptor."""
     path = out / _LOCK
     while True:
@@ -123,8 +123,8 @@ class Journal:
             steps have used.
         disposable: names of files that an attempt without a finished step may leave.
         shared: whether a new output may go to a folder with other files.
-        beginning_of: gives, of a step, what tells whether the file that reading goes on in begins as before. It is
-            asked where that file has changed, and where `note_beginning` recorded what it gave then.
+        identify_beginning: gives, of a step, what tells whether the file that reading goes on in begins as before. It
+            is called where that file has changed, and where `note_beginning` recorded what it gave then.
 
     Attributes:
         steps: the records of finished steps. "used" is how many of the sources' files they depend on, the first ones.
@@ -142,10 +142,10 @@ class Journal:
         disposable: Collection[str] = (),
         *,
         shared: bool = False,
-        beginning_of: Callable[[dict[str, Any]], list[Any] | None] | None = None,
+        identify_beginning: Callable[[dict[str, Any]], list[Any] | None] | None = None,
     ) -> None:
         self.path = out / NAME
-        self._beginning_of = beginning_of
+        self._identify_beginning = identify_beginning
         self.steps: list[dict[str, Any]] = []
         self._header = json.loads(json.dumps(header))  # as it is when it is read
         remove_temporary_files(out)
@@ -153,7 +153,7 @@ class Journal:
             if not shared:
                 refuse_foreign(out)
             self._write()
-        elif not self._resumed(out, disposable):
+        elif not self._resume(out, disposable):
             self._remove_attempt(out, disposable)
             self._write()
         self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
@@ -162,11 +162,15 @@ class Journal:
         """Write the header and the steps."""
         with atomic_write(self.path) as file:
             for record in ({"version": VERSION, **self._header}, *self.steps):
-                file.write(_line(record))
+                file.write(_spell_line(record))
+
+    def count_shards(self) -> int:
+        """The number of finished shards."""
+        return sum(len(step.get("shards", ())) for step in self.steps)
 
     def append(self, step: dict[str, Any]) -> None:
         """Record a finished step; it is on the disk when this returns."""
-        data = _line(step)
+        data = _spell_line(step)
         try:
             _sync_folder(self.path.parent)
             size = os.fstat(self._descriptor).st_size
@@ -180,13 +184,15 @@ class Journal:
                 raise
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.path)) from None
-        self.steps.append(step)
+        self.steps.append(json.loads(json.dumps(step)))  # as it is when it is read
 
     def note_beginning(self) -> None:
         """Record how the file begins that reading goes on in: after a bad record, it may be mended."""
-        found = self._beginning_of(self.steps[-1]) if self.steps and self._beginning_of is not None else None
-        if found is not None:
-            self._header["beginning"] = found
+        beginning = (
+            self._identify_beginning(self.steps[-1]) if self.steps and self._identify_beginning is not None else None
+        )
+        if beginning is not None:
+            self._header["beginning"] = beginning
             with suppress(OSError):  # the error of the file is the one to raise
                 self._write()
 
@@ -201,13 +207,13 @@ class Journal:
         self.close()
         self.path.unlink()
 
-    def _resumed(self, out: Path, disposable: Collection[str]) -> bool:
+    def _resume(self, out: Path, disposable: Collection[str]) -> bool:
         """Read the journal; False if it has another header, no step is finished, and all files are disposable."""
         records, size = self._read(out)
         before, steps = records[0], records[1:]
         used = steps[-1].get("used") if steps else None
         try:
-            known = self._with_mended(before, steps)
+            known = self._accept_mended(before, steps)
             refuse_difference(out, known, self._header, used if isinstance(used, int) else None)
         except ValueError:
             if steps or not {*os.listdir(out)} <= {NAME, _LOCK, *disposable}:
@@ -220,19 +226,19 @@ class Journal:
             os.truncate(self.path, size)
         return True
 
-    def _with_mended(self, before: dict[str, Any], steps: list[dict[str, Any]]) -> dict[str, Any]:
+    def _accept_mended(self, before: dict[str, Any], steps: list[dict[str, Any]]) -> dict[str, Any]:
         """The header before, with the size and time that the file that reading goes on in has now, if it begins alike.
 
         So a file that was mended after its bad record stopped a run is no other source.
         """
         noted = before.get("beginning")
-        if not (steps and isinstance(noted, list) and noted and type(noted[0]) is int and self._beginning_of):
+        if not (steps and isinstance(noted, list) and noted and type(noted[0]) is int and self._identify_beginning):
             return before
         index = noted[0]
         known: dict[str, Any] = json.loads(json.dumps(before))
         try:
-            old, new = ((each["sources"]["files"][index], each["modified"]) for each in (known, self._header))
-            if (old[0], old[1][index]) == (new[0], new[1][index]) or self._beginning_of(steps[-1]) != noted:
+            old, new = ((header["sources"]["files"][index], header["modified"]) for header in (known, self._header))
+            if (old[0], old[1][index]) == (new[0], new[1][index]) or self._identify_beginning(steps[-1]) != noted:
                 return before
             old[0][1], old[1][index] = new[0][1], new[1][index]
         except (LookupError, TypeError):
@@ -249,7 +255,7 @@ class Journal:
         records: list[dict[str, Any]] = []
         try:
             for line in lines:
-                records.append(_record(line))  # noqa: PERF401 (their number is the line of an error)
+                records.append(_parse_record(line))  # noqa: PERF401 (their number is the line of an error)
         except FormatError as error:
             raise FormatError(
                 f"this is no journal, or it is damaged: {error.message}; {fix}",
@@ -294,16 +300,16 @@ def refuse_difference(out: Path, before: Mapping[str, Any], now: Mapping[str, An
         if name == "modified" and isinstance(old, list):
             old, new = old[:used], new[:used]
         elif name == "sources" and isinstance(old, dict):
-            old, new = _used_of(renamed(old, new), old, used), _used_of(new, old, used)
+            old, new = _select_used(match_names(old, new), old, used), _select_used(new, old, used)
         if old == new:
             continue
         raise ValueError(
-            f"{out} was made {_difference(name, old, new)}; use the same sources, options and "
+            f"{out} was made {_describe_difference(name, old, new)}; use the same sources, options and "
             "tokenizer, name another folder, or remove this one"
         )
 
 
-def _used_of(plan: Mapping[str, Any], before: Mapping[str, Any], used: int | None) -> dict[str, Any]:
+def _select_used(plan: Mapping[str, Any], before: Mapping[str, Any], used: int | None) -> dict[str, Any]:
     """What of a plan of sources (`Sources.plan`) determines the finished steps, if they were begun with `before`."""
     kept = dict(plan)
     files = plan.get("files")
@@ -316,7 +322,7 @@ def _used_of(plan: Mapping[str, Any], before: Mapping[str, Any], used: int | Non
     return kept
 
 
-def renamed(plan: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def match_names(plan: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """A plan of sources with the names that another one has for the same files, such as "mv" for "./mv"."""
     files, others = plan.get("files"), other.get("files")
     if not isinstance(files, list) or not isinstance(others, list):
@@ -329,12 +335,12 @@ def renamed(plan: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _is_same_file(name: object, other: str) -> bool:
-    if not isinstance(name, str) or any("://" in each or "\0" in each for each in (name, other)):
+    if not isinstance(name, str) or any("://" in path or "\0" in path for path in (name, other)):
         return name == other
     return os.path.realpath(name) == os.path.realpath(other)
 
 
-def _difference(name: str, before: Any, now: Any) -> str:
+def _describe_difference(name: str, before: Any, now: Any) -> str:
     """The difference between two values of a header's entry, in words."""
     if name == "options" and isinstance(before, dict):
         changed = [key for key in now if before.get(key) != now[key]]
@@ -343,12 +349,12 @@ def _difference(name: str, before: Any, now: Any) -> str:
     if name == "modified":
         return "from other sources: a file has been modified since"
     if name == "tokenizer":
-        old, new = (f"{str(each)[:12]}…" for each in (before, now))
+        old, new = (f"{str(fingerprint)[:12]}…" for fingerprint in (before, now))
         return f"with another tokenizer: the tokenizer's fingerprint was {old} and is {new}"
-    return f"from other sources: {_difference_of_sources(before, now)}"
+    return f"from other sources: {_describe_source_difference(before, now)}"
 
 
-def _difference_of_sources(before: Any, now: Any) -> str:
+def _describe_source_difference(before: Any, now: Any) -> str:
     """The first difference between two plans of sources (`Sources.plan`)."""
     if not isinstance(before, dict):
         return "the plan of the sources is unknown"
@@ -358,31 +364,31 @@ def _difference_of_sources(before: Any, now: Any) -> str:
     old, new = before.get(key), now.get(key)
     if key != "files" or not isinstance(old, list):
         return f"{key} was {shown(old)} and is {shown(new)}"
-    for number, (one, other) in enumerate(zip(old, new, strict=False), 1):
+    for index, (one, other) in enumerate(zip(old, new, strict=False), 1):
         for what, was, is_ in zip(_FILE_FACTS, one if isinstance(one, list) else [one], other, strict=False):
             if was != is_:
-                subject = f"file {number}" if what == "name" else f"the {what} of {shown(other[0], 200)}"
+                subject = f"file {index}" if what == "name" else f"the {what} of {shown(other[0], 200)}"
                 return f"{subject} was {shown(was, 200)} and is {shown(is_, 200)}"
     return f"there were {counted(len(old), 'file')}, and there are {len(new)} now"
 
 
-def _line(record: Mapping[str, Any]) -> bytes:
+def _spell_line(record: Mapping[str, Any]) -> bytes:
     """A record as a line with its checksum."""
-    return json.dumps({**record, "crc32": _crc32(record)}, separators=(",", ":")).encode() + b"\n"
+    return json.dumps({**record, "crc32": _hash_record(record)}, separators=(",", ":")).encode() + b"\n"
 
 
-def _record(line: bytes) -> dict[str, Any]:
+def _parse_record(line: bytes) -> dict[str, Any]:
     """The record of a line, without its checksum, which must be right."""
     record = load(line)
     if not isinstance(record, dict):
         raise FormatError(f"the record is {shown(record)}; it must be an object")
-    given, expected = record.pop("crc32", None), _crc32(record)
+    given, expected = record.pop("crc32", None), _hash_record(record)
     if given != expected:
         raise FormatError(f"its crc32 is {shown(given)}, and the record's is {shown(expected)}")
     return record
 
 
-def _crc32(record: Mapping[str, Any]) -> str:
+def _hash_record(record: Mapping[str, Any]) -> str:
     """The checksum of a record, which does not depend on spaces."""
     return f"{zlib.crc32(json.dumps(record, separators=(',', ':')).encode()):08x}"
 

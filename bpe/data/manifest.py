@@ -2,7 +2,8 @@
 
 It has the format, the dtype, the numbers of documents and tokens, the files with their sizes and CRC-32 sums, the
 tokenizer's fingerprint, the plan of the sources and the options. It is written last, so that a folder with a manifest
-is complete.
+is complete. `merge_manifests` makes one over the parts of a corpus that several machines encoded: nothing is moved or
+copied but the tokenizer, and the manifest names the files of the parts by their paths below its folder.
 """
 
 from __future__ import annotations
@@ -11,27 +12,29 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import stat
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
 from bpe.base.atomic_files import atomic_write, sync_folder
-from bpe.data.formats.protocol import WrittenFile
-from bpe.errors import COUNT_LIMIT, FormatError, counted, shown
+from bpe.corpus.blocks import PathLike
+from bpe.data.formats.files import WrittenFile
+from bpe.data.journal import NAME as JOURNAL
+from bpe.data.journal import match_names
+from bpe.errors import COUNT_LIMIT, FormatError, check_iterable, counted, shown
 from bpe.formats.json_fields import load
 
 #: The name of the file in a folder of shards.
 NAME = "manifest.json"
-#: The name of the journal, which a folder has until its encoding is finished.
-JOURNAL = "journal.jsonl"
 #: The version of the file's layout.
 VERSION = 1
 #: The largest accepted size of the file in bytes: some million shards.
 _MAX_SIZE = 1 << 30
-_DTYPES = ("uint16", "int32", "uint32")
 _CRC = re.compile("[0-9a-f]{8}")
 
 
@@ -115,10 +118,8 @@ class Manifest:
             FormatError: for a fact that is not as `encode_shards` writes it.
 
         """
-        for name, facts, rules in (("options", self.options, _OPTIONS), ("sources", self.sources, _SOURCES)):
-            for key, (fits, rule) in rules.items():
-                if not fits(facts.get(key)) and (name == "options" or "files" in facts):
-                    refuse_value(facts.get(key), rule, f"{name}.{key}")
+        check_fields(self.options, _OPTIONS, "options")
+        check_fields(self.sources, _SOURCES if "files" in self.sources else {}, "sources")
         if not _are_parts(self.sources.get("parts", [])):
             refuse_value(self.sources["parts"], "a list of parts with their folders", "sources.parts")
 
@@ -136,7 +137,7 @@ class Manifest:
         tail = {"tokenizer": self.tokenizer, "sources": self.sources, "options": self.options}
         value = {**head, **tail, "shards": [asdict(shard) for shard in self.shards]}
         data = json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n"
-        _manifest(load(data))  # what cannot be opened is not written
+        parse_manifest(load(data))  # what cannot be opened is not written
         with atomic_write(Path(folder) / NAME) as file:
             file.write(data)
         sync_folder(folder)
@@ -155,25 +156,61 @@ class Manifest:
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_SIZE:
             raise FormatError(f"it is no file of at most {_MAX_SIZE} bytes; it must be a manifest", path=path)
         try:
-            return _manifest(load(path.read_bytes()))
+            return parse_manifest(load(path.read_bytes()))
         except FormatError as error:
             raise FormatError(error.message, path=path, where=error.where) from None
 
 
-def _is_number(value: object, least: int = 0, most: int = COUNT_LIMIT) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+# The fields of manifests and journals ---------------------------------------------------------------------------------
+
+#: Whether a value fits, and the rule.
+Rule = tuple[Callable[[Any], bool], str]
+
+
+def check_fields(value: object, rules: Mapping[str, Rule], where: str) -> dict[str, Any]:
+    """Return a value that is an object with such fields; FormatError, which says where, for any other."""
+    if not isinstance(value, dict):
+        refuse_value(value, "an object", where)
+    for key, (fits, rule) in rules.items():
+        if not fits(value.get(key)):
+            refuse_value(value.get(key), rule, f"{where}.{key}" if where else key)
+    return value
+
+
+def refuse_value(value: object, rule: str, where: str) -> NoReturn:
+    """Raise FormatError for a value."""
+    raise FormatError(f"it is {shown(value)}; it must be {rule}", where=where or None)
+
+
+def is_number(value: object, smallest: int = 0, largest: int = COUNT_LIMIT) -> bool:
+    """Whether a value is a whole number in this range."""
+    return isinstance(value, int) and not isinstance(value, bool) and smallest <= value <= largest
+
+
+def are_numbers(value: object, count: int) -> bool:
+    """Whether a value is a list of so many whole numbers."""
+    return isinstance(value, list) and len(value) == count and all(map(is_number, value))
+
+
+def is_inner_path(value: object) -> bool:
+    """Whether a value is a path with slashes that does not lead out of its folder.
+
+    >>> is_inner_path("part-00/tokens.npy"), is_inner_path("../tokens.npy"), is_inner_path("/tokens.npy")
+    (True, False, False)
+    """
+    if not isinstance(value, str) or any("\ud800" <= char <= "\udfff" or char in "\\\0:" for char in value):
+        return False  # surrogates are bytes that are no UTF-8
+    return not any(part in ("", ".", "..") for part in value.split("/"))
+
+
+def _is_part(value: object) -> bool:
+    """Whether a value is (number, count)."""
+    return are_numbers(value, 2) and value[0] < value[1]  # type: ignore[index]
 
 
 def _is_allowed(value: object) -> bool:
     """Whether a value says which special tokens become their ids in text: all, none, or those named."""
     return isinstance(value, bool) or (isinstance(value, list) and all(isinstance(name, str) for name in value))
-
-
-def _is_part(value: object) -> bool:
-    """Whether a value is (number, count)."""
-    if not isinstance(value, list) or len(value) != 2:
-        return False
-    return _is_number(value[1], 1) and _is_number(value[0], 0, value[1] - 1)
 
 
 def _is_fraction(value: object) -> bool:
@@ -185,71 +222,93 @@ def _are_files(value: object) -> bool:
     return isinstance(value, list) and all(
         isinstance(file, list)
         and len(file) == 4
-        and (file[1] is None or _is_number(file[1]))
-        and all(isinstance(each, str) for each in (file[0], file[2], file[3] or ""))
+        and (file[1] is None or is_number(file[1]))
+        and all(isinstance(text, str) for text in (file[0], file[2], file[3] or ""))
         for file in value
     )
 
 
 def _are_parts(value: object) -> bool:
     return isinstance(value, list) and all(
-        isinstance(part, dict) and isinstance(part.get("folder"), str) and is_inner_path(part["folder"])
-        for part in value
+        isinstance(part, dict) and is_inner_path(part.get("folder")) for part in value
     )
 
 
-def _or_null(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: value is None or fits(value)
+def or_null(rule: Rule) -> Rule:
+    """The rule for a value that may also be null."""
+    fits, words = rule
+    return lambda value: value is None or fits(value), f"null or {words}"
 
 
-#: Whether a value fits, and the rule.
-_Rule = tuple[Callable[[Any], bool], str]
-_TEXT: _Rule = (lambda value: isinstance(value, str), "a string")
-_FLAG: _Rule = (lambda value: isinstance(value, bool), "true or false")
-_SIZE: _Rule = (_or_null(partial(_is_number, least=1)), "null or a whole number from 1")
-_ID: _Rule = (_or_null(partial(_is_number, most=0xFFFFFFFF)), "null or an id")
+def _of_type(kind: type, words: str) -> Rule:
+    return lambda value: isinstance(value, kind), words
+
+
+_TEXT, _FLAG, LIST = _of_type(str, "a string"), _of_type(bool, "true or false"), _of_type(list, "a list")
+_OBJECT = _of_type(dict, "an object")
+COUNT: Rule = is_number, "a whole number from 0 to 2**63 - 1"
+_NAME: Rule = is_inner_path, "the name of a file in this folder"
+_SIZE = or_null((partial(is_number, smallest=1), "a whole number from 1"))
+_ID = or_null((partial(is_number, largest=0xFFFFFFFF), "an id"))
 #: The options and the facts about sources that are used again.
-_OPTIONS: dict[str, _Rule] = {
-    "part": (_or_null(_is_part), "null or a number and a count"),
-    "allow_special": (_or_null(_is_allowed), "true, false or a list of names"),
-    "shuffle": (_or_null(_is_number), "null or a whole number"),
+_OPTIONS: dict[str, Rule] = {
+    "part": or_null((_is_part, "a number and a count")),
+    "allow_special": or_null((_is_allowed, "true, false or a list of names")),
+    "shuffle": or_null((is_number, "a whole number")),
     "shards": _SIZE,
     "shard_size": _SIZE,
     "prepend": _ID,
     "append": _ID,
-    "validation": (_or_null(_is_fraction), "null or a number from 0 to 1"),
+    "validation": or_null((_is_fraction, "a number from 0 to 1")),
 }
-_SOURCES: dict[str, _Rule] = {
+_SOURCES: dict[str, Rule] = {
     "files": (_are_files, "a list of files: name, size, format and compression"),
     "field": _TEXT,
-    "separator": (_or_null(_TEXT[0]), "null or a string"),
+    "separator": or_null(_TEXT),
     "per_line": _FLAG,
     "encoding_errors": _TEXT,
     "on_error": _TEXT,
     "separator_ends": _FLAG,
 }
+#: The fields of a manifest after its version, of a shard, and of a file.
+_MANIFEST: dict[str, Rule] = {
+    "dtype": (("uint16", "int32", "uint32").__contains__, "one of uint16, int32, uint32"),
+    "shards": LIST,
+    "masks": _FLAG,
+    **dict.fromkeys(("tokenizer", "sources", "options"), _OBJECT),
+    "format": _TEXT,
+    **dict.fromkeys(("documents", "tokens"), COUNT),
+}
+_SHARD: dict[str, Rule] = {
+    "files": (lambda value: isinstance(value, list) and bool(value), "a list with the shard's files"),
+    "split": ((None, "train", "val", "test").__contains__, 'null, "train", "val" or "test"'),
+    "documents": COUNT,
+    "tokens": COUNT,
+    "stem": _NAME,
+    "start": or_null((partial(are_numbers, count=3), "three numbers")),
+}
+_FILE: dict[str, Rule] = {
+    "crc32": (lambda value: isinstance(value, str) and _CRC.fullmatch(value) is not None, "8 hexadecimal digits"),
+    "name": _NAME,
+    "size": COUNT,
+}
 
 
-def _manifest(value: object) -> Manifest:
+def parse_manifest(value: object) -> Manifest:
     """The manifest in parsed JSON."""
-    root = as_object(value, "")
-    version = get_count(root, "version", "")
+    version = check_fields(value, {"version": COUNT}, "")["version"]
     if version != VERSION:
         raise FormatError(f"its version is {version}; this release reads version {VERSION}", where="version")
-    dtype = _text(root, "dtype", "")
-    if dtype not in _DTYPES:
-        refuse_value(dtype, f"one of {', '.join(_DTYPES)}", "dtype")
-    shards = tuple(parse_shard(item, f"shards[{i}]") for i, item in enumerate(get_list(root, "shards", "")))
-    masks = root.get("masks")
-    if not isinstance(masks, bool):
-        refuse_value(masks, "true or false", "masks")
-    facts = {name: as_object(root.get(name), name) for name in ("tokenizer", "sources", "options")}
-    skipped = get_count(root, "skipped", "") if "skipped" in root else 0
-    manifest = Manifest(_text(root, "format", ""), dtype, shards, masks, **facts, skipped=skipped)
+    root = check_fields(value, _MANIFEST, "")
+    shards = tuple(parse_shard(item, f"shards[{i}]") for i, item in enumerate(root["shards"]))
+    if "skipped" in root:
+        check_fields(root, {"skipped": COUNT}, "")
+    facts = {name: root[name] for name in ("masks", "tokenizer", "sources", "options")}
+    manifest = Manifest(root["format"], root["dtype"], shards, **facts, skipped=root.get("skipped", 0))
     for name in ("documents", "tokens"):
-        total, expected = get_count(root, name, ""), getattr(manifest, name)
-        if total != expected:
-            raise FormatError(f"it declares {counted(total, name[:-1])}; its shards have {expected}", where=name)
+        expected = getattr(manifest, name)
+        if root[name] != expected:
+            raise FormatError(f"it declares {counted(root[name], name[:-1])}; its shards have {expected}", where=name)
     names = [file.name for shard in shards for file in shard.files]
     if len({*names}) != len(names):
         raise FormatError("two shards have a file of the same name; names must differ", where="shards")
@@ -258,89 +317,151 @@ def _manifest(value: object) -> Manifest:
 
 def parse_shard(value: object, where: str) -> ShardEntry:
     """The shard in an item of the list "shards", of a manifest or a journal's record; FormatError for what is none."""
-    item = as_object(value, where)
-    files = tuple(_file(each, f"{where}.files[{i}]") for i, each in enumerate(get_list(item, "files", where)))
-    if not files:
-        refuse_value([], "a list with the shard's files", f"{where}.files")
-    split = item.get("split")
-    if split not in (None, "train", "val", "test"):
-        refuse_value(split, 'null, "train", "val" or "test"', f"{where}.split")
-    counts = get_count(item, "documents", where), get_count(item, "tokens", where)
-    return ShardEntry(_name(item, "stem", where), *counts, files, split, _start(item, where))
+    item = check_fields(value, _SHARD, where)
+    files = []
+    for i, record in enumerate(item["files"]):
+        file = check_fields(record, _FILE, f"{where}.files[{i}]")
+        files.append(WrittenFile(file["name"], file["size"], file["crc32"]))
+    start = None if item.get("start") is None else tuple(item["start"])
+    return ShardEntry(item["stem"], item["documents"], item["tokens"], tuple(files), item.get("split"), start)
 
 
-def _start(item: dict[str, Any], where: str) -> tuple[int, int, int] | None:
-    """Where a shard begins in the sources, if the manifest has it."""
-    if item.get("start") is None:
-        return None
-    numbers = {str(i): number for i, number in enumerate(get_list(item, "start", where))}
-    if len(numbers) != 3:
-        refuse_value(item["start"], "null or three numbers", f"{where}.start")
-    file, offset, documents = (get_count(numbers, name, f"{where}.start") for name in numbers)
-    return file, offset, documents
+# Parts ----------------------------------------------------------------------------------------------------------------
 
 
-def _file(value: object, where: str) -> WrittenFile:
-    item = as_object(value, where)
-    crc32 = _text(item, "crc32", where)
-    if not _CRC.fullmatch(crc32):
-        refuse_value(crc32, "8 hexadecimal digits", f"{where}.crc32")
-    return WrittenFile(_name(item, "name", where), get_count(item, "size", where), crc32)
+def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
+    """Write one manifest over the folders of all parts, which `encode_shards(rank=…, world=…)` made.
 
+    Args:
+        parts: the folders, in any order: they are put in the order of their parts. They lie in `out`, directly or
+            deeper, because the manifest names files by their paths below it.
+        out: the folder of the new manifest.
 
-def as_object(value: object, where: str) -> dict[str, Any]:
-    """Return `value` if it is an object; raise FormatError otherwise."""
-    if not isinstance(value, dict):
-        refuse_value(value, "an object", where)
-    return value
+    Returns:
+        The manifest. Its shards are those of rank 0, then those of rank 1, and so on.
 
+    Raises:
+        ValueError: for folders that are no parts of one corpus: other sources, options or tokenizers, a part that is
+            missing or there twice, a folder that is given twice, one outside `out`, one that is not finished.
+        FormatError: for a damaged manifest.
 
-def get_list(item: dict[str, Any], key: str, where: str) -> list[object]:
-    """A field that must be a list."""
-    value = item.get(key)
-    if not isinstance(value, list):
-        refuse_value(value, "a list", _inside(where, key))
-    return value
-
-
-def _text(item: dict[str, Any], key: str, where: str) -> str:
-    value = item.get(key)
-    if not isinstance(value, str):
-        refuse_value(value, "a string", _inside(where, key))
-    return value
-
-
-def _name(item: dict[str, Any], key: str, where: str) -> str:
-    """A file's path in the folder, with slashes: it must not lead out of the folder."""
-    value = _text(item, key, where)
-    if not is_inner_path(value):
-        refuse_value(value, "the name of a file in this folder", _inside(where, key))
-    return value
-
-
-def is_inner_path(value: str) -> bool:
-    """Whether a path with slashes does not lead out of its folder.
-
-    >>> is_inner_path("part-00/tokens.npy"), is_inner_path("../tokens.npy"), is_inner_path("/tokens.npy")
-    (True, False, False)
     """
-    parts = value.split("/")
-    is_text = not any("\ud800" <= each <= "\udfff" for each in value)  # not bytes that are no UTF-8
-    return is_text and not any(part in ("", ".", "..") for part in parts) and not any(each in value for each in "\\\0:")
+    check_iterable("parts", parts, "an iterable of folders")
+    if isinstance(parts, str):
+        raise TypeError(f"parts is {shown(parts)}, a str; it must be an iterable of folders")
+    target = Path(out)
+    manifests = [(_find_name(target, Path(part)), _read_part(Path(part))) for part in parts]
+    if not manifests:
+        raise ValueError("there are no parts to merge; give their folders")
+    if (target / NAME).exists() and "parts" not in Manifest.read(target).sources:
+        raise ValueError(f"{target} has shards and a manifest of its own; merge the parts in the folder above them")
+    if (target / JOURNAL).exists():
+        raise ValueError(
+            f"{target} has shards of its own that are not finished; merge the parts in the folder above them"
+        )
+    _check_same(manifests)
+    manifests.sort(key=lambda item: (item[1].options.get("part") or [0])[0])
+    _check_complete(manifests)
+    for name, times in Counter(name for name, _ in manifests).items():
+        if times > 1:
+            raise ValueError(f"the folder {name} is given {times} times; give each folder once")
+    shards = [_move_shard(shard, name) for name, manifest in manifests for shard in manifest.shards]
+    shards.sort(key=lambda shard: shard.split or "")  # stable: "train" before "val"
+    first_name, first = manifests[0]
+    plan = {key: value for key, value in first.sources.items() if key != "part"}
+    parts_of = [{"folder": name, "part": manifest.options.get("part")} for name, manifest in manifests]
+    merged = Manifest(
+        first.format,
+        first.dtype,
+        tuple(shards),
+        masks=first.masks,
+        tokenizer=copy_tokenizer(first.tokenizer, target / first_name, target),
+        sources={**plan, "parts": parts_of},
+        options={**first.options, "part": None},
+        skipped=sum(manifest.skipped for _, manifest in manifests),
+    )
+    merged.write(target)
+    return merged
 
 
-def get_count(item: dict[str, Any], key: str, where: str) -> int:
-    """A field that must be a whole number from 0 to 2**63 - 1."""
-    value = item.get(key)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= COUNT_LIMIT:
-        refuse_value(value, "a whole number from 0 to 2**63 - 1", _inside(where, key))
-    return value
+def _find_name(out: Path, part: Path) -> str:
+    """The path of a part below the output folder."""
+    try:
+        name = part.resolve().relative_to(out.resolve()).as_posix()
+    except ValueError:
+        name = "."
+    if name == ".":
+        raise ValueError(
+            f"the part {part} is not in the output folder {out}; move it there, or name the folder above all parts"
+        )
+    return name
 
 
-def _inside(where: str, key: str) -> str:
-    return f"{where}.{key}" if where else key
+def _read_part(part: Path) -> Manifest:
+    if not (part / NAME).exists():
+        unfinished = "it is not finished; run its command again" if (part / JOURNAL).exists() else "it has none"
+        raise FormatError(f"there is no manifest: {unfinished}", path=part)
+    manifest = Manifest.read(part)
+    try:
+        manifest.check_origin()
+    except FormatError as error:
+        raise FormatError(error.message, path=part / NAME, where=error.where) from None
+    return manifest
 
 
-def refuse_value(value: object, rule: str, where: str) -> NoReturn:
-    """Raise FormatError for a value."""
-    raise FormatError(f"it is {shown(value)}; it must be {rule}", where=where or None)
+def _check_same(manifests: list[tuple[str, Manifest]]) -> None:
+    """Refuse parts that were not made from the same sources, with the same options and tokenizer."""
+
+    def facts(manifest: Manifest) -> dict[str, Any]:
+        return {
+            "format": manifest.format,
+            "dtype": manifest.dtype,
+            "masks": manifest.masks,
+            "tokenizer": manifest.tokenizer.get("fingerprint"),
+            "options": {key: value for key, value in manifest.options.items() if key != "part"},
+            "count of parts": (manifest.options.get("part") or [None, None])[1],
+            "sources": {key: value for key, value in manifest.sources.items() if key != "part"},
+        }
+
+    first_name, first = manifests[0]
+    expected = facts(first)
+    for name, manifest in manifests[1:]:
+        given = facts(manifest)
+        given["sources"] = match_names(given["sources"], expected["sources"])
+        for key, value in expected.items():
+            if key == "sources" and expected["count of parts"] is None:
+                continue  # separate corpora
+            if given[key] != value:
+                raise ValueError(
+                    f"{name} and {first_name} differ in {key}: {shown(given[key])} and {shown(value)}; parts are made "
+                    "with the same sources, options and tokenizer"
+                )
+
+
+def _check_complete(manifests: list[tuple[str, Manifest]]) -> None:
+    """Refuse parts that are missing, or there twice."""
+    count = (manifests[0][1].options.get("part") or [0, None])[1]
+    if count is None:
+        return
+    numbers = [manifest.options["part"][0] for _, manifest in manifests]
+    for rank in range(count):
+        times = numbers.count(rank)
+        if times != 1:
+            what = "is missing" if not times else f"is there {times} times"
+            raise ValueError(f"part {rank}/{count} {what}; give the folder of each part once")
+
+
+def _move_shard(shard: ShardEntry, folder: str) -> ShardEntry:
+    """A shard with its names below another folder."""
+    files = tuple(WrittenFile(f"{folder}/{file.name}", file.size, file.crc32) for file in shard.files)
+    return replace(shard, stem=f"{folder}/{shard.stem}", files=files, start=None)
+
+
+def copy_tokenizer(facts: dict[str, Any], source: Path, folder: Path) -> dict[str, Any]:
+    """The manifest's facts about the tokenizer; its file is copied to the new folder."""
+    name = facts.get("file")
+    if isinstance(name, str) and is_inner_path(name) and (source / name).is_file():
+        with open(source / name, "rb") as old, atomic_write(folder / PurePosixPath(name).name) as new:
+            shutil.copyfileobj(old, new)
+        return {**facts, "file": PurePosixPath(name).name}
+    return {key: value for key, value in facts.items() if key != "file"}

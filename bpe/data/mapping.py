@@ -144,9 +144,9 @@ class MapFunction:
     def _check_column(self, names: Collection[str]) -> None:
         """Raise KeyError, which names the columns of the batch, if it has not the one to encode."""
         if self.column not in names:
-            found = list(names)
-            fix = f"column={found[0]!r}" if len(found) == 1 else "one of these as column="
-            raise KeyError(f"column {self.column!r} is not in the batch, which has {shown(found, 200)}; pass {fix}")
+            columns = list(names)
+            fix = f"column={columns[0]!r}" if len(columns) == 1 else "one of these as column="
+            raise KeyError(f"column {self.column!r} is not in the batch, which has {shown(columns, 200)}; pass {fix}")
 
     def _encode(self, texts: Any, threads: int | None = None) -> TokenBatch:
         append, prepend, allowed = self._encoding
@@ -178,7 +178,7 @@ class MapFunction:
 
 
 @lru_cache(maxsize=1)
-def _tokenizer(file: bytes, cache_memory: int) -> Tokenizer:
+def _load_tokenizer(file: bytes, cache_memory: int) -> Tokenizer:
     """The tokenizer of a pickle; the same object, with its cache of words, for all tasks of a worker process."""
     return Tokenizer(huggingface.read(file), cache_memory=cache_memory)
 
@@ -186,4 +186,4 @@ def _tokenizer(file: bytes, cache_memory: int) -> Tokenizer:
 def _rebuild(
     file: bytes, cache_memory: int, columns: tuple[str, str, str | None, bool], encoding: Encoding
 ) -> MapFunction:
-    return MapFunction(_tokenizer(file, cache_memory), columns, encoding)
+    return MapFunction(_load_tokenizer(file, cache_memory), columns, encoding)

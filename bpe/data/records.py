@@ -11,24 +11,49 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from bpe.corpus.blocks import Position
 from bpe.corpus.sources import Sources
-from bpe.data.grouping import Place
+from bpe.data.grouping import ResumePoint
 from bpe.data.journal import Journal
-from bpe.data.manifest import ShardEntry, get_count, get_list, parse_shard, refuse_value
-from bpe.data.options import Options, shard_count
+from bpe.data.manifest import (
+    COUNT,
+    LIST,
+    Rule,
+    ShardEntry,
+    are_numbers,
+    check_fields,
+    or_null,
+    parse_shard,
+    refuse_value,
+)
+from bpe.data.plan import ShardPlan
 from bpe.data.shuffling import DOCUMENT, Buckets
-from bpe.data.steps import TRAIN, VALIDATION, Target
-from bpe.data.verifying import file_defects, shard_defects
+from bpe.data.verifying import find_file_defects, find_shard_defects
 from bpe.errors import FormatError, shown
 
 #: How many bytes of finished shards, and of the sources, are read again.
 READ_AGAIN = 1 << 28
 
+_PLACE: dict[str, Rule] = {"used": COUNT, "next": or_null((partial(are_numbers, count=6), "a list of 6 numbers"))}
+#: The fields of the records of each kind of step: shards in source order, bucket files, a shard made of them.
+_STEPS: dict[str, dict[str, Rule]] = {
+    "ordered": {"shards": LIST, "first": or_null((partial(are_numbers, count=2), "a list of 2 numbers")), **_PLACE},
+    "buckets": {
+        "buckets": COUNT,
+        "sizes": (
+            lambda value: isinstance(value, list) and all(are_numbers(pair, 2) for pair in value),
+            "a list of pairs of numbers",
+        ),
+        **_PLACE,
+    },
+    "shuffled": {"shards": LIST},
+}
 
-def check_steps(journal: Journal, target: Target, sources: Sources, options: Options) -> None:
+
+def check_steps(journal: Journal, plan: ShardPlan, sources: Sources) -> None:
     """Check the finished steps of a journal, from which a run goes on.
 
     Raises:
@@ -36,8 +61,8 @@ def check_steps(journal: Journal, target: Target, sources: Sources, options: Opt
         ValueError: for a finished shard that is missing, or damaged.
 
     """
-    fix = f"to start over, remove {target.folder}"
-    checks = _Checks(target, sources, options)
+    fix = f"to start over, remove {plan.folder}"
+    checks = _Checks(plan, sources)
     try:
         for checks.line, step in enumerate(journal.steps, 2):
             checks.check(step)
@@ -51,7 +76,7 @@ def check_steps(journal: Journal, target: Target, sources: Sources, options: Opt
     checks.check_files(fix)
 
 
-def beginning_of(sources: Sources, step: dict[str, Any]) -> list[Any] | None:
+def identify_beginning(sources: Sources, step: dict[str, Any]) -> list[Any] | None:
     """What tells whether the file that reading goes on in, after a step, still begins with the documents before.
 
     Returns:
@@ -60,16 +85,16 @@ def beginning_of(sources: Sources, step: dict[str, Any]) -> list[Any] | None:
 
     """
     try:
-        place = Place.from_json(step["next"])
-        assert place.position is not None
-        file, offset, skipped = place.position.file, place.position.offset, place.position.documents
+        point = ResumePoint.from_json(step["next"])
+        assert point.position is not None
+        file, offset, skipped = point.position.file, point.position.offset, point.position.documents
         if step["used"] != file + 1:
             return None
         start = next(unit.start for unit in sources.units() if unit.file == file)
-        found = sources.count_between(file, start, offset)
-        if found is not None and found + skipped != place.number:
+        counted = sources.count_between(file, start, offset)
+        if counted is not None and counted + skipped != point.index:
             return None
-        count = place.number + place.skip
+        count = point.index + point.skip
         digest = sources.digest_of(file, count)
     except (LookupError, OSError, OverflowError, StopIteration, TypeError, ValueError):
         return None
@@ -79,14 +104,14 @@ def beginning_of(sources: Sources, step: dict[str, Any]) -> list[Any] | None:
 class _Checks:
     """Checks the steps in order, and keeps what they say of the sources."""
 
-    def __init__(self, target: Target, sources: Sources, options: Options) -> None:
-        self._target, self._sources, self._options = target, sources, options
-        whole = ((number, 0) for number in range(len(sources.files)))
-        units = whole if options.part is None else ((unit.file, unit.start) for unit in reversed(sources.units()))
+    def __init__(self, plan: ShardPlan, sources: Sources) -> None:
+        self._plan, self._sources = plan, sources
+        whole = ((index, 0) for index in range(len(sources.files)))
+        units = whole if plan.part is None else ((unit.file, unit.start) for unit in reversed(sources.units()))
         self._starts = dict(units)  # where each file begins
         self._documents = 0  # in all steps so far
         self._before: dict[int, tuple[int, int]] = {}  # documents in earlier files; and the least by the last known one
-        self._places = [Place()]
+        self._points = [ResumePoint()]
         self.line = 1  # of the journal
         self._ended = False  # whether all documents are in shards or buckets
         self._entries: list[ShardEntry] = []
@@ -95,20 +120,17 @@ class _Checks:
 
     def check(self, step: dict[str, Any]) -> None:
         """Check the next step."""
-        fields = {"used", "next", *(["skipped"] if step.get("next") is None else [])}
-        if self._options.seed is None:
-            self._check_fields(step, {"shards", "first", *fields})
-            self._check_ordered(step)
-        elif "buckets" in step:
-            self._check_fields(step, {"buckets", "sizes", *fields})
-            self._check_buckets(step)
-        else:
-            self._check_fields(step, {"shards"})
-            self._check_shuffled(step)
-
-    def _check_fields(self, step: dict[str, Any], fields: set[str]) -> None:
-        if {*step} != fields:
-            raise FormatError(f"its fields are {shown(sorted(step))}; they must be {sorted(fields)}")
+        kind = "ordered" if self._plan.seed is None else "buckets" if "buckets" in step else "shuffled"
+        rules = _STEPS[kind]
+        if "next" in rules and step.get("next") is None:
+            rules = {**rules, "skipped": COUNT, "used": (lambda value: value is None, "null where next is")}
+        if {*step} != {*rules}:
+            raise FormatError(f"its fields are {shown(sorted(step))}; they must be {sorted(rules)}")
+        check_fields(step, rules, "")
+        for key in ("first", "next"):
+            if step.get(key) is not None and step[key][0] not in self._starts:
+                refuse_value(step[key], "of a file in these sources", key)
+        {"ordered": self._check_ordered, "buckets": self._check_buckets, "shuffled": self._check_shuffled}[kind](step)
 
     # Steps ------------------------------------------------------------------------------------------------------------
 
@@ -117,68 +139,66 @@ class _Checks:
         if self._ended:
             raise FormatError("it follows the last step")
         entries = self._check_shards(step)
-        if step.get("first") is not None or entries:
-            file, number = self._numbers(step, "first", 2)
-            self._learn(file, self._documents, number, number + 1)
+        if entries and step["first"] is None:
+            refuse_value(None, "a list of 2 numbers", "first")
+        if step["first"] is not None:
+            file, index = step["first"]
+            self._count_before(file, self._documents, index, index + 1)
         self._documents += sum(entry.documents for entry in entries)
-        self._check_place(step)
-        least = self._options.shard_size
+        self._check_next(step)
+        shard_size = self._plan.shard_size
         tokens = sum(entry.tokens for entry in entries)
-        if not self._ended and (least is None or tokens < least or not entries):
-            raise FormatError(f"its shards have {tokens} tokens; a step before the last has {least} or more")
+        if not self._ended and (shard_size is None or tokens < shard_size or not entries):
+            raise FormatError(f"its shards have {tokens} tokens; a step before the last has {shard_size} or more")
 
     def _check_buckets(self, step: dict[str, Any]) -> None:
         """The sizes of the bucket files, and the position after the documents in them."""
         if self._ended:
             raise FormatError("it follows the record of the last documents")
-        count, options = get_count(step, "buckets", ""), self._options
-        shards = shard_count(options.shards, options.shard_size, self._sources)
-        sizes = get_list(step, "sizes", "")
+        count, sizes, shards = step["buckets"], step["sizes"], self._plan.count_shards(self._sources)
         if len(sizes) != count or not count or count % shards:
             refuse_value(count, f"a multiple of {shards}, the shards, and the number of sizes, {len(sizes)}", "buckets")
-        pair = {str(i): each for i, each in enumerate(sizes)}
-        self._sizes = [list(self._numbers(pair, each, 2)) for each in pair]
-        widths = self._target.dtype.itemsize, DOCUMENT.itemsize
-        if any(size % width for each in self._sizes for size, width in zip(each, widths, strict=True)):
+        self._sizes = sizes
+        widths = self._plan.dtype.itemsize, DOCUMENT.itemsize
+        if any(size % width for pair in sizes for size, width in zip(pair, widths, strict=True)):
             raise FormatError(
                 f"it must have whole ids and documents, of {widths[0]} and {widths[1]} bytes", where="sizes"
             )
         self._documents = sum(size for _, size in self._sizes) // DOCUMENT.itemsize
-        self._places = [Place()]  # after a loss of bucket files all documents are read again
-        self._check_place(step)
+        self._points = [ResumePoint()]  # after a loss of bucket files all documents are read again
+        self._check_next(step)
 
     def _check_shuffled(self, step: dict[str, Any]) -> None:
         """A shard from its bucket files."""
-        shards = shard_count(self._options.shards, self._options.shard_size, self._sources)
+        shards = self._plan.count_shards(self._sources)
         if not self._ended or self._shards >= shards:
             raise FormatError(f"it is not one of {shards} shards after the record of the last documents")
         per_shard = len(self._sizes) // shards
         sizes = self._sizes[self._shards * per_shard :][:per_shard]
         entries = self._check_shards(step)
-        found = [sum(entry.tokens for entry in entries), sum(entry.documents for entry in entries)]
-        widths = self._target.dtype.itemsize, DOCUMENT.itemsize
+        totals = [sum(entry.tokens for entry in entries), sum(entry.documents for entry in entries)]
+        widths = self._plan.dtype.itemsize, DOCUMENT.itemsize
         expected = [sum(column) // width for column, width in zip(zip(*sizes, strict=True), widths, strict=True)]
-        if found != expected:
-            raise FormatError(f"its shards have {found} tokens and documents; their buckets had {expected}")
+        if totals != expected:
+            raise FormatError(f"its shards have {totals} tokens and documents; their buckets had {expected}")
 
     def _check_shards(self, step: dict[str, Any]) -> list[ShardEntry]:
         """The shards of a step, with the names that its number gives them."""
-        target, number = self._target, self._shards
-        items = get_list(step, "shards", "")
-        entries = [parse_shard(item, f"shards[{i}]") for i, item in enumerate(items)]
-        if items != json.loads(json.dumps([asdict(entry) for entry in entries])):
+        plan, index = self._plan, self._shards
+        entries = [parse_shard(item, f"shards[{i}]") for i, item in enumerate(step["shards"])]
+        if step["shards"] != json.loads(json.dumps([asdict(entry) for entry in entries])):
             raise FormatError("it must have the fields of shards, and no others", where="shards")
-        sides = (TRAIN, VALIDATION) if target.split else (None,)
+        sides = plan.sides
         splits = [entry.split for entry in entries]
         if splits != [side for side in sides if side in splits]:
             raise FormatError(f"its shards are of {splits}; they must be of {sides}, each once", where="shards")
         for side in sides:
-            name = target.format.names(target.stem(side, number))[0]
-            if side not in splits and (target.folder / name).exists():
+            name = plan.format.names(plan.stem(side, index))[0]
+            if side not in splits and (plan.folder / name).exists():
                 raise FormatError(f"it does not have the shard {name}, which is there", where="shards")
         for entry in entries:
-            stem = target.stem(entry.split, number)
-            names = list(target.format.names(stem))
+            stem = plan.stem(entry.split, index)
+            names = list(plan.format.names(stem))
             if entry.stem != stem or [file.name for file in entry.files] != names or entry.start is not None:
                 raise FormatError(f"its files must be {names}, of shard {stem}, without a start", where="shards")
             if not entry.documents:
@@ -189,66 +209,54 @@ class _Checks:
 
     # The sources ------------------------------------------------------------------------------------------------------
 
-    def _check_place(self, step: dict[str, Any]) -> None:
+    def _check_next(self, step: dict[str, Any]) -> None:
         """The position after a step, or the end: in these sources, after the one before, with its documents."""
-        before = self._places[-1]
-        if step.get("next") is None:
+        before = self._points[-1]
+        if step["next"] is None:
             self._ended = True
-            self._check_skipped(get_count(step, "skipped", ""), before.skipped)
-            if step["used"] is not None:
-                refuse_value(step["used"], "null where next is", "used")
+            self._check_skipped(step["skipped"], before.skipped)
             return
-        place = Place.from_json(list(self._numbers(step, "next", 6)))
-        assert place.position is not None
-        position, source = place.position, self._sources.files[place.position.file]
+        point = ResumePoint.from_json(step["next"])
+        assert point.position is not None
+        position, source = point.position, self._sources.files[point.position.file]
         last = before.position or Position(0, 0)
-        at = position.file, position.offset, position.documents
-        self._check_skipped(place.skipped, before.skipped)
-        if at < (last.file, last.offset, last.documents):
+        place = position.file, position.offset, position.documents
+        self._check_skipped(point.skipped, before.skipped)
+        if place < (last.file, last.offset, last.documents):
             refuse_value(step["next"], f"after the position before, {before}", "next")
         if source.compression is None and source.size is not None and position.offset > source.size:
             refuse_value(step["next"], f"in {source.name}, which has {source.size} bytes", "next")
-        self._learn(position.file, self._documents - place.skip, place.number, place.number)
-        if get_count(step, "used", "") > len(self._sources.files):
+        self._count_before(position.file, self._documents - point.skip, point.index, point.index)
+        if step["used"] > len(self._sources.files):
             refuse_value(step["used"], f"at most {len(self._sources.files)}, the files", "used")
-        self._places.append(place)
+        self._points.append(point)
 
-    def _check_skipped(self, number: int, before: int) -> None:
+    def _check_skipped(self, count: int, before: int) -> None:
         """The number of bad records that were left out."""
-        if number < before or (number and self._sources.on_error == "raise"):
-            refuse_value(number, "no less than before, and 0 where bad records are errors", "skipped")
+        if count < before or (count and self._sources.on_error == "raise"):
+            refuse_value(count, "no less than before, and 0 where bad records are errors", "skipped")
 
-    def _learn(self, file: int, documents: int, number: int, least: int) -> None:
-        """Note that `documents` documents end before document `number` of a file, which has `least` or more."""
-        before = documents - number
+    def _count_before(self, file: int, documents: int, index: int, n_documents: int) -> None:
+        """Note that `documents` documents end before document `index` of a file, which has `n_documents` or more."""
+        before = documents - index
         known = self._before.get(file, (before, 0))
-        self._before[file] = before, max(known[1], before + least)
+        self._before[file] = before, max(known[1], before + n_documents)
         ends = [0]
-        for each in sorted(self._before):
-            begin, end = self._before[each]
-            if begin < ends[-1] or (begin and each == min(self._starts)):
-                raise FormatError(f"document {number} of file {file} cannot follow {documents} documents")
+        for known_file in sorted(self._before):
+            begin, end = self._before[known_file]
+            if begin < ends[-1] or (begin and known_file == min(self._starts)):
+                raise FormatError(f"document {index} of file {file} cannot follow {documents} documents")
             ends.append(end)
         if before != known[0]:
             raise FormatError(f"file {file} would begin after {before} and after {known[0]} documents")
 
-    def _numbers(self, item: dict[str, Any], key: str, count: int) -> tuple[int, ...]:
-        """A list of counts, the first of which is the index of a file in these sources."""
-        numbers = {str(i): number for i, number in enumerate(get_list(item, key, ""))}
-        if len(numbers) != count:
-            refuse_value(item[key], f"a list of {count} numbers", key)
-        found = tuple(get_count(numbers, name, key) for name in numbers)
-        if key in ("first", "next") and found[0] not in self._starts:
-            refuse_value(item[key], "of a file in these sources", key)
-        return found
-
     def check_sources(self) -> None:
         """Count the documents again between the last two positions, and between earlier ones up to `READ_AGAIN`."""
         left, first = READ_AGAIN, min(self._starts, default=0)
-        for before, place in reversed([*zip(self._places, self._places[1:], strict=False)]):
+        for before, point in reversed([*zip(self._points, self._points[1:], strict=False)]):
             if left < 0:
                 return
-            start, end = before.position or Position(first, self._starts[first]), place.position
+            start, end = before.position or Position(first, self._starts[first]), point.position
             assert end is not None
             between = [file for file in sorted(self._starts) if start.file < file < end.file]
             parts: list[tuple[int, int, int | None]] = [(file, self._starts[file], None) for file in between]
@@ -256,22 +264,22 @@ class _Checks:
                 parts = [(start.file, start.offset, end.offset)]
             else:
                 parts = [(start.file, start.offset, None), *parts, (end.file, self._starts[end.file], end.offset)]
-            left -= sum(self._bytes_of(*part) for part in parts)
+            left -= sum(self._count_bytes(*part) for part in parts)
             counts = [self._sources.count_between(*part) for part in parts]
             known = self._before.get(start.file, (0, 0))[0]
-            expected = self._before[end.file][0] + place.number - known - before.number
-            in_file = place.number - (before.number if start.file == end.file else 0)
-            found = [count for count in counts if count is not None]
-            if len(found) < len(parts):
+            expected = self._before[end.file][0] + point.index - known - before.index
+            in_file = point.index - (before.index if start.file == end.file else 0)
+            known_counts = [count for count in counts if count is not None]
+            if len(known_counts) < len(parts):
                 continue
             if end.documents and self._sources.files[end.file].offsets_are_bytes:
                 refuse_value(end.documents, "0, since documents begin at offsets", "next")
-            found[0] -= start.documents
-            found[-1] += end.documents
-            if found[-1] != in_file or sum(found) != expected:
-                raise FormatError(f"the sources have {found} documents in {parts}, not {expected}", where="next")
+            known_counts[0] -= start.documents
+            known_counts[-1] += end.documents
+            if known_counts[-1] != in_file or sum(known_counts) != expected:
+                raise FormatError(f"the sources have {known_counts} documents in {parts}, not {expected}", where="next")
 
-    def _bytes_of(self, file: int, low: int, high: int | None) -> int:
+    def _count_bytes(self, file: int, low: int, high: int | None) -> int:
         """The bytes to read for the documents between two offsets of a file, about."""
         source = self._sources.files[file]
         if high is None or not source.offsets_are_bytes:
@@ -282,7 +290,7 @@ class _Checks:
 
     def check_files(self, fix: str) -> None:
         """Compare the finished shards, and the buckets of the others, with their files."""
-        folder, left = self._target.folder, READ_AGAIN
+        folder, left = self._plan.folder, READ_AGAIN
         for entry in reversed(self._entries):
             for file in entry.files:
                 path = folder / file.name
@@ -291,17 +299,17 @@ class _Checks:
             left -= sum(file.size for file in entry.files)
             if left < 0:
                 continue
-            for line in self._defects(entry):
+            for line in self._find_defects(entry):
                 raise ValueError(f"a finished shard is damaged, or the journal is: {folder}: {line}; {fix}")
-        if self._options.seed is not None and self._ended:
-            per_shard = len(self._sizes) // shard_count(self._options.shards, self._options.shard_size, self._sources)
+        if self._plan.seed is not None and self._ended:
+            per_shard = len(self._sizes) // self._plan.count_shards(self._sources)
             first = self._shards * per_shard
-            found = Buckets(folder, len(self._sizes), self._target.dtype).sizes()
-            if found[first:] != self._sizes[first:]:
+            sizes = Buckets(folder, len(self._sizes), self._plan.dtype).sizes()
+            if sizes[first:] != self._sizes[first:]:
                 raise ValueError(f"bucket files in {folder} are missing now or have other sizes; {fix}")
 
-    def _defects(self, entry: ShardEntry) -> Iterator[str]:
+    def _find_defects(self, entry: ShardEntry) -> Iterator[str]:
         """What is wrong with the files of a shard."""
-        folder, target = self._target.folder, self._target
-        found = list(file_defects(folder, entry))
-        yield from found or shard_defects(folder, target.format.name, target.dtype.name, entry, None)
+        folder, plan = self._plan.folder, self._plan
+        defects = list(find_file_defects(folder, entry))
+        yield from defects or find_shard_defects(folder, plan.format.name, plan.dtype.name, entry, None)

@@ -81,19 +81,21 @@ class TokenShards:
         validate: bool = True,
     ) -> None:
         self.path, self._split = Path(path), split
-        found = find_shards(self.path, split)
-        self._end_of_text = end_of_text = found.end_of_text_id(self.path, end_of_text)
-        self.format = found.format
-        form = FORMATS[found.format]
+        folder = find_shards(self.path, split)
+        self._end_of_text = end_of_text = folder.end_of_text_id(self.path, end_of_text)
+        self.format = folder.format
+        form = FORMATS[folder.format]
         self.shards: tuple[Shard, ...] = tuple(
-            _opened(form.open(each.path, end_of_text=end_of_text, validate=validate), each, found.format)
-            for each in found.shards
+            _check_shard(
+                form.open(shard_found.path, end_of_text=end_of_text, validate=validate), shard_found, folder.format
+            )
+            for shard_found in folder.shards
         )
         dtypes = {shard.dtype for shard in self.shards if shard.n_tokens}
         if len(dtypes) > 1:
             names = " and ".join(sorted(map(str, dtypes)))
             raise FormatError(f"its shards have ids of {names}; all must have one dtype", path=self.path)
-        self.dtype: np.dtype[Any] = next(iter(dtypes), np.dtype(found.dtype or np.uint16))
+        self.dtype: np.dtype[Any] = next(iter(dtypes), np.dtype(folder.dtype or np.uint16))
         with_masks = {shard.has_masks for shard in self.shards}
         if len(with_masks) > 1:
             raise FormatError("some of its shards have loss masks and some have none", path=self.path)
@@ -103,8 +105,8 @@ class TokenShards:
         self._documents: list[int] = offsets_of([shard.n_documents for shard in self.shards]).tolist()
         self.n_tokens, self.n_documents = self._tokens[-1], self._documents[-1]
         self.documents = TokenDocuments(self, 0, self.n_documents)
-        self.fingerprint = found.fingerprint or _fingerprint_of(self)
-        known = None if found.manifest is None else found.manifest.tokenizer.get("fingerprint")
+        self.fingerprint = folder.fingerprint or _hash_files(self)
+        known = None if folder.manifest is None else folder.manifest.tokenizer.get("fingerprint")
         self.tokenizer_fingerprint = known if isinstance(known, str) else None
 
     def __repr__(self) -> str:
@@ -130,33 +132,33 @@ class TokenShards:
 
         """
         if 0 <= start < stop <= self.n_tokens:  # the most frequent case: within one shard
-            number = bisect_right(self._tokens, start) - 1
-            if stop <= self._tokens[number + 1]:
-                base = self._tokens[number]
-                return self.shards[number].ids[start - base : stop - base]  # type: ignore[index]
-        parts = [self.shards[i].ids[a:b] for i, a, b in self._parts(start, stop)]  # type: ignore[index]
-        return np.concatenate(parts) if parts else np.empty(0, dtype=self.dtype)
+            index = bisect_right(self._tokens, start) - 1
+            if stop <= self._tokens[index + 1]:
+                base = self._tokens[index]
+                return self.shards[index].ids[start - base : stop - base]  # type: ignore[index]
+        return self._join("ids", start, stop, self.dtype)
 
     def masks(self, start: int, stop: int) -> NDArray[np.uint8] | None:
         """The loss mask from position `start` to `stop`, as `tokens` returns ids; None if the shards have none."""
         if not self.has_masks:
             return None
-        parts = [self.shards[i].mask[a:b] for i, a, b in self._parts(start, stop)]  # type: ignore[index]
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint8)
+        return self._join("mask", start, stop, np.dtype(np.uint8))
 
-    def _parts(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """(shard, start, stop in the shard) of a range of positions."""
+    def _join(self, name: str, start: int, stop: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """A range of positions of an array that each shard has; a view where it lies in one."""
         if not 0 <= start <= stop <= self.n_tokens:
             raise IndexError(f"tokens {start} to {stop} are out of range; there are {counted(self.n_tokens, 'token')}")
-        number = bisect_right(self._tokens, start) - 1
+        parts: list[NDArray[Any]] = []
+        index = bisect_right(self._tokens, start) - 1
         while start < stop:
-            base, end = self._tokens[number], self._tokens[number + 1]
+            base, end = self._tokens[index], self._tokens[index + 1]
             if start < end:
-                yield number, start - base, min(stop, end) - base
+                parts.append(getattr(self.shards[index], name)[start - base : min(stop, end) - base])
                 start = min(stop, end)
-            number += 1
+            index += 1
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
 
     # Documents --------------------------------------------------------------------------------------------------------
 
@@ -169,26 +171,26 @@ class TokenShards:
             total = counted(self.n_documents, "document")
             raise IndexError(f"documents {first} to {last} are out of range; there are {total}")
         bounds = np.empty(last - first + 1, dtype=np.int64)
-        number = bisect_right(self._documents, first) - 1
-        at = first
-        while number < len(self.shards):
-            base, end = self._documents[number], self._documents[number + 1]
+        index = bisect_right(self._documents, first) - 1
+        document = first
+        while index < len(self.shards):
+            base, end = self._documents[index], self._documents[index + 1]
             stop = min(last, end)
-            part = self.shards[number].documents.bounds(at - base, stop - base)
-            bounds[at - first : stop - first + 1] = part + self._tokens[number]
+            part = self.shards[index].documents.bounds(document - base, stop - base)
+            bounds[document - first : stop - first + 1] = part + self._tokens[index]
             if stop == last:  # where it is the end of this shard, the next one starts at the same position
                 return bounds
-            at, number = stop, number + 1
+            document, index = stop, index + 1
         bounds[-1] = self.n_tokens
         return bounds
 
-    def document(self, number: int) -> NDArray[Any]:
+    def document(self, index: int) -> NDArray[Any]:
         """The ids of a document, 0 <= number < n_documents; a view."""
-        if not 0 <= number < self.n_documents:
+        if not 0 <= index < self.n_documents:
             total = counted(self.n_documents, "document")
-            raise IndexError(f"document {number} is out of range; there are {total}")
-        shard = bisect_right(self._documents, number) - 1
-        start, stop = self.shards[shard].documents.span(number - self._documents[shard])
+            raise IndexError(f"document {index} is out of range; there are {total}")
+        shard = bisect_right(self._documents, index) - 1
+        start, stop = self.shards[shard].documents.span(index - self._documents[shard])
         return self.shards[shard].ids[start:stop]  # type: ignore[index]
 
     def document_at(self, position: int) -> int:
@@ -200,19 +202,17 @@ class TokenShards:
         """
         if not 0 <= position < self.n_tokens:
             raise IndexError(f"position {position} is out of range; there are {counted(self.n_tokens, 'token')}")
-        number = bisect_right(self._tokens, position) - 1
-        found = self.shards[number].documents.at(np.array([position - self._tokens[number]]))
-        return self._documents[number] + int(found[0])
+        return int(self.documents_at(np.array([position]))[0])
 
     def documents_at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """The documents that hold the ids at positions, 0 <= position < n_tokens: int64."""
-        return self._by_shard(positions, self._tokens, self._documents, lambda documents: documents.at)
+        return self._map_by_shard(positions, self._tokens, self._documents, lambda documents: documents.at)
 
     def document_starts(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """The positions where documents start, 0 <= number < n_documents: int64."""
-        return self._by_shard(numbers, self._documents, self._tokens, lambda documents: documents.starts)
+        return self._map_by_shard(numbers, self._documents, self._tokens, lambda documents: documents.starts)
 
-    def _by_shard(
+    def _map_by_shard(
         self,
         values: NDArray[np.int64],
         bases: list[int],
@@ -223,13 +223,13 @@ class TokenShards:
         shards = np.searchsorted(bases, values, side="right") - 1
         present = set(shards.tolist())
         if len(present) == 1:
-            (number,) = present
-            found: NDArray[np.int64] = method(self.shards[number].documents)(values - bases[number]) + others[number]
-            return found
+            (index,) = present
+            only: NDArray[np.int64] = method(self.shards[index].documents)(values - bases[index]) + others[index]
+            return only
         result = np.empty(len(values), dtype=np.int64)
-        for number in present:
-            chosen = shards == number
-            result[chosen] = method(self.shards[number].documents)(values[chosen] - bases[number]) + others[number]
+        for index in present:
+            chosen = shards == index
+            result[chosen] = method(self.shards[index].documents)(values[chosen] - bases[index]) + others[index]
         return result
 
 
@@ -253,29 +253,29 @@ class TokenDocuments(Sequence[Any]):
             part = self._range[index]
             return TokenDocuments(self._shards, part.start, part.stop, part.step)
         try:
-            number = self._range[operator.index(index)]
+            document = self._range[operator.index(index)]
         except TypeError:
             raise TypeError(f"index is {typed(index)}; it must be an int or a slice") from None
         except IndexError:
             raise IndexError(f"index {index} is out of range; there are {counted(len(self), 'document')}") from None
-        return self._shards.document(number)
+        return self._shards.document(document)
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         for first in range(0, len(self._range), 1 << 14):
             part = self._range[first : first + (1 << 14)]
             low, high = min(part[0], part[-1]), max(part[0], part[-1])
             bounds = self._shards.document_bounds(low, high + 1).tolist() if part.step in (1, -1) else None
-            for number in part:
+            for document in part:
                 if bounds is None:
-                    yield self._shards.document(number)
+                    yield self._shards.document(document)
                 else:
-                    yield self._shards.tokens(bounds[number - low], bounds[number - low + 1])
+                    yield self._shards.tokens(bounds[document - low], bounds[document - low + 1])
 
     def __repr__(self) -> str:
         return f"<{counted(len(self), 'document')} of {self._shards.path}>"
 
 
-def _opened(shard: Shard, found: FoundShard, form: str) -> Shard:
+def _check_shard(shard: Shard, found: FoundShard, form: str) -> Shard:
     """Check an open shard against the manifest's numbers."""
     if shard.ids is None:
         raise ValueError(
@@ -290,7 +290,7 @@ def _opened(shard: Shard, found: FoundShard, form: str) -> Shard:
     return shard
 
 
-def _fingerprint_of(shards: TokenShards) -> str:
+def _hash_files(shards: TokenShards) -> str:
     """A hash of sizes, counts and headers of shards without a manifest."""
     rows: list[Any] = [shards.format, str(shards.dtype)]
     for shard in shards.shards:

@@ -21,7 +21,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
+from bpe.data.loaders.order import GOLDEN, mix_words
 from bpe.errors import FormatError
 
 #: The folder of the bucket files, in the output folder.
@@ -44,11 +44,8 @@ _BATCH = 4 << 20
 #: What is known of each document in a bucket file.
 DOCUMENT = np.dtype([("key", "<u8"), ("length", "<i8"), ("validation", "u1")])
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
-
-def document_keys(
+def hash_positions(
     seed: int, part: tuple[int, int], files: NDArray[np.int64], numbers: NDArray[np.int64]
 ) -> NDArray[np.uint64]:
     """The keys of documents, by file index and by number within the file; a chain of SplitMix64 steps.
@@ -59,29 +56,25 @@ def document_keys(
         files: int64, one element per document.
         numbers: int64, one element per document.
 
-    >>> keys = document_keys(0, (0, 1), np.array([0, 0, 1]), np.array([0, 1, 0]))
+    >>> keys = hash_positions(0, (0, 1), np.array([0, 0, 1]), np.array([0, 1, 0]))
     >>> [f"{key:016x}" for key in keys.tolist()]
     ['982c8176b8ae2182', '3e24d37292b9d72c', 'fa16df6cee9c8dae']
     """
-    key = _mixed(np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64))
+    key = _mix(np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64))
     for word in (seed >> 64 & 0xFFFFFFFFFFFFFFFF, *part):
-        key = _mixed(key ^ np.array([word], dtype=np.uint64))
-    return _mixed(_mixed(key ^ files.astype(np.uint64)) ^ numbers.astype(np.uint64))
+        key = _mix(key ^ np.array([word], dtype=np.uint64))
+    return _mix(_mix(key ^ files.astype(np.uint64)) ^ numbers.astype(np.uint64))
 
 
-def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """One step of SplitMix64 (Steele, Lea, Flood 2014): a bijection of 64-bit words with good avalanche."""
-    words = words + _GOLDEN
-    words = (words ^ (words >> np.uint64(30))) * _FIRST
-    words = (words ^ (words >> np.uint64(27))) * _SECOND
-    mixed: NDArray[np.uint64] = words ^ (words >> np.uint64(31))
-    return mixed
+    return mix_words(words + np.uint64(GOLDEN))
 
 
-def bucket_of(keys: NDArray[np.uint64], count: int) -> NDArray[np.int64]:
+def find_bucket(keys: NDArray[np.uint64], count: int) -> NDArray[np.int64]:
     """The bucket of each key: `key * count >> 64`, for a count below 2**31, in 64-bit arithmetic.
 
-    >>> bucket_of(np.array([0, (1 << 63) - 1, 1 << 63, (1 << 64) - 1], dtype=np.uint64), 10)
+    >>> find_bucket(np.array([0, (1 << 63) - 1, 1 << 63, (1 << 64) - 1], dtype=np.uint64), 10)
     array([0, 4, 5, 9])
     """
     half, many = np.uint64(32), np.uint64(count)
@@ -89,29 +82,15 @@ def bucket_of(keys: NDArray[np.uint64], count: int) -> NDArray[np.int64]:
     return ((keys >> half) * many + low >> half).astype(np.int64)
 
 
-def bucket_count(n_bytes: int, shards: int) -> int:
+def count_buckets(n_bytes: int, shards: int) -> int:
     """The number of buckets, a multiple of the number of shards, for ids that take about `n_bytes`."""
     wanted = min(max(n_bytes // BUCKET_BYTES, FEWEST), MOST)
     return max(1, -(-wanted // shards)) * shards
 
 
-@dataclass(frozen=True, slots=True)
-class Sorted:
-    """Documents of a bucket in the order of their keys, as `ShardWriter.write` takes them.
-
-    Attributes:
-        ids: of the output's dtype.
-        lengths: int64, of the documents or the part of one.
-        validation: bool, one per length.
-        begins, ends: whether the first document begins here, and the last one ends here.
-
-    """
-
-    ids: NDArray[Any]
-    lengths: NDArray[np.int64]
-    validation: NDArray[np.bool_]
-    begins: bool = True
-    ends: bool = True
+#: Documents in the order of their keys: ids of the output's dtype; int64 lengths of documents, or of the part of one;
+#: whether the first document begins here, and the last one ends here; which documents are for validation.
+SortedDocuments = tuple[NDArray[Any], NDArray[np.int64], bool, bool, NDArray[np.bool_]]
 
 
 class Buckets:
@@ -160,7 +139,7 @@ class Buckets:
 
     def _partition(self, keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(the stable order of documents by bucket, the bounds of each bucket in it)."""
-        buckets = bucket_of(keys, self.count)
+        buckets = find_bucket(keys, self.count)
         order = np.argsort(buckets.astype(np.uint16 if self.count <= 1 << 16 else np.int64), kind="stable")
         bounds = offsets_of(np.bincount(buckets, minlength=self.count))
         return order, bounds
@@ -168,21 +147,24 @@ class Buckets:
     def sizes(self, *, sync: bool = False) -> list[list[int]]:
         """The sizes in bytes of each bucket's two files, first written to the disk if `sync`."""
         return [
-            [_size(self._path(bucket, kind), sync) for kind in ("ids", "documents")] for bucket in range(self.count)
+            [_find_size(self._path(bucket, kind), sync) for kind in ("ids", "documents")]
+            for bucket in range(self.count)
         ]
 
     def cut(self, sizes: list[list[int]]) -> bool:
         """Cut the files to sizes that `sizes` returned; False if one has become shorter than that."""
-        found = self.sizes()
-        if any(now < then for new, old in zip(found, sizes, strict=True) for now, then in zip(new, old, strict=True)):
+        sizes_now = self.sizes()
+        if any(
+            now < then for new, old in zip(sizes_now, sizes, strict=True) for now, then in zip(new, old, strict=True)
+        ):
             return False
-        for bucket, (new, old) in enumerate(zip(found, sizes, strict=True)):
+        for bucket, (new, old) in enumerate(zip(sizes_now, sizes, strict=True)):
             for kind, now, then in zip(("ids", "documents"), new, old, strict=True):
                 if now > then:
                     os.truncate(self._path(bucket, kind), then)
         return True
 
-    def sorted_documents(self, bucket: int) -> Iterator[Sorted]:
+    def sort_documents(self, bucket: int) -> Iterator[SortedDocuments]:
         """The documents of a bucket in the order of their keys."""
         documents = self._read(bucket, "documents", DOCUMENT)
         lengths = documents["length"].astype(np.int64)
@@ -200,19 +182,19 @@ class Buckets:
         ends = np.cumsum(lengths)
         first = 0
         while first < len(lengths):
-            most = int(ends[first] - lengths[first]) + _BATCH
-            last = int(np.searchsorted(ends, most, side="right"))
+            limit = int(ends[first] - lengths[first]) + _BATCH
+            last = int(np.searchsorted(ends, limit, side="right"))
             if last > first:
                 part = slice(first, last)
-                yield Sorted(gather(ids, starts[part], lengths[part]), lengths[part], validation[part])
+                yield gather(ids, starts[part], lengths[part]), lengths[part], True, True, validation[part]
                 first = last
                 continue
-            yield from _long_document(ids, int(starts[first]), int(lengths[first]), validation[first : first + 1])
+            yield from _divide_document(ids, int(starts[first]), int(lengths[first]), validation[first : first + 1])
             first += 1
 
     def _read(self, bucket: int, kind: str, dtype: np.dtype[Any]) -> NDArray[Any]:
         path = self._path(bucket, kind)
-        size = _size(path) // dtype.itemsize
+        size = _find_size(path) // dtype.itemsize
         if size > _MOST_IDS:
             return np.memmap(path, dtype=dtype, mode="r")
         # As a str: NumPy goes on after Ctrl-C in the Python code of a Path, which becomes a SystemError.
@@ -238,18 +220,20 @@ def gather(ids: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int
     if len(lengths) and total > 64 * len(lengths):  # long documents: slices are faster than an index per id
         bounds = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
         return np.concatenate([ids[start:end] for start, end in bounds])
-    at = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
-    at += np.arange(total)
-    gathered: NDArray[Any] = ids[at]
+    positions = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+    positions += np.arange(total)
+    gathered: NDArray[Any] = ids[positions]
     return gathered
 
 
-def _long_document(ids: NDArray[Any], start: int, length: int, validation: NDArray[np.bool_]) -> Iterator[Sorted]:
+def _divide_document(
+    ids: NDArray[Any], start: int, length: int, validation: NDArray[np.bool_]
+) -> Iterator[SortedDocuments]:
     """A document in several parts."""
-    for at in range(0, length, _BATCH):
-        size = min(_BATCH, length - at)
-        part = np.array(ids[start + at : start + at + size])
-        yield Sorted(part, np.array([size]), validation, begins=at == 0, ends=at + size == length)
+    for done in range(0, length, _BATCH):
+        size = min(_BATCH, length - done)
+        part = np.array(ids[start + done : start + done + size])
+        yield part, np.array([size]), done == 0, done + size == length, validation
 
 
 def _append(path: Path, array: NDArray[Any]) -> None:
@@ -262,7 +246,7 @@ def _append(path: Path, array: NDArray[Any]) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-def _size(path: Path, sync: bool = False) -> int:
+def _find_size(path: Path, sync: bool = False) -> int:
     """The size of a file, 0 if there is none."""
     try:
         if sync:

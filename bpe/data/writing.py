@@ -8,19 +8,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bpe.base.offsets import offsets_of
 from bpe.batch import TokenBatch, id_array
 from bpe.data import manifest
-from bpe.data.end_of_text import EndOfText
 from bpe.data.formats import FORMATS
-from bpe.data.formats.protocol import ShardFormat, ShardInfo, ShardWriter
 from bpe.data.formats.reading import DocumentBatch
-from bpe.data.journal import Journal, locked_folder, reached
+from bpe.data.formats.shard_format import ShardFormat, ShardInfo, ShardWriter
+from bpe.data.journal import NAME as JOURNAL
+from bpe.data.journal import Journal, crash_point, lock_folder
 from bpe.data.manifest import Manifest, ShardEntry
 from bpe.errors import check_choice, check_int, check_iterable, shown
 
@@ -84,9 +85,9 @@ def write_shards(
     if shard_size is not None:
         shard_size = check_int("shard_size", shard_size, 1)
     if largest_id is None:
-        largest_id = _largest_in(documents, masks)
+        largest_id = _find_largest(documents, masks)
     largest_id = check_int("largest_id", largest_id, 0)
-    batches = _batches(documents, masks)
+    batches = _gather_batches(documents, masks)
     if end_of_text is not None and any(form.around):
         end_of_text = check_int("end_of_text", end_of_text, 0)
         largest_id = max(largest_id, end_of_text)
@@ -94,18 +95,18 @@ def write_shards(
     dtype, folder = form.dtype(largest_id), Path(out)
     options = {"writer": "write_shards", "format": form.name, "dtype": dtype.name, "masks": masks}
     header = {"options": {**options, "shard_size": shard_size, "end_of_text": end_of_text}}
-    with unfinished_folder(folder, header) as again:
+    with mark_unfinished(folder, header) as again:
         shards = write_batches(batches, form, folder, dtype, masks=masks, shard_size=shard_size)
         if again:
             _remove_later(folder, form, len(shards), masks)
         written = Manifest(form.name, dtype.name, tuple(shards), masks)
-        reached("manifest")
+        crash_point("manifest")
         try:
             written.write(folder)
         except BaseException:
             remove_shards(folder, shards)
             raise
-        reached("manifest written")
+        crash_point("manifest written")
     return written
 
 
@@ -139,9 +140,9 @@ def write_batches(
         return form.writer(folder, name(), dtype, masks=masks, info=facts)
 
     def finish(writer: ShardWriter) -> None:
-        reached("finish")
+        crash_point("finish")
         files = tuple(writer.finish())
-        reached("finished")
+        crash_point("finished")
         shards.append(ShardEntry(name(), writer.documents, writer.tokens, files, split))
 
     try:
@@ -165,7 +166,7 @@ def write_batches(
 
 
 @contextmanager
-def unfinished_folder(folder: Path, header: dict[str, Any]) -> Iterator[bool]:
+def mark_unfinished(folder: Path, header: dict[str, Any]) -> Iterator[bool]:
     """Make a folder for shards, which all readers refuse as not finished until the block ends without an error.
 
     A process that is killed leaves the mark, a journal without steps. The same call may write there again; the block
@@ -177,11 +178,11 @@ def unfinished_folder(folder: Path, header: dict[str, Any]) -> Iterator[bool]:
 
     """
     refuse_finished(folder)
-    with locked_folder(folder):
-        again = (folder / manifest.JOURNAL).exists()
+    with lock_folder(folder):
+        again = (folder / JOURNAL).exists()
         journal = Journal(folder, header, shared=True)
         try:
-            reached("begun")
+            crash_point("begun")
             yield again
         except BaseException:
             if again:  # there may be files of the attempt before
@@ -198,14 +199,14 @@ def refuse_finished(folder: Path) -> None:
         raise FileExistsError(f"{folder} has a {manifest.NAME} already; give another folder or remove the shards first")
 
 
-def _remove_later(folder: Path, form: ShardFormat, number: int, masks: bool) -> None:
+def _remove_later(folder: Path, form: ShardFormat, first: int, masks: bool) -> None:
     """Remove the shards from this number on, which an attempt that was killed has left."""
-    names = form.names(f"tokens-{number:05d}", masks=masks)
+    names = form.names(f"tokens-{first:05d}", masks=masks)
     while any((folder / name).exists() for name in names):
         for name in names:
             (folder / name).unlink(missing_ok=True)
-        number += 1
-        names = form.names(f"tokens-{number:05d}", masks=masks)
+        first += 1
+        names = form.names(f"tokens-{first:05d}", masks=masks)
 
 
 def remove_shards(folder: Path, shards: Iterable[ShardEntry]) -> None:
@@ -215,47 +216,47 @@ def remove_shards(folder: Path, shards: Iterable[ShardEntry]) -> None:
             (folder / file.name).unlink(missing_ok=True)
 
 
-def split_batch(batch: DocumentBatch, room: int | None) -> tuple[DocumentBatch, DocumentBatch | None]:
-    """Split a batch after the first document that ends at `room` ids or later; None if nothing remains.
+def split_batch(batch: DocumentBatch, capacity: int | None) -> tuple[DocumentBatch, DocumentBatch | None]:
+    """Split a batch after the first document that ends at `capacity` ids or later; None if nothing remains.
 
     >>> batch = DocumentBatch(np.arange(6), np.array([2, 3, 1]), True, True, None)
     >>> [part.lengths.tolist() for part in split_batch(batch, 3)]
     [[2, 3], [1]]
     """
-    if room is None:
+    if capacity is None:
         return batch, None
     ends = np.cumsum(batch.lengths)
-    count = int(np.searchsorted(ends, room)) + 1
+    count = int(np.searchsorted(ends, capacity)) + 1
     if count >= len(ends):
         return batch, None
-    at = int(ends[count - 1])
-    masks = (None, None) if batch.mask is None else (batch.mask[:at], batch.mask[at:])
+    boundary = int(ends[count - 1])
+    masks = (None, None) if batch.mask is None else (batch.mask[:boundary], batch.mask[boundary:])
     return (
-        DocumentBatch(batch.ids[:at], batch.lengths[:count], batch.begins, True, masks[0]),
-        DocumentBatch(batch.ids[at:], batch.lengths[count:], True, batch.ends, masks[1]),
+        DocumentBatch(batch.ids[:boundary], batch.lengths[:count], batch.begins, True, masks[0]),
+        DocumentBatch(batch.ids[boundary:], batch.lengths[count:], True, batch.ends, masks[1]),
     )
 
 
-def _largest_in(documents: Documents, masks: bool) -> int:
+def _find_largest(documents: Documents, masks: bool) -> int:
     """The largest id in documents that can be read twice."""
     if iter(documents) is documents:
         raise ValueError("documents is an iterator, which is read once; pass largest_id, such as tok.n_vocab - 1")
-    return max((int(ids.max(initial=0)) for ids, _ in _each(documents, masks)), default=0)
+    return max((int(ids.max(initial=0)) for ids, _ in _check_each(documents, masks)), default=0)
 
 
-def _each(documents: Documents, masks: bool) -> Iterator[tuple[NDArray[Any], NDArray[np.uint8] | None]]:
+def _check_each(documents: Documents, masks: bool) -> Iterator[tuple[NDArray[Any], NDArray[np.uint8] | None]]:
     """The ids and the mask of each document."""
     document: Any
-    for number, document in enumerate(documents):
+    for index, document in enumerate(documents):
         if masks:
             if not isinstance(document, tuple) or len(document) != 2:
-                raise TypeError(f"document {number} is {shown(document)}; with masks=True it must be (ids, mask)")
+                raise TypeError(f"document {index} is {shown(document)}; with masks=True it must be (ids, mask)")
             ids, mask = id_array(document[0]), np.asarray(document[1])
             if mask.shape != ids.shape or (
                 mask.size and (mask.dtype.kind not in "iub" or mask.min() < 0 or mask.max() > 255)
             ):
                 rule = "the mask must be as long as the ids, with values from 0 to 255"
-                raise ValueError(f"document {number} has {len(ids)} ids and the mask {shown(document[1])}; {rule}")
+                raise ValueError(f"document {index} has {len(ids)} ids and the mask {shown(document[1])}; {rule}")
             yield ids, mask.astype(np.uint8)
         elif isinstance(document, TokenBatch):
             for ids in document:
@@ -264,26 +265,116 @@ def _each(documents: Documents, masks: bool) -> Iterator[tuple[NDArray[Any], NDA
             yield id_array(document), None
 
 
-def _batches(documents: Documents, masks: bool) -> Iterator[DocumentBatch]:
+def _gather_batches(documents: Documents, masks: bool) -> Iterator[DocumentBatch]:
     """Gather documents into batches."""
     parts: list[Any] = []
     mask_parts: list[Any] = []
     lengths: list[int] = []
-    held = 0
+    size = 0
 
-    def gathered() -> DocumentBatch:
+    def join() -> DocumentBatch:
         ids = np.concatenate(parts) if parts else np.empty(0, dtype=np.uint32)
         mask = np.concatenate(mask_parts) if mask_parts else np.empty(0, dtype=np.uint8)
         return DocumentBatch(ids, np.array(lengths, dtype=np.int64), True, True, mask if masks else None)
 
-    for ids, mask in _each(documents, masks):
+    for ids, mask in _check_each(documents, masks):
         parts.append(ids)
         lengths.append(len(ids))
         if mask is not None:
             mask_parts.append(mask)
-        held += lengths[-1] + 16  # empty documents take memory, too
-        if held >= _BATCH:
-            yield gathered()
-            parts, mask_parts, lengths, held = [], [], [], 0
+        size += lengths[-1] + 16  # empty documents take memory, too
+        if size >= _BATCH:
+            yield join()
+            parts, mask_parts, lengths, size = [], [], [], 0
     if lengths:
-        yield gathered()
+        yield join()
+
+
+# The end-of-text id of documents --------------------------------------------------------------------------------------
+
+
+@dataclass
+class EndOfText:
+    """Puts the id where the format has it, in batches of consecutive documents, which it gets in order.
+
+    A format that finds documents by the id alone (nanogpt: after each, llmc: before each) gets it once at that end of
+    each document, and nowhere else: it is added where it is missing, and removed from the other end. A document with
+    the id inside would be read back as several, so it is refused. Formats that record where documents begin hold any
+    document.
+
+    Attributes:
+        form: the format, which has the id before or after each document.
+        token_id: the id.
+        fix: what to do about an id inside a document, for the error; None allows it.
+        changes: whether an id was added or removed so far.
+
+    >>> from bpe.data.formats import FORMATS
+    >>> batch = DocumentBatch(np.array([5, 6, 9, 7]), np.array([3, 1]), True, True, None)
+    >>> EndOfText(FORMATS["nanogpt"], 9, "").place(batch).ids, EndOfText(FORMATS["llmc"], 9, "").place(batch).ids
+    (array([5, 6, 9, 7, 9]), array([9, 5, 6, 9, 7]))
+
+    """
+
+    form: ShardFormat
+    token_id: int
+    fix: str | None
+    changes: bool = False
+    _documents: int = 0  # before the batch
+
+    def place(self, batch: DocumentBatch) -> DocumentBatch:
+        """The batch with the id before or after each document."""
+        before, n_rows = self.form.around[0], len(batch.lengths)
+        lengths, offsets = np.array(batch.lengths), offsets_of(batch.lengths)
+        is_end: NDArray[np.bool_] = np.asarray(batch.ids) == self.token_id
+        begun, ended = np.ones(n_rows, dtype=np.bool_), np.ones(n_rows, dtype=np.bool_)
+        if n_rows:
+            begun[0], ended[-1] = batch.begins, batch.ends
+        firsts, lasts = offsets[:-1], offsets[1:] - 1
+        has_first, has_last = (
+            _pick_ends(is_end, firsts, begun & (lengths > 0)),
+            _pick_ends(is_end, lasts, ended & (lengths > 0)),
+        )
+        own, other = (has_first, has_last) if before else (has_last, has_first)
+        other &= ~(own & (lengths == 1))  # one id is at both ends
+        missing = np.flatnonzero((begun if before else ended) & ~own)
+        removed = np.empty(0, dtype=np.int64)
+        if "documents" not in self.form.holds:
+            removed = (lasts if before else firsts)[other]
+            is_end[removed] = is_end[(firsts if before else lasts)[own]] = False
+            self._refuse_inside(is_end, offsets)
+            lengths[other] -= 1
+        self._documents += n_rows - (n_rows > 0 and not batch.ends)
+        if not len(missing) and not len(removed):
+            return batch
+        self.changes = True
+        lengths[missing] += 1
+        positions = (firsts if before else lasts + 1)[missing]
+        ids = np.asarray(batch.ids)
+        if self.token_id > np.iinfo(ids.dtype).max:
+            ids = ids.astype(np.int64)
+        ids = self._edit(ids, removed, positions, self.token_id)
+        mask = None if batch.mask is None else self._edit(batch.mask, removed, positions, 1)
+        return DocumentBatch(ids, lengths, batch.begins, batch.ends, mask)
+
+    @staticmethod
+    def _edit(values: NDArray[Any], removed: NDArray[np.int64], positions: NDArray[np.int64], new: int) -> Any:
+        """The values without some, and with a new one before each of these positions."""
+        if len(removed):
+            positions = positions - np.searchsorted(removed, positions)
+            values = np.delete(values, removed)
+        return np.insert(values, positions, new)
+
+    def _refuse_inside(self, is_inside: NDArray[np.bool_], offsets: NDArray[np.int64]) -> None:
+        if self.fix is not None and is_inside.any():
+            row = int(np.searchsorted(offsets, int(is_inside.argmax()), side="right")) - 1
+            raise ValueError(
+                f"document {self._documents + row} has the end-of-text id {self.token_id} inside, where "
+                f"{self.form.name} shards would end it; {self.fix}"
+            )
+
+
+def _pick_ends(is_end: NDArray[np.bool_], positions: NDArray[np.int64], rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether the ids at the positions of some rows are end-of-text ids; False for other rows."""
+    picked = np.zeros(len(rows), dtype=np.bool_)
+    picked[rows] = is_end[positions[rows]]
+    return picked

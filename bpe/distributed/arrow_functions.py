@@ -111,7 +111,7 @@ def encode_batch(batch: Any, encode: MapFunction) -> pa.Table:
     return encode.encode_table(batch, threads=1)
 
 
-def gathered(batches: Iterable[Any], settings: WordCounts) -> WordCounts:
+def gather_counts(batches: Iterable[Any], settings: WordCounts) -> WordCounts:
     """Make a `WordCounts` of counts that an engine has merged, so that each word is in one row.
 
     Args:
@@ -121,17 +121,17 @@ def gathered(batches: Iterable[Any], settings: WordCounts) -> WordCounts:
 
     >>> import pyarrow as pa
     >>> rows = pa.table({"word": [b"low", b"lower"], "count": [2, 1], "first": [7, 3]})
-    >>> list(gathered([rows], WordCounts("whitespace")).items())
+    >>> list(gather_counts([rows], WordCounts("whitespace")).items())
     [(b'lower', 1), (b'low', 2)]
 
     """
-    arrow = load_pyarrow("gathered")
+    arrow = load_pyarrow("gather_counts")
     counts = empty_like(settings)
     # An array of `binary` holds at most 2 GB.
     tables = [
-        arrow.table({name: each.column(name) for name in each.schema.names}).cast(_large(each.schema))
-        for each in batches
-        if each.num_rows
+        arrow.table({name: batch.column(name) for name in batch.schema.names}).cast(_widen_schema(batch.schema))
+        for batch in batches
+        if batch.num_rows
     ]
     if not tables:
         return counts
@@ -140,18 +140,18 @@ def gathered(batches: Iterable[Any], settings: WordCounts) -> WordCounts:
     table = table.sort_by("first" if "first" in table.column_names else "word")
     words = table.column("word").combine_chunks()
     words = words.chunk(0) if isinstance(words, arrow.ChunkedArray) else words
-    blob, offsets = word_arrays(words)
+    blob, offsets = get_words(words)
     fill(counts, (blob, offsets, table.column("count").to_numpy().astype(np.int64)))
     return counts
 
 
-def _large(schema: pa.Schema) -> pa.Schema:
+def _widen_schema(schema: pa.Schema) -> pa.Schema:
     """The schema with `word` as large_binary."""
     arrow = load_pyarrow()
     return schema.set(schema.get_field_index("word"), arrow.field("word", arrow.large_binary()))
 
 
-def word_arrays(words: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def get_words(words: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """The bytes of a large_binary array, and its offsets from 0."""
     _, offsets, data = words.buffers()
     bounds = np.frombuffer(offsets, dtype=np.int64)[words.offset : words.offset + len(words) + 1]

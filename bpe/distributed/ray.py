@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bpe.base.arrow import load_pyarrow
 from bpe.count.word_counts import WordCounts
 from bpe.data.mapping import MapFunction, map_function
-from bpe.distributed.arrow_functions import count_batch, encode_batch, gathered, word_arrays
+from bpe.distributed.arrow_functions import count_batch, encode_batch, gather_counts, get_words
 from bpe.errors import check_int, typed
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NormalizerLike
@@ -65,9 +65,9 @@ def count(
         ModuleNotFoundError: without Ray or pyarrow.
 
     """
-    cores = _cores(dataset)
+    cores = _count_cores(dataset)
     settings = WordCounts(pretokenizer, normalizer, special_tokens)
-    least = check_int("min_count", min_count, 1)
+    min_sum = check_int("min_count", min_count, 1)
     parts = PARTS_PER_CORE * cores if parts is None else check_int("parts", parts, 1)
     if not dataset.take(1):  # blocks without rows keep their columns, by which Ray cannot group
         return settings
@@ -76,12 +76,12 @@ def count(
         fn_constructor_args=(column, settings, parts),
         batch_format="pyarrow",
         batch_size=None,  # a whole block: the larger a batch, the fewer words are sent twice
-        compute=_actors(concurrency, cores),
+        compute=_make_pool(concurrency, cores),
     )
     merged = counted.groupby("part", num_partitions=parts).map_groups(
-        _merged, fn_kwargs={"least": least}, batch_format="pyarrow"
+        _merge_part, fn_kwargs={"least": min_sum}, batch_format="pyarrow"
     )
-    return gathered(merged.iter_batches(batch_size=None, batch_format="pyarrow"), settings)
+    return gather_counts(merged.iter_batches(batch_size=None, batch_format="pyarrow"), settings)
 
 
 def encode(
@@ -110,7 +110,7 @@ def encode(
         ModuleNotFoundError: without Ray or pyarrow.
 
     """
-    cores = _cores(dataset)
+    cores = _count_cores(dataset)
     import ray
 
     function = map_function(tokenizer, column, **options)
@@ -120,7 +120,7 @@ def encode(
         fn_constructor_args=(ray.put(function),),
         batch_format="pyarrow",
         batch_size=None,
-        compute=_actors(concurrency, cores),
+        compute=_make_pool(concurrency, cores),
     )
 
 
@@ -134,7 +134,7 @@ class _Count:
         """The words of a block, each with its count and the number of the part that it belongs to."""
         pa = load_pyarrow()
         counted = count_batch(block.column(self.column), self.settings)
-        part = part_numbers(*word_arrays(counted.column("word")), self.parts)
+        part = hash_parts(*get_words(counted.column("word")), self.parts)
         columns = {"word": counted.column("word"), "count": counted.column("count"), "part": pa.array(part)}
         return pa.table(columns)
 
@@ -152,7 +152,7 @@ class _Encode:
         return encode_batch(block, self.function)
 
 
-def _merged(rows: Any, least: int) -> Any:
+def _merge_part(rows: Any, least: int) -> Any:
     """The rows of one part with the counts of each word added, without those below `least`."""
     import pyarrow.compute as pc
 
@@ -160,12 +160,12 @@ def _merged(rows: Any, least: int) -> Any:
     return sums.filter(pc.field("count") >= least) if least > 1 else sums
 
 
-def part_numbers(blob: NDArray[np.uint8], offsets: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
+def hash_parts(blob: NDArray[np.uint8], offsets: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
     """The part, from 0 to `parts` - 1, of each word `blob[offsets[i]:offsets[i + 1]]`; int64, the same everywhere.
 
     It depends on the length and on the first and the last 8 bytes, which divides words of text evenly.
 
-    >>> part_numbers(np.frombuffer(b"lowlower", dtype=np.uint8), np.array([0, 3, 8]), 1)
+    >>> hash_parts(np.frombuffer(b"lowlower", dtype=np.uint8), np.array([0, 3, 8]), 1)
     array([0, 0])
     """
     lengths = np.diff(offsets).astype(np.uint64)
@@ -180,17 +180,17 @@ def part_numbers(blob: NDArray[np.uint8], offsets: NDArray[np.int64], parts: int
     return part
 
 
-def _actors(concurrency: int | tuple[int, int] | None, cores: int) -> Any:
+def _make_pool(concurrency: int | tuple[int, int] | None, cores: int) -> Any:
     """The argument `concurrency` as Ray's strategy."""
     import ray.data
 
-    least, most = (
+    min_size, max_size = (
         (1, cores) if concurrency is None else concurrency if isinstance(concurrency, tuple) else (concurrency,) * 2
     )
-    return ray.data.ActorPoolStrategy(min_size=check_int("concurrency", least, 1), max_size=most)
+    return ray.data.ActorPoolStrategy(min_size=check_int("concurrency", min_size, 1), max_size=max_size)
 
 
-def _cores(dataset: Any) -> int:
+def _count_cores(dataset: Any) -> int:
     """The number of cores in the cluster, after a check of the dataset."""
     try:
         import ray

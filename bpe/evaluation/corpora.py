@@ -60,7 +60,7 @@ class Corpus:
             return row_blocks(rows, None, utf8=False, threads=threads)
         if cuts is not None:
             return text_groups(self.texts, _HANDED)
-        return text_blocks(self.texts, None, threads=threads, most=_JOINED)
+        return text_blocks(self.texts, None, threads=threads, max_size=_JOINED)
 
 
 def corpora_of(given: Any, files: Any, texts: Any) -> list[Corpus]:

@@ -11,7 +11,7 @@ import pytest
 
 from bpe.base._team import Crew, Team
 from bpe.base.threads import Workers, helped, in_order, shared_out, together
-from bpe.corpus.ahead import read_ahead
+from bpe.corpus.streams import read_ahead
 
 
 class Interrupt(BaseException):

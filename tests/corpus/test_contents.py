@@ -22,7 +22,7 @@ from source_files import read, write_columns
 
 import bpe
 from bpe.corpus.contents import FIRST_LINE, SAMPLE
-from bpe.corpus.listing import listed_sources
+from bpe.corpus.listing import list_sources
 
 
 def tar(kind: int = tarfile.PAX_FORMAT) -> bytes:
@@ -178,7 +178,7 @@ def test_records_of_datasets_are_no_documents(tmp_path: Path, monkeypatch: pytes
         assert read(bpe.Sources(path)) == ["test", "train"]
     assert read(bpe.Sources("saved/train")) == ["train"]
     os.remove("saved/train/data-00000-of-00001.arrow")
-    assert [file.name for file in listed_sources("saved/train", "auto", None)] == [
+    assert [file.name for file in list_sources("saved/train", "auto", None)] == [
         "saved/train/dataset_info.json",
         "saved/train/state.json",
     ]

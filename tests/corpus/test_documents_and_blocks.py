@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 import bpe
 from bpe.corpus import documents, reading
-from bpe.corpus.blocks import safe_cut, text_blocks
-from bpe.corpus.separators import split
+from bpe.corpus.blocks import safe_cut, split, text_blocks
 from bpe.corpus.sources import Sources
 
 

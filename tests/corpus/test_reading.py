@@ -192,14 +192,14 @@ def shrinking(small_blocks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         if done == 3:
             os.truncate(path, 100)
 
-    readers = Sources._readers
+    readers = Sources._make_reader
 
     def truncated(self: Sources, stream: Any, *given: Any) -> Iterator[FileReader]:
         os.truncate(path, 100)
         yield from readers(self, stream, *given)
 
     monkeypatch.setattr(reading.Schedule, "read", read)
-    monkeypatch.setattr(Sources, "_readers", truncated)
+    monkeypatch.setattr(Sources, "_make_reader", truncated)
     return path
 
 
@@ -303,8 +303,9 @@ def test_a_read_error_names_the_file() -> None:
         def readinto(self, buffer: memoryview) -> int:
             raise OSError(5, "Input/output error")
 
+    stream = reading.Stream(Broken(), "text")
     with pytest.raises(OSError, match=r"Input/output error: 'text'"):
-        list(reading.read_text(Broken(), "text", None, reading.Buffers(), reading.Schedule(None, 1), size=None))
+        list(reading.read_text(stream, None, reading.Buffers(), reading.Schedule(None, 1)))
 
 
 @pytest.mark.parametrize("threads", [1, 2])

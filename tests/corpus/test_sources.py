@@ -21,9 +21,9 @@ from source_files import COLUMNS, PACKERS, joined, jsonl, packed, read, use_smal
 from strategies import examples
 
 import bpe
-from bpe.corpus import compression, parquet, reading, sources
+from bpe.corpus import parquet, reading, sources, streams
 from bpe.corpus.blocks import Position, document_cut, safe_cut
-from bpe.corpus.listing import listed_sources
+from bpe.corpus.listing import list_sources
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_every_member_is_read(ending: str, tmp_path: Path, monkeypatch: pytest.M
     between = {".gz": b"\0" * 700, ".xz": b"\0" * 8, ".zst": b"\x50\x2a\x4d\x18\x03\0\0\0xyz", ".bz2": b""}[ending]
     path = tmp_path / f"a.txt{ending}"
     for size in (3, 1 << 18):
-        monkeypatch.setattr(compression, "IN", size)
+        monkeypatch.setattr(streams, "IN", size)
         path.write_bytes(between.join(pack(part) for part in parts) + between)
         if ending == ".zst":
             path.write_bytes(between + path.read_bytes())
@@ -119,7 +119,7 @@ def test_every_member_is_read(ending: str, tmp_path: Path, monkeypatch: pytest.M
 def test_truncated_and_damaged_data_name_the_file(
     ending: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compression, "IN", 1 << 13)  # of some 20 KB
+    monkeypatch.setattr(streams, "IN", 1 << 13)  # of some 20 KB
     texts = ["".join(random.Random(number).choices("abcdefgh \n", k=2000)) for number in range(25)]
     path = write(tmp_path / f"{name}{ending}", texts)
     data = path.read_bytes()
@@ -279,7 +279,7 @@ def test_globs_and_directories_are_sorted(tmp_path: Path, monkeypatch: pytest.Mo
     for bad in (3, b"a.txt", [3], [b"a.txt"]):
         with pytest.raises(TypeError, match="it must be a path"):
             bpe.Sources(bad)  # type: ignore[arg-type]
-    assert listed_sources([], "auto", None) == ()
+    assert list_sources([], "auto", None) == ()
     assert read(bpe.Sources([])) == []
 
 
@@ -511,7 +511,7 @@ def test_the_reading_thread_ends_with_the_generator(name: str, small: None, tmp_
 
 
 def test_reading_ahead_is_bounded_and_errors_arrive_in_order() -> None:
-    from bpe.corpus.ahead import read_ahead
+    from bpe.corpus.streams import read_ahead
 
     made: list[int] = []
 

@@ -14,7 +14,7 @@ import bpe
 from bpe.data import TokenShards, encode_shards, grouping, verify
 from bpe.data.encoding import MANIFEST
 from bpe.data.formats import FORMATS
-from bpe.data.options import END_OF_TEXT, end_of_text, largest_id
+from bpe.data.plan import END_OF_TEXT, find_end_of_text, find_largest_id
 
 END = "<|endoftext|>"
 
@@ -223,10 +223,10 @@ def test_a_name_of_a_special_token_in_the_text_is_warned_about(tmp_path, tokeniz
 def test_the_dtype_comes_from_the_largest_usable_id(tmp_path):
     vocabulary = bpe.train(texts=["low"], vocab_size=256, special_tokens=[])
     far = vocabulary.with_tokens(special=["<s>"])
-    assert largest_id(vocabulary, (None, None), frozenset()) == 255
-    assert largest_id(far, (None, None), frozenset()) == 255
-    assert largest_id(far, (None, far.special_tokens["<s>"]), frozenset()) == 256
-    assert largest_id(far, (None, None), frozenset({"<s>"})) == 256
+    assert find_largest_id(vocabulary, (None, None), frozenset()) == 255
+    assert find_largest_id(far, (None, None), frozenset()) == 255
+    assert find_largest_id(far, (None, far.special_tokens["<s>"]), frozenset()) == 256
+    assert find_largest_id(far, (None, None), frozenset({"<s>"})) == 256
     large = bpe.train(texts=["low"], vocab_size=256, alphabet=bpe.Alphabet(first_id=1 << 16))
     (tmp_path / "a.txt").write_text("low")
     assert encode_shards(tmp_path / "a.txt", large, tmp_path / "out").dtype == "uint32"
@@ -236,10 +236,10 @@ def test_the_dtype_comes_from_the_largest_usable_id(tmp_path):
 
 
 def test_the_end_of_text_token_is_found_by_name(tmp_path, tokenizer):
-    assert end_of_text(tokenizer) == tokenizer.special_tokens[END]
+    assert find_end_of_text(tokenizer) == tokenizer.special_tokens[END]
     for name in END_OF_TEXT:
         found = bpe.train(texts=["low"], vocab_size=258, special_tokens=["<pad>", name])
-        assert end_of_text(found) == found.special_tokens[name]
+        assert find_end_of_text(found) == found.special_tokens[name]
     without = bpe.train(texts=["low"], vocab_size=258, special_tokens=["<pad>"])
     (tmp_path / "a.txt").write_text("low")
     with pytest.raises(ValueError, match=r"llmc shards have an end-of-text id before each document.*'<pad>'"):
@@ -367,7 +367,7 @@ def test_a_split_that_leaves_a_side_empty_is_refused_before_the_work(tmp_path, t
 
 
 def test_a_large_corpus_with_a_side_empty_gives_a_warning(tmp_path, tokenizer, monkeypatch, caplog):
-    monkeypatch.setattr("bpe.data.splitting._SMALL", 10)
+    monkeypatch.setattr("bpe.data.encoding._SMALL", 10)
     paths = corpus(tmp_path / "c", documents(40, 30))
     with caplog.at_level(logging.WARNING, "bpe"):
         encode_shards(sources(paths), tokenizer, tmp_path / "out", validation=1e-9)

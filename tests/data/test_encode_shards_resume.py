@@ -23,7 +23,7 @@ from test_encode_shards import END, WORDS, corpus, documents, files_of, small_gr
 
 import bpe
 from bpe.corpus import reading
-from bpe.data import encode_shards, grouping, journal, shuffled
+from bpe.data import encode_shards, grouping, journal, outputs
 from bpe.errors import FormatError
 
 __all__ = ["small_groups", "tokenizer"]  # fixtures
@@ -66,7 +66,7 @@ def killed_at(event: int, run: Callable[[], object]) -> bool:
 @pytest.mark.usefixtures("small_groups")
 def test_kills_at_chosen_events(tmp_path, tokenizer, monkeypatch, way):
     """A kill at the first and the last events, and at some between."""
-    monkeypatch.setattr(shuffled, "CHECKPOINT", 8000)
+    monkeypatch.setattr(outputs, "CHECKPOINT", 8000)
     paths = corpus(tmp_path / "c", documents(11, 80))
     events: list[str] = []
     monkeypatch.setattr(journal, "failpoint", events.append)
@@ -90,7 +90,7 @@ def test_kills_at_chosen_events(tmp_path, tokenizer, monkeypatch, way):
 @pytest.mark.usefixtures("small_groups")
 def test_kills_one_after_the_other(tmp_path, tokenizer, monkeypatch):
     """Every run gets a little further than the one before, in another number of threads."""
-    monkeypatch.setattr(shuffled, "CHECKPOINT", 8000)
+    monkeypatch.setattr(outputs, "CHECKPOINT", 8000)
     paths = corpus(tmp_path / "c", documents(12, 150))
     for way in ("in order", "shuffled"):
         encode_shards(sources(paths), tokenizer, tmp_path / f"{way} whole", **WAYS[way])
@@ -130,7 +130,7 @@ def test_real_kills_at_random_moments(tmp_path, tokenizer):
 @pytest.mark.usefixtures("small_groups")
 def test_bad_records_are_counted_over_all_runs(tmp_path, tokenizer, monkeypatch, ending):
     """The manifest has the number of an undisturbed run, however often the command was killed."""
-    monkeypatch.setattr(shuffled, "CHECKPOINT", 4000)
+    monkeypatch.setattr(outputs, "CHECKPOINT", 4000)
     monkeypatch.setattr(reading, "READ", 2000)
     for number in range(3):
         write_with_bad_records(tmp_path / f"{number}{ending}", documents(20 + number, 120))
@@ -291,13 +291,13 @@ def test_leftovers_are_removed(begun, tokenizer):
 
 def test_two_processes_cannot_write_to_one_folder(begun, tokenizer):
     paths, out = begun
-    with journal.locked_folder(out), pytest.raises(ValueError, match="another process is writing to"):
+    with journal.lock_folder(out), pytest.raises(ValueError, match="another process is writing to"):
         encode_shards(sources(paths), tokenizer, out, shard_size=1500)
     encode_shards(sources(paths), tokenizer, out, shard_size=1500)
 
 
 def test_buckets_that_lost_data_are_made_again(tmp_path, tokenizer, monkeypatch, small_groups):
-    monkeypatch.setattr(shuffled, "CHECKPOINT", 5000)
+    monkeypatch.setattr(outputs, "CHECKPOINT", 5000)
     paths = corpus(tmp_path / "c", documents(15, 200))
     way = {"shards": 2, "seed": 1}
     encode_shards(sources(paths), tokenizer, tmp_path / "whole", **way)
@@ -319,7 +319,7 @@ def test_buckets_that_lost_data_are_made_again(tmp_path, tokenizer, monkeypatch,
 def test_an_error_of_the_writer_reaches_the_caller_at_once(tmp_path, tokenizer, monkeypatch, way):
     paths = corpus(tmp_path / "c", documents(16, 2000))
     read: list[int] = []
-    begin = grouping._Grouping.begin
+    begin = grouping.DocumentGroups._begin_group
 
     def counted(self: Any) -> None:
         read.append(1)
@@ -329,7 +329,7 @@ def test_an_error_of_the_writer_reaches_the_caller_at_once(tmp_path, tokenizer, 
         if event in ("written", "bucketed"):
             raise OSError(errno.ENOSPC, "No space left on device", "tokens-00000.npy")
 
-    monkeypatch.setattr(grouping._Grouping, "begin", counted)
+    monkeypatch.setattr(grouping.DocumentGroups, "_begin_group", counted)
     monkeypatch.setattr(journal, "failpoint", fails)
     with pytest.raises(OSError, match=r"No space left on device: 'tokens-00000.npy'"):
         encode_shards(sources(paths), tokenizer, tmp_path / "out", **WAYS[way])

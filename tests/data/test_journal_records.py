@@ -19,7 +19,7 @@ import pytest
 from test_encode_shards import END, corpus, documents, files_of, small_groups, sources, tokenizer
 
 import bpe
-from bpe.data import Manifest, encode_shards, journal, shuffled
+from bpe.data import Manifest, encode_shards, journal, outputs
 from bpe.data.manifest import ShardEntry
 from bpe.errors import FormatError
 
@@ -84,7 +84,7 @@ class Begun:
 
 @pytest.fixture(params=WAYS)
 def begun(request: Any, tmp_path: Path, tokenizer: bpe.Tokenizer, small_groups: None, monkeypatch: Any) -> Begun:
-    monkeypatch.setattr(shuffled, "CHECKPOINT", 6000)
+    monkeypatch.setattr(outputs, "CHECKPOINT", 6000)
     monkeypatch.setattr(os, "fsync", lambda _: None)
     return Begun(tmp_path, tokenizer, request.param)
 
@@ -128,7 +128,7 @@ def test_values_with_a_right_checksum(begun: Begun) -> None:
         values += [old + 1, old - 1, old + 20] * 3 if type(old) is int else []
         values += [old[:-1], old + old[:1], old[::-1]] * 3 if isinstance(old, list) else []
         holder[path[-1]] = random.choice(values)
-        line = journal._line(record)
+        line = journal._spell_line(record)
         accepted += not begun.refuses(b"".join([*begun.lines[:number], line, *begun.lines[number + 1 :]]))
     assert accepted < 15  # values that change nothing
 
@@ -220,8 +220,8 @@ def test_forged_positions_in_files_of_all_kinds(
 ) -> None:
     """A place of the journal that another hand has changed, checksum included, moves no document."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    monkeypatch.setattr(shuffled, "CHECKPOINT", 6000)
-    monkeypatch.setattr("bpe.corpus.parquet.MOST_ROWS", 15)
+    monkeypatch.setattr(outputs, "CHECKPOINT", 6000)
+    monkeypatch.setattr("bpe.corpus.parquet.MAX_ROWS", 15)
     texts = [each or "low" for each in documents(37, 150)]
     begun = Begun(tmp_path, tokenizer, way, [one_file(tmp_path, name, texts)])
     last = max(number for number, line in enumerate(begun.lines) if json.loads(line).get("next"))
@@ -233,7 +233,7 @@ def test_forged_positions_in_files_of_all_kinds(
         del record["crc32"]
         for index, step in change.items():
             record["next"][index] += step
-        begun.refuses(b"".join([*begun.lines[:last], journal._line(record)]))
+        begun.refuses(b"".join([*begun.lines[:last], journal._spell_line(record)]))
 
 
 # Going on with what has changed ---------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def lines_of(number: int, bad: bool) -> bytes:
 def test_only_what_finished_steps_used_must_be_the_same(
     tmp_path: Path, tokenizer: bpe.Tokenizer, small_groups: None, monkeypatch: pytest.MonkeyPatch, way: str, change: str
 ) -> None:
-    monkeypatch.setattr(shuffled, "CHECKPOINT", 1500)
+    monkeypatch.setattr(outputs, "CHECKPOINT", 1500)
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.chdir(tmp_path)
     names = [f"{number}.jsonl" for number in range(4)]
@@ -295,8 +295,8 @@ def test_a_file_that_is_mended_behind_what_shards_have(
     A change in the part that shards were made of is refused.
     """
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    monkeypatch.setattr(shuffled, "CHECKPOINT", 1500)
-    monkeypatch.setattr("bpe.corpus.parquet.MOST_ROWS", 15)
+    monkeypatch.setattr(outputs, "CHECKPOINT", 1500)
+    monkeypatch.setattr("bpe.corpus.parquet.MAX_ROWS", 15)
     texts = [each or "low" for each in documents(37, 150)]
     marked = [*texts]
     marked[120] = "@"  # becomes a byte that no text has

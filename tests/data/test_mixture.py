@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rows_reference import MemoryShards, listed, naive_bounds, shards_of
 
 from bpe.data import Blocks, Mixture, Packed, TokenShards, write_shards
-from bpe.data.loaders.mixture import ROUND, shares
+from bpe.data.loaders.mixture import ROUND, divide_round
 from bpe.data.loaders.order import keys, permute
 
 FIELDS = ("input_ids", "labels", "document_ids", "cu_seqlens")
@@ -31,7 +31,7 @@ def dataset(first: int, n_rows: int, seed: int = 0, length: int = 2) -> Blocks:
 
 def plain_owners(weights: list[float], seed: int, count: int) -> list[int]:
     """The datasets of the first rows, as the module's docstring describes them."""
-    counts = shares(weights, len(weights)).tolist()
+    counts = divide_round(weights, len(weights)).tolist()
     slots = [number for number, size in enumerate(counts) for _ in range(size)]
     found: list[int] = []
     while len(found) < count:
@@ -75,9 +75,9 @@ def test_rows_are_those_of_the_datasets_in_order(given: list[tuple[int, int]], s
 
 
 def test_shares_are_exact() -> None:
-    assert shares([1, 1], 2).tolist() == [ROUND // 2] * 2
-    assert shares([1, 1, 1], 3).tolist() == [5462, 5461, 5461]
-    assert shares([0.7, 0.2, 0.1], 3).tolist() == [11469, 3277, 1638]
+    assert divide_round([1, 1], 2).tolist() == [ROUND // 2] * 2
+    assert divide_round([1, 1, 1], 3).tolist() == [5462, 5461, 5461]
+    assert divide_round([0.7, 0.2, 0.1], 3).tolist() == [11469, 3277, 1638]
     mixture = Mixture([dataset(0, 9000), dataset(20_000, 9000)], [0.9, 0.1])
     owners, _ = mixture.sources(np.arange(ROUND))
     assert abs(np.bincount(owners) / ROUND - [0.9, 0.1]).max() < 1 / ROUND

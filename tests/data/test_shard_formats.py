@@ -21,8 +21,8 @@ from shard_readers import READERS, flat, read_folder
 from bpe import TokenBatch
 from bpe.data import Blocks, Manifest, TokenShards, convert_shards, write_shards, writing
 from bpe.data.formats import FORMATS, columns, dolma, megatron
-from bpe.data.formats.protocol import ShardInfo
-from bpe.data.formats.writing import combined_crc32
+from bpe.data.formats.files import combine_crc32
+from bpe.data.formats.shard_format import ShardInfo
 from bpe.errors import FormatError
 
 NEEDS_ARROW = ("parquet", "arrow")
@@ -247,10 +247,10 @@ def test_golden_dolma(tmp_path: Path) -> None:
 
 def test_datatrove_numbers_for_people() -> None:
     """As `humanize.metric` writes them."""
-    from bpe.data.formats.datatrove import _metric
+    from bpe.data.formats.flat import spell_metric
 
     expected = {0: "0.00 ", 999: "999 ", 1000: "1.00 k", 999_999: "1000 k", 10**9: "1.00 G", 25 * 10**12: "25.0 T"}
-    assert {number: _metric(number) for number in expected} == expected
+    assert {number: spell_metric(number) for number in expected} == expected
 
 
 # Loss masks -----------------------------------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ def test_an_id_that_does_not_fit_is_refused(form: str, tmp_path: Path) -> None:
 
 
 def test_a_document_too_long_for_megatron(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(megatron._Writer, "max_document", 5)  # instead of 2**31 - 1
+    monkeypatch.setattr(megatron.MegatronWriter, "max_document", 5)  # instead of 2**31 - 1
     writer = FORMATS["megatron"].writer(tmp_path, "x", np.dtype("<u2"))
     writer.write(np.arange(7), np.array([3, 4]), ends=False)
     with pytest.raises(ValueError, match="a document has 6 tokens or more; megatron holds documents of at most 5: use"):
@@ -539,7 +539,7 @@ def test_an_error_in_the_documents_removes_the_shards(tmp_path: Path, monkeypatc
 
 @given(first=st.binary(max_size=50), second=st.binary(max_size=500))
 def test_checksums_are_combined(first: bytes, second: bytes) -> None:
-    assert combined_crc32(zlib.crc32(first), zlib.crc32(second), len(second)) == zlib.crc32(first + second)
+    assert combine_crc32(zlib.crc32(first), zlib.crc32(second), len(second)) == zlib.crc32(first + second)
 
 
 def change(path: Path, **values: Any) -> None:

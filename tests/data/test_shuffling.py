@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from test_encode_shards import corpus, documents, rows_of, small_groups, sources, tokenizer
 
 from bpe.data import encode_shards
-from bpe.data.shuffling import Buckets, bucket_count, bucket_of, document_keys, gather
-from bpe.data.splitting import content_hashes, is_validation
+from bpe.data.grouping import choose_validation, hash_documents
+from bpe.data.shuffling import Buckets, count_buckets, find_bucket, gather, hash_positions
 
 __all__ = ["small_groups", "tokenizer"]  # fixtures
 
@@ -32,12 +32,12 @@ def test_keys(seed, part, file, number):
     key = mixed(seed & ((1 << 64) - 1))
     for word in (seed >> 64, part, 100, file, number):
         key = mixed(key ^ word)
-    assert document_keys(seed, (part, 100), np.array([file]), np.array([number])).tolist() == [key]
+    assert hash_positions(seed, (part, 100), np.array([file]), np.array([number])).tolist() == [key]
 
 
 @given(st.lists(st.integers(0, (1 << 64) - 1), max_size=20), st.integers(1, 1 << 20))
 def test_buckets_of_keys(keys, count):
-    assert bucket_of(np.array(keys, dtype=np.uint64), count).tolist() == [key * count >> 64 for key in keys]
+    assert find_bucket(np.array(keys, dtype=np.uint64), count).tolist() == [key * count >> 64 for key in keys]
 
 
 @given(st.lists(st.integers(0, 300), max_size=30), st.randoms())
@@ -59,8 +59,8 @@ def test_a_document_that_is_longer_than_a_batch(tmp_path, monkeypatch):
     buckets.begin()
     lengths = np.array([3, 25, 0, 10, 4])
     buckets.append(np.arange(42), lengths, np.array([50, 40, 30, 20, 10], dtype=np.uint64), None)
-    parts = list(buckets.sorted_documents(0))
-    assert np.concatenate([part.ids for part in parts]).tolist() == [
+    parts = list(buckets.sort_documents(0))
+    assert np.concatenate([part[0] for part in parts]).tolist() == [
         *range(38, 42),
         *range(28, 38),
         *range(3, 28),
@@ -68,7 +68,7 @@ def test_a_document_that_is_longer_than_a_batch(tmp_path, monkeypatch):
         1,
         2,
     ]
-    whole = [(part.lengths.tolist(), part.begins, part.ends) for part in parts]
+    whole = [(part[1].tolist(), part[2], part[3]) for part in parts]
     assert whole == [
         ([4], True, True), ([10, 0], True, True), ([10], True, False), ([10], False, False), ([5], False, True),
         ([3], True, True),
@@ -77,7 +77,7 @@ def test_a_document_that_is_longer_than_a_batch(tmp_path, monkeypatch):
 
 @given(st.integers(0, 1 << 50), st.integers(1, 4096))
 def test_the_number_of_buckets(size, shards):
-    count = bucket_count(size, shards)
+    count = count_buckets(size, shards)
     assert count % shards == 0
     assert max(16, shards) <= count < 1024 + shards
 
@@ -88,11 +88,11 @@ def test_shuffled_shards_have_every_document_in_the_order_of_its_key(tmp_path, t
     paths = corpus(tmp_path / "c", texts)
     manifest = encode_shards(sources(paths), tokenizer, tmp_path / "out", seed=9, shards=4)
     numbers = [(file, number) for file in range(3) for number in range(100)]
-    keys = document_keys(9, (0, 1), *(np.array(each) for each in zip(*numbers, strict=True)))
+    keys = hash_positions(9, (0, 1), *(np.array(each) for each in zip(*numbers, strict=True)))
     order = np.argsort(keys, kind="stable")
     rows = rows_of(tmp_path / "out")
     assert rows == [tokenizer.encode(texts[index]).tolist() for index in order.tolist()]
-    sizes = np.bincount(bucket_of(keys, 4), minlength=4).tolist()
+    sizes = np.bincount(find_bucket(keys, 4), minlength=4).tolist()
     assert [shard.documents for shard in manifest.shards] == sizes
     assert not (tmp_path / "out" / ".buckets").exists()
     encode_shards(sources(paths), tokenizer, tmp_path / "other", seed=10, shards=4)
@@ -127,8 +127,8 @@ def test_all_or_nothing_for_validation(tmp_path, tokenizer):
     paths = corpus(tmp_path / "c", ["low", "new", "low"])
     manifest = encode_shards(sources(paths), tokenizer, tmp_path / "out", validation=1)
     assert [shard.stem for shard in manifest.shards] == ["val-00000"]
-    hashes = content_hashes(b"low", np.array([0]), np.array([3]))
-    assert not is_validation(hashes, 0).any()
+    hashes = hash_documents(b"low", np.array([0]), np.array([3]))
+    assert not choose_validation(hashes, 0).any()
 
 
 def test_nanogpt_has_two_files(tmp_path, tokenizer):

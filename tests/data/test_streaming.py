@@ -18,7 +18,7 @@ import bpe
 from bpe.data import Blocks, Mixture, StreamingEncoder, TokenShards, encode_shards, torch_batches
 from bpe.data.loaders import streaming
 from bpe.data.loaders.order import Order
-from bpe.data.loaders.streaming import with_checksum
+from bpe.data.loaders.streaming import add_checksum
 
 FIELDS = ("input_ids", "labels", "position_ids", "document_ids", "loss_mask", "cu_seqlens")
 TEXTS = ["low lower lowest", "", "new newer newest " * 5, "wide", " wider widest" * 3, "x", "low " * 40] * 6
@@ -224,8 +224,9 @@ def test_a_part_is_read_again(tokenizer: bpe.Tokenizer) -> None:
         ({"skip": 10**6, "remainder": []}, ValueError, "there are [0-9]+ ids after its place"),
         ({"documents": True}, TypeError, "documents is True"),
         ({"epoch": "0"}, TypeError, "epoch is '0'"),
-        ({"place": [0.5]}, TypeError, "place is 0.5"),
-        ({"place": [1, 2]}, TypeError, "place is"),
+        ({"place": [0.5, 0, 0, 0, 0, 0]}, TypeError, "place is 0.5"),
+        ({"place": None, "remainder": [3], "skip": 0}, ValueError, "is none that state_dict"),
+        ({"place": [1]}, TypeError, "place is"),  # as an earlier version had it
         ({"ended": 1}, ValueError, "is none that state_dict"),
         ({"skip": 1, "remainder": [3]}, ValueError, "is none that state_dict"),
     ],
@@ -241,7 +242,7 @@ def test_damaged_states_are_refused(
         StreamingEncoder(TEXTS, tokenizer, 3).batches(2, state=changed)
     del changed["checksum"]
     with pytest.raises(error, match=message):
-        next(StreamingEncoder(TEXTS, tokenizer, 3).batches(2, state=with_checksum(changed)))
+        next(StreamingEncoder(TEXTS, tokenizer, 3).batches(2, state=add_checksum(changed)))
 
 
 def test_a_state_for_other_numbers_of_workers_is_refused(tokenizer: bpe.Tokenizer) -> None:

@@ -102,7 +102,7 @@ def test_another_call_is_refused(tmp_path: Path) -> None:
     write_shards(DOCS, tmp_path / "source")
     with pytest.raises(ValueError, match="writer was 'write_shards' and is 'convert_shards'"):
         convert_shards(tmp_path / "source", out)
-    with journal.locked_folder(out), pytest.raises(ValueError, match="another process is writing to"):
+    with journal.lock_folder(out), pytest.raises(ValueError, match="another process is writing to"):
         write_shards(DOCS, out, shard_size=4)
 
 

@@ -68,7 +68,7 @@ def test_nothing_to_count() -> None:
     for texts in ([], [None, ""]):
         assert arrow_functions.count_batch(pa.array(texts, pa.string()), settings).num_rows == 0
     assert list(arrow_functions.count_batches([], settings)) == []
-    assert len(arrow_functions.gathered([], settings)) == 0
+    assert len(arrow_functions.gather_counts([], settings)) == 0
 
 
 @pytest.mark.parametrize("table_memory", [0, 5000, 1 << 30])
@@ -84,7 +84,7 @@ def test_batches_in_bounded_memory(table_memory: int) -> None:
     random.Random(1).shuffle(order)
     rows = rows.take(order)
     parts = [rows.slice(0, 3), rows.slice(3, 0), *rows.slice(3).to_batches()]
-    assert arrow_functions.gathered(parts, settings) == bpe.count_words(texts=TEXTS)
+    assert arrow_functions.gather_counts(parts, settings) == bpe.count_words(texts=TEXTS)
     assert rows.column("first").to_numpy().min() == 1 << 40
 
 
@@ -92,13 +92,13 @@ def test_gathered_without_order_is_sorted_and_trains_the_same() -> None:
     one = bpe.count_words(texts=TEXTS)
     rows = one.to_arrow()
     rows = rows.set_column(0, "word", rows.column("word").cast(pa.binary()))
-    counts = arrow_functions.gathered([rows.slice(9), rows.slice(0, 9)], one)
+    counts = arrow_functions.gather_counts([rows.slice(9), rows.slice(0, 9)], one)
     assert [word for word, _ in counts.items()] == sorted(word for word, _ in one.items())
     for rule in ("id", "smallest", "greatest"):
         assert bpe.train(counts=counts, vocab_size=300, rules=bpe.MergeRules(tie_break=rule)) == bpe.train(
             texts=TEXTS, vocab_size=300, rules=bpe.MergeRules(tie_break=rule)
         )
-    counts.add("the low")  # counts that were gathered can be filled further, merged and saved
+    counts.add("the low")  # counts that were gather_counts can be filled further, merged and saved
     one.add("the low")
     assert dict(counts.items()) == dict(one.items())
 
@@ -125,7 +125,7 @@ def test_parts_are_even_and_the_same_everywhere() -> None:
     words = [f"{' ' * (i % 2)}word{i * 7919}".encode() for i in range(20_000)] + [b"a", b"", b"12345678", b"123456789"]
     offsets = np.cumsum([0, *map(len, words)])
     blob = np.frombuffer(b"".join(words), dtype=np.uint8)
-    numbers = ray.part_numbers(blob, offsets, 16)
+    numbers = ray.hash_parts(blob, offsets, 16)
     sizes = np.bincount(numbers, minlength=16)
     assert sizes.min() > 0.8 * len(words) / 16
     assert sizes.max() < 1.2 * len(words) / 16
@@ -139,9 +139,9 @@ def test_parts_are_even_and_the_same_everywhere() -> None:
         20_002,
         20_003,
     ):  # a word alone has the number that it has in a batch
-        alone = ray.part_numbers(np.frombuffer(words[index], dtype=np.uint8), np.array([0, len(words[index])]), 16)
+        alone = ray.hash_parts(np.frombuffer(words[index], dtype=np.uint8), np.array([0, len(words[index])]), 16)
         assert alone.tolist() == [numbers[index]]
-    assert ray.part_numbers(np.empty(0, np.uint8), np.zeros(1, np.int64), 4).tolist() == []
+    assert ray.hash_parts(np.empty(0, np.uint8), np.zeros(1, np.int64), 4).tolist() == []
 
 
 def test_absent_engines_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from strategies import examples
 import bpe
 from bpe import normalizers as n
 from bpe.base._aho_corasick import Finder
-from bpe.corpus.separators import split
+from bpe.corpus.blocks import split
 from bpe.formats.huggingface import read, write
 from bpe.vocab.special_tokens import SpecialTokens
 

@@ -3,11 +3,10 @@
 Writes documents of token ids to files that training code maps into memory, and reads them. The files, in the order in
 which data meets them:
 
-- `protocol.py` what a format, its writer and its shards offer;
-- `writing.py` temporary files, checksums and the final rename, shared by all writers;
-- `spooling.py` keeps the index of a shard on disk while it is written;
-- `native.py`, `megatron.py`, `columns.py` (Parquet and Arrow), `streams.py` (nanoGPT and llm.c), `datatrove.py` and
-  `dolma.py`, the layouts;
+- `shard_format.py` what describes a format, and the writer that all share;
+- `files.py` temporary files, checksums and the final rename; numbers that are too many for memory;
+- `flat.py` (native, nanoGPT, llm.c, datatrove), `megatron.py`, `columns.py` (Parquet and Arrow) and `dolma.py`, the
+  layouts;
 - `reading.py` open shards: checks of sizes and offsets, documents in batches, and with `_mapping.pyx` memory maps.
 
 Invariants: ids, lengths and counts that a format cannot hold are refused; a shard's files appear complete, and last the
@@ -20,25 +19,74 @@ dtype('int32')
 
 from __future__ import annotations
 
-from bpe.data.formats.columns import Columns
-from bpe.data.formats.datatrove import Datatrove
-from bpe.data.formats.dolma import Dolma
-from bpe.data.formats.megatron import Megatron
-from bpe.data.formats.native import Native
-from bpe.data.formats.protocol import ShardFormat
-from bpe.data.formats.streams import LLMC, NanoGPT
+from functools import partial
+
+from bpe.data.formats.columns import ColumnShard, ColumnWriter
+from bpe.data.formats.dolma import DolmaWriter, open_dolma
+from bpe.data.formats.flat import (
+    LLMC_HEADER,
+    DatatroveWriter,
+    LLMCWriter,
+    NativeWriter,
+    open_datatrove,
+    open_llmc,
+    open_nanogpt,
+    open_native,
+)
+from bpe.data.formats.megatron import MegatronWriter, open_megatron
+from bpe.data.formats.shard_format import ShardFormat, ShardWriter
+from bpe.formats.npy import HEADER_SIZE
+
+_16_OR_32_BITS = ("<u2", "<u4")
+_MASKED = frozenset({"documents", "masks"})
 
 #: All formats, by their names.
 FORMATS: dict[str, ShardFormat] = {
-    each.name: each
-    for each in (
-        Native(),
-        Megatron(),
-        Columns("parquet", ".parquet"),
-        Columns("arrow", ".arrow"),
-        NanoGPT(),
-        LLMC(),
-        Datatrove(),
-        Dolma(),
+    form.name: form
+    for form in (
+        ShardFormat(
+            "native",
+            _16_OR_32_BITS,
+            (".npy", ".offsets.npy"),
+            NativeWriter,
+            open_native,
+            holds=_MASKED,
+            mask_suffix=".mask.npy",
+            header_size=HEADER_SIZE,
+        ),
+        ShardFormat("megatron", ("<u2", "<i4"), (".bin", ".idx"), MegatronWriter, open_megatron),
+        *(
+            ShardFormat(
+                name,
+                ("<u2", "<i4", "<u4"),
+                (f".{name}",),
+                ColumnWriter,
+                partial(ColumnShard, name),
+                holds=_MASKED,
+            )
+            for name in ("parquet", "arrow")
+        ),
+        ShardFormat("nanogpt", ("<u2",), (".bin",), ShardWriter, open_nanogpt, holds=frozenset(), around=(False, True)),
+        ShardFormat(
+            "llmc",
+            _16_OR_32_BITS,
+            (".bin",),
+            LLMCWriter,
+            open_llmc,
+            holds=frozenset(),
+            header_size=LLMC_HEADER,
+            around=(True, False),
+        ),
+        ShardFormat(
+            "datatrove",
+            _16_OR_32_BITS,
+            (".ds", ".ds.index", ".ds.metadata"),
+            DatatroveWriter,
+            open_datatrove,
+            holds=_MASKED,
+            mask_suffix=".ds.loss",
+            around=(False, True),
+        ),
+        ShardFormat("dolma", _16_OR_32_BITS, (".npy", ".csv.gz"), DolmaWriter, open_dolma),
     )
 }

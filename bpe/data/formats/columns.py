@@ -20,10 +20,9 @@ import numpy as np
 from bpe.base.arrow import load_pyarrow
 from bpe.base.offsets import offsets_of
 from bpe.batch import id_array
-from bpe.data.formats.protocol import ShardInfo, ShardWriter, smallest_dtype
-from bpe.data.formats.reading import DocumentBatch, Offsets, Shard, one_document, size_of
-from bpe.data.formats.spooling import Spool
-from bpe.data.formats.writing import DocumentWriter, ShardFile
+from bpe.data.formats.files import ShardFile, Spool
+from bpe.data.formats.reading import DocumentBatch, Offsets, Shard, find_size, make_one_document
+from bpe.data.formats.shard_format import ShardFormat, ShardInfo, ShardWriter
 from bpe.errors import FormatError, shown
 
 if TYPE_CHECKING:
@@ -37,38 +36,6 @@ _TOKENS, _DOCUMENTS = 1 << 22, 1 << 18
 _PARQUET_DOCUMENT = 1 << 27
 #: Rows are read in batches of this many.
 _ROWS = 1 << 12
-
-
-class Columns:
-    """Parquet or Arrow; see `ShardFormat`."""
-
-    around = (False, False)
-    holds = frozenset({"documents", "masks"})
-
-    def __init__(self, name: str, suffix: str) -> None:
-        self.name, self._suffix = name, suffix
-
-    def dtype(self, largest_id: int) -> np.dtype[Any]:
-        """uint16, int32 for ids above 65,535, or uint32 for ids above 2**31 - 1."""
-        return smallest_dtype(self.name, largest_id, ["<u2", "<i4", "<u4"])
-
-    def names(self, stem: str, *, masks: bool = False) -> tuple[str, ...]:
-        """The name of a shard's file."""
-        del masks  # a second column
-        return (f"{stem}{self._suffix}",)
-
-    def writer(
-        self, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool = False, info: ShardInfo | None = None
-    ) -> ShardWriter:
-        """Start a shard."""
-        del info
-        return _Writer(self.name, folder / self.names(stem)[0], dtype, masks=masks)
-
-    def open(self, path: Path, *, end_of_text: int | None = None, validate: bool = True) -> Shard:
-        """Open a shard, whose rows `batches` reads."""
-        del end_of_text, validate  # boundaries are recorded; rows are checked when they are read
-        size_of(path)
-        return _ColumnShard(path, self.name)
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -95,7 +62,7 @@ class _Rows:
         else:
             self._spool.append(values)
 
-    def taken(self) -> NDArray[Any]:
+    def take(self) -> NDArray[Any]:
         """All numbers; the column is empty afterwards."""
         self.length = 0
         if self._spool is None:
@@ -139,25 +106,26 @@ class _Sink:
         self.closed = True
 
 
-class _Writer(DocumentWriter):
+class ColumnWriter(ShardWriter):
     """Writes a shard: gathers the documents of a row group, then writes them with pyarrow."""
 
-    def __init__(self, name: str, path: Path, dtype: np.dtype[Any], *, masks: bool) -> None:
-        super().__init__(dtype, masks=masks)
-        self.name = name
-        if name == "parquet":
+    def __init__(
+        self, form: ShardFormat, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool, info: ShardInfo
+    ) -> None:
+        if form.name == "parquet":
             self.max_document = _PARQUET_DOCUMENT
-        self._arrow = pa = load_pyarrow(f"writing {name}")
+        self._arrow = pa = load_pyarrow(f"writing {form.name}")
+        self._sink: _Sink | None = None
+        self._columns: dict[str, _Rows] = {}
         types = {IDS: dtype} | ({MASK: np.dtype("u1")} if masks else {})
-        self._columns = {column: _Rows(path.parent, each) for column, each in types.items()}
+        schema = pa.schema([(column, pa.large_list(pa.from_numpy_dtype(kind))) for column, kind in types.items()])
+        super().__init__(form, folder, stem, dtype, masks=masks, info=info)
+        self._columns = {column: _Rows(folder, kind) for column, kind in types.items()}
         self._lengths: list[NDArray[np.int64]] = []  # of the documents of the row group
         self._rows, self._group_end = 0, 0
-        schema = pa.schema([(column, pa.large_list(pa.from_numpy_dtype(each))) for column, each in types.items()])
-        self._sink: _Sink | None = None
-        self._open((path, 0))
         self._sink = _Sink(self._files[0])
         file = pa.PythonFile(self._sink, mode="w")
-        if name == "arrow":
+        if form.name == "arrow":
             self._writer: Any = pa.ipc.new_file(file, schema)
         else:
             import pyarrow.parquet as pq
@@ -177,8 +145,8 @@ class _Writer(DocumentWriter):
     def _write(self, ids: NDArray[Any], ends: NDArray[np.int64], mask: NDArray[np.uint8] | None) -> None:
         start = 0  # in ids
         while len(ends):
-            room = _TOKENS - self._columns[IDS].length
-            count = int(np.searchsorted(ends, self.tokens + start + room)) + 1
+            capacity = _TOKENS - self._columns[IDS].length
+            count = int(np.searchsorted(ends, self.tokens + start + capacity)) + 1
             count = min(count, _DOCUMENTS - self._rows, len(ends))
             stop = int(ends[count - 1]) - self.tokens
             self._append(ids[start:stop], None if mask is None else mask[start:stop])
@@ -199,15 +167,15 @@ class _Writer(DocumentWriter):
         """Write the gathered documents as a row group or record batch."""
         pa = self._arrow
         offsets = pa.array(offsets_of(np.concatenate(self._lengths)))
-        lists = [pa.LargeListArray.from_arrays(offsets, pa.array(column.taken())) for column in self._columns.values()]
+        lists = [pa.LargeListArray.from_arrays(offsets, pa.array(column.take())) for column in self._columns.values()]
         batch = pa.record_batch(lists, names=list(self._columns))
-        if self.name == "arrow":
+        if self._form.name == "arrow":
             self._writer.write_batch(batch)
         else:
             self._writer.write_table(pa.Table.from_batches([batch]))
         self._lengths, self._rows = [], 0
 
-    def _headers(self) -> list[bytes]:
+    def _make_headers(self) -> list[bytes]:
         if self._rows:
             self._write_group()
         self._writer.close()
@@ -217,15 +185,17 @@ class _Writer(DocumentWriter):
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-class _ColumnShard(Shard):
+class ColumnShard(Shard):
     """A shard whose rows are read with pyarrow, batch by batch."""
 
-    def __init__(self, path: Path, form: str) -> None:
+    def __init__(self, form: str, path: Path, validate: bool) -> None:
+        del validate  # rows are checked when they are read
         self._form = form
-        with self._errors_named(path), self._batches_of(path) as (schema, rows, _):
+        find_size(path)
+        with self._name_errors(path), self._open_batches(path) as (schema, rows, _):
             self._check_schema(path, schema)
             self._has_masks = MASK in schema.names
-        super().__init__(path, None, one_document(0))
+        super().__init__(path, None, make_one_document(0))
         self._rows = rows
 
     def __repr__(self) -> str:
@@ -248,13 +218,13 @@ class _ColumnShard(Shard):
 
     def batches(self, max_tokens: int = 1 << 22) -> Iterator[DocumentBatch]:
         """The documents in order; see `Shard.batches`."""
-        with self._errors_named(self.path), self._batches_of(self.path) as (_, _, batches):
+        with self._name_errors(self.path), self._open_batches(self.path) as (_, _, batches):
             for batch in batches:
                 batch.validate(full=True)
-                yield from _pieces(self._documents_of(batch), max_tokens)
+                yield from self._open_batch(batch).batches(max_tokens)
 
-    def _documents_of(self, batch: Any) -> DocumentBatch:
-        """The documents of a record batch, checked."""
+    def _open_batch(self, batch: Any) -> Shard:
+        """The documents of a record batch, checked, as a shard in memory."""
         columns = [batch.column(name) for name in (IDS, MASK) if name in batch.schema.names]
         if any(column.null_count or column.flatten().null_count for column in columns):
             raise FormatError(f"it has null rows or ids; every row of {IDS} must be a list of ids", path=self.path)
@@ -265,7 +235,7 @@ class _ColumnShard(Shard):
             if not np.array_equal(lengths[0], lengths[1]):
                 raise FormatError(f"a row of {MASK} is not as long as its row of {IDS}", path=self.path)
             mask = values[1].astype(np.uint8, copy=False)
-        return DocumentBatch(id_array(values[0]), lengths[0], True, True, mask)
+        return Shard(self.path, id_array(values[0]), Offsets(offsets_of(lengths[0])), mask=mask)
 
     def _check_schema(self, path: Path, schema: Any) -> None:
         types = load_pyarrow().types
@@ -279,7 +249,7 @@ class _ColumnShard(Shard):
                 raise FormatError(f"its column {name} is {kind}; it must be a list of integers", path=path)
 
     @contextmanager
-    def _batches_of(self, path: Path) -> Iterator[tuple[Any, int, Iterator[Any]]]:
+    def _open_batches(self, path: Path) -> Iterator[tuple[Any, int, Iterator[Any]]]:
         """The schema, the number of rows, and the record batches of the file."""
         pa = load_pyarrow(f"reading {self._form}")
         names = [IDS, MASK]
@@ -297,7 +267,7 @@ class _ColumnShard(Shard):
             yield schema, file.metadata.num_rows, file.iter_batches(batch_size=_ROWS, columns=wanted)
 
     @contextmanager
-    def _errors_named(self, path: Path) -> Iterator[None]:
+    def _name_errors(self, path: Path) -> Iterator[None]:
         """Turn pyarrow's errors into FormatErrors that name the file."""
         pa = load_pyarrow(f"reading {self._form}")
         try:
@@ -306,10 +276,3 @@ class _ColumnShard(Shard):
             raise
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
             raise FormatError(f"it is not a valid {self._form} file: {shown(str(error), 200)}", path=path) from None
-
-
-def _pieces(batch: DocumentBatch, max_tokens: int) -> Iterator[DocumentBatch]:
-    """Divide a batch into batches of at most `max_tokens` ids."""
-    offsets = offsets_of(batch.lengths)
-    documents = Offsets(offsets)
-    yield from Shard(Path(), batch.ids, documents, mask=batch.mask).batches(max_tokens)

@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpe.data.formats.protocol import ShardInfo, ShardWriter, smallest_dtype
-from bpe.data.formats.reading import Offsets, Shard, dtype_by_size, mapped, size_of
-from bpe.data.formats.spooling import Spool
-from bpe.data.formats.writing import DocumentWriter, refuse_masks
+from bpe.data.formats.files import Spool
+from bpe.data.formats.reading import Offsets, Shard, find_dtype, find_size, mapped
+from bpe.data.formats.shard_format import ShardWriter
 from bpe.errors import FormatError, shown
 
 if TYPE_CHECKING:
@@ -44,54 +43,32 @@ _LONGEST = 1 << 20
 _ROWS = 1 << 16
 
 
-class Dolma:
-    """dolma's format; see `ShardFormat`."""
-
-    name = "dolma"
-    around = (False, False)
-    holds = frozenset({"documents"})
-
-    def dtype(self, largest_id: int) -> np.dtype[Any]:
-        """uint16, or uint32 for ids above 65,535."""
-        return smallest_dtype(self.name, largest_id, ["<u2", "<u4"])
-
-    def names(self, stem: str, *, masks: bool = False) -> tuple[str, ...]:
-        """The names of a shard's files."""
-        refuse_masks(self.name, masks)
-        return f"{stem}.npy", f"{stem}.csv.gz"
-
-    def writer(
-        self, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool = False, info: ShardInfo | None = None
-    ) -> ShardWriter:
-        """Start a shard."""
-        return _Writer([folder / name for name in self.names(stem, masks=masks)], dtype, info or ShardInfo())
-
-    def open(self, path: Path, *, end_of_text: int | None = None, validate: bool = True) -> Shard:
-        """Open a shard by the path of its ids. The rows are read once into a temporary file of offsets."""
-        del end_of_text, validate  # boundaries are recorded, and reading the rows checks them
-        rows = path.with_name(path.name.removesuffix(".npy") + ".csv.gz")
-        size, _ = size_of(path), size_of(rows)
-        offsets = _offsets_in(rows, size // 2)
-        tokens = int(offsets[-1])
-        ids = mapped(path, dtype_by_size(path, size, tokens), 0, tokens)
-        return Shard(path, ids, Offsets(offsets), files=(path, rows))
+def open_dolma(path: Path, validate: bool) -> Shard:
+    """Open a shard by the path of its ids. The rows are read once into a temporary file of offsets."""
+    del validate  # reading the rows checks them
+    rows = path.with_name(path.name.removesuffix(".npy") + ".csv.gz")
+    size, _ = find_size(path), find_size(rows)
+    offsets = _read_offsets(rows, size // 2)
+    tokens = int(offsets[-1])
+    ids = mapped(path, find_dtype(path, size, tokens), 0, tokens)
+    return Shard(path, ids, Offsets(offsets), files=(path, rows))
 
 
 class _QuotedError(Exception):
     """A row has a quoted field."""
 
 
-def _offsets_in(path: Path, most: int) -> NDArray[np.int64]:
-    """The offsets of the documents in a file of rows, memory-mapped; `most` is the largest possible number of ids."""
+def _read_offsets(path: Path, max_tokens: int) -> NDArray[np.int64]:
+    """The offsets of the documents in a file of rows, memory-mapped; `max_tokens` is the most ids that there can be."""
     try:
-        return _gathered(_plain_bounds(path), path, most)
+        return _gather_offsets(_read_unquoted(path), path, max_tokens)
     except _QuotedError:
-        return _gathered(_quoted_bounds(path), path, most)
+        return _gather_offsets(_read_quoted(path), path, max_tokens)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise FormatError(f"it cannot be decompressed: {error}; the file may be damaged", path=path) from None
 
 
-def _gathered(pieces: Iterator[NDArray[np.int64]], path: Path, most: int) -> NDArray[np.int64]:
+def _gather_offsets(pieces: Iterator[NDArray[np.int64]], path: Path, max_tokens: int) -> NDArray[np.int64]:
     """Check starts and ends of documents, and gather them as offsets."""
     with Spool(None, "<i8") as spool:
         spool.append(np.zeros(1, dtype=np.int64))
@@ -99,19 +76,21 @@ def _gathered(pieces: Iterator[NDArray[np.int64]], path: Path, most: int) -> NDA
         for bounds in pieces:
             starts, ends = bounds[:, 0], bounds[:, 1]
             expected = np.concatenate(([position], ends[:-1]))
-            bad = np.flatnonzero((starts != expected) | (ends < starts) | (ends > most))
-            if len(bad):
-                at = int(bad[0])
-                rule = f"it must begin with the document's start, {expected[at]}, and its end, at most {most}"
+            wrong = np.flatnonzero((starts != expected) | (ends < starts) | (ends > max_tokens))
+            if len(wrong):
+                index = int(wrong[0])
+                rule = f"it must begin with the document's start, {expected[index]}, and its end, at most {max_tokens}"
                 raise FormatError(
-                    f"the row begins with {starts[at]},{ends[at]}; {rule}", path=path, where=f"row {spool.length + at}"
+                    f"the row begins with {starts[index]},{ends[index]}; {rule}",
+                    path=path,
+                    where=f"row {spool.length + index}",
                 )
             spool.append(ends)
             position = int(ends[-1])
         return spool.mapped()
 
 
-def _plain_bounds(path: Path) -> Iterator[NDArray[np.int64]]:
+def _read_unquoted(path: Path) -> Iterator[NDArray[np.int64]]:
     """Starts and ends of documents, of shape (n, 2), in rows without quotes, each of which is one line."""
     with gzip.open(path) as file:
         held, row = b"", 1
@@ -122,7 +101,7 @@ def _plain_bounds(path: Path) -> Iterator[NDArray[np.int64]]:
                 raise _QuotedError
             cut = len(held) if not data else held.rfind(b"\n") + 1
             if cut:
-                bounds = _parsed(held[:cut].rstrip(b"\n") + b"\n", path, row)
+                bounds = _parse_rows(held[:cut].rstrip(b"\n") + b"\n", path, row)
                 row += len(bounds)
                 yield bounds
             held = held[cut:]
@@ -132,7 +111,7 @@ def _plain_bounds(path: Path) -> Iterator[NDArray[np.int64]]:
                 raise FormatError(f"it has more than {_LONGEST} bytes", path=path, where=f"row {row}")
 
 
-def _parsed(text: bytes, path: Path, row: int) -> NDArray[np.int64]:
+def _parse_rows(text: bytes, path: Path, row: int) -> NDArray[np.int64]:
     """The first two fields of each line, numbers, as an array of shape (n, 2); `row` is the first line's number."""
     fields = b"\n".join(_FIELDS.findall(text))
     lines = text.count(b"\n")
@@ -140,15 +119,15 @@ def _parsed(text: bytes, path: Path, row: int) -> NDArray[np.int64]:
         numbers = np.fromstring(fields.replace(b",", b" "), dtype=np.int64, sep=" ")  # 2**63 - 1 for larger ones
         if len(numbers) == 2 * lines:
             return numbers.reshape(-1, 2)
-    for number, line in enumerate(text.split(b"\n"), start=row):
+    for index, line in enumerate(text.split(b"\n"), start=row):
         if not _ROW.match(line):
-            found = shown(line[:100].rstrip(b"\r").decode(errors="backslashreplace"))
+            start = shown(line[:100].rstrip(b"\r").decode(errors="backslashreplace"))
             rule = "it must begin with the start and the end of a document"
-            raise FormatError(f"the row is {found}; {rule}", path=path, where=f"row {number}")
+            raise FormatError(f"the row is {start}; {rule}", path=path, where=f"row {index}")
     raise AssertionError("a row that does not parse was not found")
 
 
-def _quoted_bounds(path: Path) -> Iterator[NDArray[np.int64]]:
+def _read_quoted(path: Path) -> Iterator[NDArray[np.int64]]:
     """The first two fields of rows that may have quoted fields, ten times as slow."""
     gathered: list[bytes] = []
     first = 1
@@ -157,30 +136,27 @@ def _quoted_bounds(path: Path) -> Iterator[NDArray[np.int64]]:
             for row in csv.reader(text):
                 gathered.append(",".join(row[:2]).replace("\n", " ").encode() + b"\n")
                 if len(gathered) == _ROWS:
-                    yield _parsed(b"".join(gathered), path, first)
+                    yield _parse_rows(b"".join(gathered), path, first)
                     first += len(gathered)
                     gathered = []
     except csv.Error as error:
         raise FormatError(f"it is not CSV: {error}", path=path) from None
     if gathered:
-        yield _parsed(b"".join(gathered), path, first)
+        yield _parse_rows(b"".join(gathered), path, first)
 
 
-class _Writer(DocumentWriter):
+class DolmaWriter(ShardWriter):
     """Writes a shard; the rows are compressed as they are made."""
 
-    name = "dolma"
-
-    def __init__(self, paths: list[Path], dtype: np.dtype[Any], info: ShardInfo) -> None:
-        super().__init__(dtype)
-        self._next = info.first_document
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._next = self._info.first_document
         field = io.StringIO()
-        csv.writer(field, lineterminator="").writerow(["", info.source])
+        csv.writer(field, lineterminator="").writerow(["", self._info.source])
         self._source = field.getvalue()[1:]  # quoted where needed
         self._compressor = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS)
         self._held = bytearray()
         self._crc, self._size = 0, 0
-        self._open(*((path, 0) for path in paths))
         self._files[1].write(_GZIP)
 
     def _write_ends(self, ends: NDArray[np.int64]) -> None:
@@ -199,7 +175,7 @@ class _Writer(DocumentWriter):
         self._crc, self._size = zlib.crc32(data, self._crc), self._size + len(data)
         self._files[1].write(self._compressor.compress(data))
 
-    def _headers(self) -> list[bytes]:
+    def _make_headers(self) -> list[bytes]:
         self._compress(bytes(self._held))
         self._held.clear()
         tail = self._crc.to_bytes(4, "little") + (self._size & 0xFFFFFFFF).to_bytes(4, "little")

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.base.offsets import offsets_of
-from bpe.data.formats.protocol import ShardInfo, ShardWriter, smallest_dtype
-from bpe.data.formats.reading import Documents, Shard, check_rising, mapped, numbers_in, size_of
-from bpe.data.formats.writing import DocumentWriter, refuse_masks
+from bpe.data.formats.reading import Documents, Shard, check_rising, find_size, mapped, read_numbers
+from bpe.data.formats.shard_format import ShardWriter
 from bpe.errors import FormatError
 
 if TYPE_CHECKING:
@@ -43,56 +42,32 @@ _LENGTH, _POINTER = np.dtype("<i4"), np.dtype("<i8")
 _PIECE = 1 << 16
 
 
-class Megatron:
-    """Megatron-LM's format; see `ShardFormat`."""
-
-    name = "megatron"
-    around = (False, False)
-    holds = frozenset({"documents"})
-
-    def dtype(self, largest_id: int) -> np.dtype[Any]:
-        """uint16, or int32 for ids above 65,535."""
-        return smallest_dtype(self.name, largest_id, ["<u2", "<i4"])
-
-    def names(self, stem: str, *, masks: bool = False) -> tuple[str, ...]:
-        """The names of a shard's files."""
-        refuse_masks(self.name, masks)
-        return f"{stem}.bin", f"{stem}.idx"
-
-    def writer(
-        self, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool = False, info: ShardInfo | None = None
-    ) -> ShardWriter:
-        """Start a shard."""
-        del info
-        return _Writer([folder / name for name in self.names(stem, masks=masks)], dtype)
-
-    def open(self, path: Path, *, end_of_text: int | None = None, validate: bool = True) -> Shard:
-        """Open a shard by the path of its ids, or of its index."""
-        del end_of_text  # boundaries are recorded
-        path, index = path.with_suffix(".bin"), path.with_suffix(".idx")
-        dtype, sequences, entries = _checked_header(index)
-        size = size_of(path)
-        if size % dtype.itemsize:
-            raise FormatError(f"it has {size} bytes, which is no whole number of {dtype} ids", path=path)
-        tokens = size // dtype.itemsize
-        lengths_at = _HEADER.size
-        pointers_at = lengths_at + sequences * _LENGTH.itemsize
-        indices_at = pointers_at + sequences * _POINTER.itemsize
-        if validate:
-            _check_sequences(index, lengths_at, pointers_at, sequences, dtype.itemsize, size)
-            check_rising(index, _POINTER, indices_at, entries, sequences, first=0)
-        documents = _Sequences(
-            mapped(index, _POINTER, pointers_at, sequences),
-            mapped(index, _POINTER, indices_at, entries),
-            dtype.itemsize,
-            tokens,
-        )
-        return Shard(path, mapped(path, dtype, 0, tokens), documents, files=(path, index))
+def open_megatron(path: Path, validate: bool) -> Shard:
+    """Open a shard by the path of its ids, or of its index."""
+    path, index = path.with_suffix(".bin"), path.with_suffix(".idx")
+    dtype, sequences, entries = _read_header(index)
+    size = find_size(path)
+    if size % dtype.itemsize:
+        raise FormatError(f"it has {size} bytes, which is no whole number of {dtype} ids", path=path)
+    tokens = size // dtype.itemsize
+    lengths_at = _HEADER.size
+    pointers_at = lengths_at + sequences * _LENGTH.itemsize
+    indices_at = pointers_at + sequences * _POINTER.itemsize
+    if validate:
+        _check_sequences(index, lengths_at, pointers_at, sequences, dtype.itemsize, size)
+        check_rising(index, _POINTER, indices_at, entries, sequences, first=0)
+    documents = _Sequences(
+        mapped(index, _POINTER, pointers_at, sequences),
+        mapped(index, _POINTER, indices_at, entries),
+        dtype.itemsize,
+        tokens,
+    )
+    return Shard(path, mapped(path, dtype, 0, tokens), documents, files=(path, index))
 
 
-def _checked_header(index: Path) -> tuple[np.dtype[Any], int, int]:
+def _read_header(index: Path) -> tuple[np.dtype[Any], int, int]:
     """(dtype, number of sequences, number of document indices) of an index, whose size agrees with them."""
-    size = size_of(index)
+    size = find_size(index)
     with open(index, "rb") as file:
         data = file.read(_HEADER.size)
     if len(data) < _HEADER.size or not data.startswith(_MAGIC):
@@ -121,13 +96,13 @@ def _checked_header(index: Path) -> tuple[np.dtype[Any], int, int]:
 def _check_sequences(index: Path, lengths_at: int, pointers_at: int, count: int, width: int, size: int) -> None:
     """Check that sequences follow each other without gaps and end with the ids' file."""
     expected, first = 0, 0
-    lengths = numbers_in(index, _LENGTH, lengths_at, count)
-    for pointers in numbers_in(index, _POINTER, pointers_at, count):
+    lengths = read_numbers(index, _LENGTH, lengths_at, count)
+    for pointers in read_numbers(index, _POINTER, pointers_at, count):
         sizes = next(lengths).astype(np.int64) * width
         starts = expected + offsets_of(sizes)
-        bad = np.flatnonzero((pointers != starts[:-1]) | (sizes < 0))
-        if len(bad):
-            at = int(bad[0])
+        wrong = np.flatnonzero((pointers != starts[:-1]) | (sizes < 0))
+        if len(wrong):
+            at = int(wrong[0])
             what = f"sequence {first + at} has length {sizes[at] // width} and pointer {pointers[at]}"
             raise FormatError(f"{what}; sequences must follow each other, this one at {starts[at]}", path=index)
         expected, first = int(starts[-1]), first + len(pointers)
@@ -165,21 +140,19 @@ class _Sequences(Documents):
         return np.where(inside, self._pointers[np.where(inside, sequences, 0)] // self._width, self.tokens)
 
 
-class _Writer(DocumentWriter):
+class MegatronWriter(ShardWriter):
     """Writes a shard: the ids at once, the index at the end."""
 
-    name = "megatron"
     max_document = (1 << 31) - 1
 
-    def __init__(self, paths: list[Path], dtype: np.dtype[Any]) -> None:
-        super().__init__(dtype)
-        self._open(*((path, 0) for path in paths))
-        self._lengths = self._spool(paths[0].parent, "<i4")
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._lengths = self._start_spool("<i4")
 
     def _write_ends(self, ends: NDArray[np.int64]) -> None:
         self._lengths.append(np.diff(ends, prepend=self._last_end))
 
-    def _headers(self) -> list[bytes]:
+    def _make_headers(self) -> list[bytes]:
         index, count = self._files[1], self.documents
         code = next(code for code, dtype in _CODES.items() if dtype == self._dtype)
         index.write(_HEADER.pack(_MAGIC, 1, code, count, count + 1))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bpe.data.formats._mapping import Mapping
-from bpe.data.formats.spooling import Spool
+from bpe.data.formats.files import Spool
 from bpe.errors import FormatError, check_int
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ class Documents(ABC):
             raise FormatError(f"documents {first} to {last} do not lie within the shard's {self.tokens} tokens")
         return bounds
 
-    def span(self, number: int) -> tuple[int, int]:
+    def span(self, index: int) -> tuple[int, int]:
         """The start and the end of a document; see `bounds`."""
-        start, end = self.bounds(number, number + 1).tolist()
+        start, end = self.bounds(index, index + 1).tolist()
         return start, end
 
     @abstractmethod
@@ -77,11 +77,11 @@ class Offsets(Documents):
     def _bounds(self, first: int, last: int) -> NDArray[np.int64]:
         return np.array(self._offsets[first : last + 1], dtype=np.int64)
 
-    def span(self, number: int) -> tuple[int, int]:
+    def span(self, index: int) -> tuple[int, int]:
         """The start and the end of a document; see `bounds`."""
-        start, end = self._offsets[number : number + 2].tolist()
+        start, end = self._offsets[index : index + 2].tolist()
         if not 0 <= start <= end <= self.tokens:
-            raise FormatError(f"document {number} does not lie within the shard's {self.tokens} tokens")
+            raise FormatError(f"document {index} does not lie within the shard's {self.tokens} tokens")
         return start, end
 
     def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -210,7 +210,7 @@ class DocumentBatch(NamedTuple):
 # Checked access to files ----------------------------------------------------------------------------------------------
 
 
-def size_of(path: Path) -> int:
+def find_size(path: Path) -> int:
     """The size of a regular file in bytes; FormatError if it is missing."""
     if not path.is_file():
         raise FormatError("the file is missing; a shard needs all of its files", path=path)
@@ -223,21 +223,21 @@ def mapped(path: Path, dtype: Any, start: int, count: int) -> NDArray[Any]:
     If `start` is no address of such numbers, as after a header of odd length, they are read instead.
     """
     dtype = np.dtype(dtype)
-    size = size_of(path)
+    size = find_size(path)
     if count < 0 or start + count * dtype.itemsize > size:
         needed = start + count * dtype.itemsize
         raise FormatError(f"its header needs {needed} bytes, but the file has {size}; it may be truncated", path=path)
     if not count:
         return np.empty(0, dtype=dtype)
     if start % dtype.alignment:
-        found = np.fromfile(str(path), dtype, count, offset=start)  # a Path is Python code, in which Ctrl-C is lost
-        found.flags.writeable = False
-        return found
+        numbers = np.fromfile(str(path), dtype, count, offset=start)  # a Path is Python code, in which Ctrl-C is lost
+        numbers.flags.writeable = False
+        return numbers
     with open(path, "rb") as file:
         return np.frombuffer(Mapping(file.fileno(), start, count * dtype.itemsize).view(), dtype=dtype)
 
 
-def numbers_in(path: Path, dtype: Any, start: int, count: int) -> Iterator[NDArray[Any]]:
+def read_numbers(path: Path, dtype: Any, start: int, count: int) -> Iterator[NDArray[Any]]:
     """`count` numbers from byte `start` of a file, in pieces, read and not mapped: they do not stay in memory."""
     with open(path, "rb") as file:
         file.seek(start)
@@ -249,33 +249,34 @@ def numbers_in(path: Path, dtype: Any, start: int, count: int) -> Iterator[NDArr
             count -= len(piece)
 
 
-def check_rising(path: Path, dtype: Any, start: int, count: int, most: int, *, first: int | None = None) -> None:
-    """Check that numbers in a file never fall, begin with `first` if that is given, and end with `most`.
+def check_rising(path: Path, dtype: Any, start: int, count: int, max_offset: int, *, first: int | None = None) -> None:
+    """Check that numbers in a file never fall, begin with `first` if that is given, and end with `max_offset`.
 
     Raises:
         FormatError: naming the number that breaks the rule.
 
     """
     before, index = 0, 0
-    for piece in numbers_in(path, dtype, start, count):
+    for piece in read_numbers(path, dtype, start, count):
         if index == 0 and first is not None and piece[0] != first:
             raise FormatError(f"its first offset is {piece[0]}; it must be {first}", path=path)
         previous = np.empty_like(piece)
         previous[0], previous[1:] = before, piece[:-1]
-        bad = np.flatnonzero((piece > most) | (piece < previous))
-        if len(bad):
-            at = int(bad[0])
+        wrong = np.flatnonzero((piece > max_offset) | (piece < previous))
+        if len(wrong):
+            place = int(wrong[0])
             raise FormatError(
-                f"offset {index + at} is {piece[at]}; offsets must never fall and be at most {most}, the tokens",
+                f"offset {index + place} is {piece[place]}; offsets must never fall and be at most {max_offset}, "
+                "the tokens",
                 path=path,
             )
         before = int(piece[-1])
         index += len(piece)
-    if before != most:
-        raise FormatError(f"its last offset is {before}; it must be {most}, the number of tokens", path=path)
+    if before != max_offset:
+        raise FormatError(f"its last offset is {before}; it must be {max_offset}, the number of tokens", path=path)
 
 
-def dtype_by_size(path: Path, size: int, tokens: int, declared: str | None = None) -> np.dtype[Any]:
+def find_dtype(path: Path, size: int, tokens: int, declared: str | None = None) -> np.dtype[Any]:
     """The dtype of ids in formats that do not record it, uint16 or uint32, by the file's size and their number.
 
     `declared` is the dtype that another file gives; it must agree.
@@ -288,27 +289,28 @@ def dtype_by_size(path: Path, size: int, tokens: int, declared: str | None = Non
     raise FormatError(f"it has {size} bytes; {tokens} ids take {takes}", path=path)
 
 
-def one_document(tokens: int) -> Offsets:
+def make_one_document(tokens: int) -> Offsets:
     """The documents of a shard whose boundaries are not recorded: all of it, or none if it is empty."""
     return Offsets(np.array([0, tokens] if tokens else [0], dtype=np.int64))
 
 
-def documents_by_token(ids: NDArray[Any], end_of_text: int, *, before: bool) -> Offsets:
-    """Find documents by their end-of-text id, which each one ends with, or, if `before` is set, begins with.
+def split_by_token(shard: Shard, end_of_text: int, *, before: bool) -> Shard:
+    """Divide a shard at its end-of-text ids, which each document ends with, or, if `before` is set, begins with.
 
     Ids after the last end-of-text id (before the first one) are a document, too. The offsets are kept in a temporary
     file, so that memory is bounded.
     """
     check_int("end_of_text", end_of_text, 0, 0xFFFFFFFF)
-    last = 0
+    ids, last = shard.ids, 0
+    assert ids is not None
     with Spool(None, "<i8") as spool:
         spool.append(np.zeros(1, dtype=np.int64))
         for start in range(0, len(ids), 1 << 20):
-            found = np.flatnonzero(ids[start : start + (1 << 20)] == end_of_text) + (start + (not before))
-            found = found[found > 0]
-            if len(found):
-                spool.append(found)
-                last = int(found[-1])
+            bounds = np.flatnonzero(ids[start : start + (1 << 20)] == end_of_text) + (start + (not before))
+            bounds = bounds[bounds > 0]
+            if len(bounds):
+                spool.append(bounds)
+                last = int(bounds[-1])
         if last < len(ids):
             spool.append(np.array([len(ids)], dtype=np.int64))
-        return Offsets(spool.mapped())
+        return Shard(shard.path, ids, Offsets(spool.mapped()))

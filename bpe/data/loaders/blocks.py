@@ -9,24 +9,22 @@ Rows that keep documents together: `packing.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.data.loaders.order import Order
-from bpe.data.loaders.rows import Rows, fingerprint_of
-from bpe.data.loaders.spans import Batch, Format, Reader, Spans
-from bpe.errors import FormatError, check_choice, check_int, counted, typed
+from bpe.data.loaders.rows import ShardRows, Tail, hash_facts
+from bpe.data.loaders.spans import Batch, Format, Spans
+from bpe.errors import FormatError, check_int, counted
 
 if TYPE_CHECKING:
     from bpe.data.shards import TokenShards
 
-Tail = Literal["drop", "pad"]
 
-
-class Blocks(Rows):
+class Blocks(ShardRows):
     """Rows of `length` consecutive tokens, in the order of a seed.
 
     Args:
@@ -74,9 +72,7 @@ class Blocks(Rows):
         mask_other_documents: bool = False,
     ) -> None:
         form = Format.of(length, fields, pad_id, mask_other_documents)
-        check_shards(shards, by_document=form.by_document)
-        super().__init__(form, seed)
-        self.shards, self._tail = shards, check_choice("tail", tail, ("drop", "pad"))
+        super().__init__(shards, form, seed, tail, by_document=form.by_document)
         labels = max(shards.n_tokens - 1, 0)
         count = labels // self.length if tail == "drop" else -(-labels // self.length)
         self._order = Order(count, self.seed, check_int("chunk", chunk, 1))
@@ -85,7 +81,6 @@ class Blocks(Rows):
                 f"length is {self.length}, but {shards!r} has {counted(shards.n_tokens, 'id')}, and a row needs "
                 f"length + 1; pass length={labels} or less, or tail='pad'"
             )
-        self._reader = Reader(shards)
 
     def __len__(self) -> int:
         return self._order.n
@@ -96,24 +91,19 @@ class Blocks(Rows):
     @property
     def fingerprint(self) -> str:
         """A hash of the shards' content, the length, `chunk` and `tail`."""
-        return fingerprint_of(self.length, "Blocks", self.shards.fingerprint, self._order.chunk, self._tail)
-
-    @property
-    def tokenizers(self) -> frozenset[str]:
-        """The fingerprint of the shards' tokenizer, if it is known."""
-        return tokenizers_of(self.shards)
+        return hash_facts(self.length, "Blocks", self.shards.fingerprint, self._order.chunk, self._tail)
 
     def read(self, numbers: NDArray[np.int64]) -> Batch:
         """The batch of the rows with these numbers, each `epoch * len(blocks) + index`: int64 arrays (n, length)."""
         rows = np.empty(len(numbers), dtype=np.int64)
-        for epoch, indices, chosen in self._by_epoch(numbers):
+        for epoch, indices, chosen in self._split_by_epoch(numbers):
             rows[chosen] = self._order.rows(indices, epoch)
         starts = rows * self.length
         lengths = np.minimum(self.length + 1, self.shards.n_tokens - starts)
-        spans = self._documents(starts, lengths) if self.form.by_document else _whole(starts, lengths)
+        spans = self._find_spans(starts, lengths) if self.form.by_document else _take_whole(starts, lengths)
         return self._reader.batch(spans, len(rows), self.form)
 
-    def _documents(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Spans:
+    def _find_spans(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Spans:
         """The spans of each document in these rows."""
         ends = starts + lengths
         first, last = self.shards.documents_at(np.concatenate([starts, ends - 1])).reshape(2, -1)
@@ -134,25 +124,7 @@ class Blocks(Rows):
         return Spans(row, begins - starts[row], begins, sizes[kept], document[kept])
 
 
-def _whole(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Spans:
+def _take_whole(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Spans:
     """Rows of one span each, without regard to documents."""
     none = np.zeros(len(starts), dtype=np.int64)
     return Spans(np.arange(len(starts)), none, starts, lengths, none - 1)
-
-
-def tokenizers_of(shards: TokenShards) -> frozenset[str]:
-    """The fingerprint of the tokenizer of shards, if it is known."""
-    known = getattr(shards, "tokenizer_fingerprint", None)
-    return frozenset() if known is None else frozenset({known})
-
-
-def check_shards(shards: object, *, by_document: bool) -> None:
-    """Raise TypeError for an argument that is no `TokenShards`; ValueError if documents are needed and not recorded."""
-    if not hasattr(shards, "document_bounds"):
-        raise TypeError(f"shards is {typed(shards)}; it must be a bpe.data.TokenShards: TokenShards(path)")
-    for shard in getattr(shards, "shards", ()) if by_document else ():
-        if not getattr(shard, "has_boundaries", True):
-            raise ValueError(
-                f"{shard.name} does not record where documents begin, which Packed and the fields by document need; "
-                "open it with TokenShards(path, end_of_text=ID), the id that separates its documents"
-            )

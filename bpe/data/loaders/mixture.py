@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.data.loaders.order import keys, permute
-from bpe.data.loaders.rows import Rows, fingerprint_of, keep_last
-from bpe.data.loaders.spans import Batch, joined
+from bpe.data.loaders.rows import Rows, hash_facts, keep_last
+from bpe.data.loaders.spans import Batch, join_batches
 from bpe.errors import check_choice, check_iterable, shown, typed
 
 #: The rows of a round: weights are exact to one part in this.
 ROUND = 1 << 14
 #: Rounds that are kept in memory, 0.2 MB each.
-KEPT = 4
+KEPT_ROUNDS = 4
 
 
 class Mixture(Rows):
@@ -67,15 +67,15 @@ class Mixture(Rows):
         *,
         stopping: Literal["first_exhausted", "all_exhausted"] = "first_exhausted",
     ) -> None:
-        self.datasets = checked(datasets)
+        self.datasets = check_datasets(datasets)
         super().__init__(self.datasets[0].form, seed)
         self.weights = tuple(map(len, self.datasets)) if weights is None else tuple(weights)
         self._stopping = check_choice("stopping", stopping, ("first_exhausted", "all_exhausted"))
-        self._counts = shares(self.weights, len(self.datasets))
+        self._counts = divide_round(self.weights, len(self.datasets))
         self._owners = np.repeat(np.arange(len(self._counts)), self._counts)
         self._rounds: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         # the mixture's row at which each dataset begins its second epoch, or the one after its last row
-        exhausted = [self._end(k, len(each)) for k, each in enumerate(self.datasets)]
+        exhausted = [self._find_end(k, len(dataset)) for k, dataset in enumerate(self.datasets)]
         self._length = min(exhausted) if stopping == "first_exhausted" else max(exhausted)
 
     def __len__(self) -> int:
@@ -91,70 +91,73 @@ class Mixture(Rows):
     @property
     def fingerprint(self) -> str:
         """A hash of the datasets, their seeds, their shares and `stopping`."""
-        inner = [[each.fingerprint, each.seed] for each in self.datasets]
-        return fingerprint_of(self.length, "Mixture", inner, self._counts.tolist(), self._stopping)
+        inner = [[dataset.fingerprint, dataset.seed] for dataset in self.datasets]
+        return hash_facts(self.length, "Mixture", inner, self._counts.tolist(), self._stopping)
 
     @property
     def tokenizers(self) -> frozenset[str]:
         """The fingerprints of the datasets' tokenizers, as far as they are known."""
-        return frozenset().union(*(each.tokenizers for each in self.datasets))
+        return frozenset().union(*(dataset.tokenizers for dataset in self.datasets))
 
     def read(self, numbers: NDArray[np.int64]) -> Batch:
         """The batch of the rows with these numbers, each `epoch * len(mixture) + index`: int64 arrays (n, length)."""
         owners, inner = self.sources(numbers)
         parts, rows = [], []
-        for number in dict.fromkeys(owners.tolist()):
-            rows.append(np.flatnonzero(owners == number))
-            parts.append(self.datasets[number].read(inner[rows[-1]]))
-        return joined(parts, np.argsort(np.concatenate(rows))) if parts else self.datasets[0].read(numbers)
+        for owner in dict.fromkeys(owners.tolist()):
+            rows.append(np.flatnonzero(owners == owner))
+            parts.append(self.datasets[owner].read(inner[rows[-1]]))
+        return join_batches(parts, np.argsort(np.concatenate(rows))) if parts else self.datasets[0].read(numbers)
 
     def sources(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Which dataset the rows with these numbers are from, and their numbers in its own sequence of epochs."""
         rounds, places = np.divmod(numbers, ROUND)
         owners, nth = (np.empty(len(numbers), dtype=np.int64) for _ in range(2))
-        for number in dict.fromkeys(rounds.tolist()):
-            chosen = rounds == number
-            owner, before = self._round(number)
+        for round_index in dict.fromkeys(rounds.tolist()):
+            chosen = rounds == round_index
+            owner, before = self._order_round(round_index)
             owners[chosen], nth[chosen] = owner[places[chosen]], before[places[chosen]]
         return owners, rounds * self._counts[owners] + nth
 
-    def _round(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _order_round(self, round_index: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The datasets of a round's rows, and how many rows before each one are of the same dataset."""
-        found = self._rounds.get(number)
-        if found is None:
-            owners = self._owners[permute(np.arange(ROUND), ROUND, keys(self.seed, number))]
+        order = self._rounds.get(round_index)
+        if order is None:
+            owners = self._owners[permute(np.arange(ROUND), ROUND, keys(self.seed, round_index))]
             by_owner = np.argsort(owners, kind="stable")
             before = np.empty(ROUND, dtype=np.int64)
             before[by_owner] = np.arange(ROUND) - np.repeat(np.cumsum(self._counts) - self._counts, self._counts)
-            found = owners, before
-            keep_last(self._rounds, number, found, KEPT)
-        return found
+            order = owners, before
+            keep_last(self._rounds, round_index, order, KEPT_ROUNDS)
+        return order
 
-    def _end(self, number: int, size: int) -> int:
+    def _find_end(self, owner: int, size: int) -> int:
         """The mixture's row at which the epoch of a dataset ends, by `stopping`."""
         first = self._stopping == "first_exhausted"
-        rounds, nth = divmod(size if first else size - 1, int(self._counts[number]))
-        owners, _ = self._round(rounds)
-        return rounds * ROUND + int(np.flatnonzero(owners == number)[nth]) + (not first)
+        rounds, nth = divmod(size if first else size - 1, int(self._counts[owner]))
+        owners, _ = self._order_round(rounds)
+        return rounds * ROUND + int(np.flatnonzero(owners == owner)[nth]) + (not first)
 
 
-def checked(datasets: Sequence[Rows]) -> list[Rows]:
+def check_datasets(datasets: Sequence[Rows]) -> list[Rows]:
     """The datasets as a list, if they can be mixed."""
     check_iterable("datasets", datasets, "a sequence of Blocks, Packed or Mixture")
     listed = list(datasets)
-    for each in listed:
-        if not isinstance(each, Rows):
-            raise TypeError(f"datasets has {typed(each)}; each must be a Blocks, Packed or Mixture")
-        for name, own, first in (("length", each.length, listed[0].length), ("fields", each.fields, listed[0].fields)):
+    for dataset in listed:
+        if not isinstance(dataset, Rows):
+            raise TypeError(f"datasets has {typed(dataset)}; each must be a Blocks, Packed or Mixture")
+        for name, own, first in (
+            ("length", dataset.length, listed[0].length),
+            ("fields", dataset.fields, listed[0].fields),
+        ):
             if own != first:
                 raise ValueError(
-                    f"the {name} of {each!r} is {own}, and that of {listed[0]!r} is {first}; give both the same"
+                    f"the {name} of {dataset!r} is {own}, and that of {listed[0]!r} is {first}; give both the same"
                 )
-        if len(each) == 0:
-            raise ValueError(f"{each!r} has no rows; leave it out")
-    tokenizers = sorted(frozenset().union(*(each.tokenizers for each in listed)))
+        if len(dataset) == 0:
+            raise ValueError(f"{dataset!r} has no rows; leave it out")
+    tokenizers = sorted(frozenset().union(*(dataset.tokenizers for dataset in listed)))
     if len(tokenizers) > 1:
-        by_tokenizer = [next(each for each in listed if name in each.tokenizers) for name in tokenizers[:2]]
+        by_tokenizer = [next(dataset for dataset in listed if name in dataset.tokenizers) for name in tokenizers[:2]]
         raise ValueError(
             f"{by_tokenizer[0]!r} and {by_tokenizer[1]!r} are ids of two tokenizers, with the fingerprints "
             f"{tokenizers[0][:12]}… and {tokenizers[1][:12]}…; encode all corpora with one tokenizer"
@@ -164,10 +167,10 @@ def checked(datasets: Sequence[Rows]) -> list[Rows]:
     return listed
 
 
-def shares(weights: Sequence[float], n: int) -> NDArray[np.int64]:
+def divide_round(weights: Sequence[float], n: int) -> NDArray[np.int64]:
     """The rows of each dataset in a round: the shares of the weights, by largest remainder.
 
-    >>> shares([2, 1], 2).tolist()
+    >>> divide_round([2, 1], 2).tolist()
     [10923, 5461]
     """
     if len(weights) != n or not all(isinstance(w, (int, float)) and 0 < w < math.inf for w in weights):
@@ -176,6 +179,6 @@ def shares(weights: Sequence[float], n: int) -> NDArray[np.int64]:
     counts = np.floor(exact).astype(np.int64)
     counts[np.argsort(counts - exact, kind="stable")[: ROUND - int(counts.sum())]] += 1
     if counts.min() == 0:
-        least = list(weights)[int(np.argmin(counts))]
-        raise ValueError(f"the weight {least} is less than one part in {ROUND} of all weights; raise it")
+        weight = list(weights)[int(np.argmin(counts))]
+        raise ValueError(f"the weight {weight} is less than one part in {ROUND} of all weights; raise it")
     return counts

@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 ROUNDS = 8
 LEAST_BITS = 6
 _WORD = (1 << 64) - 1
-_GOLDEN = 0x9E3779B97F4A7C15
+GOLDEN = 0x9E3779B97F4A7C15
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 #: Consecutive indices are permuted this many at a time: 0.2 microseconds each, instead of 2 in batches of 64.
 WINDOW = 4096
@@ -52,8 +52,8 @@ def keys(*numbers: int) -> list[int]:
     """The keys of the rounds, from any non-negative numbers, such as a seed and an epoch."""
     state = 0
     for number in numbers:
-        state = _mix((state + number + _GOLDEN) & _WORD)
-    return [_mix((state + number * _GOLDEN) & _WORD) for number in range(1, ROUNDS + 1)]
+        state = _mix((state + number + GOLDEN) & _WORD)
+    return [_mix((state + index * GOLDEN) & _WORD) for index in range(1, ROUNDS + 1)]
 
 
 def permute(indices: NDArray[np.int64], n: int, round_keys: list[int], *, inverse: bool = False) -> NDArray[np.int64]:
@@ -77,23 +77,23 @@ def permute(indices: NDArray[np.int64], n: int, round_keys: list[int], *, invers
     if n == 1:
         return np.zeros(len(indices), dtype=np.int64)
     result = np.asarray(indices, dtype=np.uint64)
-    result = _network(result, bits, round_keys, inverse)
+    result = _run_network(result, bits, round_keys, inverse)
     outside = np.flatnonzero(result >= np.uint64(n))
     while len(outside):
-        result[outside] = _network(result[outside], bits, round_keys, inverse)
+        result[outside] = _run_network(result[outside], bits, round_keys, inverse)
         outside = outside[result[outside] >= np.uint64(n)]
     return result.view(np.int64)
 
 
-def _network(numbers: NDArray[np.uint64], bits: int, round_keys: list[int], inverse: bool) -> NDArray[np.uint64]:
+def _run_network(numbers: NDArray[np.uint64], bits: int, round_keys: list[int], inverse: bool) -> NDArray[np.uint64]:
     """One pass of all rounds over numbers below 2**bits."""
     low = np.uint64(bits - bits // 2)
     masks = np.uint64((1 << bits // 2) - 1), np.uint64((1 << int(low)) - 1)
     halves = [numbers >> low, numbers & masks[1]]
     order = range(ROUNDS)
-    for number in reversed(order) if inverse else order:
-        changed = number % 2
-        halves[changed] ^= _mixed(halves[1 - changed] ^ np.uint64(round_keys[number])) & masks[changed]
+    for round_index in reversed(order) if inverse else order:
+        changed = round_index % 2
+        halves[changed] ^= mix_words(halves[1 - changed] ^ np.uint64(round_keys[round_index])) & masks[changed]
     return halves[0] << low | halves[1]
 
 
@@ -103,8 +103,8 @@ def _mix(z: int) -> int:
     return z ^ (z >> 31)
 
 
-def _mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """`_mix` of each number; the array given is overwritten."""
+def mix_words(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Mix each number as `mix` in this module's docstring does; the array given is overwritten."""
     z ^= z >> np.uint64(30)
     z *= np.uint64(_FIRST)
     z ^= z >> np.uint64(27)
@@ -148,12 +148,12 @@ class Order:
             near = known == epoch and 0 <= first - start <= len(window) + WINDOW  # the reader goes forward
             if last - first >= WINDOW or not (near or first == 0):
                 self._cache["window"] = epoch, first, window[:0]
-                return self._computed(indices, epoch)
-            start, window = first, self._computed(np.arange(first, min(first + WINDOW, self.n)), epoch)
+                return self._compute(indices, epoch)
+            start, window = first, self._compute(np.arange(first, min(first + WINDOW, self.n)), epoch)
             self._cache["window"] = epoch, start, window
         return window[indices - start]
 
-    def _computed(self, indices: NDArray[np.int64], epoch: int) -> NDArray[np.int64]:
+    def _compute(self, indices: NDArray[np.int64], epoch: int) -> NDArray[np.int64]:
         round_keys = keys(self.seed, epoch, *self.stream)
         if self.chunk == 1:
             return permute(indices, self.n, round_keys)

@@ -26,10 +26,9 @@ from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.data.loaders._packing import best_fit, best_fit_crop
-from bpe.data.loaders.blocks import Tail, check_shards, tokenizers_of
 from bpe.data.loaders.order import Order
-from bpe.data.loaders.rows import Rows, fingerprint_of, keep_last
-from bpe.data.loaders.spans import Batch, Format, Reader, Spans
+from bpe.data.loaders.rows import ShardRows, Tail, hash_facts, keep_last
+from bpe.data.loaders.spans import Batch, Format, Spans
 from bpe.errors import check_choice, check_int, counted
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class PackedWindow:
     order: Order
 
 
-class Packed(Rows):
+class Packed(ShardRows):
     """Rows of `length` tokens made of documents, in the order of a seed.
 
     Args:
@@ -114,20 +113,17 @@ class Packed(Rows):
         pad_id: int = 0,
         mask_other_documents: bool = False,
     ) -> None:
-        check_shards(shards, by_document=True)
-        super().__init__(Format.of(length, fields, pad_id, mask_other_documents), seed)
-        self.shards = shards
+        form = Format.of(length, fields, pad_id, mask_other_documents)
+        super().__init__(shards, form, seed, tail, by_document=True)
         check_choice("strategy", strategy, ("concat", "best-fit", "best-fit-crop"))
         check_choice("long_documents", long_documents, ("split", "truncate", "drop", "error"))
-        check_choice("tail", tail, ("drop", "pad"))
-        self._strategy, self._long, self._tail = strategy, long_documents, tail
+        self._strategy, self._long = strategy, long_documents
         self._window = check_int("window", window, 1)
-        self._reader = Reader(shards)
         self._window_order = Order(-(-shards.n_documents // self._window), self.seed)
         self._kept: dict[int, PackedWindow] = {}
         self._orders: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         self.statistics: dict[str, int] = {}
-        self._counts = np.array([self._count(number) for number in range(self._window_order.n)], dtype=np.int64)
+        self._counts = np.array([self._count_rows(index) for index in range(self._window_order.n)], dtype=np.int64)
         self._n_rows = int(self._counts.sum())
 
     def __len__(self) -> int:
@@ -143,78 +139,73 @@ class Packed(Rows):
         return self.__dict__ | {"_kept": {}, "_orders": {}}
 
     @property
-    def tokenizers(self) -> frozenset[str]:
-        """The fingerprint of the shards' tokenizer, if it is known."""
-        return tokenizers_of(self.shards)
-
-    @property
     def fingerprint(self) -> str:
         """A hash of the shards' content, the length, the strategy and its arguments."""
         choices = self._strategy, self._long, self._window, self._tail
-        return fingerprint_of(self.length, "Packed", self.shards.fingerprint, *choices)
+        return hash_facts(self.length, "Packed", self.shards.fingerprint, *choices)
 
     def read(self, numbers: NDArray[np.int64]) -> Batch:
         """The batch of the rows with these numbers, each `epoch * len(packed) + index`: int64 arrays (n, length)."""
-        found = []
-        for epoch, indices, chosen in self._by_epoch(numbers):
-            windows, firsts = self._windows(epoch)
+        columns_read = []
+        for epoch, indices, chosen in self._split_by_epoch(numbers):
+            windows, firsts = self._order_windows(epoch)
             nth = np.searchsorted(firsts, indices, side="right") - 1
             for k in dict.fromkeys(nth.tolist()):
-                packed = self._packed_window(int(windows[k]))
+                packed = self._find_window(int(windows[k]))
                 wanted = nth == k
                 rows = packed.order.rows(indices[wanted] - firsts[k], epoch)
                 first, last = packed.offsets[rows], packed.offsets[rows + 1]
                 row = np.repeat(np.flatnonzero(chosen)[wanted], last - first)
-                found.append((row, *(each[ranges(first, last)] for each in packed.spans.columns()[1:])))
-        columns = zip(*found, strict=True) if found else [[np.empty(0, dtype=np.int64)]] * 5
+                columns_read.append((row, *(column[join_ranges(first, last)] for column in packed.spans.columns()[1:])))
+        columns = zip(*columns_read, strict=True) if columns_read else [[np.empty(0, dtype=np.int64)]] * 5
         return self._reader.batch(Spans(*map(np.concatenate, columns)), len(numbers), self.form)
 
-    def _windows(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _order_windows(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The windows in the order of an epoch, and the index of the first row of each."""
-        found = self._orders.get(epoch)
-        if found is None:
+        order = self._orders.get(epoch)
+        if order is None:
             windows = self._window_order.rows(np.arange(self._window_order.n), epoch)
-            found = windows, offsets_of(self._counts[windows])
-            keep_last(self._orders, epoch, found, KEPT)
-        return found
+            order = windows, offsets_of(self._counts[windows])
+            keep_last(self._orders, epoch, order, KEPT)
+        return order
 
     # Packing ----------------------------------------------------------------------------------------------------------
 
-    def _packed_window(self, number: int) -> PackedWindow:
+    def _find_window(self, index: int) -> PackedWindow:
         """The rows of a window, packed again unless it was one of the last ones."""
-        found = self._kept.get(number)
-        if found is None:
-            found = self._pack(number)
-            keep_last(self._kept, number, found, KEPT)
-        return found
+        window = self._kept.get(index)
+        if window is None:
+            window = self._pack(index)
+            keep_last(self._kept, index, window, KEPT)
+        return window
 
-    def _pack(self, number: int) -> PackedWindow:
-        starts, lengths, documents = self._documents(number)
-        starts, lengths, documents = limited(starts, lengths, documents, self.length, self._long, self._strategy)
-        which, row, at, skipped, kept = PACK[self._strategy](lengths, self.length, self._tail)
+    def _pack(self, index: int) -> PackedWindow:
+        starts, lengths, documents = self._bound_documents(index)
+        starts, lengths, documents = limit_lengths(starts, lengths, documents, self.length, self._long, self._strategy)
+        which, row, positions, skipped, kept = PACK[self._strategy](lengths, self.length, self._tail)
         n_rows = int(row[-1]) + 1 if len(row) else 0
-        spans = Spans(row, at, starts[which] + skipped, kept, documents[which])
+        spans = Spans(row, positions, starts[which] + skipped, kept, documents[which])
         offsets = np.searchsorted(row, np.arange(n_rows + 1))
-        return PackedWindow(spans, offsets, Order(n_rows, self.seed, stream=(1 + number,)))
+        return PackedWindow(spans, offsets, Order(n_rows, self.seed, stream=(1 + index,)))
 
-    def _documents(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def _bound_documents(self, index: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Of each document of a window that is not empty: start, length, number."""
-        first = number * self._window
+        first = index * self._window
         bounds = self.shards.document_bounds(first, min(first + self._window, self.shards.n_documents))
         kept = np.flatnonzero(np.diff(bounds))
         return bounds[kept], np.diff(bounds)[kept], first + kept
 
-    def _count(self, number: int) -> int:
+    def _count_rows(self, index: int) -> int:
         """The rows of a window; adds its numbers to the statistics."""
-        packed, (_, lengths, documents) = self._pack(number), self._documents(number)
+        packed, (_, lengths, documents) = self._pack(index), self._bound_documents(index)
         spans, rows = packed.spans, packed.order.n
-        first = number * self._window
+        first = index * self._window
         sizes, present, whole = (np.zeros(self._window, dtype=np.int64) for _ in range(3))
         sizes[documents - first] = lengths
         present[spans.document - first] = 1
         whole[spans.document[spans.length == sizes[spans.document - first]] - first] = 1
         tokens = int(spans.length.sum())
-        found = {
+        totals = {
             "rows": rows,
             "tokens": tokens,
             "padding": rows * (self.length + 1) - tokens,
@@ -222,7 +213,7 @@ class Packed(Rows):
             "truncated": int(present.sum() - whole.sum()),
             "dropped": len(documents) - int(present.sum()),
         }
-        for name, value in found.items():
+        for name, value in totals.items():
             self.statistics[name] = self.statistics.get(name, 0) + value
         return rows
 
@@ -234,7 +225,7 @@ class Packed(Rows):
 Placed = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 
-def limited(
+def limit_lengths(
     starts: NDArray[np.int64],
     lengths: NDArray[np.int64],
     documents: NDArray[np.int64],
@@ -243,27 +234,27 @@ def limited(
     strategy: Strategy,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Starts, lengths and numbers of the documents or pieces to pack, where no document may exceed length + 1 ids."""
-    room = length + 1
-    if long_documents == "error" and len(lengths) and lengths.max() > room:
-        worst = int(np.argmax(lengths > room))
+    capacity = length + 1
+    if long_documents == "error" and len(lengths) and lengths.max() > capacity:
+        worst = int(np.argmax(lengths > capacity))
         raise ValueError(
-            f"document {documents[worst]} has {lengths[worst]} ids; a row holds length + 1 = {room}: raise length, or "
-            'set long_documents to "split", "truncate" or "drop"'
+            f"document {documents[worst]} has {lengths[worst]} ids; a row holds length + 1 = {capacity}: raise length, "
+            'or set long_documents to "split", "truncate" or "drop"'
         )
     if long_documents == "drop":
-        kept = lengths <= room
+        kept = lengths <= capacity
         return starts[kept], lengths[kept], documents[kept]
     if long_documents == "truncate":
-        return starts, np.minimum(lengths, room), documents
+        return starts, np.minimum(lengths, capacity), documents
     if strategy == "concat":
         return starts, lengths, documents
     pieces = np.maximum(-(-(lengths - 1) // length), 1)
     whole = np.repeat(np.arange(len(lengths)), pieces)
-    skipped = ranges(np.zeros(len(pieces), dtype=np.int64), pieces) * length
-    return starts[whole] + skipped, np.minimum(lengths[whole] - skipped, room), documents[whole]
+    skipped = join_ranges(np.zeros(len(pieces), dtype=np.int64), pieces) * length
+    return starts[whole] + skipped, np.minimum(lengths[whole] - skipped, capacity), documents[whole]
 
 
-def concatenated(lengths: NDArray[np.int64], length: int, tail: Tail) -> Placed:
+def concatenate(lengths: NDArray[np.int64], length: int, tail: Tail) -> Placed:
     """Rows cut from all documents joined; each begins with the last id of the one before."""
     offsets = offsets_of(lengths)
     total = int(offsets[-1])
@@ -272,24 +263,24 @@ def concatenated(lengths: NDArray[np.int64], length: int, tail: Tail) -> Placed:
     ends = np.minimum(begins + length + 1, total)
     first = np.searchsorted(offsets, begins, side="right") - 1
     last = np.searchsorted(offsets, ends, side="left")
-    which, row = ranges(first, last), np.repeat(np.arange(len(begins)), last - first)
+    which, row = join_ranges(first, last), np.repeat(np.arange(len(begins)), last - first)
     low = np.maximum(offsets[which], begins[row])
     kept = np.minimum(offsets[which + 1], ends[row]) - low
     return which, row, low - begins[row], low - offsets[which], kept
 
 
-def fitted(lengths: NDArray[np.int64], length: int, tail: Tail) -> Placed:
+def fit(lengths: NDArray[np.int64], length: int, tail: Tail) -> Placed:
     """Rows by best fit, decreasing: stable, so that of documents of equal length the first is placed first."""
     del tail  # no row is left out
-    decreasing = _stable_order(length + 1 - lengths)
+    decreasing = _sort_stably(length + 1 - lengths)
     rows = np.empty(len(lengths), dtype=np.int64)
     best_fit(lengths[decreasing], length + 1, rows)
-    by_row = _stable_order(rows)
+    by_row = _sort_stably(rows)
     which, row = decreasing[by_row], rows[by_row]
-    return which, row, _positions(row, lengths[which]), np.zeros(len(row), dtype=np.int64), lengths[which]
+    return which, row, _find_positions(row, lengths[which]), np.zeros(len(row), dtype=np.int64), lengths[which]
 
 
-def cropped(lengths: NDArray[np.int64], length: int, tail: Tail) -> Placed:
+def crop(lengths: NDArray[np.int64], length: int, tail: Tail) -> Placed:
     """Rows filled one after another, the gap of each closed with the beginning of a document."""
     placed = np.empty((len(lengths), 3), dtype=np.int64)
     best_fit_crop(lengths, length + 1, placed)
@@ -297,28 +288,28 @@ def cropped(lengths: NDArray[np.int64], length: int, tail: Tail) -> Placed:
     if tail == "drop" and len(row) and kept[row == row[-1]].sum() < length + 1:
         full = row < row[-1]
         which, row, kept = which[full], row[full], kept[full]
-    return which, row, _positions(row, kept), np.zeros(len(row), dtype=np.int64), kept
+    return which, row, _find_positions(row, kept), np.zeros(len(row), dtype=np.int64), kept
 
 
-PACK = {"concat": concatenated, "best-fit": fitted, "best-fit-crop": cropped}
+PACK = {"concat": concatenate, "best-fit": fit, "best-fit-crop": crop}
 
 
-def _positions(row: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def _find_positions(row: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """The positions in their rows of spans that are ordered by row and follow each other."""
     before = offsets_of(lengths)[:-1]
     first = np.flatnonzero(np.diff(row, prepend=-1))
     return before - np.repeat(before[first], np.diff(first, append=len(row)))
 
 
-def _stable_order(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def _sort_stably(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """The stable order of non-negative values; NumPy sorts 16-bit numbers by radix, 8 times as fast."""
     return np.argsort(values.astype(np.uint16) if values.max(initial=0) < 1 << 16 else values, kind="stable")
 
 
-def ranges(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
+def join_ranges(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
     """The numbers of several ranges, joined.
 
-    >>> ranges(np.array([3, 7]), np.array([5, 8])).tolist()
+    >>> join_ranges(np.array([3, 7]), np.array([5, 8])).tolist()
     [3, 4, 7]
     """
     sizes = last - first

@@ -19,15 +19,19 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.forks import lock_of
-from bpe.data.loaders.spans import Batch, Format
-from bpe.errors import check_int, counted, shown, typed
+from bpe.data.loaders.spans import Batch, Format, Reader
+from bpe.errors import check_choice, check_int, counted, shown, typed
 
+if TYPE_CHECKING:
+    from bpe.data.shards import TokenShards
+
+Tail = Literal["drop", "pad"]
 #: Of `State`. Another version is refused.
 VERSION = 1
 #: The limit of a row's number, epoch * len(rows) + index.
@@ -90,7 +94,7 @@ class Rows(ABC):
 
     def __getitems__(self, keys: Sequence[int | tuple[int, int]]) -> RowList:
         """The rows of several keys, each a dict of views of one batch: PyTorch's DataLoader calls this."""
-        return RowList(self.read(self._numbers(keys)))
+        return RowList(self.read(self._parse_keys(keys)))
 
     def __iter__(self) -> Iterator[Batch]:
         return (self[index] for index in range(len(self)))
@@ -146,13 +150,13 @@ class Rows(ABC):
         position = check_int("the state's position", state["position"], 0, max(len(self), 1) - 1)
         return check_int("the state's epoch", state["epoch"], 0) * len(self) + position
 
-    def state_at(self, number: int) -> State:
+    def state_at(self, row: int) -> State:
         """The state of a run whose next row has this number."""
-        epoch, position = divmod(number, max(len(self), 1))
+        epoch, position = divmod(row, max(len(self), 1))
         seed, fingerprint = self.seed, self.fingerprint
         return {"version": VERSION, "fingerprint": fingerprint, "seed": seed, "epoch": epoch, "position": position}
 
-    def _numbers(self, keys: Sequence[int | tuple[int, int]]) -> NDArray[np.int64]:
+    def _parse_keys(self, keys: Sequence[int | tuple[int, int]]) -> NDArray[np.int64]:
         """The numbers of keys: indices of epoch 0, or pairs of epoch and index."""
         pairs: list[Any] = list(keys)
         if set(map(type, keys)) != {tuple}:
@@ -163,22 +167,51 @@ class Rows(ABC):
                 if len(pair) != 2 or not all(type(part) is int or hasattr(part, "__index__") for part in pair):
                     raise TypeError(f"index is {typed(key)}; it must be an int, or (epoch, index)")
         size = len(self)
-        bad: NDArray[np.bool_] = np.ones(len(keys), dtype=np.bool_)
+        wrong: NDArray[np.bool_] = np.ones(len(keys), dtype=np.bool_)
         try:
             epochs, indices = np.array(flat, dtype=np.int64).reshape(-1, 2).T
-            bad = (epochs < 0) | (epochs >= MOST // max(size, 1)) | (indices < -size) | (indices >= size)
+            wrong = (epochs < 0) | (epochs >= MOST // max(size, 1)) | (indices < -size) | (indices >= size)
         except OverflowError:  # more than 64 bits
             pass
-        for key in np.flatnonzero(bad)[:1].tolist():
+        for key in np.flatnonzero(wrong)[:1].tolist():
             raise IndexError(f"index is {shown(keys[key])}; there are {size} rows in each epoch, from 0")
         return np.asarray(epochs * size + indices % max(size, 1), dtype=np.int64)
 
-    def _by_epoch(self, numbers: NDArray[np.int64]) -> Iterable[tuple[int, NDArray[np.int64], NDArray[np.bool_]]]:
+    def _split_by_epoch(self, numbers: NDArray[np.int64]) -> Iterable[tuple[int, NDArray[np.int64], NDArray[np.bool_]]]:
         """For each epoch among these numbers: the epoch, the indices in it, and which numbers they are."""
         epochs, indices = np.divmod(numbers, max(len(self), 1))
         for epoch in dict.fromkeys(epochs.tolist()):
             chosen = epochs == epoch
             yield epoch, indices[chosen], chosen
+
+
+class ShardRows(Rows):
+    """Rows of the ids of one `TokenShards`.
+
+    Raises:
+        TypeError, ValueError: for shards that are none, or that do not record documents where these are needed.
+
+    """
+
+    def __init__(self, shards: TokenShards, form: Format, seed: object, tail: Tail, *, by_document: bool) -> None:
+        if not hasattr(shards, "document_bounds"):
+            raise TypeError(f"shards is {typed(shards)}; it must be a bpe.data.TokenShards: TokenShards(path)")
+        for shard in getattr(shards, "shards", ()) if by_document else ():
+            if not getattr(shard, "has_boundaries", True):
+                raise ValueError(
+                    f"{shard.name} does not record where documents begin, which Packed and the fields by document "
+                    "need; open it with TokenShards(path, end_of_text=ID), the id that separates its documents"
+                )
+        super().__init__(form, seed)
+        self.shards = shards
+        self._tail: Tail = check_choice("tail", tail, ("drop", "pad"))
+        self._reader = Reader(shards)
+
+    @property
+    def tokenizers(self) -> frozenset[str]:
+        """The fingerprint of the shards' tokenizer, if it is known."""
+        known = getattr(self.shards, "tokenizer_fingerprint", None)
+        return frozenset() if known is None else frozenset({known})
 
 
 def check_division(size: int, rank: int, world: int) -> tuple[int, int, int]:
@@ -294,17 +327,17 @@ class Batches(Iterator[Batch]):
         return self._rows.state_at(self._plan.row_after(self.next_row, 0))
 
 
-def fingerprint_of(length: int, *parts: object) -> str:
+def hash_facts(length: int, *parts: object) -> str:
     """A hash of values that JSON can hold, and the length of rows, so that a state of another length is recognized.
 
-    >>> fingerprint_of(16, "Blocks", 3)
+    >>> hash_facts(16, "Blocks", 3)
     '6492abe6f9ce1c2bb3cf0ffe9918ea83-16'
     """
     return f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]}-{length}"
 
 
-def keep_last(cache: dict[int, Any], key: int, value: Any, most: int) -> None:
-    """Add to a cache that holds the last `most` items and that any number of threads use, none of which waits."""
-    for old in list(cache)[: max(len(cache) + 1 - most, 0)]:
+def keep_last(cache: dict[int, Any], key: int, value: Any, capacity: int) -> None:
+    """Add to a cache that holds the last `capacity` items and that any number of threads use, none of which waits."""
+    for old in list(cache)[: max(len(cache) + 1 - capacity, 0)]:
         cache.pop(old, None)  # another thread may have removed it
     cache[key] = value

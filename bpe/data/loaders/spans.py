@@ -131,7 +131,7 @@ class Reader:
             number_positions(np.stack(columns, axis=1), positions, documents)
             batch |= {"position_ids": positions, "document_ids": documents}
         if "cu_seqlens" in form.fields:
-            batch.update(bounds_from(batch["position_ids"] == 0))
+            batch.update(find_cu_seqlens(batch["position_ids"] == 0))
         extra = ("max_seqlen",) if "cu_seqlens" in form.fields else ()
         return {name: batch[name] for name in (*form.fields, *extra)}
 
@@ -142,18 +142,18 @@ class Reader:
         numbers = np.searchsorted(self.starts, spans.start, side="right") - 1
         across = spans.start + spans.length > self.starts[numbers + 1]
         if across.any():
-            spans, numbers = self._divided(spans)
+            spans, numbers = self._divide(spans)
         table = np.empty((len(numbers), 4), dtype=np.int64)
         columns = spans.row, spans.at, spans.start - self.starts[numbers], spans.length
         for i, column in enumerate(columns):
             table[:, i] = column
         present = set(numbers.tolist())
-        for number in present:
-            shard = self.shards.shards[number]
+        for index in present:
+            shard = self.shards.shards[index]
             ids: Any = shard.mask if masks else shard.ids
-            gather(ids, table if len(present) == 1 else table[numbers == number], inputs, labels)
+            gather(ids, table if len(present) == 1 else table[numbers == index], inputs, labels)
 
-    def _divided(self, spans: Spans) -> tuple[Spans, NDArray[np.int64]]:
+    def _divide(self, spans: Spans) -> tuple[Spans, NDArray[np.int64]]:
         """Divide spans at the borders of shards; the number of each one's shard."""
         first = np.searchsorted(self.starts, spans.start, side="right") - 1
         last = np.searchsorted(self.starts, spans.start + spans.length, side="left") - 1
@@ -163,35 +163,35 @@ class Reader:
         length = np.minimum(spans.start[whole] + spans.length[whole], self.starts[numbers + 1]) - start
         at = spans.at[whole] + start - spans.start[whole]
         kept = length > 0  # a shard between the two may be empty
-        return Spans(*(each[kept] for each in (spans.row[whole], at, start, length, whole))), numbers[kept]
+        return Spans(*(column[kept] for column in (spans.row[whole], at, start, length, whole))), numbers[kept]
 
 
-def sequence_bounds(bounds: NDArray[np.int64]) -> Batch:
+def make_cu_seqlens(bounds: NDArray[np.int64]) -> Batch:
     """`cu_seqlens` and `max_seqlen`, as FlashAttention's functions for sequences of several lengths take them."""
     if bounds[-1] >= 1 << 31:
         raise ValueError(f"the batch has {bounds[-1]} positions; cu_seqlens is int32: at most {(1 << 31) - 1}")
     return {"cu_seqlens": bounds.astype(np.int32), "max_seqlen": int(np.diff(bounds).max(initial=0))}
 
 
-def joined(batches: list[Batch], order: NDArray[np.int64]) -> Batch:
+def join_batches(batches: list[Batch], order: NDArray[np.int64]) -> Batch:
     """One batch of the rows of several, in this order."""
     if len(batches) == 1 and (np.diff(order) == 1).all():
         return batches[0]
     names = [name for name in batches[0] if name not in ("cu_seqlens", "max_seqlen")]
-    batch = {name: np.concatenate([each[name] for each in batches])[order] for name in names}
+    batch = {name: np.concatenate([part[name] for part in batches])[order] for name in names}
     if "cu_seqlens" in batches[0]:
         begins = []
-        for each in batches:
-            begin = np.zeros(each["cu_seqlens"][-1], dtype=np.bool_)
-            begin[each["cu_seqlens"][:-1]] = True
+        for part in batches:
+            begin = np.zeros(part["cu_seqlens"][-1], dtype=np.bool_)
+            begin[part["cu_seqlens"][:-1]] = True
             begins.append(begin)
-        batch.update(bounds_from(np.concatenate(begins).reshape(len(order), -1)[order]))
+        batch.update(find_cu_seqlens(np.concatenate(begins).reshape(len(order), -1)[order]))
     return batch
 
 
-def bounds_from(begins: NDArray[np.bool_]) -> Batch:
+def find_cu_seqlens(begins: NDArray[np.bool_]) -> Batch:
     """`cu_seqlens` and `max_seqlen` of rows, given the positions where sequences begin."""
-    return sequence_bounds(np.append(np.flatnonzero(begins), begins.size))
+    return make_cu_seqlens(np.append(np.flatnonzero(begins), begins.size))
 
 
 def collate(rows: Sequence[Batch]) -> Batch:
@@ -209,5 +209,5 @@ def collate(rows: Sequence[Batch]) -> Batch:
     """
     batch = dict(getattr(rows, "batch", None) or {name: np.stack([row[name] for row in rows]) for name in rows[0]})
     if "cu_seqlens" not in batch and "position_ids" in batch:
-        batch.update(bounds_from(batch["position_ids"] == 0))
+        batch.update(find_cu_seqlens(batch["position_ids"] == 0))
     return batch

@@ -20,8 +20,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,10 +31,11 @@ from bpe.base.forks import lock_of
 from bpe.base.offsets import offsets_of
 from bpe.base.threads import thread_count
 from bpe.base.utf8 import TextLike
+from bpe.corpus.blocks import Position
 from bpe.corpus.sources import Sources
-from bpe.data.grouping import Group, Place, encoded_groups
-from bpe.data.loaders.rows import MOST, VERSION, State, fingerprint_of
-from bpe.data.loaders.spans import IGNORED, Batch, Format, sequence_bounds
+from bpe.data.grouping import DocumentGroups, Group, ResumePoint
+from bpe.data.loaders.rows import MOST, VERSION, State, hash_facts
+from bpe.data.loaders.spans import IGNORED, Batch, Format, make_cu_seqlens
 from bpe.encode.engine import Around
 from bpe.errors import check_int, check_iterable, shown, typed
 from bpe.tokenizer import Tokenizer, check_tokenizer
@@ -47,26 +48,6 @@ GROUP = 1 << 20
 REMAINDER = 4096
 #: The changing part of the state at the beginning.
 BEGINNING: dict[str, Any] = {"epoch": 0, "place": None, "skip": 0, "remainder": [], "documents": 0, "ended": False}
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """The ids of consecutive documents, before they are cut into rows.
-
-    Attributes:
-        ids: of all documents.
-        lengths: int64, the ids of each document, or of the part of one.
-        begins: whether the first document begins here.
-        ends: whether the last document ends here.
-        place: where to read a document again, by its index here; that of the number of documents is the next one's.
-
-    """
-
-    ids: NDArray[np.uint32]
-    lengths: NDArray[np.int64]
-    begins: bool
-    ends: bool
-    place: Callable[[int], list[int]]
 
 
 class StreamingEncoder:
@@ -132,7 +113,7 @@ class StreamingEncoder:
         """A hash of the sources (names and sizes of files), the tokenizer, and how documents make rows."""
         plan = self._sources.plan() if isinstance(self._sources, Sources) else None
         around = [*self._around, sorted(self._allowed)]
-        return fingerprint_of(self.length, "StreamingEncoder", plan, self.tokenizer.fingerprint, around)
+        return hash_facts(self.length, "StreamingEncoder", plan, self.tokenizer.fingerprint, around)
 
     def __iter__(self) -> Iterator[Batch]:
         """Iterate over the rows."""
@@ -172,69 +153,58 @@ class StreamingEncoder:
         epochs = None if epochs is None else check_int("epochs", epochs, 1)
         return StreamedBatches(self, check_int("size", size, 1, 1 << 31), part, state, epochs, ended)
 
-    def pieces(self, part: tuple[int, int], place: list[int] | None) -> Iterator[Piece]:
-        """The ids of a part's documents from a place on."""
-        if isinstance(self._sources, Sources):
-            sources = self._sources.for_one_call()
-            return self._pieces_of_files(sources if part == (0, 1) else sources.part(*part), place)
-        return self._pieces_of_texts(self._sources, part, 0 if place is None else place[0])
+    def groups(self, part: tuple[int, int], start: list[int] | None) -> Iterator[Group]:
+        """The ids of a part's documents, in groups, from a resume point on."""
+        point = ResumePoint() if start is None else ResumePoint.from_json(start)
+        if not isinstance(self._sources, Sources):
+            yield from self._encode_texts(self._sources, part, point)
+            return
+        sources = self._sources.for_one_call()
+        sources = sources if part == (0, 1) else sources.part(*part)
+        groups = DocumentGroups(sources, self.tokenizer._engine, self._around, self._allowed, point)
+        yield from groups.encode(thread_count(self._threads))
 
-    def _pieces_of_files(self, sources: Sources, place: list[int] | None) -> Iterator[Piece]:
-        for group in encoded_groups(
-            sources,
-            self.tokenizer._engine,
-            thread_count(self._threads),
-            allowed=self._allowed,
-            around=self._around,
-            start=Place() if place is None else Place.from_json(place),
-            whole=False,
-            hashed=False,
-            check=lambda: None,
-        ):
-            yield Piece(group.ids, group.lengths, group.begins, group.ends, _place_in(group))
-
-    def _pieces_of_texts(self, texts: Iterable[TextLike], part: tuple[int, int], start: int) -> Iterator[Piece]:
-        number, count = part
+    def _encode_texts(self, texts: Iterable[TextLike], part: tuple[int, int], start: ResumePoint) -> Iterator[Group]:
+        """The ids of the texts of a part, whose resume points count the texts of the part."""
+        rank, world = part
+        first = start.skip + (0 if start.position is None else start.position.offset)
         waiting: list[TextLike] = []
-        size, first = 0, start
+        size = 0
         for index, text in enumerate(texts):
-            if index % count != number or index // count < start:
+            if index % world != rank or index // world < first:
                 continue
             waiting.append(text)
             size += len(text)
             if size >= GROUP:
-                yield self._piece(waiting, first)
+                yield self._encode_group(waiting, first)
                 first, size, waiting = first + len(waiting), 0, []
         if waiting:
-            yield self._piece(waiting, first)
+            yield self._encode_group(waiting, first)
 
-    def _piece(self, texts: list[TextLike], first: int) -> Piece:
+    def _encode_group(self, texts: list[TextLike], first: int) -> Group:
         before, after = self._around
         batch = self.tokenizer.encode_batch(
             texts, threads=self._threads, prepend=before, append=after, allowed_special=self._allowed
         )
-        return Piece(batch.ids, np.diff(batch.offsets), True, True, lambda index: [first + index])
-
-
-def _place_in(group: Group) -> Callable[[int], list[int]]:
-    return lambda index: group.place_of(index).to_json()
+        start = ResumePoint(Position(0, first))
+        return Group(batch.ids, batch.lengths, True, True, start, np.empty((0, 3), dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A piece in the stream.
+    """A group in the stream.
 
     Attributes:
-        piece: the piece.
+        group: the group.
         start: the index of its first id in the stream.
         offsets: where its documents begin in its ids.
-        before: the ids that its first document had in earlier pieces.
+        before: the ids that its first document had in earlier groups.
         document: the number of its first document.
         epoch: how often the part has been read before.
 
     """
 
-    piece: Piece
+    group: Group
     start: int
     offsets: NDArray[np.int64]
     before: int
@@ -243,11 +213,11 @@ class _Held:
 
     @property
     def end(self) -> int:
-        return self.start + len(self.piece.ids)
+        return self.start + len(self.group.ids)
 
-    def begins_within(self, first: int, last: int) -> tuple[int, NDArray[np.int64]]:
-        """How many documents begin in the piece up to `first`, and where others do up to `last`, in the stream."""
-        begins = self.offsets[int(not self.piece.begins) : -1]
+    def find_begins(self, first: int, last: int) -> tuple[int, NDArray[np.int64]]:
+        """How many documents begin in the group up to `first`, and where others do up to `last`, in the stream."""
+        begins = self.offsets[int(not self.group.begins) : -1]
         low, high = np.searchsorted(begins, np.array([first, last]) - self.start, side="right").tolist()
         return low, begins[low:high] + self.start
 
@@ -276,15 +246,16 @@ class StreamedBatches(Iterator[Batch]):
         self._about = {"version": VERSION, "fingerprint": encoder.fingerprint, "part": list(part)}
         self._state = BEGINNING | {"ended": ended} if state is None else self._check_state(state)
         place, remainder = self._state["place"], self._state["remainder"]
-        self._pieces = self._read_pieces(place, self._state["epoch"], unread=bool(remainder))
+        self._groups = self._read_groups(place, self._state["epoch"], unread=bool(remainder))
         self._held: deque[_Held] = deque()
         self._end = self._open = 0
         self._cursor = 0 if remainder else self._state["skip"]
         self._documents = self._state["documents"]
         if remainder:
             self._documents -= 1
-            ids = np.array(remainder, dtype=np.uint32)
-            self._hold(Piece(ids, np.array([len(ids)]), True, True, lambda _: place), self._state["epoch"])
+            ids, before = np.array(remainder, dtype=np.uint32), replace(ResumePoint.from_json(place), skip=place[3] - 1)
+            group = Group(ids, np.array([len(ids)]), True, True, before, np.empty((0, 3), dtype=np.int64))
+            self._hold(group, self._state["epoch"])
 
     def __iter__(self) -> StreamedBatches:
         return self
@@ -294,7 +265,7 @@ class StreamedBatches(Iterator[Batch]):
             rows = self._read_rows()
             if not rows:
                 raise StopIteration
-            batch = self._batch(rows)
+            batch = self._make_batch(rows)
             self._cursor += rows * self._encoder.length
             self._forget()
             return batch
@@ -305,15 +276,15 @@ class StreamedBatches(Iterator[Batch]):
             return self._read_rows() == 0
 
     def _read_rows(self) -> int:
-        """Read pieces for a batch; the number of its rows."""
+        """Read groups for a batch; the number of its rows."""
         if self._state["ended"]:
             return 0
         length = self._encoder.length
         while self._end < self._cursor + self._size * length + 1:
-            piece, epoch = next(self._pieces, (None, 0))
-            if piece is None:
+            group, epoch = next(self._groups, (None, 0))
+            if group is None:
                 break
-            self._hold(piece, epoch)
+            self._hold(group, epoch)
         if self._cursor > self._end:
             raise ValueError(
                 f"the state's skip is {self._state['skip']}, but there are {self._end} ids after its place: the "
@@ -321,40 +292,44 @@ class StreamedBatches(Iterator[Batch]):
             )
         return max(min((self._end - self._cursor - 1) // length, self._size), 0)
 
-    def _read_pieces(self, place: list[int] | None, epoch: int, *, unread: bool) -> Iterator[tuple[Piece, int]]:
-        """The pieces of all epochs from a place of one on; `unread`: there are ids before it that no row has had."""
-        found = unread or place is not None
+    def _read_groups(self, place: list[int] | None, epoch: int, *, unread: bool) -> Iterator[tuple[Group, int]]:
+        """The groups of all epochs from a place of one on; `unread`: there are ids before it that no row has had."""
+        has_ids = unread or place is not None
         while self._epochs is None or epoch < self._epochs:
-            for piece in self._encoder.pieces(self._part, place):
-                found = found or len(piece.ids) > 0
-                yield piece, epoch
+            for group in self._encoder.groups(self._part, place):
+                has_ids = has_ids or len(group.ids) > 0
+                yield group, epoch
             epoch, place = epoch + 1, None
-            if not found and (self._epochs is None or epoch < self._epochs):
-                number, count = self._part
+            if not has_ids and (self._epochs is None or epoch < self._epochs):
+                rank, world = self._part
                 raise ValueError(
-                    f"part {number} of {count} of the sources has no ids to read again; use fewer ranks and workers"
+                    f"part {rank} of {world} of the sources has no ids to read again; use fewer ranks and workers"
                 )
-            found = False
+            has_ids = False
 
     def state_dict(self) -> State:
         """The state after the batches yielded so far."""
         with self._lock:
-            return with_checksum(self._about | self._changing_state())
+            return add_checksum(self._about | self._make_state())
 
-    def _changing_state(self) -> dict[str, Any]:
-        held = next((each for each in self._held if each.end > self._cursor), None)
+    def _make_state(self) -> dict[str, Any]:
+        held = next((candidate for candidate in self._held if candidate.end > self._cursor), None)
         if held is None:  # nothing was yielded yet
             return self._state
-        piece, at = held.piece, self._cursor - held.start
-        index = int(np.searchsorted(held.offsets, at, side="right")) - 1
+        group, position = held.group, self._cursor - held.start
+        index = int(np.searchsorted(held.offsets, position, side="right")) - 1
         end = int(held.offsets[index + 1])
         state: State = {"epoch": held.epoch, "ended": False}
-        if (index < len(piece.lengths) - 1 or piece.ends) and end - at <= REMAINDER:
-            state |= {"place": piece.place(index + 1), "skip": 0, "remainder": piece.ids[at:end].tolist()}
+        if (index < len(group.lengths) - 1 or group.ends) and end - position <= REMAINDER:
+            state |= {
+                "place": group.find_resume_point(index + 1).to_json(),
+                "skip": 0,
+                "remainder": group.ids[position:end].tolist(),
+            }
             return state | {"documents": held.document + index + 1}
-        skip = at - int(held.offsets[index]) + (held.before if index == 0 else 0)
+        skip = position - int(held.offsets[index]) + (held.before if index == 0 else 0)
         return state | {
-            "place": piece.place(index),
+            "place": group.find_resume_point(index).to_json(),
             "skip": skip,
             "remainder": [],
             "documents": held.document + index,
@@ -371,47 +346,47 @@ class StreamedBatches(Iterator[Batch]):
                     "sources, tokenizer and length, and with as many ranks and workers"
                 )
         known = {name: state[name] for name in BEGINNING}
-        if with_checksum(self._about | known)["checksum"] != state["checksum"]:
+        if add_checksum(self._about | known)["checksum"] != state["checksum"]:
             raise ValueError("the state does not have its checksum: it was changed or damaged after state_dict()")
         for name in ("epoch", "skip", "documents"):
             known[name] = check_int(f"the state's {name}", known[name], 0, MOST)
         if known["place"] is not None:
-            size = 6 if isinstance(self._encoder._sources, Sources) else 1
-            check_numbers("place", known["place"], size, size, MOST)
+            check_numbers("place", known["place"], 6, 6, MOST)
         check_numbers("remainder", known["remainder"], 0, REMAINDER, self._encoder.tokenizer.n_vocab - 1)
-        if type(known["ended"]) is not bool or (known["skip"] and known["remainder"]):
+        unused = known["skip"] or known["place"] is None
+        if type(known["ended"]) is not bool or (unused and known["remainder"]):
             raise ValueError(f"the state {shown(known)} is none that state_dict() returns")
         return known
 
-    def _hold(self, piece: Piece, epoch: int) -> None:
-        """Add a piece to the end of the stream."""
-        if not len(piece.lengths):
+    def _hold(self, group: Group, epoch: int) -> None:
+        """Add a group to the end of the stream."""
+        if not len(group.lengths):
             return
-        before = 0 if piece.begins else self._open
-        document = self._documents - (not piece.begins)
-        self._held.append(_Held(piece, self._end, offsets_of(piece.lengths), before, document, epoch))
-        self._end += len(piece.ids)
-        self._documents = document + len(piece.lengths)
-        self._open = int(piece.lengths[-1]) + (before if len(piece.lengths) == 1 else 0)
+        before = 0 if group.begins else self._open
+        document = self._documents - (not group.begins)
+        self._held.append(_Held(group, self._end, offsets_of(group.lengths), before, document, epoch))
+        self._end += len(group.ids)
+        self._documents = document + len(group.lengths)
+        self._open = int(group.lengths[-1]) + (before if len(group.lengths) == 1 else 0)
         self._forget()
 
     def _forget(self) -> None:
-        """Drop the pieces before the cursor."""
+        """Drop the groups before the cursor."""
         while self._held and self._held[0].end <= self._cursor:
             self._held.popleft()
 
-    def _batch(self, rows: int) -> Batch:
+    def _make_batch(self, rows: int) -> Batch:
         """The next rows."""
         form, length = self._encoder.form, self._encoder.length
         start, count = self._cursor, rows * length
         held = [each for each in self._held if each.start <= start + count]
-        # Only what the rows have: a piece may be a document of any length.
+        # Only what the rows have: a group may be a document of any length.
         ids = np.concatenate(
-            [each.piece.ids[max(start - each.start, 0) : start + count + 1 - each.start] for each in held]
+            [each.group.ids[max(start - each.start, 0) : start + count + 1 - each.start] for each in held]
         )
         inputs = ids[:count].astype(np.int64).reshape(rows, length)
         labels = ids[1 : count + 1].astype(np.int64)
-        found = [each.begins_within(start, start + count) for each in held]
+        found = [each.find_begins(start, start + count) for each in held]
         begins = np.concatenate([each for _, each in found]) - start
         if form.mask_other_documents:
             labels[begins - 1] = IGNORED
@@ -420,22 +395,22 @@ class StreamedBatches(Iterator[Batch]):
         bounds = np.union1d(np.arange(rows + 1) * length, begins[begins < count])
         sizes = np.diff(bounds)
         batch["position_ids"] = (np.arange(count) - np.repeat(bounds[:-1], sizes)).reshape(rows, length)
-        first = held[0].document - held[0].piece.begins + found[0][0]
+        first = held[0].document - held[0].group.begins + found[0][0]
         numbers = first + np.searchsorted(begins, bounds[:-1], side="right")
         batch["document_ids"] = np.repeat(numbers, sizes).reshape(rows, length)
-        extra = sequence_bounds(bounds) if "cu_seqlens" in form.fields else {}
+        extra = make_cu_seqlens(bounds) if "cu_seqlens" in form.fields else {}
         return {name: batch[name] for name in form.fields if name != "cu_seqlens"} | extra
 
 
-def with_checksum(state: dict[str, Any]) -> State:
+def add_checksum(state: dict[str, Any]) -> State:
     """A state with a checksum of its values."""
     text = json.dumps([state[name] for name in sorted(state)], default=repr)
     return state | {"checksum": hashlib.sha256(text.encode()).hexdigest()[:16]}
 
 
-def check_numbers(name: str, value: object, shortest: int, longest: int, most: int) -> None:
-    """Refuse a part of a state that is no list of so many numbers from 0 to `most`."""
+def check_numbers(name: str, value: object, shortest: int, longest: int, largest: int) -> None:
+    """Refuse a part of a state that is no list of so many numbers from 0 to `largest`."""
     if not isinstance(value, list) or not shortest <= len(value) <= longest:
         raise TypeError(f"the state's {name} is {typed(value)}; it must be the list that state_dict() returned")
     for number in value:
-        check_int(f"a number of the state's {name}", number, 0, most)
+        check_int(f"a number of the state's {name}", number, 0, largest)

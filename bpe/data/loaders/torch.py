@@ -76,7 +76,7 @@ class RowSampler:
         epochs: int | None = 1,
         drop_last: bool = False,
     ) -> None:
-        self._rows, self._plan = checked_rows(rows), Plan(rows, size, rank, world, epochs, drop_last)
+        self._rows, self._plan = check_rows(rows), Plan(rows, size, rank, world, epochs, drop_last)
         self._start = self._next = 0
         self._yielded = 0  # by the latest iteration
 
@@ -130,7 +130,7 @@ class RowSampler:
 
 
 class WholeBatch(dict[str, Any]):
-    """A batch of `torch_batches`. PyTorch's default collation recognizes the type, and calls `_stacked`."""
+    """A batch of `torch_batches`. PyTorch's default collation recognizes the type, and calls `_stack_batches`."""
 
 
 class WorkerBatches(Iterator[Batch]):
@@ -195,7 +195,7 @@ class BatchStream:
             if value is not None:
                 self._shared[index] = value
 
-    def _place(self) -> tuple[int, Any]:
+    def _find_start(self) -> tuple[int, Any]:
         """The row with which the next iteration begins, and the plan with its end."""
         start, end, ended = self._shared.tolist()
         plan = copy(self._plan)
@@ -216,7 +216,7 @@ class BatchStream:
             size, epochs = self._options["size"] // self._options["world"], self._options["epochs"]
             ended = state is None and bool(self._shared[2])
             return self._source.batches(size, rank=rank, world=world, state=state, epochs=epochs, ended=ended)
-        start, plan = self._place()
+        start, plan = self._find_start()
         if state is not None:  # where this worker was
             start = self._source.number_of(state) - worker * plan.size
         return Batches(self._source, plan, start, worker, workers)
@@ -225,7 +225,7 @@ class BatchStream:
         """The number of batches of the next iteration. Streams and runs without end raise TypeError."""
         count: int | None = None
         if isinstance(self._source, Rows):
-            start, plan = self._place()
+            start, plan = self._find_start()
             count = plan.batches_from(start)
         if count is None:
             raise TypeError("the number of batches is unknown, or without end")
@@ -242,7 +242,7 @@ class BatchStream:
             return
         size = len(self._source)
         epoch = check_int("epoch", epoch, 0, MOST // size - 2)
-        start, _ = self._place()
+        start, _ = self._find_start()
         self.put(start if start // size == epoch else epoch * size, (epoch + 1) * size)
 
     def state_dict(self, consumed: int = 0) -> State:
@@ -258,7 +258,7 @@ class BatchStream:
             if consumed:
                 raise ValueError(f"consumed is {shown(consumed)}; {STREAMED}")
             return {}  # StatefulDataLoader asks for it, and saves the state of each worker beside it
-        start, plan = self._place()
+        start, plan = self._find_start()
         left = plan.batches_from(start)
         if check_int("consumed", consumed, 0) > (consumed if left is None else left):
             raise ValueError(
@@ -316,9 +316,9 @@ def torch_batches(
 
     """
     options = {"size": size, "rank": rank, "world": world, "epochs": epochs, "drop_last": drop_last}
-    if not isinstance(source, Rows) and not hasattr(source, "pieces"):
+    if not isinstance(source, Rows) and not hasattr(source, "groups"):
         raise TypeError(f"source is {typed(source)}; it must be a Blocks, Packed, Mixture or StreamingEncoder")
-    return _iterable_class()(source, options)
+    return _make_iterable_class()(source, options)
 
 
 def torch_collate(rows: Sequence[Batch]) -> Batch:
@@ -331,7 +331,7 @@ def torch_collate(rows: Sequence[Batch]) -> Batch:
     return {name: torch.from_numpy(v) if isinstance(v, np.ndarray) else v for name, v in collate(rows).items()}
 
 
-def checked_rows(rows: object) -> Rows:
+def check_rows(rows: object) -> Rows:
     """The argument `rows`; TypeError if it is no dataset of this package."""
     if not isinstance(rows, Rows):
         raise TypeError(f"rows is {typed(rows)}; it must be a Blocks, Packed or Mixture")
@@ -339,12 +339,12 @@ def checked_rows(rows: object) -> Rows:
 
 
 @cache
-def _iterable_class() -> Any:
+def _make_iterable_class() -> Any:
     """`BatchStream` as a subclass of PyTorch's IterableDataset, which a DataLoader recognizes."""
     from torch.utils.data import IterableDataset
     from torch.utils.data._utils.collate import default_collate_fn_map
 
-    default_collate_fn_map[WholeBatch] = _stacked
+    default_collate_fn_map[WholeBatch] = _stack_batches
 
     class TorchBatches(BatchStream, IterableDataset):  # type: ignore[misc]
         def __reduce__(self) -> tuple[Any, ...]:
@@ -353,7 +353,7 @@ def _iterable_class() -> Any:
     return TorchBatches
 
 
-def _stacked(batches: list[WholeBatch], **_: Any) -> Any:
+def _stack_batches(batches: list[WholeBatch], **_: Any) -> Any:
     """Collate several whole batches, which a DataLoader does by default: warn, because the arrays become 3-D."""
     from torch.utils.data import default_collate
 
@@ -366,4 +366,4 @@ def _stacked(batches: list[WholeBatch], **_: Any) -> Any:
 
 
 def _rebuild(source: Any, options: dict[str, Any], shared: Any) -> Any:
-    return _iterable_class()(source, options, shared)
+    return _make_iterable_class()(source, options, shared)

@@ -1,22 +1,20 @@
-"""The options of `encode_shards`: checked before anything is written, and recorded in the journal and the manifest."""
+"""The plan of `encode_shards`: its options, checked before anything is written. The journal records them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.corpus.sources import Sources
-from bpe.data.formats import FORMATS
-from bpe.data.formats.protocol import ShardFormat
-from bpe.data.splitting import check_fraction
+from bpe.data.formats.shard_format import ShardFormat
 from bpe.encode.engine import Around
-from bpe.errors import check_choice, check_int, shown
+from bpe.errors import check_int, shown
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.special_names import resolve_token
-from bpe.vocab.special_tokens import Allowed, sort_names
 from bpe.vocab.vocabulary import ORDINARY
 
 #: The tokens after which a shard ends, if no other number is given: 512 MB of uint16.
@@ -24,6 +22,10 @@ SHARD_SIZE = 1 << 28
 
 #: The value of `append` and `prepend` that leaves the choice to the format.
 DEFAULT = "default"
+#: The names of the sides of a split.
+TRAIN, VALIDATION = "train", "val"
+#: The number of shards, so that sorting names of five digits gives their order.
+MOST_SHARDS = 100_000
 #: The most shuffled shards.
 MOST_SHUFFLED = 4096
 #: How many bytes of text a token is assumed to have, to derive a number of shards.
@@ -37,70 +39,54 @@ END_OF_TEXT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """What determines the shards besides the sources and the tokenizer.
+class ShardPlan:
+    """What determines the shards besides the sources, and where they go.
 
     Attributes:
+        folder: the output folder.
         format: the format.
+        dtype: of the ids.
+        fingerprint: of the tokenizer.
         around: the ids before and after each document.
+        allowed: the special tokens that become their ids in text, and those that always do.
+        allowed_special: the argument: "all", or names in order.
         shard_size: the tokens after which a shard ends; None for one shard.
         shards: with `seed`, the number of shards, or None to derive it from the sources.
         seed: the seed of the shuffle; None for source order.
         validation: the fraction of documents for validation.
         part: (rank, world) of the part of the sources; None for all.
-        allowed_special: the special tokens that become their ids in the text: "all", or their names in order.
 
     """
 
+    folder: Path
     format: ShardFormat
+    dtype: np.dtype[Any]
+    fingerprint: str
     around: Around
+    allowed: frozenset[str]
+    allowed_special: str | tuple[str, ...]
     shard_size: int | None
     shards: int | None
     seed: int | None
     validation: float
     part: tuple[int, int] | None
-    allowed_special: str | tuple[str, ...]
-
-    @classmethod
-    def of(
-        cls,
-        kind: ShardFormat,
-        around: Around,
-        *,
-        shard_size: object,
-        shards: object,
-        seed: object,
-        validation: object,
-        part: tuple[int, int] | None,
-        allowed_special: Allowed,
-    ) -> Options:
-        """Check the other arguments of a call.
-
-        Raises:
-            TypeError, ValueError: for an argument that is invalid, or contradicts another.
-
-        """
-        if shards is not None and seed is None:
-            raise ValueError(f"shards is {shards}, but the shards are not shuffled; pass seed=, or shard_size=")
-        if shards is not None and shard_size is not None:
-            raise ValueError(f"shards is {shards} and shard_size is {shard_size}; give at most one of them")
-        single = shard_size is None and shards is None and kind.name == "nanogpt"
-        size = None if single else SHARD_SIZE if shard_size is None else check_int("shard_size", shard_size, 1)
-        return cls(
-            kind,
-            around,
-            size,
-            None if shards is None else check_int("shards", shards, 1, MOST_SHUFFLED),
-            None if seed is None else check_int("seed", seed, 0),
-            check_fraction(validation),
-            part,
-            sort_names(allowed_special),
-        )
 
     @property
-    def single(self) -> bool:
-        """Whether each side is one shard, without a number in its name."""
-        return self.shard_size is None
+    def sides(self) -> tuple[str | None, ...]:
+        """The sides of the train/validation split, in the order in which their shards are finished."""
+        return (TRAIN, VALIDATION) if self.validation > 0 else (None,)
+
+    def stem(self, side: str | None, index: int) -> str:
+        """The beginning of the names of a shard's files."""
+        if self.shard_size is None:
+            return side or TRAIN
+        if index >= MOST_SHARDS:
+            raise ValueError(f"the output has more than {MOST_SHARDS} shards; choose a larger shard_size")
+        return f"{side or 'tokens'}-{index:05}"
+
+    def count_shards(self, sources: Sources) -> int:
+        """The number of shuffled shards."""
+        return count_shards(self.shards, self.shard_size, sources)
 
     def to_json(self) -> dict[str, Any]:
         """The options as the journal and the manifest have them."""
@@ -118,17 +104,27 @@ class Options:
         }
 
 
-def chosen_format(name: object) -> ShardFormat:
-    """The format of this name.
+def check_sizes(
+    form: ShardFormat, shard_size: object, shards: object, seed: int | None
+) -> tuple[int | None, int | None]:
+    """The arguments `shard_size` and `shards`.
 
     Raises:
-        ValueError: if there is none.
+        TypeError, ValueError: for an argument that is invalid, or contradicts another.
 
     """
-    return FORMATS[check_choice("format", name, tuple(FORMATS))]
+    if shards is not None and seed is None:
+        raise ValueError(f"shards is {shards}, but the shards are not shuffled; pass seed=, or shard_size=")
+    if shards is not None and shard_size is not None:
+        raise ValueError(f"shards is {shards} and shard_size is {shard_size}; give at most one of them")
+    if shards is not None:
+        return SHARD_SIZE, check_int("shards", shards, 1, MOST_SHUFFLED)
+    if shard_size is not None:
+        return check_int("shard_size", shard_size, 1), None
+    return None if form.name == "nanogpt" else SHARD_SIZE, None
 
 
-def part_of(rank: object, world: object) -> tuple[int, int] | None:
+def check_part(rank: object, world: object) -> tuple[int, int] | None:
     """The arguments `rank` and `world`: the number of a part and the number of parts; None if both are."""
     if rank is world is None:
         return None
@@ -139,7 +135,7 @@ def part_of(rank: object, world: object) -> tuple[int, int] | None:
     return check_int("rank", rank, 0, n_parts - 1), n_parts
 
 
-def around_of(tokenizer: Tokenizer, kind: ShardFormat, *, append: object, prepend: object) -> Around:
+def find_around(tokenizer: Tokenizer, form: ShardFormat, prepend: object, append: object) -> Around:
     """The ids before and after each document: those given, or else the end-of-text id where the format has it.
 
     The format decides if both arguments are "default"; if only one is, nothing stands there.
@@ -155,44 +151,44 @@ def around_of(tokenizer: Tokenizer, kind: ShardFormat, *, append: object, prepen
             None if value == DEFAULT else resolve_token(tokenizer.spec, name, value) for name, value in given
         )
         return before, after
-    if not any(kind.around):
+    if not any(form.around):
         return None, None
-    number = end_of_text(tokenizer)
-    if number is None:
+    token_id = find_end_of_text(tokenizer)
+    if token_id is None:
         known = list(tokenizer.special_tokens)
         has = f"its special tokens are {shown(known, 200)}" if known else "it has no special tokens"
-        where = "before" if kind.around[0] else "after"
+        where = "before" if form.around[0] else "after"
         raise ValueError(
-            f"{kind.name} shards have an end-of-text id {where} each document, and this tokenizer has no such token "
+            f"{form.name} shards have an end-of-text id {where} each document, and this tokenizer has no such token "
             f"({has}); name one with append= or prepend=, or pass append=None to write none"
         )
-    first, last = kind.around
-    return number if first else None, number if last else None
+    first, last = form.around
+    return token_id if first else None, token_id if last else None
 
 
-def end_of_text(tokenizer: Tokenizer) -> int | None:
+def find_end_of_text(tokenizer: Tokenizer) -> int | None:
     """The id of the tokenizer's end-of-text token: the first special token of `END_OF_TEXT` that it has; else None.
 
     >>> import bpe
-    >>> end_of_text(bpe.train(texts=["low"], vocab_size=257, special_tokens=["<|endoftext|>"]))
+    >>> find_end_of_text(bpe.train(texts=["low"], vocab_size=257, special_tokens=["<|endoftext|>"]))
     0
     """
     special = tokenizer.special_tokens
     return next((special[name] for name in END_OF_TEXT if name in special), None)
 
 
-def largest_id(tokenizer: Tokenizer, options_around: Around, allowed: frozenset[str]) -> int:
+def find_largest_id(tokenizer: Tokenizer, around: Around, allowed: frozenset[str]) -> int:
     """The largest id that encoding can give, with these ids around documents and these special tokens allowed."""
     spec = tokenizer.spec
     ordinary: NDArray[np.int64] = np.flatnonzero(spec.vocabulary.kinds == ORDINARY)
-    special = [number for name, number in tokenizer.special_tokens.items() if name in allowed]
+    special = [token_id for name, token_id in tokenizer.special_tokens.items() if name in allowed]
     if spec.unk_token is not None:
         special.append(tokenizer.token_id(spec.unk_token))
-    special += [number for number in options_around if number is not None]
+    special += [token_id for token_id in around if token_id is not None]
     return max([*special, int(ordinary[-1]) if len(ordinary) else 0])
 
 
-def shard_count(shards: int | None, shard_size: int | None, sources: Sources) -> int:
+def count_shards(shards: int | None, shard_size: int | None, sources: Sources) -> int:
     """The number of shuffled shards: as given, or one for each `shard_size` tokens, about.
 
     It must be known before the sources are read, so it comes from their sizes: a token is taken to be 4 bytes of text,
@@ -204,6 +200,10 @@ def shard_count(shards: int | None, shard_size: int | None, sources: Sources) ->
     return min(max(-(-tokens // shard_size), 1), MOST_SHUFFLED)
 
 
-def allowed_tokens(tokenizer: Tokenizer, allowed_special: Allowed) -> frozenset[str]:
-    """The special tokens to find in texts: those that are allowed, and those that are found in every text."""
-    return tokenizer._engine.specials.allowed(allowed_special)
+def check_fraction(fraction: object) -> float:
+    """The argument `validation` as a float from 0 to 1."""
+    if isinstance(fraction, bool) or not isinstance(fraction, (int, float)):
+        raise TypeError(f"validation is {fraction!r}; it must be a number from 0 to 1, such as 0.001")
+    if not 0 <= fraction <= 1:  # also refuses NaN
+        raise ValueError(f"validation is {fraction}; it must be from 0 to 1: the fraction of documents, such as 0.001")
+    return float(fraction)

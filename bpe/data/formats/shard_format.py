@@ -1,0 +1,276 @@
+"""What a shard format is: one description for each, and the writer that all formats share.
+
+A format is a row of the table `FORMATS` (`__init__.py`): its files, its dtypes, what it holds, a writer and a reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bpe.base.atomic_files import sync_folder
+from bpe.data.formats.files import ShardFile, Spool, WrittenFile
+from bpe.data.formats.reading import Shard, split_by_token
+from bpe.errors import check_int
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class ShardInfo:
+    """Facts about a shard that some formats store beside the ids.
+
+    Attributes:
+        tokenizer: the tokenizer's name or fingerprint, without line breaks (datatrove).
+        source: where the documents come from (dolma's column `src`).
+        first_document: the number of the shard's first document in the corpus (dolma's columns `id` and `loc`).
+
+    """
+
+    tokenizer: str = "unknown"
+    source: str = ""
+    first_document: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFormat:
+    """One format of shards.
+
+    Attributes:
+        name: the name, as in `--format`.
+        dtypes: the dtypes of ids, the smallest first.
+        suffixes: the ends of the names of a shard's files, the main one first; the second file makes the shard valid.
+        new_writer: makes a `ShardWriter` of the arguments of `writer`.
+        reader: called as reader(path, validate): opens a shard by the path of its main file.
+        holds: what the format stores beside the ids: "documents", "masks".
+        mask_suffix: the end of the name of the file with loss masks; "" where the main file has them.
+        header_size: the size in bytes of the header of each file, which has counts and is written last.
+        around: whether the format by convention has the end-of-text id (before, after) each document.
+
+    """
+
+    name: str
+    dtypes: tuple[str, ...]
+    suffixes: tuple[str, ...]
+    new_writer: Callable[..., ShardWriter]
+    reader: Callable[[Path, bool], Shard]
+    holds: frozenset[str] = frozenset({"documents"})
+    mask_suffix: str = ""
+    header_size: int = 0
+    around: tuple[bool, bool] = (False, False)
+
+    def dtype(self, largest_id: int) -> np.dtype[Any]:
+        """The smallest dtype of the format that holds ids up to `largest_id`; ValueError if none does."""
+        largest_id = check_int("largest_id", largest_id, 0)
+        for dtype in self.dtypes:
+            if largest_id <= np.iinfo(dtype).max:
+                return np.dtype(dtype)
+        max_id = np.iinfo(self.dtypes[-1]).max
+        larger = "" if max_id > 0xFFFF else "; formats with 32-bit ids, such as native, hold it"
+        raise ValueError(f"the largest id is {largest_id}; {self.name} shards hold ids up to {max_id}{larger}")
+
+    def names(self, stem: str, *, masks: bool = False) -> tuple[str, ...]:
+        """The names of a shard's files, the main one first; ValueError for masks that the format cannot hold."""
+        if masks and "masks" not in self.holds:
+            raise ValueError(
+                f"{self.name} shards cannot hold loss masks; native, datatrove, parquet and arrow shards can"
+            )
+        suffixes = (*self.suffixes, self.mask_suffix) if masks and self.mask_suffix else self.suffixes
+        return tuple(stem + suffix for suffix in suffixes)
+
+    def writer(
+        self, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool = False, info: ShardInfo = ShardInfo()
+    ) -> ShardWriter:
+        """Start a shard whose files begin with `stem`, in an existing folder; ids of a dtype that `dtype` returned."""
+        return self.new_writer(self, folder, stem, dtype, masks=masks, info=info)
+
+    def open(self, path: Path, *, end_of_text: int | None = None, validate: bool = True) -> Shard:
+        """Open a shard by the path of its main file.
+
+        A shard of a format that does not record documents is divided at `end_of_text`; without it, it is one document.
+
+        Raises:
+            FormatError: for a file that does not have this format.
+
+        """
+        shard = self.reader(path, validate)
+        if end_of_text is None or shard.has_boundaries:
+            return shard
+        return split_by_token(shard, end_of_text, before=self.around[0])
+
+
+class ShardWriter:
+    """Writes one shard, checks what it gets, and keeps count. Memory is bounded: all goes to temporary files.
+
+    A format whose files are no plain arrays overrides `_write_ends`, `_make_headers` or `_write`.
+
+    Args:
+        form: the format.
+        folder, stem, dtype, masks, info: as for `ShardFormat.writer`.
+
+    Attributes:
+        tokens, documents: the numbers written so far; a document counts when it is complete.
+
+    """
+
+    #: The largest numbers of tokens in a shard and in a document, and where a longer one may go.
+    max_tokens = max_document = (1 << 63) - 1
+
+    def __init__(
+        self, form: ShardFormat, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool, info: ShardInfo
+    ) -> None:
+        self.tokens = self.documents = 0
+        self._form, self._dtype, self._masks, self._info = form, dtype, masks, info
+        self._stale_mask = None if masks or not form.mask_suffix else folder / f"{stem}{form.mask_suffix}"
+        self._largest = int(np.iinfo(dtype).max)
+        self._last_end = 0  # of the last complete document
+        self._is_open = False
+        self._files: list[ShardFile] = []  # in the order of their renaming: the second of `suffixes` is the last
+        self._spools: list[Spool] = []
+        main, *others = form.names(stem, masks=masks)
+        try:
+            for name in (main, *reversed(others)):
+                self._files.append(ShardFile(folder / name, form.header_size))
+        except BaseException:
+            self.discard()
+            raise
+
+    def _start_spool(self, dtype: str) -> Spool:
+        """Start a temporary file of numbers, which ends with the writer."""
+        try:
+            self._spools.append(Spool(self._files[0].path.parent, dtype))
+        except BaseException:
+            self.discard()
+            raise
+        return self._spools[-1]
+
+    def write(
+        self,
+        ids: NDArray[Any],
+        lengths: NDArray[np.int64],
+        *,
+        begins: bool = True,
+        ends: bool = True,
+        mask: NDArray[np.uint8] | None = None,
+    ) -> None:
+        """Write documents: `ids` of all of them, and the number of ids of each.
+
+        With `begins=False` the first document continues the last one of the previous call; with `ends=False` the last
+        one continues in the next call. `mask` has one byte for each id (0: no loss for this token).
+
+        Raises:
+            ValueError: for ids, lengths or counts that the format cannot hold; nothing of this call is written then.
+            OSError: for a write error, such as a full disk; it names the file.
+
+        """
+        positions = self._check_documents(ids, lengths, begins, mask)
+        if not len(lengths):
+            return
+        done = positions if ends else positions[:-1]
+        self._write(ids, done, mask)
+        self.tokens += len(ids)
+        if len(done):
+            self._last_end = int(done[-1])
+            self.documents += len(done)
+        self._is_open = not ends
+
+    def finish(self) -> list[WrittenFile]:
+        """Write everything to the disk, and rename the files into place, the one that makes the shard valid last."""
+        if self._is_open:
+            raise ValueError("the last document is not complete; write the rest of it with begins=False first")
+        committed: list[Path] = []
+        written = []
+        try:
+            for file, header in zip(self._files, self._make_headers(), strict=True):
+                file.sync(header)
+            for file in self._files:
+                written.append(file.commit())
+                committed.append(file.path)
+            sync_folder(self._files[0].path.parent)
+            for spool in self._spools:
+                spool.discard()
+        except BaseException:
+            for path in committed:  # part of a shard is no shard
+                with suppress(OSError):
+                    path.unlink()
+            self.discard()
+            raise
+        if self._stale_mask is not None:  # of a shard that this one replaces
+            self._stale_mask.unlink(missing_ok=True)
+        return written
+
+    def discard(self) -> None:
+        """Remove the temporary files. Does nothing after `finish`."""
+        for file in self._files:
+            file.discard()
+        for spool in self._spools:
+            spool.discard()
+
+    # What formats override ------------------------------------------------------------------------------------------
+
+    def _write(self, ids: NDArray[Any], ends: NDArray[np.int64], mask: NDArray[np.uint8] | None) -> None:
+        """Write ids, by default to the first file, and their mask, to the second.
+
+        `ends` are the positions in the shard where documents end, without one that continues in the next call.
+        """
+        self._files[0].write_array(ids, self._dtype)
+        if mask is not None:
+            self._files[1].write_array(mask, mask.dtype)
+        if len(ends):
+            self._write_ends(ends)
+
+    def _write_ends(self, ends: NDArray[np.int64]) -> None:
+        """Record documents that are complete, by the positions of their ends."""
+
+    def _make_headers(self) -> list[bytes]:
+        """Write what remains, and return the headers of the files."""
+        return [b""] * len(self._files)
+
+    # Checks -----------------------------------------------------------------------------------------------------------
+
+    def _check_documents(
+        self, ids: NDArray[Any], lengths: NDArray[np.int64], begins: bool, mask: NDArray[np.uint8] | None
+    ) -> NDArray[np.int64]:
+        """Check the arguments of `write` before anything is written; returns the positions of the documents' ends."""
+        if begins == self._is_open and len(lengths):
+            state = "is not" if self._is_open else "is"
+            raise ValueError(f"begins is {begins}, but the last document {state} complete; see ShardWriter.write")
+        positions = self.tokens + np.cumsum(lengths, dtype=np.int64)
+        total = int(positions[-1]) - self.tokens if len(positions) else 0
+        if total != len(ids) or (len(lengths) and int(lengths.min()) < 0):
+            raise ValueError(f"the lengths add up to {total}, but there are {len(ids)} ids; they must be equal")
+        if self._masks != (mask is not None) and len(lengths):
+            got = "has none" if self._masks else "has one"
+            raise ValueError(f"the shard {'has' if self._masks else 'has no'} loss masks, but this call {got}")
+        if mask is not None and (len(mask) != len(ids) or mask.dtype != np.uint8):
+            raise ValueError(f"the mask is {mask.dtype}, {len(mask)} long; it must be uint8, {len(ids)} long")
+        self._check_limits(ids, positions)
+        return positions
+
+    def _check_limits(self, ids: NDArray[Any], positions: NDArray[np.int64]) -> None:
+        """Refuse ids and counts that the format cannot hold."""
+        if len(ids) and (np.iinfo(ids.dtype).max > self._largest or ids.dtype.kind == "i"):
+            largest, smallest = int(ids.max()), int(ids.min()) if ids.dtype.kind == "i" else 0
+            if largest > self._largest or smallest < 0:
+                wrong = smallest if smallest < 0 else largest
+                raise ValueError(
+                    f"id {wrong} does not fit the shard's dtype, {self._dtype}; ids are from 0 to {self._largest}"
+                )
+        if self.tokens + len(ids) > self.max_tokens:
+            raise ValueError(
+                f"the shard would have {self.tokens + len(ids)} tokens; {self._form.name} files hold at most "
+                f"{self.max_tokens}: pass a shard size"
+            )
+        if len(positions) and int(positions[-1]) - self._last_end > self.max_document:
+            longest = int(np.diff(positions, prepend=self._last_end).max())
+            if longest > self.max_document:
+                raise ValueError(
+                    f"a document has {longest} tokens or more; {self._form.name} holds documents of at most "
+                    f"{self.max_document}: use native"
+                )
