@@ -33,7 +33,7 @@ from bpe.decode._decoder import TokenTable
 from bpe.decode.decoder import TokenDecoder
 from bpe.errors import FormatError
 from bpe.formats import huggingface
-from bpe.formats.huggingface.adding import add_tokens
+from bpe.formats.huggingface.added_tokens import add_tokens
 from bpe.tokenizer import Tokenizer, with_specials
 from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.decoding import ByteLevel

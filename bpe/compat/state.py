@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import starmap
 from operator import itemgetter
@@ -14,7 +14,7 @@ from bpe.compat.document import FLAGS, Added, Model, compact, parse
 from bpe.compat.processing import PaddingRule, Plan, Rules, Truncation
 from bpe.compat.sequences import Core, load_tokenizers
 from bpe.errors import FormatError, shown
-from bpe.formats.huggingface.lengths import PADDING, TRUNCATION, read_padding, read_truncation
+from bpe.formats.huggingface.post_processing import PADDING, TRUNCATION, read_padding, read_truncation
 from bpe.tokenizer import Tokenizer as NativeTokenizer
 
 #: The fields of an added token, and their types.
@@ -290,7 +290,7 @@ def _truncation_json(rule: Truncation | None) -> dict[str, Any] | None:
     }
 
 
-def _known(value: Any, names: tuple[str, ...]) -> Any:
+def _known(value: Any, names: Collection[str]) -> Any:
     """An object without the fields that `tokenizers` ignores; any other value as it is."""
     return {name: value[name] for name in names if name in value} if isinstance(value, dict) else value
 

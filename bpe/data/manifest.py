@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from bpe.base.atomic_files import atomic_write, sync_folder
 from bpe.data.formats.protocol import WrittenFile
 from bpe.errors import COUNT_LIMIT, FormatError, counted, shown
-from bpe.formats.json_fields import load
+from bpe.formats.schema import load
 
 #: The name of the file in a folder of shards.
 NAME = "manifest.json"

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from bpe.errors import FormatError, shown
-from bpe.formats.json_fields import get, is_id, load
 from bpe.formats.packed import unpacked
+from bpe.formats.schema import get, is_id, load
 from bpe.formats.signatures import ADDED, CHAT_TEMPLATE, CONFIG, SPECIAL_MAP
 from bpe.vocab.spec import FLAGS, ROLES, TokenizerSpec
 

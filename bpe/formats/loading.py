@@ -328,14 +328,14 @@ def _configure(spec: TokenizerSpec, data: bytes, files: Files, folder: str) -> T
 
     if not files:
         return spec
-    from bpe.formats import json_fields, vocab_merges
-    from bpe.formats.huggingface.adding import add_tokens, added_tokens_of
+    from bpe.formats import schema, vocab_merges
+    from bpe.formats.huggingface.added_tokens import add_tokens, read_own_tokens
 
     native = not looks_like_model(data)
-    kind = json_fields.get_text(configuration.json_object(files, CONFIG, folder), "", "tokenizer_class")
+    kind = schema.get(configuration.json_object(files, CONFIG, folder), "", "tokenizer_class", schema.read_text, None)
     known = vocab_merges.KINDS.get((kind or "").removesuffix("Fast")) if native else None
     defaults = spec.roles if known is None else known.roles
-    own = added_tokens_of(data) if native else {}
+    own = read_own_tokens(data) if native else {}
     try:
         added = configuration.find_added_tokens(files, own, defaults, folder)
         spec = add_tokens(spec, added, {name: flags for name, (_, flags) in own.items()})

@@ -118,7 +118,7 @@ def check_named(path: str | os.PathLike[str]) -> None:
 
 
 def _save_native(spec: TokenizerSpec, path: str | os.PathLike[str]) -> list[Difference]:
-    data, reason = huggingface.write(spec, facts=True), huggingface.unreadable(spec)
+    data, reason = huggingface.write(spec, facts=True), huggingface.explain_refusal(spec)
     if reason is not None:
         log.warning("%s: Hugging Face's tokenizers cannot load this file, and refuses it: %s", path, reason)
     with atomic_write(path) as file:

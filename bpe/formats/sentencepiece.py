@@ -23,7 +23,7 @@ import regex
 
 from bpe.errors import FormatError, counted, shown
 from bpe.formats import huggingface
-from bpe.formats.json_fields import make_at
+from bpe.formats.schema import errors_at
 from bpe.text import normalizers as n
 from bpe.text.pipeline_normalizers import CharacterMap, CharacterMapBeside, DummyPrefix, Prepend
 from bpe.vocab.added_tokens import ADDED
@@ -295,12 +295,8 @@ def _normalizer(model: Model) -> n.Normalizer | None:
     own = _user_defined(model)
     if model.charsmap:
         charsmap, kept = base64.b64encode(model.charsmap).decode(), "\0".join(own)
-        steps.append(
-            make_at(
-                "normalizer_spec.precompiled_charsmap",
-                lambda: CharacterMapBeside(charsmap, kept) if own else CharacterMap(charsmap),
-            )
-        )
+        with errors_at("normalizer_spec.precompiled_charsmap"):
+            steps.append(CharacterMapBeside(charsmap, kept) if own else CharacterMap(charsmap))
     if model.remove_spaces:
         steps += [n.Replace(r"\A +", spelled=r"\A +"), n.Replace(" {2,}", " ")]
     space = SPACE if model.escape_spaces else " "

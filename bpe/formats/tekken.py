@@ -20,7 +20,7 @@ from bpe.encode.engine import Engine
 from bpe.errors import FormatError, counted, shown
 from bpe.formats import tiktoken
 from bpe.formats._ranks import RankTable
-from bpe.formats.json_fields import get, load, make_at, refuse
+from bpe.formats.schema import errors_at, get, load, refuse
 from bpe.vocab.reachability import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL
@@ -72,11 +72,10 @@ def _read(value: object) -> TokenizerSpec:
         raise FormatError(f"token {shown(twice)} is given twice; each must be unique", where="vocab")
     ids = np.arange(n_special, size, dtype=np.int32)
     special = _special(value, n_special)
-    pretokenizer = make_at("config.pattern", lambda: tiktoken.pattern_of(pattern))
-    spec = make_at(
-        "vocab",
-        lambda: tiktoken.spec_of((blob, offsets, ids), table, pretokenizer, special, None, shared_ids=False),
-    )
+    with errors_at("config.pattern"):
+        pretokenizer = tiktoken.pattern_of(pattern)
+    with errors_at("vocab"):
+        spec = tiktoken.spec_of((blob, offsets, ids), table, pretokenizer, special, None, shared_ids=False)
     ignored = get(config, "config", "ignore_merges", bool, True)
     return spec if ignored else replace(spec, ignore_merges=False, unreachable=None)
 

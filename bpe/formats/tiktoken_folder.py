@@ -18,7 +18,7 @@ from bpe.encode.engine import Engine
 from bpe.errors import FormatError, shown
 from bpe.formats import tiktoken
 from bpe.formats.configuration import read_roles
-from bpe.formats.json_fields import get, get_text, is_id, load, make_at
+from bpe.formats.schema import errors_at, get, is_id, load, read_text
 from bpe.formats.signatures import CONFIG, QWEN_RANKS, RANKS, rank_file_of
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC
@@ -74,13 +74,13 @@ def read(files: Mapping[str, bytes], path: str | None = None) -> TokenizerSpec:
 
 
 def _read(data: bytes, name: str, config: dict[str, Any]) -> TokenizerSpec:
-    kind, pattern = get_text(config, "", "tokenizer_class"), get_text(config, "", "pat_str")
+    kind, pattern = (get(config, "", name, read_text, None) for name in ("tokenizer_class", "pat_str"))
     if pattern is None:
         _check_class(kind, config.get("auto_map"))
     special, ordinary = _special(config)
     if pattern is not None:
-        own = pattern
-        pretokenizer = make_at("pat_str", lambda: tiktoken.pattern_of(own))
+        with errors_at("pat_str"):
+            pretokenizer = tiktoken.pattern_of(pattern)
     elif kind == "TikTokenTokenizer":
         pretokenizer = tiktoken.pattern_of(KIMI)
     else:
@@ -98,12 +98,9 @@ def _read(data: bytes, name: str, config: dict[str, Any]) -> TokenizerSpec:
     else:
         names = {number: each for each, number in special.items()}
         special = {names.get(i, KIMI_RESERVED.format(i)): i for i in range(first, first + KIMI_SPECIAL)}
-    vocabulary = make_at(
-        "added_tokens_decoder",
-        lambda: Vocabulary(
-            spec.vocabulary.items(ORDINARY), ((number, each.encode()) for each, number in special.items())
-        ),
-    )
+    with errors_at("added_tokens_decoder"):
+        by_id = ((number, each.encode()) for each, number in special.items())
+        vocabulary = Vocabulary(spec.vocabulary.items(ORDINARY), by_id)
     return replace(spec, vocabulary=vocabulary, special_tokens=special)
 
 
@@ -132,7 +129,8 @@ def _special(config: dict[str, Any]) -> tuple[dict[str, int], list[str]]:
     """
     special: dict[str, int] = {}
     ordinary: list[str] = []
-    for number, item in get(config, "", "added_tokens_decoder", dict, {}).items():
+    listed: dict[str, Any] = get(config, "", "added_tokens_decoder", dict, {})
+    for number, item in listed.items():
         content = item.get("content") if isinstance(item, dict) else None
         if not isinstance(content, str) or not content or not is_id(number) or content in special:
             where = f"added_tokens_decoder[{shown(number)}]"
@@ -140,7 +138,8 @@ def _special(config: dict[str, Any]) -> tuple[dict[str, int], list[str]]:
         special[content] = int(number)
         if not get(item, f"added_tokens_decoder[{shown(number)}]", "special", bool, True):
             ordinary.append(content)
-    return make_at("added_tokens_decoder", lambda: tiktoken.checked_special(special)), ordinary
+    with errors_at("added_tokens_decoder"):
+        return tiktoken.checked_special(special), ordinary
 
 
 def write(spec: TokenizerSpec) -> dict[str, bytes]:

@@ -20,10 +20,10 @@ from bpe.encode.engine import Engine
 from bpe.errors import FormatError, check_iterable, check_unicode, shown, typed
 from bpe.formats import huggingface
 from bpe.formats.configuration import LISTS, configuration, find_added_tokens, json_object, read_roles, token_text
-from bpe.formats.huggingface.adding import add_tokens
-from bpe.formats.huggingface.expressible import differs
-from bpe.formats.json_fields import get, get_text
+from bpe.formats.huggingface.added_tokens import add_tokens
+from bpe.formats.huggingface.spelling import explain_difference
 from bpe.formats.packed import unpacked
+from bpe.formats.schema import get, read_text
 from bpe.formats.signatures import ADDED, CONFIG, MERGES, SPECIAL_MAP, VOCAB
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC, Normalizer
@@ -88,7 +88,7 @@ def read(files: Mapping[str, bytes], path: str | None = None) -> TokenizerSpec:
 
     """
     config = configuration(files, path)
-    name = get_text(config, CONFIG, "tokenizer_class")
+    name = get(config, CONFIG, "tokenizer_class", read_text, None)
     kind = KINDS.get((name or "GPT2Tokenizer").removesuffix("Fast"))
     if kind is None:
         raise FormatError(
@@ -207,7 +207,9 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
         ValueError: for a tokenizer that they cannot hold at all.
 
     """
-    reason = differs(spec) if spec.model == "byte" else "it has a character model, and the format holds bytes"
+    reason = (
+        explain_difference(spec) if spec.model == "byte" else "it has a character model, and the format holds bytes"
+    )
     if reason is None and spec.end_of_word is not None:
         reason = "it has an end-of-word mark"
     if reason is not None:

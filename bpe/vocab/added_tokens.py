@@ -5,7 +5,7 @@ Learning more tokens from a corpus: `bpe/training/extend.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -43,21 +43,22 @@ def with_tokens(spec: TokenizerSpec, special: Iterable[str], added: Iterable[str
             f"the largest id is {old.limit - 1}, and {counted(len(names), 'more token')} would have ids up to "
             f"{old.limit + len(names) - 1}; ids must be below {ID_LIMIT}"
         )
-    tokens = [name.encode() for name in names]
-    lengths = np.array([len(token) for token in tokens], dtype=np.int64)
-    vocabulary = Vocabulary.from_arrays(
-        old.blob + b"".join(tokens),
-        np.concatenate((old.offsets, old.offsets[-1] + np.cumsum(lengths))),
-        np.concatenate((old.kinds, np.full(len(names), SPECIAL, dtype=np.uint8))),
-    )
     ids = dict(spec.special_tokens) | {name: old.limit + i for i, name in enumerate(names)}
     flags = {name: spec.token_flags.get(name, frozenset()) for name in ids} | dict.fromkeys(others, ADDED)
+    return append_tokens(spec, names, ids, flags)
+
+
+def append_tokens(
+    spec: TokenizerSpec, names: Collection[str], ids: Mapping[str, int], flags: Mapping[str, frozenset[str]]
+) -> TokenizerSpec:
+    """The tokenizer with tokens of these names after its largest id; `ids` and `flags` are those of all its tokens."""
+    ends = spec.ends_word
     return replace(
         spec,
-        vocabulary=vocabulary,
+        vocabulary=spec.vocabulary.extend(names),
         special_tokens=ids,
         token_flags=effective_flags(flags, spec.normalizer),
-        ends_word=None if spec.ends_word is None else np.concatenate((spec.ends_word, np.zeros(len(names), np.bool_))),
+        ends_word=None if ends is None else np.append(ends, np.zeros(len(names), np.bool_)),
     )
 
 

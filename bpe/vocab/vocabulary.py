@@ -137,6 +137,15 @@ class Vocabulary:
         vocabulary._freeze(np.cumsum(lengths), kinds)
         return vocabulary
 
+    def extend(self, names: Collection[str]) -> Vocabulary:
+        """The vocabulary with more special tokens, whose ids follow the greatest one; the names are not checked."""
+        tokens = [name.encode() for name in names]
+        ends = self.offsets[-1] + np.cumsum(list(map(len, tokens)), dtype=np.int64)
+        kinds = np.full(len(tokens), SPECIAL, dtype=np.uint8)
+        return Vocabulary.from_arrays(
+            self.blob + b"".join(tokens), np.append(self.offsets, ends), np.append(self.kinds, kinds)
+        )
+
     def _freeze(self, offsets: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
         self.offsets = offsets
         self.kinds = kinds

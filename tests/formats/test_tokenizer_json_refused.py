@@ -52,13 +52,14 @@ def token(name):
 TEXT = {"Sequence": {"id": "A", "type_id": 0}}
 PREFIX = {"type": "ByteLevel", "add_prefix_space": True, "use_regex": False}
 BAD = [
-    (("truncation",), {"max_length": 5}, "truncation", "no stride"),
-    (("padding",), {}, "padding.pad_id", "not a token id"),
+    (("truncation",), {"max_length": 5}, "truncation", "no strategy"),
+    (("padding",), {}, "padding", "no strategy"),
+    (("padding",), {"strategy": "BatchLongest", "direction": "Left", "pad_id": -1}, "padding.pad_id", "not a token id"),
     (("version",), "2.0", "version", "1.0"),
     (("extra",), 1, "the file", "'extra' is not known"),
     (("post_processor",), {"type": "Unknown"}, "post_processor", "'Unknown' is not known"),
     (("post_processor",), 1, "post_processor", "not an object with a type"),
-    (("post_processor",), {"type": "TemplateProcessing"}, "post_processor", "no special_tokens"),
+    (("post_processor",), {"type": "TemplateProcessing"}, "post_processor", "no single"),
     (("post_processor",), template([]), "post_processor.single", "one Sequence"),
     (("post_processor",), template([TEXT, TEXT]), "post_processor.single", "one Sequence"),
     (("post_processor",), template([1, TEXT]), "post_processor.single[0]", "neither"),
