@@ -1349,17 +1349,18 @@ class Tokenizer:
         """
         from bpe.base.utf8 import read_file
         from bpe.formats import tiktoken, vocab_merges
+        from bpe.formats.schema import errors_in
         from bpe.pretokenize.pretokenizer import as_pretokenizer
         from bpe.text.normalizers import as_normalizer
 
-        special = None if special_tokens is None else tiktoken.checked_special(special_tokens)
+        special = None if special_tokens is None else tiktoken.check_special_ids(special_tokens)
         files = (
             vocab_merges.vocab_file(vocab, special or {}) if isinstance(vocab, Mapping) else read_file(vocab),
             read_file(merges) if isinstance(merges, (str, os.PathLike)) else vocab_merges.merges_file(merges),
         )
         settings = as_pretokenizer(pretokenizer), as_normalizer(normalizer)
-        path = None if isinstance(vocab, Mapping) else os.fspath(vocab)
-        spec = vocab_merges.read_pair(*files, *settings, special, path)
+        with errors_in(None if isinstance(vocab, Mapping) else vocab):
+            spec = vocab_merges.read_pair(*files, *settings, special)
         return cls(spec, cache_memory=cache_memory)
 
     @classmethod
@@ -1395,9 +1396,12 @@ class Tokenizer:
         """
         from bpe.base.utf8 import read_file
         from bpe.formats import clip
+        from bpe.formats.schema import errors_in
 
         normalizer = clip.clean_up(lowercase, clean_whitespace, unescape_html, ftfy)
-        return cls(clip.read(read_file(path), normalizer, os.fspath(path), force=force), cache_memory=cache_memory)
+        with errors_in(path):
+            spec = clip.read(read_file(path), normalizer, force=force)
+        return cls(spec, cache_memory=cache_memory)
 
     # Identity ---------------------------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ def convert(args: argparse.Namespace) -> None:
     if args.to_format is None:
         check_named(args.output)
     to_format = args.to_format or format_of(args.output)
-    if FORMATS[to_format].read_folder is None and not (args.to_format and Path(args.output).is_dir()):
+    if not FORMATS[to_format].is_folder and not (args.to_format and Path(args.output).is_dir()):
         check_output(args.output, [args.input])
     bpe.convert(
         args.input,

@@ -56,17 +56,14 @@ ROLE_KEYS: Mapping[str, str] = {
 }  # fmt: skip
 
 
-def read(data: bytes | mmap.mmap, path: str | None = None) -> TokenizerSpec:
+def read(data: bytes | mmap.mmap) -> TokenizerSpec:
     """Read the tokenizer of a GGUF file.
 
     Raises:
         FormatError: for an invalid file, one without a tokenizer, and a tokenizer that is not supported.
 
     """
-    try:
-        return _spec(_Header(data).values())
-    except FormatError as error:
-        raise FormatError(error.message, path=path, where=error.where) from None
+    return _build(_Header(data).values())
 
 
 class _Header:
@@ -157,7 +154,7 @@ class _Header:
         return found if len(found) == count else [*found, self._string()]  # which raises
 
 
-def _spec(values: dict[str, Any]) -> TokenizerSpec:
+def _build(values: dict[str, Any]) -> TokenizerSpec:
     kind = values.get("model")
     if kind is None:
         raise FormatError(f"it has no key {PREFIX}model; the file has no tokenizer")

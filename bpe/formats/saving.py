@@ -58,7 +58,6 @@ def save_spec(
     if format_.name == "huggingface":
         target = Path(path) / NATIVE if format is not None and Path(path).is_dir() else path
         return _save_native(spec, target)
-    assert format_.write is not None
     content = format_.write(spec)
     lost = losses(spec, format_, content)
     harmful = [each for each in lost if not each.harmless]
@@ -168,15 +167,12 @@ def compared(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list
 
 
 def _read_again(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, bytes]) -> TokenizerSpec:
-    if format_.read_folder is not None:
-        assert not isinstance(content, bytes)
-        return format_.read_folder(content, None)
-    assert isinstance(content, bytes)
+    if not isinstance(content, bytes):
+        return format_.read(content)
     if format_.name == "tiktoken":  # a file that is not OpenAI's holds neither a pattern nor special tokens
-        name, special = tiktoken.published(content) or (None, {})
+        name, special = tiktoken.find_published(content) or (None, {})
         return tiktoken.read(content, None if name is None else Pretokenizer(name), special)
     if format_.name == "clip":  # the list holds no normalizer; from_clip has it, with ftfy or without
         usual = [clip.clean_up(True, True, True, ftfy) for ftfy in (True, False)]
         return clip.read(content, spec.normalizer if spec.normalizer in usual else usual[1])
-    assert format_.read is not None
-    return format_.read(content, None)
+    return format_.read(content)

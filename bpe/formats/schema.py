@@ -153,7 +153,7 @@ def get(
         if default is REQUIRED:
             raise FormatError(f"it has no {name}; it must have one", where=where)
         return default
-    value, position = item[name], f"{where}.{name}"
+    value, position = item[name], f"{where}.{name}" if where else name
     return check_type(value, position, read) if isinstance(read, type) else read(value, position)
 
 
@@ -217,13 +217,12 @@ def refuse(where: str, value: object, rule: str, fix: str) -> NoReturn:
 def errors_at(where: str) -> Iterator[None]:
     """Turn errors of the block, which uses values of the file, into a FormatError at `where`.
 
-    A FormatError that names a position keeps it; one that begins with a dot, such as ".pattern", is a field there.
+    The position that a FormatError names, such as "pattern", is a field there.
     """
     try:
         yield
     except FormatError as error:
-        inner = error.where or ""
-        position = f"{where}{inner}" if inner[:1] in ("", ".") else inner
+        position = f"{where}.{error.where}" if error.where else where
         raise FormatError(error.message, where=position) from None
     except (ValueError, TypeError, RecursionError, OverflowError, MemoryError) as error:
         raise FormatError(str(error) or type(error).__name__, where=where) from None
@@ -236,4 +235,4 @@ def errors_in(path: str | os.PathLike[str] | None, part: str | None = None) -> I
         yield
     except FormatError as error:
         where = f"{part}, {error.where}" if part and error.where else part or error.where
-        raise FormatError(error.message, path=path, where=where) from None
+        raise FormatError(error.message, path=error.path if path is None else path, where=where) from None

@@ -77,20 +77,17 @@ class Model:
     roles: dict[str, str] = field(default_factory=lambda: dict(_ROLES.values()))
 
 
-def read(data: bytes, path: str | None = None) -> TokenizerSpec:
+def read(data: bytes) -> TokenizerSpec:
     """Read a model of type BPE.
 
     Raises:
         FormatError: for an invalid file, and for a model of another type or with a setting that is not supported.
 
     """
-    try:
-        return spec_of(_parsed(data))
-    except FormatError as error:
-        raise FormatError(error.message, path=path, where=error.where) from None
+    return _build(_parse(data))
 
 
-def _parsed(data: bytes) -> Model:
+def _parse(data: bytes) -> Model:
     """The parts of a ModelProto."""
     model, kind, parts = Model(), 1, set()
     for offset, number, value in fields(data):
@@ -171,7 +168,7 @@ def _read_normalizer(model: Model, data: bytes) -> None:
             model.escape_spaces = bool(value)
 
 
-def spec_of(model: Model) -> TokenizerSpec:
+def _build(model: Model) -> TokenizerSpec:
     """The spec of a model.
 
     Raises:

@@ -11,6 +11,7 @@ import base64
 import binascii
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,33 +38,33 @@ FILLER = "<SPECIAL_{}>"
 MOST_SPECIAL = 1 << 20
 
 
-def read(data: bytes, path: str | None = None) -> TokenizerSpec:
+def _read_count(value: Any, where: str, most: int = ID_LIMIT) -> int:
+    if type(value) is not int or not 0 <= value <= most:
+        raise FormatError(f"it is {shown(value)}; it must be an int from 0 to {most}", where=where)
+    return value
+
+
+def read(data: bytes) -> TokenizerSpec:
     """Read a tekken.json.
 
     Raises:
         FormatError: for an invalid file; it names the field.
 
     """
-    try:
-        return _read(load(data))
-    except FormatError as error:
-        raise FormatError(error.message, path=path, where=error.where) from None
-
-
-def _read(value: object) -> TokenizerSpec:
+    value = load(data)
     if not isinstance(value, dict):
         raise FormatError(f"{shown(value)} is not an object; a tekken.json is one")
-    config = get(value, "the file", "config", dict)
+    config: dict[str, Any] = get(value, "the file", "config", dict)
     pattern = get(config, "config", "pattern", str)
-    n_special = _count(config, "default_num_special_tokens", MOST_SPECIAL)
-    size = _count(config, "default_vocab_size", ID_LIMIT)
-    listed = get(value, "the file", "vocab", list)
+    n_special = get(config, "config", "default_num_special_tokens", partial(_read_count, most=MOST_SPECIAL))
+    size = get(config, "config", "default_vocab_size", _read_count)
+    listed: list[Any] = get(value, "the file", "vocab", list)
     if not n_special < size <= len(listed) + n_special:
         refuse(
             "config.default_vocab_size", size, f"there are {counted(len(listed), 'token')} in the vocab and "
             f"{counted(n_special, 'special token')}", "it must be at most their sum, and more than the special tokens",
         )  # fmt: skip
-    tokens = _tokens(listed[: size - n_special])
+    tokens = _read_tokens(listed[: size - n_special])
     blob, offsets = b"".join(tokens), offsets_of(list(map(len, tokens)))
     table = RankTable(blob, offsets)
     if not table.distinct:
@@ -71,23 +72,16 @@ def _read(value: object) -> TokenizerSpec:
         twice = next(token for token in tokens if token in seen or seen.add(token))  # type: ignore[func-returns-value]
         raise FormatError(f"token {shown(twice)} is given twice; each must be unique", where="vocab")
     ids = np.arange(n_special, size, dtype=np.int32)
-    special = _special(value, n_special)
+    special = _read_special(value, n_special)
     with errors_at("config.pattern"):
         pretokenizer = tiktoken.pattern_of(pattern)
     with errors_at("vocab"):
-        spec = tiktoken.spec_of((blob, offsets, ids), table, pretokenizer, special, None, shared_ids=False)
+        spec = tiktoken.build_spec((blob, offsets, ids), table, pretokenizer, special, shared_ids=False)
     ignored = get(config, "config", "ignore_merges", bool, True)
     return spec if ignored else replace(spec, ignore_merges=False, unreachable=None)
 
 
-def _count(config: dict[str, Any], name: str, most: int) -> int:
-    value = config.get(name)
-    if type(value) is not int or not 0 <= value <= most:
-        raise FormatError(f"it is {shown(value)}; it must be an int from 0 to {most}", where=f"config.{name}")
-    return value
-
-
-def _tokens(listed: list[Any]) -> list[bytes]:
+def _read_tokens(listed: list[Any]) -> list[bytes]:
     """The tokens in order of their ranks, which are 0, 1, 2, …; the first 256 are the bytes."""
     tokens = []
     for i, item in enumerate(listed):
@@ -110,7 +104,7 @@ def _tokens(listed: list[Any]) -> list[bytes]:
     return tokens
 
 
-def _special(value: dict[str, Any], n_special: int) -> dict[str, int]:
+def _read_special(value: dict[str, Any], n_special: int) -> dict[str, int]:
     """Name → id of the special tokens; the ids from the number of listed ones on have the names of fillers."""
     listed = value.get("special_tokens")
     if listed is None:

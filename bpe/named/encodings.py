@@ -13,9 +13,9 @@ from typing import Any
 
 from bpe.base.forks import lock_of
 from bpe.errors import shown, typed
-from bpe.formats import gpt2
 from bpe.formats.openai_encodings import ENCODINGS, FILES, MODEL_PREFIXES, MODELS
-from bpe.formats.tiktoken import checked_special, from_ranks, pattern_of, read
+from bpe.formats.schema import errors_in
+from bpe.formats.tiktoken import check_special_ids, from_ranks, pattern_of, read, read_gpt2_ranks
 from bpe.named import cache, plugins
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.tokenizer import Tokenizer
@@ -142,9 +142,10 @@ def _published(name: str) -> NamedEncoding:
     files = [FILES[file] for file in names]
     contents = [cache.read(file, *files[i + 1 :]) for i, file in enumerate(files)]
     if len(contents) == 2:
-        spec = from_ranks(gpt2.read_ranks(*contents), pretokenizer, encoding.special_tokens)
+        spec = from_ranks(read_gpt2_ranks(*contents), pretokenizer, encoding.special_tokens)
     else:
-        spec = read(contents[0], pretokenizer, encoding.special_tokens, files[0].address, shared_ids=True)
+        with errors_in(files[0].address):
+            spec = read(contents[0], pretokenizer, encoding.special_tokens, shared_ids=True)
     tokenizer = Tokenizer(spec)
     check_size(name, encoding.n_vocab, tokenizer.vocab_size, tokenizer.n_vocab - 1)
     return NamedEncoding(name, tokenizer, pretokenizer.pattern, dict(encoding.special_tokens))
@@ -181,7 +182,7 @@ def built(
 
     """
     try:
-        special: dict[str, Any] = checked_special(special_tokens)
+        special: dict[str, Any] = check_special_ids(special_tokens)
         spec = from_ranks(mergeable_ranks, pattern_of(pat_str), special)
     except ValueError as error:
         numbers = [each for each in (*mergeable_ranks.values(), *special_tokens.values()) if isinstance(each, int)]

@@ -11,6 +11,7 @@ from sentencepiece_files import BYTE, CONTROL, NORMAL, SPACE, UNKNOWN, UNUSED, U
 import bpe
 from bpe.formats import gguf
 from bpe.formats.gguf_patterns import LINE_VALUES, PRETOKENIZERS
+from bpe.plots import show_merges
 from bpe.vocab.byte_letters import byte_letters
 
 LETTERS = sorted(byte_letters())
@@ -54,7 +55,7 @@ def test_strings_that_are_not_utf_8_matter_in_tokens_alone():
     values = {"general.author": "Xx", "general.tags": ["Xx", "y"], "tokenizer.ggml.model": "llama"}
     values |= {"tokenizer.chat_template": "Xx", "tokenizer.ggml.tokens": ["▁", "a", "Y", "y", "Yy"], "general.Xx": 1}
     data = gguf_file(values)
-    tok = bpe.Tokenizer.from_spec(gguf.read(data.replace(b"Xx", b"X\xff")))
+    tok = bpe.Tokenizer(gguf.read(data.replace(b"Xx", b"X\xff")))
     assert tok.encode("a").tolist() == [0, 1]
     with pytest.raises(bpe.FormatError, match="string 4 is not UTF-8"):
         gguf.read(data.replace(b"Yy", b"Y\xff"))
@@ -96,7 +97,7 @@ def test_bytes_without_a_token_are_left_out_after_merging(pre, tmp_path):
             assert left == values["tokens"][number] or not text.encode()[start:end].isascii()  # of whole characters
             assert values["tokens"][number] in left
     assert "ids none" not in tok.explain("lo-lo")
-    assert tok.show_merges("lo-lo")
+    assert show_merges(tok, "lo-lo")
 
 
 #: A value of `pre` for each pattern → how it cuts PROBE.

@@ -550,6 +550,6 @@ def test_n_vocab_is_the_largest_id_plus_one() -> None:
     tok = bpe.train(texts=["a"], num_merges=0, special_tokens=["<|end|>"], first_id=44)
     assert tok.n_vocab == theirs.n_vocab == 301
     assert tok.vocab_size == 257
-    assert tok.prune([44])[0].n_vocab == 300
+    assert tok.without_tokens([44])[0].n_vocab == 300
     with pytest.raises(AttributeError):
         tok.n_vocab = 3

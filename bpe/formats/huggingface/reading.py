@@ -17,7 +17,7 @@ from bpe.formats.huggingface.model import check_model_type, read_model
 from bpe.formats.huggingface.post_processing import read_padding, read_post_processor, read_truncation
 from bpe.formats.huggingface.spelling import explain_difference
 from bpe.formats.huggingface.steps import read_decoder, read_normalizer, read_pre_tokenizer
-from bpe.formats.schema import LATER, Field, accept_any, errors_in, load, read_fields, refuse
+from bpe.formats.schema import LATER, Field, accept_any, load, read_fields, refuse
 from bpe.vocab.spec import TokenizerSpec
 
 #: The values of the fields of added tokens, in the order in which `tokenizers` writes them.
@@ -37,12 +37,11 @@ _TOP = {
 }
 
 
-def read(data: bytes, path: str | None = None, added: Rows = (), keep_ids: bool = False) -> TokenizerSpec:
+def read(data: bytes, added: Rows = (), keep_ids: bool = False) -> TokenizerSpec:
     """Read a tokenizer.json.
 
     Args:
         data: the content of the file.
-        path: its path, for errors.
         added: more added tokens. Reading 100,000 of them from JSON takes half a second.
         keep_ids: accept ids of added tokens that `tokenizers` would not give them, as those that it gives in several
             calls.
@@ -51,8 +50,7 @@ def read(data: bytes, path: str | None = None, added: Rows = (), keep_ids: bool 
         FormatError: for an invalid file, and for a feature that this release does not support.
 
     """
-    with errors_in(path):
-        return read_usual(data, added, keep_ids) or _build(load(data), added, keep_ids)
+    return read_usual(data, added, keep_ids) or _build(load(data), added, keep_ids)
 
 
 def read_divided(

@@ -42,7 +42,7 @@ class Kind(NamedTuple):
 
     Attributes:
         fields: its fields but for "type"; None if `make` checks the whole object.
-        make: the step of its fields by name, or of the whole object. Errors name the step, or a field: ".pattern".
+        make: the step of its fields by name, or of the whole object. Errors name the step, or a field: "pattern".
 
     """
 
@@ -134,14 +134,14 @@ def _translate(pattern: str, *, of_texts: bool = False) -> str:
     try:
         translation = translate(pattern)
     except UntranslatableError as error:
-        refuse(".pattern", pattern, f"{rule}: {error}", "rewrite it")
+        refuse("pattern", pattern, f"{rule}: {error}", "rewrite it")
     if translation.empty == "sometimes":
-        refuse(".pattern", pattern, f"{rule}: some of its matches are empty", "write + for *")
+        refuse("pattern", pattern, f"{rule}: some of its matches are empty", "write + for *")
     if of_texts and translation.empty == "always" and (not pattern.startswith("(?<=") or "|" in pattern):
         rule = "it may match at the beginning of a text, where `tokenizers` puts the content twice into some words"
-        refuse(".pattern", pattern, rule, 'begin it with (?<=…), or use a normalizer of type "Prepend"')
+        refuse("pattern", pattern, rule, 'begin it with (?<=…), or use a normalizer of type "Prepend"')
     if translation.names_later:
-        refuse(".pattern", pattern, f"{rule}: it names characters later than Unicode 16", "leave them out")
+        refuse("pattern", pattern, f"{rule}: it names characters later than Unicode 16", "leave them out")
     return translation.expression
 
 
@@ -289,7 +289,7 @@ def _spells_letters(normalizer: Normalizer | None) -> bool:
 
 def _make_metaspace(prepend_scheme: Any, add_prefix_space: Any, **fields: Any) -> Step:
     if add_prefix_space is False and prepend_scheme != "never":
-        refuse(".add_prefix_space", False, "it must agree with prepend_scheme", "remove it")
+        refuse("add_prefix_space", False, "it must agree with prepend_scheme", "remove it")
     return Metaspace(prepend_scheme=prepend_scheme, **fields)
 
 
@@ -443,7 +443,7 @@ def _make_strip(value: dict[str, Any]) -> d.DecoderStep:
         return d.Strip(**read_fields(value, "", _STRIP))
     rule = get(value, "", "of_tokens", str)  # a field of this package's files
     if rule not in _OF_TOKENS:
-        refuse(".of_tokens", rule, "it must be first or each", "remove it")
+        refuse("of_tokens", rule, "it must be first or each", "remove it")
     return d.DummySpace(each=rule == "each")
 
 
@@ -451,18 +451,19 @@ def _make_replacement(pattern: tuple[str, bool], content: str) -> d.DecoderStep:
     from bpe.text.matching import compiled
 
     if not pattern[1]:
-        with errors_at(".pattern"):
-            compiled(_translate(pattern[0]))
+        expression = _translate(pattern[0])
+        with errors_at("pattern"):
+            compiled(expression)
     return d.Replace(pattern[0], content, pattern[1])
 
 
 def _make_metaspace_decoder(replacement: str, prepend_scheme: str | None, add_prefix_space: Any) -> d.DecoderStep:
     if prepend_scheme not in (None, "always", "first", "never"):
-        refuse(".prepend_scheme", prepend_scheme, "it must be always, first or never", "write one of them")
+        refuse("prepend_scheme", prepend_scheme, "it must be always, first or never", "write one of them")
     if add_prefix_space is False and prepend_scheme is None:
-        refuse(".add_prefix_space", False, "it has no prepend_scheme", 'write "prepend_scheme": "never"')
+        refuse("add_prefix_space", False, "it has no prepend_scheme", 'write "prepend_scheme": "never"')
     if add_prefix_space is False and prepend_scheme != "never":
-        refuse(".add_prefix_space", False, f"the prepend_scheme is {prepend_scheme}", "write never there")
+        refuse("add_prefix_space", False, f"the prepend_scheme is {prepend_scheme}", "write never there")
     return d.Metaspace(replacement, prepend_scheme != "never")
 
 
