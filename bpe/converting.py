@@ -1,7 +1,7 @@
 """Converts tokenizers between file formats, and compares two tokenizers.
 
 The commands `bpe convert` and `bpe diff` are these functions. Tokenizers are compared as data by
-`bpe/vocab/differences.py`.
+`bpe/vocab/comparing.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bpe.formats.saving import check_named, compared, save_spec
 from bpe.formats.tiktoken import load as load_ranks
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.tokenizer import Tokenizer
-from bpe.vocab.differences import Difference
+from bpe.vocab.comparing import Difference
 from bpe.vocab.spec import TokenizerSpec, check_spec
 
 log = logging.getLogger("bpe")

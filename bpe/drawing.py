@@ -15,7 +15,7 @@ from bpe.encode.explain import tokens_of_text
 from bpe.errors import check_int
 from bpe.show.html import Html, Token, card, separate
 from bpe.show.views import TokenView
-from bpe.vocab.fingerprint import fingerprint
+from bpe.vocab.comparing import fingerprint
 from bpe.vocab.spec import described_merges, described_model
 from bpe.vocab.special_tokens import Allowed
 from bpe.vocab.vocabulary import SPECIAL

@@ -35,8 +35,8 @@ from bpe.errors import FormatError
 from bpe.formats import huggingface
 from bpe.formats.huggingface.added_tokens import add_tokens
 from bpe.tokenizer import Tokenizer, with_specials
+from bpe.vocab.after_encoding import ByteLevel
 from bpe.vocab.byte_letters import bytes_or_utf8
-from bpe.vocab.decoding import ByteLevel
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_tokens import may_overlap
 

@@ -20,8 +20,8 @@ from bpe.formats.huggingface.writing import check_name
 from bpe.formats.loading import Format, check_format, format_names
 from bpe.formats.signatures import NATIVE, rank_file_of
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.vocab.differences import Difference, differences, role_differences
-from bpe.vocab.reachability import merging_suffices
+from bpe.vocab.comparing import Difference, compare, compare_roles
+from bpe.vocab.merging import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_names import bos_token, eos_token
 
@@ -158,7 +158,7 @@ def losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, b
 
 def compared(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
     """All differences, those of roles too; those that are known to change no id are marked as harmless."""
-    found = [*differences(a, b, names), *role_differences(a, b, names)]
+    found = [*compare(a, b, names), *compare_roles(a, b, names)]
     ignoring = a if a.ignore_merges else b
     return [
         replace(each, harmless=merging_suffices(ignoring, Engine)) if each.field == "ignore_merges" else each

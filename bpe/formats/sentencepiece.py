@@ -26,7 +26,7 @@ from bpe.formats import huggingface
 from bpe.formats.schema import errors_at
 from bpe.text import normalizers as n
 from bpe.text.pipeline_normalizers import CharacterMap, CharacterMapBeside, DummyPrefix, Prepend
-from bpe.vocab.added_tokens import ADDED
+from bpe.vocab.editing import ADDED
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_tokens import effective_flags
 from bpe.vocab.vocabulary import SPECIAL, Vocabulary

@@ -22,7 +22,7 @@ from bpe.errors import FormatError, counted, shown
 from bpe.formats import tiktoken
 from bpe.formats._ranks import RankTable
 from bpe.formats.schema import errors_at, get, load, refuse
-from bpe.vocab.reachability import merging_suffices
+from bpe.vocab.merging import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL
 

@@ -22,7 +22,7 @@ from bpe.formats.schema import errors_at, errors_in, get, is_id, read_text
 from bpe.formats.signatures import CONFIG, QWEN_RANKS, RANKS, rank_file_of
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC
-from bpe.vocab.reachability import merging_suffices
+from bpe.vocab.merging import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary
 

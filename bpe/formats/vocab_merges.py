@@ -28,7 +28,7 @@ from bpe.formats.signatures import ADDED, CONFIG, MERGES, SPECIAL_MAP, VOCAB
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC, Normalizer
 from bpe.vocab.byte_letters import to_letters
-from bpe.vocab.reachability import merging_suffices
+from bpe.vocab.merging import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, SPECIAL
 

@@ -1,7 +1,7 @@
 """`prune` and `adapt`: a smaller vocabulary out of a larger one, chosen by how often its tokens occur in a corpus.
 
 Both work on the distinct words of the corpus and their counts, which the engine encodes anew where the tokens change.
-Not here: choosing leaves (`bpe/vocab/leaves.py`), removing given ids (`Tokenizer.without_tokens`), learning tokens
+Not here: choosing leaves (`bpe/vocab/editing.py`), removing given ids (`Tokenizer.without_tokens`), learning tokens
 (`extend.py`).
 """
 
@@ -25,8 +25,7 @@ from bpe.errors import check_int, typed
 from bpe.tokenizer import Tokenizer
 from bpe.training.encoded import encoded_groups
 from bpe.training.extend import as_counts
-from bpe.vocab.leaves import rarest_leaves, removable_tokens
-from bpe.vocab.pruning import check_vocab_size, only
+from bpe.vocab.editing import check_vocab_size, choose_rarest_leaves, find_removable_tokens, keep_only
 from bpe.vocab.spec import TokenizerSpec, refuse_events
 from bpe.vocab.vocabulary import NO_TOKEN, NONE
 
@@ -84,12 +83,12 @@ def prune(
 
     """
     spec = _checked(tok)
-    made = removable_tokens(spec)
+    made = find_removable_tokens(spec)
     size = check_vocab_size(spec, vocab_size, len(made))
     corpus = _corpus_of(spec, files, texts, counts, separator, per_line, encoding_errors, threads, progress)
     with progress_note(progress, "index"):
         frequencies = corpus.measured(spec).frequencies
-    return tok.without_tokens(rarest_leaves(spec, made, frequencies, len(spec.vocabulary) - size))
+    return tok.without_tokens(choose_rarest_leaves(spec, made, frequencies, len(spec.vocabulary) - size))
 
 
 def adapt(
@@ -147,7 +146,7 @@ def adapt(
     """
     spec = _checked(tok)
     check_int("passes", passes, 1)
-    made = removable_tokens(spec)
+    made = find_removable_tokens(spec)
     size = check_vocab_size(spec, vocab_size, len(made))
     corpus = _corpus_of(spec, files, texts, counts, separator, per_line, encoding_errors, threads, progress)
     chosen = _Choice(spec, made, size)
@@ -291,7 +290,7 @@ class _Choice:
         return self.kept[self._spec.merges].all(axis=1) & ~self.kept[self._spec.merge_results]
 
     def _measured(self, corpus: _Corpus) -> _Measured:
-        spec = only(self._spec, self.kept, self._alive())
+        spec = keep_only(self._spec, self.kept, self._alive())
         pairs = self._spec.merges[self._candidates()].astype(np.int64)
         found = corpus.measured(spec, pairs)
         frequencies = np.zeros(len(self.kept), dtype=np.int64)

@@ -37,7 +37,7 @@ from bpe.training.options import OnMerge, TrainOptions
 from bpe.training.superwords import SuperWords, check_rereadable, check_two_counts
 from bpe.training.trainer import MERGES_PER_CALL, STOPS, Execution, log, make_trainer, memory_for_pairs
 from bpe.training.words import Words
-from bpe.vocab.pruning import truncated
+from bpe.vocab.editing import truncate
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, ORDINARY, SPECIAL, Vocabulary
@@ -110,7 +110,7 @@ class WordPhase:
             return self
         kept = len(self.counts) - removed
         training = replace(self.training, merges=kept, stopped=None)
-        return WordPhase(truncated(self.spec, size), training, self.counts[:kept])
+        return WordPhase(truncate(self.spec, size), training, self.counts[:kept])
 
 
 def learn_boundless(

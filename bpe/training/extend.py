@@ -1,6 +1,6 @@
 """`extend`: extend an existing vocabulary with tokens learned from word counts.
 
-Not here: training from scratch (`bpe/training/train.py`); making a vocabulary smaller (`bpe/vocab/pruning.py`).
+Not here: training from scratch (`bpe/training/train.py`); making a vocabulary smaller (`bpe/vocab/editing.py`).
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from bpe.training.encoded import encoded_groups
 from bpe.training.merge_rules import check_word_limits
 from bpe.training.options import TrainOptions
 from bpe.training.runs import as_counts, count_runs
-from bpe.vocab.pruning import first_id, renumber, without_tokens
+from bpe.vocab.editing import first_id, renumber, without_tokens
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN
 

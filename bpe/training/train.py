@@ -32,7 +32,7 @@ from bpe.training.picky.option import PickyBPE, check_with_deletions
 from bpe.training.run import Corpus, CountSettings, CountsLike, Run
 from bpe.training.seeds import Seeds
 from bpe.training.superwords import SuperWords, check_superwords
-from bpe.vocab.pruning import truncated
+from bpe.vocab.editing import truncate
 from bpe.vocab.spec import Model, TokenizerSpec
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT
@@ -343,7 +343,7 @@ def _at_size(spec: TokenizerSpec, training: Training, size: int) -> Tokenizer:
     merges = training.merges - removed
     curve = tuple(row for row in training.curve if row[0] <= merges)
     training = replace(training, stopped=None, merges=merges, curve=curve)
-    return Tokenizer(replace(truncated(spec, size), training=training))
+    return Tokenizer(replace(truncate(spec, size), training=training))
 
 
 def _check_watching(on_merge: object, progress: ProgressLike) -> None:

@@ -35,7 +35,7 @@ from bpe.training.kernel_input import APART, NARROW, NextMerge, Start, Tuning
 from bpe.training.merge_rules import Veto
 from bpe.training.options import TIE_BREAKS, OnMerge, TrainOptions
 from bpe.training.words import Extent, Words, words_of
-from bpe.vocab.decoding import ByteFallback, DecoderStep, Fuse, Replace, Strip
+from bpe.vocab.after_encoding import ByteFallback, DecoderStep, Fuse, Replace, Strip
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import BYTE_NAMES
 from bpe.vocab.training_record import Training

@@ -19,8 +19,8 @@ from bpe.formats.huggingface.lists import divide
 from bpe.formats.huggingface.spelling import can_be_text, map_special_ids, spell_all
 from bpe.formats.huggingface.steps import find_own_steps
 from bpe.formats.schema import Field, load, read_fields, read_id, refuse
-from bpe.vocab.added_tokens import append_tokens
-from bpe.vocab.decoding import ByteLevel
+from bpe.vocab.after_encoding import ByteLevel
+from bpe.vocab.editing import append_tokens
 from bpe.vocab.spec import FLAGS, NO_FLAGS, TokenizerSpec
 from bpe.vocab.special_tokens import effective_flags
 from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL, Vocabulary

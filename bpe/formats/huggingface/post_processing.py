@@ -27,7 +27,7 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from bpe.vocab.post_processing import Padding, PostProcessor, Truncation
+    from bpe.vocab.after_encoding import Padding, PostProcessor, Truncation
 
 #: The ids before and after a text.
 Template = tuple[tuple[int, ...], tuple[int, ...]]
@@ -60,7 +60,7 @@ def read_post_processor(value: Any, vocabulary: Vocabulary) -> tuple[PostProcess
     """(the post-processor, the ids that it puts before and after a single text), or None for each."""
     if value is None:
         return None, None
-    from bpe.vocab.post_processing import PostProcessor
+    from bpe.vocab.after_encoding import PostProcessor
 
     template = _read_template(value, "post_processor", vocabulary)
     return PostProcessor.of(value), template if any(template) else None
@@ -188,7 +188,7 @@ def read_truncation(value: object) -> Truncation | None:
     """The truncation block; None for null."""
     if value is None:
         return None
-    from bpe.vocab.post_processing import Truncation
+    from bpe.vocab.after_encoding import Truncation
 
     fields = read_fields(value, "truncation", TRUNCATION)
     with errors_at("truncation"):
@@ -205,7 +205,7 @@ def read_padding(value: object) -> Padding | None:
     """The padding block; None for null."""
     if value is None:
         return None
-    from bpe.vocab.post_processing import Padding
+    from bpe.vocab.after_encoding import Padding
 
     fields = read_fields(value, "padding", PADDING)
     with errors_at("padding"):

@@ -29,7 +29,7 @@ from bpe.pretokenize.pretokenizer import Gaps, Pretokenizer, Steps, check_unicod
 from bpe.pretokenize.shapes import BYTES, prefixed, simplified, words
 from bpe.pretokenize.spellings import NAMED, SPELLED, published
 from bpe.pretokenize.steps import STEPS, ByteLevel, Metaspace, Split, Step
-from bpe.vocab import decoding as d
+from bpe.vocab import after_encoding as d
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_names import decoded_bytes
 
