@@ -13,10 +13,11 @@ import bpe
 from bpe.errors import FormatError
 from bpe.formats import _json_tokens as jsontokens
 from bpe.formats.huggingface import read, write
-from bpe.formats.huggingface.lists import PLACEHOLDERS, KernelLists, UnusualError
-from bpe.formats.huggingface.reading import _build, read_usual
+from bpe.formats.huggingface.lists import PLACEHOLDERS, KernelLists, UnusualError, divide
+from bpe.formats.huggingface.reading import _build
 from bpe.formats.huggingface.spelling import byte_by_letter
 from bpe.formats.schema import load
+from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY
 
 TEXT = 'Ein "Text" mit \\ und / und é, 日本語, 😀\n\tdef f(x):\n    return "\\"" # 한국어 the the them\n'
@@ -25,6 +26,15 @@ TEXT = 'Ein "Text" mit \\ und / und é, 日本語, 😀\n\tdef f(x):\n    return
 def file(**options) -> dict:
     tok = bpe.train(texts=[TEXT], vocab_size=300, special_tokens=["<s>", "<|日|>"], pretokenizer="gpt2", **options)
     return json.loads(write(tok.spec))
+
+
+def read_usual(data: bytes) -> TokenizerSpec | None:
+    """What the kernel reads; None for a file that is left to `json`."""
+    try:
+        found = divide(data, load)
+        return None if found is None else _build(found[0], spans=found[1:])
+    except (FormatError, UnusualError):
+        return None
 
 
 def without_kernel(data: bytes) -> bpe.Tokenizer | None:

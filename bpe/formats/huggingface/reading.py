@@ -7,6 +7,7 @@ read, in the order in which they need each other.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -50,7 +51,10 @@ def read(data: bytes, added: Rows = (), keep_ids: bool = False) -> TokenizerSpec
         FormatError: for an invalid file, and for a feature that this release does not support.
 
     """
-    return read_usual(data, added, keep_ids) or _build(load(data), added, keep_ids)
+    with suppress(FormatError, UnusualError):  # below, `json` reads the whole file, and errors name their position
+        if (found := divide(data, load)) is not None:
+            return _build(found[0], added, keep_ids, found[1:])
+    return _build(load(data), added, keep_ids)
 
 
 def read_divided(
@@ -60,19 +64,9 @@ def read_divided(
 
     Returns None for an unusual or invalid file: joined, `read` reads it or raises its error.
     """
-    try:
+    with suppress(FormatError, UnusualError):
         return _build(load(data), added, keep_ids, ((vocab, 0, len(vocab)), (merges, 0, len(merges))))
-    except (FormatError, UnusualError):
-        return None
-
-
-def read_usual(data: bytes, added: Rows = (), keep_ids: bool = False) -> TokenizerSpec | None:
-    """The fast path of `read`, with a kernel. Returns None for an unusual or invalid file."""
-    try:
-        found = divide(data, load)
-        return None if found is None else _build(found[0], added, keep_ids, found[1:])
-    except (FormatError, UnusualError):
-        return None
+    return None
 
 
 def _build(
