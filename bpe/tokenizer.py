@@ -1355,8 +1355,8 @@ class Tokenizer:
 
         special = None if special_tokens is None else tiktoken.check_special_ids(special_tokens)
         files = (
-            vocab_merges.vocab_file(vocab, special or {}) if isinstance(vocab, Mapping) else read_file(vocab),
-            read_file(merges) if isinstance(merges, (str, os.PathLike)) else vocab_merges.merges_file(merges),
+            vocab_merges.make_vocab_file(vocab, special or {}) if isinstance(vocab, Mapping) else read_file(vocab),
+            read_file(merges) if isinstance(merges, (str, os.PathLike)) else vocab_merges.make_merges_file(merges),
         )
         settings = as_pretokenizer(pretokenizer), as_normalizer(normalizer)
         with errors_in(None if isinstance(vocab, Mapping) else vocab):

@@ -15,7 +15,7 @@ from bpe.cli.files import check_inputs, check_output, log_skipped, say, sources_
 from bpe.converting import spec_with, text_difference
 from bpe.errors import counted
 from bpe.formats.loading import FORMATS, is_rank_file
-from bpe.formats.saving import check_named, compared, format_of
+from bpe.formats.saving import check_named, choose_format, compare_all
 
 log = logging.getLogger("bpe.cli")
 
@@ -29,7 +29,7 @@ def convert(args: argparse.Namespace) -> None:
         check_inputs(args, [args.input])
     if args.to_format is None:
         check_named(args.output)
-    to_format = args.to_format or format_of(args.output)
+    to_format = args.to_format or choose_format(args.output)
     if not FORMATS[to_format].is_folder and not (args.to_format and Path(args.output).is_dir()):
         check_output(args.output, [args.input])
     bpe.convert(
@@ -65,7 +65,7 @@ def _diff(args: argparse.Namespace) -> int:
         bpe.Tokenizer(spec_with(path, args.pretokenizer if of_ranks else None))
         for path, of_ranks in zip(paths, ranks, strict=True)
     )
-    found = compared(first.spec, second.spec, (args.first, args.second))
+    found = compare_all(first.spec, second.spec, (args.first, args.second))
     of_texts = list(_text_differences(args, first, second)) if args.files else []
     of_both = (str(each) if each.kind == each.field else f"{each.kind}: {each}" for each in found)
     for line in (*of_both, *of_texts):

@@ -74,7 +74,7 @@ def _tokenizer_facts(path: str) -> dict[str, Any]:
 
     import bpe
     from bpe.show.colours import plain
-    from bpe.vocab.spec import described_merges, described_model
+    from bpe.vocab.spec import describe_merges, describe_model
 
     tokenizer = bpe.Tokenizer.load(path)
     lengths = tokenizer.token_byte_lengths
@@ -84,11 +84,11 @@ def _tokenizer_facts(path: str) -> dict[str, Any]:
     named, always = tokenizer.special_tokens, tokenizer._engine.specials.always
     longest = sorted(ids.tolist(), key=lambda number: (-int(lengths[number]), number))[:_SHOWN]
     return {
-        "model": described_model(tokenizer.spec),
+        "model": describe_model(tokenizer.spec),
         "vocabulary": f"{counted(len(tokenizer), 'token')}, ids {int(ids[0])} to {int(ids[-1])}"
         if len(ids)
         else "empty",
-        "merges": described_merges(tokenizer.spec),
+        "merges": describe_merges(tokenizer.spec),
         "special tokens": _few([f"{name} {number}" for name, number in named.items() if name not in always]),
         "added tokens": _few([f"{name} {number}" for name, number in named.items() if name in always]),
         "roles": _roles(tokenizer),

@@ -57,10 +57,10 @@ def read_configuration(files: Mapping[str, bytes]) -> dict[str, Any]:
     mapped = {} if DECODER in config else read_object(files, SPECIAL_MAP)
     for name, value in mapped.items():
         if name == LISTS[1] and isinstance(value, list):
-            more = map(_as_special, _tokens_of(value, name))
-            config[name] = [*_tokens_of(config.get(name), name), *more]
+            more = map(_mark_special, _check_tokens(value, name))
+            config[name] = [*_check_tokens(config.get(name), name), *more]
         else:
-            config[name] = value if name == LISTS[1] else _as_special(value)
+            config[name] = value if name == LISTS[1] else _mark_special(value)
     if isinstance(config.get(LISTS[1]), dict):
         config[NAMED] = {**get(config, CONFIG, NAMED, dict, {}), **config.pop(LISTS[1])}
     return config
@@ -71,7 +71,7 @@ def _is_named(name: str) -> bool:
     return name.endswith("_token") and name not in ROLES
 
 
-def _as_special(token: Any) -> Any:
+def _mark_special(token: Any) -> Any:
     """A token of special_tokens_map.json, where objects do not say that they are special."""
     return {**token, "special": True} if isinstance(token, dict) else token
 
@@ -104,9 +104,9 @@ def find_added_tokens(
 
     """
     config = read_configuration(files)
-    extra = _tokens_of(config.get(LISTS[1], config.get(LISTS[0])), LISTS[1])
-    numbered, by_name = _numbered_tokens(files, config, own)
-    named = _named_tokens(config, defaults, by_name)
+    extra = _check_tokens(config.get(LISTS[1], config.get(LISTS[0])), LISTS[1])
+    numbered, by_name = _list_numbered(files, config, own)
+    named = _list_named(config, defaults, by_name)
     names = {token_text(token) for token in named}
     special = names | {name for name, (_, flags) in own.items() if "ordinary" not in flags}  # these stay special
     found = {name: flags for name, (_, flags) in own.items()}
@@ -115,7 +115,7 @@ def find_added_tokens(
         special |= set() if "ordinary" in flags else {name}
     known, added = set(found), set[Any]()
     for token in (*named, *extra):  # the last one that has a name decides its flags
-        name, flags = token_text(token), _flags_of(token)
+        name, flags = token_text(token), _read_flags(token)
         key = token if isinstance(token, str) else (name, flags)
         if name and name not in known and key not in added:
             added.add(key)
@@ -126,7 +126,7 @@ def find_added_tokens(
     return {name: flags for name, flags in found.items() if name not in own or own[name][1] != flags}
 
 
-def _numbered_tokens(
+def _list_numbered(
     files: Mapping[str, bytes],
     config: Mapping[str, Any],
     own: Mapping[str, tuple[int, frozenset[str]]],
@@ -143,10 +143,10 @@ def _numbered_tokens(
         where = f"{CONFIG}: {DECODER}[{shown(number)}]"
         if not isinstance(item, dict) or not isinstance(item.get("content"), str) or not is_id(number):
             raise FormatError(f"{shown(item)} is not a token with an id and a content", where=where)
-        found[int(number)] = item["content"], _flags_of(item)
+        found[int(number)] = item["content"], _read_flags(item)
     by_name = dict(found.values())
     if DECODER not in config:
-        special = _special_names(config)
+        special = _find_special_names(config)
         for content, number in read_object(files, ADDED).items():
             if type(number) is not int:
                 raise FormatError(f"{shown(number)} is not an id", where=f"{ADDED}[{shown(content)}]")
@@ -157,16 +157,14 @@ def _numbered_tokens(
     return [found[number] for number in sorted(found) if found[number][0]], by_name
 
 
-def _special_names(config: Mapping[str, Any]) -> set[str]:
+def _find_special_names(config: Mapping[str, Any]) -> set[str]:
     """The names which added_tokens.json gives as those of special tokens; not those of objects that have a type."""
     tokens = [config.get(role) for role in ROLES] + (config.get(LISTS[1]) or [])
     texts = (token_text(token) for token in tokens if not isinstance(token, dict) or "__type" not in token)
     return {text for text in texts if isinstance(text, str)}
 
 
-def _named_tokens(
-    config: dict[str, Any], defaults: Mapping[str, Any], flags: Mapping[str, frozenset[str]]
-) -> list[Any]:
+def _list_named(config: dict[str, Any], defaults: Mapping[str, Any], flags: Mapping[str, frozenset[str]]) -> list[Any]:
     """The tokens of fields, each a str or an object: those of roles, of fields of the model, and a dict of them.
 
     Tokens of roles have the given `flags`, if there are any.
@@ -186,7 +184,7 @@ def _named_tokens(
     return [token for token in found if isinstance(token_text(token), str)]
 
 
-def _tokens_of(value: Any, name: str) -> list[Any]:
+def _check_tokens(value: Any, name: str) -> list[Any]:
     """The tokens of a list, each a str or an object; none of a dict, whose tokens have names."""
     if isinstance(value, dict) or not value:
         return []
@@ -198,7 +196,7 @@ def _tokens_of(value: Any, name: str) -> list[Any]:
     return value
 
 
-def _flags_of(token: Any) -> frozenset[str]:
+def _read_flags(token: Any) -> frozenset[str]:
     """The flags of a token as the spec has them: a str is special; an object is if it says so."""
     if isinstance(token, str):
         return frozenset()

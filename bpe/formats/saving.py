@@ -59,7 +59,7 @@ def save_spec(
         target = Path(path) / NATIVE if format is not None and Path(path).is_dir() else path
         return _save_native(spec, target)
     content = format_.write(spec)
-    lost = losses(spec, format_, content)
+    lost = find_losses(spec, format_, content)
     harmful = [each for each in lost if not each.harmless]
     if harmful and not lossy:
         raise ValueError(
@@ -83,7 +83,7 @@ def check_target(path: str | os.PathLike[str], format: str | None = None) -> For
         ValueError: for a format that is not known or only read, and for a file name that belongs to another one.
 
     """
-    format_ = check_format(format_of(path) if format is None else format, written=True)
+    format_ = check_format(choose_format(path) if format is None else format, written=True)
     name = Path(os.fspath(path)).name.lower()
     for ending, kind, formats in _ENDINGS:
         if name.endswith(ending) and format_.name not in formats and not Path(path).is_dir():
@@ -97,10 +97,10 @@ def check_target(path: str | os.PathLike[str], format: str | None = None) -> For
     return format_
 
 
-def format_of(path: str | os.PathLike[str]) -> str:
+def choose_format(path: str | os.PathLike[str]) -> str:
     """The format that the name of a file to write stands for.
 
-    >>> format_of("cl100k_base.tiktoken"), format_of("out/tekken.json"), format_of("tokenizer.json")
+    >>> choose_format("cl100k_base.tiktoken"), choose_format("out/tekken.json"), choose_format("tokenizer.json")
     ('tiktoken', 'tekken', 'huggingface')
     """
     name = Path(os.fspath(path)).name.lower()
@@ -143,7 +143,7 @@ def _write_folder(content: Mapping[str, bytes], folder: Path) -> None:
         log.warning("%s has a %s too, which programs load instead of these files", folder, NATIVE)
 
 
-def losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, bytes]) -> list[Difference]:
+def find_losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, bytes]) -> list[Difference]:
     """What the written content of a format does not keep of a tokenizer."""
     try:
         back = _read_again(spec, format_, content)
@@ -153,10 +153,10 @@ def losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, b
     bounds = {"bos_token": bos_token(back), "eos_token": eos_token(back)}  # found by the names of the tokens, too
     kept = {role: back.roles.get(role) or bounds.get(role) for role in spec.roles}
     back = replace(back, roles={role: token for role, token in kept.items() if token is not None})
-    return compared(spec, back, ("the tokenizer", "the file"))
+    return compare_all(spec, back, ("the tokenizer", "the file"))
 
 
-def compared(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
+def compare_all(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
     """All differences, those of roles too; those that are known to change no id are marked as harmless."""
     found = [*compare(a, b, names), *compare_roles(a, b, names)]
     ignoring = a if a.ignore_merges else b

@@ -35,7 +35,7 @@ DEFAULT_SPECIAL = (
 #: The name of a special token that the file does not list.
 FILLER = "<SPECIAL_{}>"
 #: The most special tokens; published files have 1,000.
-MOST_SPECIAL = 1 << 20
+MAX_SPECIAL = 1 << 20
 
 
 def _read_count(value: Any, where: str, most: int = ID_LIMIT) -> int:
@@ -56,7 +56,7 @@ def read(data: bytes) -> TokenizerSpec:
         raise FormatError(f"{shown(value)} is not an object; a tekken.json is one")
     config: dict[str, Any] = get(value, "the file", "config", dict)
     pattern = get(config, "config", "pattern", str)
-    n_special = get(config, "config", "default_num_special_tokens", partial(_read_count, most=MOST_SPECIAL))
+    n_special = get(config, "config", "default_num_special_tokens", partial(_read_count, most=MAX_SPECIAL))
     size = get(config, "config", "default_vocab_size", _read_count)
     listed: list[Any] = get(value, "the file", "vocab", list)
     if not n_special < size <= len(listed) + n_special:
@@ -147,7 +147,7 @@ def write(spec: TokenizerSpec) -> bytes:
     if reason is not None or spec.pretokenizer is None:
         raise ValueError(f"format tekken cannot hold this tokenizer: {reason}; save it as huggingface")
     vocab = (
-        {"rank": i, "token_bytes": base64.b64encode(token).decode(), "token_str": _text(token)}
+        {"rank": i, "token_bytes": base64.b64encode(token).decode(), "token_str": _decode_token(token)}
         for i, token in enumerate(tokens)
     )
     value: dict[str, Any] = {
@@ -169,7 +169,7 @@ def write(spec: TokenizerSpec) -> bytes:
     return (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-def _text(token: bytes) -> str | None:
+def _decode_token(token: bytes) -> str | None:
     """The token as text; None if it is not UTF-8."""
     try:
         return token.decode()

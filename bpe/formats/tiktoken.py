@@ -95,7 +95,7 @@ def load(
             f"special_tokens is {typed(special_tokens)}; it must map each name to its id, because rank files hold no "
             "special tokens: {'<|endoftext|>': 100257}"
         )
-    preset = _preset(pretokenizer)
+    preset = _find_preset(pretokenizer)
     if preset is not None:
         pretokenizer = preset.pattern
         special_tokens = preset.special_tokens if special_tokens is None else special_tokens
@@ -111,7 +111,7 @@ def load(
         return read(data, pattern, special, shared_ids=preset is not None)
 
 
-def _preset(pretokenizer: object) -> PublishedEncoding | None:
+def _find_preset(pretokenizer: object) -> PublishedEncoding | None:
     """The encoding of OpenAI's with this name; None for the name of a pattern, such as "gpt2", and anything else."""
     if not isinstance(pretokenizer, str) or pretokenizer in PATTERNS:
         return None

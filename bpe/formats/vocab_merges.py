@@ -134,7 +134,7 @@ def read_pair(
     return replace(_build(ids, merges, added, normalizer), pretokenizer=pretokenizer)
 
 
-def vocab_file(vocab: Mapping[str, int] | Mapping[bytes, int], special_tokens: Mapping[str, int]) -> bytes:
+def make_vocab_file(vocab: Mapping[str, int] | Mapping[bytes, int], special_tokens: Mapping[str, int]) -> bytes:
     """The `vocab.json` of tokens with their ids. The names of special tokens are not in letters.
 
     Raises:
@@ -144,7 +144,7 @@ def vocab_file(vocab: Mapping[str, int] | Mapping[bytes, int], special_tokens: M
     """
     ids: dict[str, int] = {}
     for token, number in vocab.items():
-        name = _in_letters(token, "vocab")
+        name = _spell_in_letters(token, "vocab")
         if isinstance(token, bytes) and (text := token.decode("utf-8", "replace")) in special_tokens:
             name = text
         if isinstance(number, bool) or not hasattr(number, "__index__"):
@@ -157,7 +157,7 @@ def vocab_file(vocab: Mapping[str, int] | Mapping[bytes, int], special_tokens: M
     return json.dumps(ids).encode()
 
 
-def merges_file(merges: Iterable[str] | Iterable[tuple[str, str]] | Iterable[tuple[bytes, bytes]]) -> bytes:
+def make_merges_file(merges: Iterable[str] | Iterable[tuple[str, str]] | Iterable[tuple[bytes, bytes]]) -> bytes:
     """The `merges.txt` of pairs of tokens, or of strings with a space between the two.
 
     Raises:
@@ -174,7 +174,7 @@ def merges_file(merges: Iterable[str] | Iterable[tuple[str, str]] | Iterable[tup
             raise TypeError(
                 f"{where} is {typed(given)}; it must be a pair of tokens, or a str with a space between two"
             )
-        names = [_in_letters(token, where) for token in pair]
+        names = [_spell_in_letters(token, where) for token in pair]
         if any(not name or re.search(r"\s", name) for name in names):
             raise FormatError(
                 f"it is {shown(given)}; tokens are bytes, or str in GPT-2's letters: Ġ for a space", where=where
@@ -184,7 +184,7 @@ def merges_file(merges: Iterable[str] | Iterable[tuple[str, str]] | Iterable[tup
     return "\n".join([*lines, ""]).encode()
 
 
-def _in_letters(token: object, where: str) -> str:
+def _spell_in_letters(token: object, where: str) -> str:
     if isinstance(token, bytes):
         return to_letters(token)
     if not isinstance(token, str):
@@ -212,21 +212,21 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
     others = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)}
     vocab = {token: number for number, token in sorted({**letters, **others}.items())}
     pairs = (f"{letters[left]} {letters[right]}\n" for left, right in spec.merges.tolist())
-    config, roles = _config(spec)
+    config, roles = _write_config(spec)
     return {
         VOCAB: json.dumps(vocab, ensure_ascii=False).encode(),
         MERGES: f"{HEADER}\n{''.join(pairs)}".encode(),
-        CONFIG: _dumped(config),
-        SPECIAL_MAP: _dumped(roles),
-        ADDED: _dumped({}),  # every token is in vocab.json
+        CONFIG: _dump(config),
+        SPECIAL_MAP: _dump(roles),
+        ADDED: _dump({}),  # every token is in vocab.json
     }
 
 
-def _dumped(value: object) -> bytes:
+def _dump(value: object) -> bytes:
     return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode()
 
 
-def _config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
+def _write_config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
     """(tokenizer_config.json, special_tokens_map.json)."""
     special = [name for name in spec.special_tokens if "ordinary" not in spec.token_flags.get(name, ())]
     pretokenizer, names = spec.pretokenizer, {number: name for name, number in spec.special_tokens.items()}

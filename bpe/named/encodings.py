@@ -65,7 +65,7 @@ def get_encoding(name: str) -> Tokenizer:
         OSError: for a file that is neither in the cache nor can be downloaded; it says where to put it.
 
     """
-    return named_encoding(name).tokenizer
+    return load_encoding(name).tokenizer
 
 
 def encoding_for_model(model_name: str) -> Tokenizer:
@@ -119,7 +119,7 @@ def list_encoding_names() -> list[str]:
     return [*ENCODINGS, *plugins.constructors()]
 
 
-def named_encoding(name: str) -> NamedEncoding:
+def load_encoding(name: str) -> NamedEncoding:
     """The encoding of a name; errors are those of `get_encoding`."""
     if not isinstance(name, str):
         raise TypeError(f"name is {typed(name)}; it must be the name of an encoding, such as 'cl100k_base'")
@@ -128,11 +128,11 @@ def named_encoding(name: str) -> NamedEncoding:
         with _lock:  # other threads wait for the file instead of downloading it too
             found = _encodings.get(name)
             if found is None:
-                found = _encodings[name] = _published(name) if name in ENCODINGS else _of_plugin(name)
+                found = _encodings[name] = _build_published(name) if name in ENCODINGS else _build_of_plugin(name)
     return found
 
 
-def _published(name: str) -> NamedEncoding:
+def _build_published(name: str) -> NamedEncoding:
     """Build one of OpenAI's encodings."""
     encoding = ENCODINGS[name]
     pretokenizer = Pretokenizer(encoding.pattern)
@@ -155,7 +155,7 @@ def _are_cached(names: tuple[str, ...]) -> bool:
     return all(cache.is_cached(FILES[name]) for name in names)
 
 
-def _of_plugin(name: str) -> NamedEncoding:
+def _build_of_plugin(name: str) -> NamedEncoding:
     """Build an encoding that a module of `tiktoken_ext` defines."""
     constructor = plugins.constructors().get(name) or plugins.public_constructor(name)
     if constructor is None:

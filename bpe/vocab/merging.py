@@ -129,7 +129,7 @@ class _Reachability:
         unnamed = [number for number, _ in vocabulary.items(SPECIAL) if number not in named]
         final: list[Token] = []  # tokens that end words
         inner: list[Token] = []  # tokens inside words; with `text_marks`, some are both
-        byte_tokens = self._byte_tokens()
+        byte_tokens = self._find_byte_tokens()
         for number, token in vocabulary.items(ORDINARY):
             if number in byte_tokens:
                 continue
@@ -139,12 +139,12 @@ class _Reachability:
                 inner.append((number, token))
         reachable_final = [each for each in final if self._ends_some_word(*each)]
         stable_inner = [each for each in inner if self.inner_encoder.piece_ids(each[1]) == [each[0]]]
-        followed = self._followed(stable_inner, sorted(reachable_final, key=lambda each: len(each[1])))
+        followed = self._find_followed(stable_inner, sorted(reachable_final, key=lambda each: len(each[1])))
         reachable = {number for number, _ in reachable_final} | followed
         unused = {number for number, reachable in byte_tokens.items() if not reachable}
         return sorted([*unnamed, *unused, *({number for number, _ in (*final, *inner)} - reachable)])
 
-    def _byte_tokens(self) -> dict[int, bool]:
+    def _find_byte_tokens(self) -> dict[int, bool]:
         """The tokens of bytes, and whether some symbol outside the alphabet has that byte."""
         if self.symbols.of_bytes is None:
             return {}
@@ -171,7 +171,7 @@ class _Reachability:
             self.encoder.piece_ids(text) == [other, number] for other, text in self.spec.vocabulary.items(ORDINARY)
         )
 
-    def _followed(self, tokens: list[Token], final: list[Token]) -> set[int]:
+    def _find_followed(self, tokens: list[Token], final: list[Token]) -> set[int]:
         """The tokens inside words that a chain of successors connects to a token of `final`.
 
         Each pass finds the tokens that a token of the previous pass can follow.

@@ -168,7 +168,7 @@ def has_text_marks(spec: TokenizerSpec) -> bool:
     return bool(np.any(ends[spec.merge_results] & ~ends[spec.merges[:, 1]]))
 
 
-def described_model(spec: TokenizerSpec) -> str:
+def describe_model(spec: TokenizerSpec) -> str:
     """What kind of model a tokenizer has, in a few words."""
     kind = {"byte": "byte-level", "char": "character-level"}[spec.model]
     if spec.events is not None:
@@ -176,7 +176,7 @@ def described_model(spec: TokenizerSpec) -> str:
     return kind if spec.word_merges is None else f"{kind}, BoundlessBPE"
 
 
-def described_merges(spec: TokenizerSpec) -> int | str:
+def describe_merges(spec: TokenizerSpec) -> int | str:
     """How many merges a tokenizer has, and what else its model does."""
     if spec.events is not None:
         return f"{len(spec.events.pairs)}, and {counted(len(spec.events.deletions), 'deletion')} of a token"

@@ -248,13 +248,13 @@ def end_to_end(
     return joined, offsets
 
 
-def spelled_at(
+def find_spelled(
     blob: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.integer], text: bytes
 ) -> NDArray[np.bool_]:
     """Which tokens have a text at `starts`; none that is shorter than the text has.
 
     >>> tokens = np.frombuffer(b"abcabc", dtype=np.uint8)
-    >>> spelled_at(tokens, np.array([0, 1, 3]), np.array([3, 2, 1]), b"ab").tolist()
+    >>> find_spelled(tokens, np.array([0, 1, 3]), np.array([3, 2, 1]), b"ab").tolist()
     [True, False, False]
 
     """

@@ -14,7 +14,7 @@ from bpe.pretokenize.steps import Metaspace
 from bpe.vocab.byte_letters import letter_bytes, letters_to_bytes, to_letters
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.symbols import BYTE_NAMES, unk_id, word_symbols
-from bpe.vocab.vocabulary import AFTER_MERGING, NO_TOKEN, ORDINARY, SPECIAL, Vocabulary, spelled_at
+from bpe.vocab.vocabulary import AFTER_MERGING, NO_TOKEN, ORDINARY, SPECIAL, Vocabulary, find_spelled
 
 if TYPE_CHECKING:
     from bpe.text.normalizers import Normalizer
@@ -37,7 +37,7 @@ def find_ends(vocabulary: Vocabulary, mark: str, glued: bool) -> NDArray[np.bool
     tail, lengths = mark.encode(), vocabulary.lengths
     starts = vocabulary.offsets[1:] - len(tail)
     found: NDArray[np.bool_] = (vocabulary.kinds == ORDINARY) & (lengths >= len(tail) + glued)
-    found[found] = spelled_at(np.frombuffer(vocabulary.blob, np.uint8), starts[found], lengths[found], tail)
+    found[found] = find_spelled(np.frombuffer(vocabulary.blob, np.uint8), starts[found], lengths[found], tail)
     return found
 
 
