@@ -1,7 +1,7 @@
 """Converts tokenizers between file formats, and compares two tokenizers.
 
 The commands `bpe convert` and `bpe diff` are these functions. Tokenizers are compared as data by
-`bpe/vocab/differences.py`.
+`bpe/vocab/comparing.py`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from bpe.base.utf8 import TextLike
 from bpe.errors import counted, shown, typed
 from bpe.formats.loading import is_rank_file, load_spec, unread_fields
-from bpe.formats.saving import check_named, compared, save_spec
+from bpe.formats.saving import check_named, compare_all, save_spec
 from bpe.formats.tiktoken import load as load_ranks
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.tokenizer import Tokenizer
-from bpe.vocab.differences import Difference
+from bpe.vocab.comparing import Difference
 from bpe.vocab.spec import TokenizerSpec, check_spec
 
 log = logging.getLogger("bpe")
@@ -172,7 +172,7 @@ def diff(a: Tokenizer, b: Tokenizer, texts: Iterable[TextLike] = ()) -> Diff:
         different = text_difference(a, b, i, a.encode(text), b.encode(text))
         if different is not None:
             found.append(different)
-    return Diff(compared(a.spec, b.spec, ("the first", "the second")), found)
+    return Diff(compare_all(a.spec, b.spec, ("the first", "the second")), found)
 
 
 def text_difference(

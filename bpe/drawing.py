@@ -15,8 +15,8 @@ from bpe.encode.explain import tokens_of_text
 from bpe.errors import check_int
 from bpe.show.html import Html, Token, card, separate
 from bpe.show.views import TokenView
-from bpe.vocab.fingerprint import fingerprint
-from bpe.vocab.spec import described_merges, described_model
+from bpe.vocab.comparing import fingerprint
+from bpe.vocab.spec import describe_merges, describe_model
 from bpe.vocab.special_tokens import Allowed
 from bpe.vocab.vocabulary import SPECIAL
 
@@ -57,9 +57,9 @@ def draw_card(tokenizer: Tokenizer) -> str:
     names = [f"{name} ({token_id})" for name, token_id in spec.special_tokens.items()]
     more = [f"and {len(names) - SHOWN} more"] if len(names) > SHOWN else []
     facts = {
-        "model": described_model(spec),
+        "model": describe_model(spec),
         "vocabulary": f"{len(spec.vocabulary):,} tokens",
-        "merges": described_merges(spec),
+        "merges": describe_merges(spec),
         "special tokens": ", ".join(names[:SHOWN] + more) or "none",
         "pretokenizer": "none" if spec.pretokenizer is None else spec.pretokenizer.name or repr(spec.pretokenizer),
         "normalizer": "none" if spec.normalizer is None else repr(spec.normalizer),

@@ -1,7 +1,7 @@
 """The `Tokenizer`, the class that users of this package work with.
 
 Each method checks its arguments and calls the room that does the work: the engine of `bpe/encode/engine.py` for one
-text, `bpe/encode/texts.py` for many, `bpe/decode/decoder.py`, `bpe/drawing.py`, `bpe/vocab/pruning.py`, `bpe/formats`.
+text, `bpe/encode/texts.py` for many, `bpe/decode/decoder.py`, `bpe/drawing.py`, `bpe/vocab/editing.py`, `bpe/formats`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from bpe.pretokenize.pretokenizer import Pretokenizer
     from bpe.show.views import TokenView
     from bpe.text.normalizers import Normalizer
-    from bpe.vocab.merge_tree import MergeTree
+    from bpe.vocab.merging import MergeTree
     from bpe.vocab.spec import Model
     from bpe.vocab.special_tokens import Allowed
 
@@ -641,7 +641,7 @@ class Tokenizer:
     @cached_property
     def _merge_tree(self) -> MergeTree:
         """How each token is made."""
-        from bpe.vocab.merge_tree import MergeTree
+        from bpe.vocab.merging import MergeTree
 
         return MergeTree(self._spec)
 
@@ -845,8 +845,8 @@ class Tokenizer:
         """The name of the special token that begins a text, or None if it is unknown; its id is `token_id(name)`.
 
         It is the `bos_token` of `roles`, or the first token of `template`. Without either, it is the special token with
-        a name that models commonly use for it (`<s>`, `<bos>`, `<|begin_of_text|>`, `<｜begin▁of▁sentence｜>`, …), if
-        there is exactly one.
+        a name that models commonly use for it: `<s>`, `<bos>`, `<|begin_of_text|>`, `<｜begin▁of▁sentence｜>`, …; the
+        first of these names that it has.
         """
         return bos_token(self._spec)
 
@@ -855,8 +855,8 @@ class Tokenizer:
         """The name of the special token that ends a text, or None if it is unknown; its id is `token_id(name)`.
 
         It is the `eos_token` of `roles`, or the last token of `template`. Without either, it is the special token with
-        a name that models commonly use for it (`</s>`, `<eos>`, `<|endoftext|>`, `<|end_of_text|>`,
-        `<｜end▁of▁sentence｜>`, …), if there is exactly one.
+        a name that models commonly use for it: `<|endoftext|>`, `<|end_of_text|>`, `</s>`, `<|endofdocument|>`,
+        `<eos>`, …; the first of these names that it has. Shards end documents with the same token.
 
         >>> import bpe
         >>> tok = bpe.train(texts=["a b"], vocab_size=257, special_tokens=["<|endoftext|>"])
@@ -1006,9 +1006,9 @@ class Tokenizer:
         array([256, 257,  -1,  -1,  -1,  -1, 258], dtype=int32)
 
         """
-        from bpe.vocab import pruning
+        from bpe.vocab import editing
 
-        return self._shrink(pruning.truncated(self._spec, vocab_size), renumber)
+        return self._shrink(editing.truncate(self._spec, vocab_size), renumber)
 
     def without_tokens(
         self, tokens: Iterable[int | str], *, renumber: bool = True
@@ -1048,16 +1048,16 @@ class Tokenizer:
         True
 
         """
-        from bpe.vocab import pruning
+        from bpe.vocab import editing
 
-        return self._shrink(pruning.without_tokens(self._spec, tokens), renumber)
+        return self._shrink(editing.without_tokens(self._spec, tokens), renumber)
 
     def _shrink(self, spec: TokenizerSpec, renumber: bool) -> tuple[Tokenizer, NDArray[np.int32]]:
         """The tokenizer of a spec with some of this one's tokens, and for each id the new one."""
-        from bpe.vocab import pruning
+        from bpe.vocab import editing
 
-        first = pruning.first_id(self._spec) if renumber else None
-        spec, new_ids = pruning.renumber(spec, self.n_vocab, first)
+        first = editing.first_id(self._spec) if renumber else None
+        spec, new_ids = editing.renumber(spec, self.n_vocab, first)
         return Tokenizer(spec, cache_memory=self.cache_memory), new_ids
 
     def with_tokens(self, *, special: Iterable[str] = (), added: Iterable[str] = ()) -> Tokenizer:
@@ -1084,7 +1084,7 @@ class Tokenizer:
         (array([259, 260], dtype=uint32), 261)
 
         """
-        from bpe.vocab.added_tokens import with_tokens
+        from bpe.vocab.editing import with_tokens
 
         return with_specials(self, with_tokens(self._spec, special, added))
 
@@ -1101,12 +1101,12 @@ class Tokenizer:
         """
         from bpe.encode.engine import Engine
         from bpe.encode.models.boundless import BoundlessEngine
-        from bpe.vocab import reachability
+        from bpe.vocab import merging
 
         engine = self._engine
         if isinstance(engine, BoundlessEngine):
             return engine.unreachable()
-        return reachability.unreachable(self._spec, Engine)
+        return merging.find_unreachable(self._spec, Engine)
 
     # CLIP -------------------------------------------------------------------------------------------------------------
 
@@ -1336,17 +1336,18 @@ class Tokenizer:
         """
         from bpe.base.utf8 import read_file
         from bpe.formats import tiktoken, vocab_merges
+        from bpe.formats.schema import errors_in
         from bpe.pretokenize.pretokenizer import as_pretokenizer
         from bpe.text.normalizers import as_normalizer
 
-        special = None if special_tokens is None else tiktoken.checked_special(special_tokens)
+        special = None if special_tokens is None else tiktoken.check_special_ids(special_tokens)
         files = (
-            vocab_merges.vocab_file(vocab, special or {}) if isinstance(vocab, Mapping) else read_file(vocab),
-            read_file(merges) if isinstance(merges, (str, os.PathLike)) else vocab_merges.merges_file(merges),
+            vocab_merges.make_vocab_file(vocab, special or {}) if isinstance(vocab, Mapping) else read_file(vocab),
+            read_file(merges) if isinstance(merges, (str, os.PathLike)) else vocab_merges.make_merges_file(merges),
         )
         settings = as_pretokenizer(pretokenizer), as_normalizer(normalizer)
-        path = None if isinstance(vocab, Mapping) else os.fspath(vocab)
-        spec = vocab_merges.read_pair(*files, *settings, special, path)
+        with errors_in(None if isinstance(vocab, Mapping) else vocab):
+            spec = vocab_merges.read_pair(*files, *settings, special)
         return cls(spec, cache_memory=cache_memory)
 
     @classmethod
@@ -1382,9 +1383,12 @@ class Tokenizer:
         """
         from bpe.base.utf8 import read_file
         from bpe.formats import clip
+        from bpe.formats.schema import errors_in
 
         normalizer = clip.clean_up(lowercase, clean_whitespace, unescape_html, ftfy)
-        return cls(clip.read(read_file(path), normalizer, os.fspath(path), force=force), cache_memory=cache_memory)
+        with errors_in(path):
+            spec = clip.read(read_file(path), normalizer, force=force)
+        return cls(spec, cache_memory=cache_memory)
 
     # Identity ---------------------------------------------------------------------------------------------------------
 
@@ -1397,7 +1401,7 @@ class Tokenizer:
         >>> tok.fingerprint == bpe.train(texts=["b a"], vocab_size=256).fingerprint, len(tok.fingerprint)
         (True, 64)
         """
-        from bpe.vocab.fingerprint import fingerprint
+        from bpe.vocab.comparing import fingerprint
 
         return fingerprint(self._spec)
 

@@ -103,6 +103,12 @@ def test_loading_and_encoding_load_what_they_use(tmp_path: Path) -> None:
     assert len({name for name in loaded if name.startswith("bpe")}) < 125
 
 
+@pytest.mark.parametrize("kind", ['"Prepend", "prepend": "_"', '"Nmt"', '"bpe.DummyPrefix", "space": "_"'])
+def test_a_normalizer_of_a_file_is_found_in_a_new_process(kind: str) -> None:
+    file = f'{{"model": {{"vocab": {{"a": 0}}, "merges": []}}, "normalizer": {{"type": {kind}}}}}'
+    assert run(f"from bpe.formats import huggingface; print(huggingface.read({file!r}.encode()).model)") == "char\n"
+
+
 def test_names_of_options_are_those_of_what_they_name() -> None:
     assert tuple(normalizers.NAMES) == _names.NORMALIZERS
     assert tuple(FORMATS) == _names.SHARD_FORMATS

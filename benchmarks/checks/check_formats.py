@@ -160,7 +160,7 @@ def there_and_back(tok: bpe.Tokenizer, folder: Path) -> dict[str, str]:
     """Format → "same", "same ids" or what is in the way."""
     found = {}
     for form, each in FORMATS.items():
-        if each.write is None:
+        if not each.is_written:
             continue
         target = folder / f"out-{form}.json"
         try:

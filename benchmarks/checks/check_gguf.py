@@ -43,7 +43,7 @@ from llama_cpp import CrashedError, LlamaCpp
 
 import bpe
 from bpe.formats.gguf_patterns import LINE_VALUES, PRETOKENIZERS
-from bpe.formats.gguf_specials import effective_types
+from bpe.formats.gguf_specials import find_types
 from bpe.vocab.byte_letters import byte_letters, bytes_or_utf8, to_letters
 
 LETTERS = sorted(byte_letters())
@@ -186,7 +186,7 @@ def given_pieces(values: Values, pieces: list[bytes]) -> list[bytes]:
     types = values.get("tokenizer.ggml.token_type", [NORMAL] * len(tokens))
     by_name = {token: number for number, token in enumerate(tokens)}
     inner = {key.removeprefix("tokenizer.ggml."): value for key, value in values.items()}
-    types = effective_types(by_name, types, inner)
+    types = find_types(by_name, types, inner)
     found = []
     byte = inner["model"] == "gpt2" and inner.get("pre") not in LINE_VALUES
     for piece, token, kind in zip(pieces, tokens, types, strict=False):

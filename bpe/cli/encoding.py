@@ -24,10 +24,11 @@ from bpe.corpus.blocks import Block
 from bpe.corpus.reading import character_cut, check_encoding_errors
 from bpe.corpus.sources import Sources
 from bpe.data import converting, verifying
+from bpe.data import manifest as manifests
 from bpe.data.encoding import encode_shards
 from bpe.data.formats import FORMATS
 from bpe.data.grouping import NameWarning, find_unexpected_names
-from bpe.data.manifest import Manifest, merge_manifests
+from bpe.data.manifest import Manifest
 from bpe.data.plan import DEFAULT
 from bpe.decode.decoder import ByteDecoder, TokenDecoder
 from bpe.encode.engine import Around, BlockIds
@@ -267,7 +268,7 @@ def convert_shards(args: argparse.Namespace) -> None:
 
 def merge_manifests(args: argparse.Namespace) -> None:
     """Write one manifest over the folders of all parts."""
-    _log_manifest(args.output, merge_manifests(args.parts, args.output))
+    _log_manifest(args.output, manifests.merge_manifests(args.parts, args.output))
 
 
 def _log_manifest(folder: str, manifest: Manifest) -> None:

@@ -17,7 +17,7 @@ from bpe.cli.files import check_files, check_inputs, check_output, holds_counts,
 from bpe.converting import spec_with, text_difference
 from bpe.errors import FormatError, counted, printable
 from bpe.formats.loading import FORMATS, is_rank_file
-from bpe.formats.saving import check_named, compared, format_of
+from bpe.formats.saving import check_named, choose_format, compare_all
 
 log = logging.getLogger("bpe.cli")
 
@@ -71,7 +71,7 @@ def _describe_counts(path: str) -> dict[str, Any]:
 
 def _describe_tokenizer(path: str) -> dict[str, Any]:
     from bpe.show.colours import plain
-    from bpe.vocab.spec import described_merges, described_model
+    from bpe.vocab.spec import describe_merges, describe_model
 
     tokenizer = bpe.Tokenizer.load(path)
     lengths = tokenizer.token_byte_lengths
@@ -81,11 +81,11 @@ def _describe_tokenizer(path: str) -> dict[str, Any]:
     specials, always = tokenizer.special_tokens, tokenizer._engine.specials.always
     longest = sorted(ids.tolist(), key=lambda token_id: (-int(lengths[token_id]), token_id))[:_MAX_LISTED]
     return {
-        "model": described_model(tokenizer.spec),
+        "model": describe_model(tokenizer.spec),
         "vocabulary": f"{counted(len(tokenizer), 'token')}, ids {int(ids[0])} to {int(ids[-1])}"
         if len(ids)
         else "empty",
-        "merges": described_merges(tokenizer.spec),
+        "merges": describe_merges(tokenizer.spec),
         "special tokens": _list_few(
             [f"{name} {token_id}" for name, token_id in specials.items() if name not in always]
         ),
@@ -159,8 +159,8 @@ def convert(args: argparse.Namespace) -> None:
     check_inputs(args, [path for path in (args.input,) if not os.path.isdir(path)])
     if args.to_format is None:
         check_named(args.output)
-    to_format = args.to_format or format_of(args.output)
-    if FORMATS[to_format].read_folder is None and not (args.to_format and Path(args.output).is_dir()):
+    to_format = args.to_format or choose_format(args.output)
+    if not FORMATS[to_format].is_folder and not (args.to_format and Path(args.output).is_dir()):
         check_output(args.output, [args.input])
     bpe.convert(
         args.input,
@@ -194,7 +194,7 @@ def _print_differences(args: argparse.Namespace) -> int:
         bpe.Tokenizer(spec_with(path, args.pretokenizer if needs_pattern else None))
         for path, needs_pattern in zip(paths, of_ranks, strict=True)
     )
-    differences = compared(first.spec, second.spec, paths)
+    differences = compare_all(first.spec, second.spec, paths)
     lines = [str(each) if each.kind == each.field else f"{each.kind}: {each}" for each in differences]
     of_texts = list(_compare_texts(args, first, second)) if args.files else []
     for line in (*lines, *of_texts):

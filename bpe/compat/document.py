@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from bpe.base.forks import cached_property
 from bpe.errors import FormatError, shown
-from bpe.formats.huggingface.kernel_lists import Span, divided
+from bpe.formats.huggingface.lists import Span, divide
 
 _EMPTY = re.compile(rb"\{\s*\}")
 
@@ -121,9 +121,9 @@ def _loaded(data: bytes) -> Any:
 
 
 def _divided(data: bytes) -> tuple[dict[str, Any], Span, Span] | None:
-    """`divided`; None too for what is not JSON."""
+    """`divide`; None too for what is not JSON."""
     try:
-        return divided(data, json.loads)
+        return divide(data, json.loads)
     except (ValueError, RecursionError):
         return None
 

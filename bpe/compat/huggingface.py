@@ -41,7 +41,7 @@ from bpe.compat.state import BPE, AddedToken, State, added_fields, model_of, par
 from bpe.errors import check_int, error_context, shown, typed
 from bpe.formats import huggingface as format_huggingface
 from bpe.tokenizer import Tokenizer as NativeTokenizer
-from bpe.vocab.post_processing import Padding, Truncation
+from bpe.vocab.after_encoding import Padding, Truncation
 
 #: Held while the configuration of a tokenizer changes: one lock for all, since that takes no time.
 _lock = lock_of(sys.modules[__name__])

@@ -18,7 +18,7 @@ from bpe.compat._rows import PlanFields, call_of, rows_of
 from bpe.compat.encodings import Encoding, FixedPart, InputSequence, RowPadding, SequencePart
 from bpe.compat.sequences import Core
 from bpe.errors import FormatError, shown
-from bpe.vocab.post_processing import Direction, Padding, Strategy, Truncation
+from bpe.vocab.after_encoding import Direction, Padding, Strategy, Truncation
 
 #: The strategies of `enable_truncation`, and their names in a tokenizer.json.
 STRATEGIES: dict[str, Strategy] = {

@@ -33,10 +33,10 @@ from bpe.decode._decoder import TokenTable
 from bpe.decode.decoder import TokenDecoder
 from bpe.errors import FormatError
 from bpe.formats import huggingface
-from bpe.formats.huggingface.adding import add_tokens
+from bpe.formats.huggingface.added_tokens import add_tokens
 from bpe.tokenizer import Tokenizer, with_specials
+from bpe.vocab.after_encoding import ByteLevel
 from bpe.vocab.byte_letters import bytes_or_utf8
-from bpe.vocab.decoding import ByteLevel
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_tokens import common_prefix, may_overlap
 
@@ -186,7 +186,7 @@ class Core:
         """What the tokenizer.json describes; raises FormatError for one that the native tokenizer cannot read."""
         rest, model = self.json(with_added=False, with_lists=False), self.model
         spec = huggingface.read_divided(rest, model.vocab_json, model.merges_json, self.rows, self.keep_ids)
-        spec = spec or huggingface.read(self.json(with_added=False), None, self.rows, self.keep_ids)
+        spec = spec or huggingface.read(self.json(with_added=False), self.rows, self.keep_ids)
         return replace(spec, decoder=(ByteLevel(),)) if spec.model == "byte" else spec
 
     def _set_tables(self, native: Tokenizer) -> None:

@@ -14,7 +14,7 @@ from bpe.compat.document import FLAGS, Added, Model, compact, parse
 from bpe.compat.processing import Plan, Rules
 from bpe.compat.sequences import Core, load_tokenizers
 from bpe.errors import FormatError, shown
-from bpe.formats.huggingface.lengths import (
+from bpe.formats.huggingface.post_processing import (
     PADDING,
     TRUNCATION,
     read_padding,
@@ -286,7 +286,7 @@ def _fault_of(token: Added) -> str:
     return f"id is {shown(token.id)}; it must be a whole number from 0"
 
 
-def _leave_known(value: Any, names: tuple[str, ...]) -> Any:
+def _leave_known(value: Any, names: Iterable[str]) -> Any:
     """An object without the fields that `tokenizers` ignores; any other value as it is."""
     return {name: value[name] for name in names if name in value} if isinstance(value, dict) else value
 

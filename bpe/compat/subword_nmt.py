@@ -18,6 +18,7 @@ from typing import IO, Any
 from bpe.base.utf8 import read_file
 from bpe.errors import FormatError, check_int, shown, typed
 from bpe.formats import subword_nmt
+from bpe.formats.schema import errors_in
 from bpe.formats.signatures import END_OF_WORD
 from bpe.tokenizer import Tokenizer
 
@@ -101,8 +102,9 @@ class BPE:
     ) -> None:
         data, path = _content(codes)
         merges = check_int("merges", merges, -1)
-        self.version, pairs = subword_nmt.parse(data, path, merges)
-        self.tokenizer = Tokenizer(subword_nmt.read(data, path, merges))
+        with errors_in(path):
+            self.version, pairs = subword_nmt.parse(data, merges)
+            self.tokenizer = Tokenizer(subword_nmt.read(data, merges))
         self._word_tokenizer = Tokenizer(replace(self.tokenizer.spec, pretokenizer=None))
         self.separator, self.glossaries = separator, list(glossaries or [])
         self.vocab = None if vocab is None else frozenset(vocab)

@@ -15,8 +15,7 @@ from bpe.compat.document import FLAGS, Added, Model, compact
 from bpe.compat.state import State
 from bpe.corpus.sources import Sources
 from bpe.errors import FormatError
-from bpe.formats.huggingface.normalizers import read_normalizer, spells_letters
-from bpe.formats.huggingface.pretokenizers import read_pre_tokenizer
+from bpe.formats.huggingface.steps import read_normalizer, read_pre_tokenizer
 from bpe.training.config import Alphabet
 from bpe.training.train import train
 from bpe.vocab.byte_letters import byte_letters, to_letters
@@ -44,8 +43,8 @@ def trained(state: State, trainer: Any, **corpus: Any) -> State | None:
     if settings is None or state.core.pre_tokenizer is None:
         return None
     try:
-        normalizer = None if state.core.normalizer is None else read_normalizer(state.core.normalizer, "normalizer")
-        byte, pretokenizer = read_pre_tokenizer(state.core.pre_tokenizer, spells_letters(normalizer))
+        normalizer = None if state.core.normalizer is None else read_normalizer(state.core.normalizer)
+        byte, pretokenizer = read_pre_tokenizer(state.core.pre_tokenizer, normalizer)
     except FormatError:
         return None
     specials: list[dict[str, Any]] = settings["special_tokens"]

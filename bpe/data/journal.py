@@ -32,7 +32,7 @@ from typing import Any
 
 from bpe.base.atomic_files import atomic_write
 from bpe.errors import FormatError, counted, shown
-from bpe.formats.json_fields import load
+from bpe.formats.schema import load
 
 fcntl: Any  # None on Windows
 try:

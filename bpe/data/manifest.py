@@ -27,7 +27,7 @@ from bpe.data.formats.files import WrittenFile
 from bpe.data.journal import NAME as JOURNAL
 from bpe.data.journal import match_names
 from bpe.errors import COUNT_LIMIT, FormatError, check_iterable, counted, shown
-from bpe.formats.json_fields import load
+from bpe.formats.schema import load
 
 #: The name of the file in a folder of shards.
 NAME = "manifest.json"

@@ -31,12 +31,6 @@ MOST_SHUFFLED = 4096
 #: How many bytes of text a token is assumed to have, to derive a number of shards.
 _BYTES_PER_TOKEN = 4
 
-#: The names of an end-of-text token, in the order in which they are looked for.
-END_OF_TEXT = (
-    *("<|endoftext|>", "<|end_of_text|>", "</s>", "<|endofdocument|>", "<eos>", "<|eos|>", "<|eot|>", "<EOS>"),
-    *("[EOS]", "<｜end▁of▁sentence｜>", "<|end|>"),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class ShardPlan:
@@ -167,14 +161,14 @@ def find_around(tokenizer: Tokenizer, form: ShardFormat, prepend: object, append
 
 
 def find_end_of_text(tokenizer: Tokenizer) -> int | None:
-    """The id of the tokenizer's end-of-text token: the first special token of `END_OF_TEXT` that it has; else None.
+    """The id of the token that ends a text, by the rule of `Tokenizer.eos_token`; None if it is unknown.
 
     >>> import bpe
     >>> find_end_of_text(bpe.train(texts=["low"], vocab_size=257, special_tokens=["<|endoftext|>"]))
     0
     """
-    special = tokenizer.special_tokens
-    return next((special[name] for name in END_OF_TEXT if name in special), None)
+    name = tokenizer.eos_token
+    return None if name is None else tokenizer.special_tokens[name]
 
 
 def find_largest_id(tokenizer: Tokenizer, around: Around, allowed: frozenset[str]) -> int:

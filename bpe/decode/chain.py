@@ -22,8 +22,7 @@ from bpe.base.offsets import offsets_of
 from bpe.decode._decoder import TokenTable
 from bpe.text import normalizers
 from bpe.text.oniguruma import translate
-from bpe.vocab.byte_letters import bytes_or_utf8, to_letters
-from bpe.vocab.decoding import (
+from bpe.vocab.after_encoding import (
     ByteFallback,
     ByteLevel,
     DecoderStep,
@@ -35,6 +34,7 @@ from bpe.vocab.decoding import (
     Suffix,
     WordPiece,
 )
+from bpe.vocab.byte_letters import bytes_or_utf8, to_letters
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_names import decoded_names
 from bpe.vocab.vocabulary import ORDINARY

@@ -38,7 +38,7 @@ class TokenDecoder:
     """
 
     def __init__(self, spec: TokenizerSpec) -> None:
-        from bpe.vocab.decoding import ByteLevel
+        from bpe.vocab.after_encoding import ByteLevel
         from bpe.vocab.special_names import decoded_bytes, special_ids
 
         self._spec = spec

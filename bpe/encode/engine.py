@@ -36,7 +36,7 @@ from bpe.pretokenize.pretokenizer import Steps, prepared, scanner_of
 from bpe.vocab.spec import TokenizerSpec, refuse_events
 from bpe.vocab.special_tokens import SpecialTokens
 from bpe.vocab.symbols import unk_id, word_symbols
-from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, end_to_end, spelled_at
+from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, end_to_end, find_spelled
 
 if TYPE_CHECKING:
     from bpe.corpus.blocks import Block
@@ -210,8 +210,8 @@ class Engine:
             return False
         vocabulary = spec.vocabulary
         blob, lengths = np.frombuffer(vocabulary.blob, dtype=np.uint8), vocabulary.lengths
-        starts = spelled_at(blob, vocabulary.offsets[:-1], lengths, space)
-        ends = spelled_at(blob, vocabulary.offsets[1:] - len(space), lengths, space)
+        starts = find_spelled(blob, vocabulary.offsets[:-1], lengths, space)
+        ends = find_spelled(blob, vocabulary.offsets[1:] - len(space), lengths, space)
         return not bool(np.any(starts[spec.merges[:, 1]] & ~ends[spec.merges[:, 0]]))
 
     def _fuses_only(self) -> bool:

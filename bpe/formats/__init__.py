@@ -2,16 +2,15 @@
 
 A loader takes the untrusted content of a file and returns a `TokenizerSpec`; a saver does the reverse. The files:
 
-- `loading.py` the table of formats, whose readers are imported when they are needed; it detects the format of a file or
+- `loading.py` the table of formats, whose modules are imported when they are needed; it detects the format of a file or
   a folder by `signatures.py`, what files are called and how they begin; `saving.py` writes any format, and
   finds what a format does not keep by reading the written content again;
-- `huggingface/` tokenizer.json, the native format, with `json_fields.py` (validation of untrusted JSON) and
-  `_json_tokens.pyx` (the two long lists, `vocab` and `merges`);
+- `schema.py` reads untrusted JSON by tables of fields, and adds positions and paths to errors; `packed.py` gzip;
+- `huggingface/` tokenizer.json, the native format, over `_json_tokens.pyx` (its two long lists, `vocab` and `merges`);
 - `vocab_merges.py` vocab.json with merges.txt; `tiktoken.py` over `_ranks.pyx` rank files, with the merges recovered
-  from the ranks, `tiktoken_folder.py` and `tekken.py` formats around them; `openai_encodings.py`, `gpt2.py` OpenAI's;
+  from the ranks, `tiktoken_folder.py` and `tekken.py` formats around them; `openai_encodings.py` OpenAI's;
 - `configuration.py` what transformers writes beside these files: more added tokens, and the roles of special tokens;
-- `clip.py` CLIP's merge list, `subword_nmt.py` codes; `packed.py` files that may be compressed;
-- `sentencepiece.py` models of type BPE; `gguf.py` the tokenizers of GGUF files;
+- `clip.py` CLIP's merge list, `subword_nmt.py` codes; `sentencepiece.py` models of type BPE; `gguf.py` GGUF files;
 - `id_files.py` token ids on disk: lines, .npy, whose headers `npy.py` makes and parses.
 
 Invariants: an unknown field or value that could change an id is rejected with a `FormatError` that names its position,

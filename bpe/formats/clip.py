@@ -13,7 +13,8 @@ import logging
 import numpy as np
 
 from bpe.errors import FormatError, shown
-from bpe.formats.packed import unpacked
+from bpe.formats.openai_encodings import FILES
+from bpe.formats.packed import decode_text, unpack
 from bpe.formats.signatures import CLIP
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import CollapseWhitespace, FixText, Lowercase, Normalizer, Sequence, Strip, UnescapeHTML
@@ -25,45 +26,36 @@ MARK = "</w>"
 START, END = "<|startoftext|>", "<|endoftext|>"
 MERGES = 49152 - 256 - 2
 
-#: The SHA-256 of GPT-2's merges.txt, which has the same layout but other symbols.
-GPT2_MERGES = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
-
 log = logging.getLogger("bpe")
 
 
-def read(data: bytes, normalizer: Normalizer | None, path: str | None = None, *, force: bool = False) -> TokenizerSpec:
+def read(data: bytes, normalizer: Normalizer | None, *, force: bool = False) -> TokenizerSpec:
     """Read a CLIP merge list, gzipped or not. Only its first 48,894 merges are used, as in CLIP.
 
     Raises:
         FormatError: for a file that is not a merge list; it names the line.
 
     """
-    lines = _merge_lines(unpacked(data, path), path, force=force)
     symbols = [bytes([byte]) for byte in byte_alphabet()]
     tokens = symbols + [symbol + MARK.encode() for symbol in symbols]
-    names: dict[str, int] = {}
-    for number, token in enumerate(tokens):
-        names[_name(token, number >= 256)] = number
+    ids = {_spell(token, token_id >= 256): token_id for token_id, token in enumerate(tokens)}
     ends = [False] * 256 + [True] * 256
     pairs: list[tuple[int, int]] = []
-    for number, line in enumerate(lines, 2):
+    for number, line in enumerate(_merge_lines(data, force=force), 2):
         parts = line.split()
-        where = f"line {number}"
+        fault = None
         if len(parts) != 2:
-            raise FormatError(
-                f"{shown(line)} is not a merge; it must be two symbols separated by a space", path=path, where=where
-            )
-        unknown = [part for part in parts if part not in names]
-        if unknown:
-            raise FormatError(
-                f"symbol {unknown[0]!r} is not the result of an earlier merge; it must be", path=path, where=where
-            )
-        left, right = names[parts[0]], names[parts[1]]
-        name = parts[0] + parts[1]
-        if ends[left] or name in names:
-            rule = "ends a word, so it cannot be a left part" if ends[left] else "is the result of two merges"
-            raise FormatError(f"{parts[0] if ends[left] else name!r} {rule}", path=path, where=where)
-        names[name] = len(tokens)
+            fault = f"{shown(line)} is not a merge; it must be two symbols separated by a space"
+        elif unknown := [part for part in parts if part not in ids]:
+            fault = f"symbol {unknown[0]!r} is not the result of an earlier merge; it must be"
+        elif ends[ids[parts[0]]]:
+            fault = f"{parts[0]!r} ends a word, so it cannot be a left part"
+        elif "".join(parts) in ids:
+            fault = f"{''.join(parts)!r} is the result of two merges"
+        if fault is not None:
+            raise FormatError(fault, where=f"line {number}")
+        left, right = ids[parts[0]], ids[parts[1]]
+        ids["".join(parts)] = len(tokens)
         tokens.append(tokens[left] + tokens[right])
         ends.append(ends[right])
         pairs.append((left, right))
@@ -83,6 +75,11 @@ def read(data: bytes, normalizer: Normalizer | None, path: str | None = None, *,
     )
 
 
+def read_default(data: bytes) -> TokenizerSpec:
+    """Read a CLIP merge list with the normalizer of OpenAI's CLIP."""
+    return read(data, clean_up(True, True, True, None))
+
+
 def write(spec: TokenizerSpec) -> bytes:
     """A merge list, uncompressed. What it does not keep is not checked here (`saving.py` reads it again).
 
@@ -96,36 +93,33 @@ def write(spec: TokenizerSpec) -> bytes:
             f"format clip cannot hold this tokenizer: it holds byte-level models with the mark {MARK} at the end of "
             "each word, part of the last symbol; save it as huggingface"
         )
-    names = {number: _name(token, bool(ends[number])) for number, token in spec.vocabulary.items(ORDINARY)}
+    names = {number: _spell(token, bool(ends[number])) for number, token in spec.vocabulary.items(ORDINARY)}
     lines = (f"{names[left]} {names[right]}\n" for left, right in spec.merges.tolist())
     return f"{CLIP}\n{''.join(lines)}".encode()
 
 
-def _merge_lines(data: bytes, path: str | None, *, force: bool) -> list[str]:
+def _merge_lines(data: bytes, *, force: bool) -> list[str]:
     """The lines of a merge list after the header, at most MERGES of them.
 
     Raises:
         FormatError: for a file that is not UTF-8 or has no merges, and for GPT-2's merges unless `force` is given.
 
     """
-    if not force and hashlib.sha256(data).hexdigest() == GPT2_MERGES:
+    text = unpack(data)
+    if not force and hashlib.sha256(text).hexdigest() == FILES["vocab.bpe"].sha256:
         raise FormatError(
             "these are GPT-2's merges, which have no end-of-word mark </w>, so from_clip would give ids that belong to "
-            "no model; load GPT-2's tokenizer.json with Tokenizer.load, or pass force=True",
-            path=path,
+            "no model; load GPT-2's tokenizer.json with Tokenizer.load, or pass force=True"
         )
-    try:
-        lines = data.decode().split("\n")[1 : 1 + MERGES]
-    except UnicodeDecodeError as error:
-        raise FormatError(f"it is not UTF-8: {error}; a merge list is UTF-8 text", path=path) from None
+    lines = decode_text(text, "a merge list is UTF-8 text").split("\n")[1 : 1 + MERGES]
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:
-        raise FormatError("it holds no merges; it must have a header line, then a merge on each line", path=path)
+        raise FormatError("it holds no merges; it must have a header line, then a merge on each line")
     return lines
 
 
-def _name(token: bytes, marked: bool) -> str:
+def _spell(token: bytes, marked: bool) -> str:
     return to_letters(token[: len(token) - len(MARK)]) + MARK if marked else to_letters(token)
 
 
@@ -140,13 +134,12 @@ def clean_up(lowercase: bool, clean_whitespace: bool, unescape_html: bool, ftfy:
             log.warning(
                 "ftfy is not installed, so text is not repaired as in OpenAI's CLIP; pip install 'bytepair[clip]'"
             )
-    steps: list[Normalizer] = []
-    if ftfy:
-        steps.append(FixText())
-    if unescape_html:
-        steps.append(UnescapeHTML(times=2))
-    if clean_whitespace:
-        steps += [CollapseWhitespace(), Strip()]
-    if lowercase:
-        steps.append(Lowercase(final_sigma=True))
+    chosen = (
+        (ftfy, FixText()),
+        (unescape_html, UnescapeHTML(times=2)),
+        (clean_whitespace, CollapseWhitespace()),
+        (clean_whitespace, Strip()),
+        (lowercase, Lowercase(final_sigma=True)),
+    )
+    steps = [step for is_chosen, step in chosen if is_chosen]
     return Sequence(*steps) if steps else None

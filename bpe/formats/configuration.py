@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from bpe.errors import FormatError, shown
-from bpe.formats.json_fields import get, is_id, load
-from bpe.formats.packed import unpacked
+from bpe.formats.packed import unpack
+from bpe.formats.schema import errors_in, get, is_id, load
 from bpe.formats.signatures import ADDED, CHAT_TEMPLATE, CONFIG, SPECIAL_MAP
 from bpe.vocab.spec import FLAGS, ROLES, TokenizerSpec
 
@@ -27,31 +27,26 @@ DECODER, NAMED = "added_tokens_decoder", "model_specific_special_tokens"
 _NO_LIMIT = 10**20
 
 
-def json_object(files: Mapping[str, bytes], name: str, path: str | None) -> dict[str, Any]:
+def read_object(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
     """The JSON object in a file; empty if there is no such file.
 
     Raises:
         FormatError: for anything else.
 
     """
-    if name not in files:
-        return {}
-    try:
-        value = load(unpacked(files[name], path))
-    except FormatError as error:
-        where = f"{name}, {error.where}" if error.where else name
-        raise FormatError(error.message, path=path, where=where) from None
-    if not isinstance(value, dict):
-        raise FormatError(f"{shown(value)} is not an object", path=path, where=name)
-    return value
+    with errors_in(None, name):
+        value = load(unpack(files[name])) if name in files else {}
+        if not isinstance(value, dict):
+            raise FormatError(f"{shown(value)} is not an object")
+        return value
 
 
-def configuration(files: Mapping[str, bytes], path: str | None) -> dict[str, Any]:
+def read_configuration(files: Mapping[str, bytes]) -> dict[str, Any]:
     """The fields of tokenizer_config.json and special_tokens_map.json, with one dict of tokens by name (`NAMED`).
 
     As in transformers 5, the map holds where both have a field, and is ignored beside an `added_tokens_decoder`.
     """
-    config = json_object(files, CONFIG, path)
+    config = read_object(files, CONFIG)
     if LISTS[0] in config and not config.get(LISTS[1]):
         config[LISTS[1]] = config.pop(LISTS[0])
     named = {name: config.pop(name) for name in list(config) if _is_named(name) and isinstance(config[name], str)}
@@ -59,13 +54,13 @@ def configuration(files: Mapping[str, bytes], path: str | None) -> dict[str, Any
         named |= config.pop(LISTS[1])
     if named:
         config[NAMED] = named
-    mapped = {} if DECODER in config else json_object(files, SPECIAL_MAP, path)
+    mapped = {} if DECODER in config else read_object(files, SPECIAL_MAP)
     for name, value in mapped.items():
         if name == LISTS[1] and isinstance(value, list):
-            more = map(_as_special, _tokens_of(value, name, path))
-            config[name] = [*_tokens_of(config.get(name), name, path), *more]
+            more = map(_mark_special, _check_tokens(value, name))
+            config[name] = [*_check_tokens(config.get(name), name), *more]
         else:
-            config[name] = value if name == LISTS[1] else _as_special(value)
+            config[name] = value if name == LISTS[1] else _mark_special(value)
     if isinstance(config.get(LISTS[1]), dict):
         config[NAMED] = {**get(config, CONFIG, NAMED, dict, {}), **config.pop(LISTS[1])}
     return config
@@ -76,7 +71,7 @@ def _is_named(name: str) -> bool:
     return name.endswith("_token") and name not in ROLES
 
 
-def _as_special(token: Any) -> Any:
+def _mark_special(token: Any) -> Any:
     """A token of special_tokens_map.json, where objects do not say that they are special."""
     return {**token, "special": True} if isinstance(token, dict) else token
 
@@ -90,9 +85,8 @@ def find_added_tokens(
     files: Mapping[str, bytes],
     own: Mapping[str, tuple[int, frozenset[str]]],
     defaults: Mapping[str, Any],
-    path: str | None,
     *,
-    plain: bool = False,
+    without_flags: bool = False,
 ) -> dict[str, frozenset[str]]:
     """The tokens that the files of a folder add to a tokenizer, name → flags, in the order in which they get ids.
 
@@ -103,17 +97,16 @@ def find_added_tokens(
         files: the content of the files.
         own: the added tokens that the tokenizer's own file lists, name → id and flags.
         defaults: the tokens of roles that the configuration does not have.
-        path: the folder, for errors.
-        plain: whether special tokens have no flags.
+        without_flags: whether special tokens have no flags.
 
     Raises:
         FormatError: for tokens that are none.
 
     """
-    config = configuration(files, path)
-    extra = _tokens_of(config.get(LISTS[1], config.get(LISTS[0])), LISTS[1], path)
-    numbered, by_name = _numbered_tokens(files, config, own, path)
-    named = _named_tokens(config, defaults, by_name, path)
+    config = read_configuration(files)
+    extra = _check_tokens(config.get(LISTS[1], config.get(LISTS[0])), LISTS[1])
+    numbered, by_name = _list_numbered(files, config, own)
+    named = _list_named(config, defaults, by_name)
     names = {token_text(token) for token in named}
     special = names | {name for name, (_, flags) in own.items() if "ordinary" not in flags}  # these stay special
     found = {name: flags for name, (_, flags) in own.items()}
@@ -122,22 +115,21 @@ def find_added_tokens(
         special |= set() if "ordinary" in flags else {name}
     known, added = set(found), set[Any]()
     for token in (*named, *extra):  # the last one that has a name decides its flags
-        name, flags = token_text(token), _flags_of(token)
+        name, flags = token_text(token), _read_flags(token)
         key = token if isinstance(token, str) else (name, flags)
         if name and name not in known and key not in added:
             added.add(key)
             found[name] = flags - ({"ordinary"} if name in special else set())
             special |= set() if "ordinary" in flags else {name}
-    if plain:
+    if without_flags:
         found |= {name: frozenset() for name in map(token_text, (*named, *extra)) if name}
     return {name: flags for name, flags in found.items() if name not in own or own[name][1] != flags}
 
 
-def _numbered_tokens(
+def _list_numbered(
     files: Mapping[str, bytes],
     config: Mapping[str, Any],
     own: Mapping[str, tuple[int, frozenset[str]]],
-    path: str | None,
 ) -> tuple[list[tuple[str, frozenset[str]]], dict[str, frozenset[str]]]:
     """The (name, flags) of tokens that the files give ids, by these, and name → flags that a role of a token gets.
 
@@ -146,18 +138,18 @@ def _numbered_tokens(
     found: dict[int, tuple[str, frozenset[str]]] = {}
     listed = config.get(DECODER)
     if listed is not None and not isinstance(listed, dict):
-        raise FormatError(f"{shown(listed)} is not an object", path=path, where=f"{CONFIG}: {DECODER}")
+        raise FormatError(f"{shown(listed)} is not an object", where=f"{CONFIG}: {DECODER}")
     for number, item in (listed or {}).items():
         where = f"{CONFIG}: {DECODER}[{shown(number)}]"
         if not isinstance(item, dict) or not isinstance(item.get("content"), str) or not is_id(number):
-            raise FormatError(f"{shown(item)} is not a token with an id and a content", path=path, where=where)
-        found[int(number)] = item["content"], _flags_of(item)
+            raise FormatError(f"{shown(item)} is not a token with an id and a content", where=where)
+        found[int(number)] = item["content"], _read_flags(item)
     by_name = dict(found.values())
     if DECODER not in config:
-        special = _special_names(config)
-        for content, number in json_object(files, ADDED, path).items():
+        special = _find_special_names(config)
+        for content, number in read_object(files, ADDED).items():
             if type(number) is not int:
-                raise FormatError(f"{shown(number)} is not an id", path=path, where=f"{ADDED}[{shown(content)}]")
+                raise FormatError(f"{shown(number)} is not an id", where=f"{ADDED}[{shown(content)}]")
             by_name[content] = frozenset() if content in special else frozenset({"normalized", "ordinary"})
             found[number] = content, by_name[content]
         by_name |= {name: flags for name, (_, flags) in own.items()}
@@ -165,16 +157,14 @@ def _numbered_tokens(
     return [found[number] for number in sorted(found) if found[number][0]], by_name
 
 
-def _special_names(config: Mapping[str, Any]) -> set[str]:
+def _find_special_names(config: Mapping[str, Any]) -> set[str]:
     """The names which added_tokens.json gives as those of special tokens; not those of objects that have a type."""
     tokens = [config.get(role) for role in ROLES] + (config.get(LISTS[1]) or [])
     texts = (token_text(token) for token in tokens if not isinstance(token, dict) or "__type" not in token)
     return {text for text in texts if isinstance(text, str)}
 
 
-def _named_tokens(
-    config: dict[str, Any], defaults: Mapping[str, Any], flags: Mapping[str, frozenset[str]], path: str | None
-) -> list[Any]:
+def _list_named(config: dict[str, Any], defaults: Mapping[str, Any], flags: Mapping[str, frozenset[str]]) -> list[Any]:
     """The tokens of fields, each a str or an object: those of roles, of fields of the model, and a dict of them.
 
     Tokens of roles have the given `flags`, if there are any.
@@ -184,7 +174,7 @@ def _named_tokens(
         token = config.get(role, defaults.get(role))
         name = token_text(token)
         if token is not None and not isinstance(name, str):
-            raise FormatError(f"{shown(token)} is not a token", path=path, where=f"{CONFIG}: {role}")
+            raise FormatError(f"{shown(token)} is not a token", where=f"{CONFIG}: {role}")
         if role in config and name in flags:
             own = {flag: flag in flags[name] for flag in FLAGS[1:]}
             token = {"content": name, **own, "special": "ordinary" not in flags[name]}
@@ -194,19 +184,19 @@ def _named_tokens(
     return [token for token in found if isinstance(token_text(token), str)]
 
 
-def _tokens_of(value: Any, name: str, path: str | None) -> list[Any]:
+def _check_tokens(value: Any, name: str) -> list[Any]:
     """The tokens of a list, each a str or an object; none of a dict, whose tokens have names."""
     if isinstance(value, dict) or not value:
         return []
     if not isinstance(value, list):
-        raise FormatError(f"{shown(value)} is not a list of tokens", path=path, where=name)
+        raise FormatError(f"{shown(value)} is not a list of tokens", where=name)
     for token in value:
         if not isinstance(token_text(token), str) or not token_text(token):
-            raise FormatError(f"{shown(token)} is not a token", path=path, where=name)
+            raise FormatError(f"{shown(token)} is not a token", where=name)
     return value
 
 
-def _flags_of(token: Any) -> frozenset[str]:
+def _read_flags(token: Any) -> frozenset[str]:
     """The flags of a token as the spec has them: a str is special; an object is if it says so."""
     if isinstance(token, str):
         return frozenset()
@@ -216,7 +206,7 @@ def _flags_of(token: Any) -> frozenset[str]:
 
 
 def read_roles(
-    config: Mapping[str, Any], special_tokens: Mapping[str, int], defaults: Mapping[str, Any], path: str | None
+    config: Mapping[str, Any], special_tokens: Mapping[str, int], defaults: Mapping[str, Any]
 ) -> dict[str, str]:
     """Role → special token, by a configuration and by what holds for the roles that it does not have.
 
@@ -233,28 +223,28 @@ def read_roles(
         if value is None:
             continue
         if not isinstance(token, str):
-            raise FormatError(f"{shown(value)} is not a token", path=path, where=f"{CONFIG}: {role}")
+            raise FormatError(f"{shown(value)} is not a token", where=f"{CONFIG}: {role}")
         if token in special_tokens:
             roles[role] = token
         elif role in config and token:
-            log.warning("%s: %s is %r, which is no special token; it has no role", path or CONFIG, role, token)
+            log.warning("%s: %s is %r, which is no special token; it has no role", CONFIG, role, token)
     return roles
 
 
-def with_roles(spec: TokenizerSpec, files: Mapping[str, bytes], path: str | None) -> TokenizerSpec:
+def with_roles(spec: TokenizerSpec, files: Mapping[str, bytes]) -> TokenizerSpec:
     """The tokenizer with the roles that the configuration gives to its special tokens."""
-    config = configuration(files, path)
-    return replace(spec, roles=read_roles(config, spec.special_tokens, spec.roles, path)) if config else spec
+    config = read_configuration(files)
+    return replace(spec, roles=read_roles(config, spec.special_tokens, spec.roles)) if config else spec
 
 
-def unread(files: Mapping[str, bytes], path: str | None) -> list[str]:
+def find_unread(files: Mapping[str, bytes]) -> list[str]:
     """What the configuration says that a tokenizer of this package does not hold; it changes no id.
 
-    >>> unread({CONFIG: b'{"chat_template": "{{ messages }}", "padding_side": "left", "model_max_length": 1e30}'}, None)
+    >>> find_unread({CONFIG: b'{"chat_template": "{{ messages }}", "padding_side": "left", "model_max_length": 1e30}'})
     ['chat_template', 'padding_side']
 
     """
-    config = json_object(files, CONFIG, path)
+    config = read_object(files, CONFIG)
     limit = config.get("model_max_length")
     lost = {
         "chat_template": CHAT_TEMPLATE in files or bool(config.get("chat_template")),

@@ -22,8 +22,8 @@ import numpy as np
 from bpe.errors import FormatError, counted, shown
 from bpe.formats import huggingface
 from bpe.formats.gguf_patterns import LINE_VALUES, PRETOKENIZERS, Pre
-from bpe.formats.gguf_specials import added_tokens, effective_types
-from bpe.formats.sentencepiece import BYTE, MOST_CHARS, NORMAL, SPACE, USER_DEFINED, recovered, with_all_splits
+from bpe.formats.gguf_specials import find_types, list_added_tokens
+from bpe.formats.sentencepiece import BYTE, MAX_CHARS, NORMAL, SPACE, USER_DEFINED, list_all_splits, recover_merges
 from bpe.formats.signatures import GGUF
 from bpe.formats.tiktoken import pattern_of
 from bpe.formats.tiktoken_folder import KIMI
@@ -41,10 +41,10 @@ _OTHER_KEYS = ("general.name", "general.architecture")
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
 #: The most keys, and the most items of an array that is read.
-_MOST_KEYS, _MOST_ITEMS = 1 << 20, 1 << 24
+_MAX_KEYS, _MAX_ITEMS = 1 << 20, 1 << 24
 
 #: The most line ends of a token that are merged to see whether they make it; published models have at most 31.
-_MOST_LINES = 256
+_MAX_LINES = 256
 #: Where mmBERT puts a space: before a line that does not begin with one.
 _LINE_START = rf"(?<![^\n])(?=[^\n{SPACE}])"
 
@@ -56,17 +56,14 @@ ROLE_KEYS: Mapping[str, str] = {
 }  # fmt: skip
 
 
-def read(data: bytes | mmap.mmap, path: str | None = None) -> TokenizerSpec:
+def read(data: bytes | mmap.mmap) -> TokenizerSpec:
     """Read the tokenizer of a GGUF file.
 
     Raises:
         FormatError: for an invalid file, one without a tokenizer, and a tokenizer that is not supported.
 
     """
-    try:
-        return _spec(_Header(data).values())
-    except FormatError as error:
-        raise FormatError(error.message, path=path, where=error.where) from None
+    return _build(_Header(data).values())
 
 
 class _Header:
@@ -77,27 +74,27 @@ class _Header:
 
     def values(self) -> dict[str, Any]:
         """The values under `tokenizer.ggml.`, by the rest of their keys, and those of `_OTHER_KEYS`."""
-        if self._bytes(4) != GGUF:
+        if self._read_bytes(4) != GGUF:
             raise FormatError(f"it begins with {shown(self.data[:4])}; a GGUF file begins with {GGUF!r}")
-        version = self._scalar(4)
+        version = self._read_scalar(4)
         if version not in (2, 3):
             raise FormatError(f"version {version} is not known; known are 2 and 3 (little-endian)", where="offset 4")
-        self._scalar(10)
-        count, found = self._scalar(10), {}
-        if count > _MOST_KEYS:
-            raise FormatError(f"it declares {count} keys; they must be at most {_MOST_KEYS}", where="offset 16")
+        self._read_scalar(10)
+        count, found = self._read_scalar(10), {}
+        if count > _MAX_KEYS:
+            raise FormatError(f"it declares {count} keys; they must be at most {_MAX_KEYS}", where="offset 16")
         for _ in range(count):
             where = self.at
-            key = self._string()
+            key = self._read_string()
             wanted = key.startswith(PREFIX) or key in _OTHER_KEYS
-            value = self._value(self._scalar(4), wanted=wanted)
+            value = self._read_value(self._read_scalar(4), wanted=wanted)
             if wanted:
                 if key.removeprefix(PREFIX) in found:
                     raise FormatError(f"the key {shown(key)} occurs twice", where=f"offset {where}")
                 found[key.removeprefix(PREFIX)] = value
         return found
 
-    def _bytes(self, size: int) -> bytes:
+    def _read_bytes(self, size: int) -> bytes:
         if size > len(self.data) - self.at:
             left = len(self.data) - self.at
             raise FormatError(
@@ -106,40 +103,40 @@ class _Header:
         self.at += size
         return self.data[self.at - size : self.at]
 
-    def _scalar(self, kind: int) -> Any:
+    def _read_scalar(self, kind: int) -> Any:
         form = "<" + _SCALARS[kind]
-        return struct.unpack(form, self._bytes(struct.calcsize(form)))[0]
+        return struct.unpack(form, self._read_bytes(struct.calcsize(form)))[0]
 
-    def _string(self) -> str:
+    def _read_string(self) -> str:
         """A key or a value, which may have invalid UTF-8: an author's name, for example, changes no id."""
-        return self._bytes(self._scalar(10)).decode("utf-8", "replace")
+        return self._read_bytes(self._read_scalar(10)).decode("utf-8", "replace")
 
-    def _value(self, kind: int, *, wanted: bool) -> Any:
+    def _read_value(self, kind: int, *, wanted: bool) -> Any:
         """A value; a large array that is not wanted is skipped."""
         if kind in _SCALARS:
-            return self._scalar(kind)
+            return self._read_scalar(kind)
         if kind == _STRING:
-            return self._string()
+            return self._read_string()
         where = self.at
         if kind != _ARRAY:
             raise FormatError(f"value type {kind} is not known", where=f"offset {where}")
-        item, count = self._scalar(4), self._scalar(10)
-        if count > _MOST_ITEMS:
-            raise FormatError(f"an array declares {count} items; at most {_MOST_ITEMS}", where=f"offset {where}")
+        item, count = self._read_scalar(4), self._read_scalar(10)
+        if count > _MAX_ITEMS:
+            raise FormatError(f"an array declares {count} items; at most {_MAX_ITEMS}", where=f"offset {where}")
         if item in _SCALARS:
             size = struct.calcsize("<" + _SCALARS[item])
-            content = self._bytes(size * count)
+            content = self._read_bytes(size * count)
             return list(struct.unpack(f"<{count}{_SCALARS[item]}", content)) if wanted else None
         if item != _STRING:
             raise FormatError(f"an array of type {item} is not known", where=f"offset {where}")
         if wanted:
-            return self._strings(count)
+            return self._read_strings(count)
         for _ in range(count):
-            self._bytes(self._scalar(10))
+            self._read_bytes(self._read_scalar(10))
         return None
 
-    def _strings(self, count: int) -> list[str]:
-        """Strings one after the other: `_string` for each of them would take five times as long."""
+    def _read_strings(self, count: int) -> list[str]:
+        """Strings one after the other: `_read_string` for each of them would take five times as long."""
         data, at, size_at, found = self.data, self.at, struct.Struct("<Q").unpack_from, list[str]()
         try:
             for _ in range(count):
@@ -154,10 +151,10 @@ class _Header:
         except struct.error:
             pass
         self.at = at
-        return found if len(found) == count else [*found, self._string()]  # which raises
+        return found if len(found) == count else [*found, self._read_string()]  # which raises
 
 
-def _spec(values: dict[str, Any]) -> TokenizerSpec:
+def _build(values: dict[str, Any]) -> TokenizerSpec:
     kind = values.get("model")
     if kind is None:
         raise FormatError(f"it has no key {PREFIX}model; the file has no tokenizer")
@@ -172,26 +169,26 @@ def _spec(values: dict[str, Any]) -> TokenizerSpec:
             f"it is {shown(pre)}, whose pattern is not known; known are {', '.join(PRETOKENIZERS)}",
             where=f"{PREFIX}pre",
         )
-    listed = _list(values, "tokens", str)
+    listed = _read_list(values, "tokens", str)
     tokens = {token or f"[EMPTY_{number}]": number for number, token in enumerate(listed)}  # as llama.cpp names them
     if len(tokens) < len(listed):
         twice = next(token for number, token in enumerate(listed) if tokens.get(token) != number)
         raise FormatError(f"token {shown(twice)} occurs twice; each must be unique", where=f"{PREFIX}tokens")
-    types = _list(values, "token_type", int, len(tokens)) if "token_type" in values else [NORMAL] * len(tokens)
-    types = effective_types(tokens, types, values)
+    types = _read_list(values, "token_type", int, len(tokens)) if "token_type" in values else [NORMAL] * len(tokens)
+    types = find_types(tokens, types, values)
     if kind == "llama":
-        spec = _scored_spec(values, tokens, types)
+        spec = _build_scored(values, tokens, types)
     elif pre in LINE_VALUES:
-        spec = _lines_spec(values, tokens, types, pre)
+        spec = _build_lines(values, tokens, types, pre)
     else:
-        spec = _byte_level_spec(values, tokens, types, PRETOKENIZERS[pre])
+        spec = _build_byte_level(values, tokens, types, PRETOKENIZERS[pre])
     names = {number: name for name, number in spec.special_tokens.items()}
     ids = {role: values.get(key) for key, role in ROLE_KEYS.items()}
     known = {role: names[number] for role, number in ids.items() if isinstance(number, int) and number in names}
     return replace(spec, roles=known)  # llama.cpp ignores ids of no token, too
 
 
-def _list(values: dict[str, Any], name: str, kind: type, count: int | None = None) -> list[Any]:
+def _read_list(values: dict[str, Any], name: str, kind: type, count: int | None = None) -> list[Any]:
     """The first `count` items of an array, all of them for None."""
     found = values.get(name)
     if not isinstance(found, list) or not set(map(type, found)) <= {kind}:
@@ -203,11 +200,11 @@ def _list(values: dict[str, Any], name: str, kind: type, count: int | None = Non
     return found[:count]
 
 
-def _merges(values: dict[str, Any]) -> list[str] | list[list[str]]:
+def _read_merges(values: dict[str, Any]) -> list[str] | list[list[str]]:
     """The merges, or their pairs: a merge is divided at its first space, and of equal ones the first counts."""
     if values.get("pre") == "kimi-k2" and "merges" not in values:
         return []
-    merges = list(dict.fromkeys(_list(values, "merges", str)))
+    merges = list(dict.fromkeys(_read_list(values, "merges", str)))
     if all(merge.count(" ") == 1 and merge[0] != " " for merge in merges):
         return merges
     found = [(merge, merge.find(" ", 1)) for merge in merges]
@@ -218,7 +215,7 @@ def _read_json(value: dict[str, Any]) -> TokenizerSpec:
     return huggingface.read(json.dumps(value, ensure_ascii=False).encode())
 
 
-def _byte_level_spec(values: dict[str, Any], tokens: dict[str, int], types: list[int], pre: Pre) -> TokenizerSpec:
+def _build_byte_level(values: dict[str, Any], tokens: dict[str, int], types: list[int], pre: Pre) -> TokenizerSpec:
     """The spec of a byte-level model."""
     if BYTE in types:
         name = next(token for token, number in tokens.items() if types[number] == BYTE)
@@ -226,17 +223,17 @@ def _byte_level_spec(values: dict[str, Any], tokens: dict[str, int], types: list
             f"token {shown(name)} is of type byte, which a byte-level model has none of; set it to normal"
         )
     splits = () if isinstance(pre.patterns, str) else pre.patterns
-    steps: list[dict[str, Any]] = [_split(pattern) for pattern in splits]
+    steps: list[dict[str, Any]] = [_describe_split(pattern) for pattern in splits]
     steps.append({"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False})
     spec = _read_json(
         {
-            "added_tokens": added_tokens(tokens, types, values),
+            "added_tokens": list_added_tokens(tokens, types, values),
             "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
             "model": {
                 "type": "BPE",
                 "ignore_merges": pre.whole,
                 "vocab": tokens,
-                "merges": _merges(values),
+                "merges": _read_merges(values),
             },
         }
     )
@@ -260,14 +257,14 @@ def _check_words(spec: TokenizerSpec) -> None:
             )
 
 
-def _split(pattern: str) -> dict[str, Any]:
+def _describe_split(pattern: str) -> dict[str, Any]:
     return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
 
 
 # Models of characters -------------------------------------------------------------------------------------------------
 
 
-def _characters_json(
+def _describe_characters(
     tokens: dict[str, int],
     types: list[int],
     added: list[dict[str, Any]],
@@ -303,16 +300,16 @@ def _characters_json(
     }
 
 
-def _lines_spec(values: dict[str, Any], tokens: dict[str, int], types: list[int], pre: str) -> TokenizerSpec:
+def _build_lines(values: dict[str, Any], tokens: dict[str, int], types: list[int], pre: str) -> TokenizerSpec:
     """The spec of a model of characters with listed merges, such as Gemma 4's."""
-    merges = _merges(values)
+    merges = _read_merges(values)
     if pre != "sarvam-moe":
         _check_runs(tokens, merges)
     prefix = pre == "mmbert"
-    added = added_tokens(tokens, types, values, None if prefix else " " + SPACE)
+    added = list_added_tokens(tokens, types, values, None if prefix else " " + SPACE)
     pattern = PRETOKENIZERS[pre].patterns[0]
-    value = _characters_json(tokens, types, added, merges, prefix=False)
-    spec = _read_json({**value, "pre_tokenizer": _split(pattern)})
+    value = _describe_characters(tokens, types, added, merges, prefix=False)
+    spec = _read_json({**value, "pre_tokenizer": _describe_split(pattern)})
     if prefix:
         spec = replace(spec, normalizer=n.Sequence(n.Replace(" ", SPACE), n.Replace(_LINE_START, SPACE)))
     return spec
@@ -325,7 +322,7 @@ def _check_runs(tokens: dict[str, int], merges: list[str] | list[list[str]]) -> 
     for token in tokens:
         if token.strip("\n"):
             continue
-        parts = list(token[:_MOST_LINES])
+        parts = list(token[:_MAX_LINES])
         while found := [(ranks[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in ranks]:
             at = min(found)[1]
             parts[at : at + 2] = [parts[at] + parts[at + 1]]
@@ -336,7 +333,7 @@ def _check_runs(tokens: dict[str, int], merges: list[str] | list[list[str]]) -> 
             )
 
 
-def _scored_spec(values: dict[str, Any], tokens: dict[str, int], types: list[int]) -> TokenizerSpec:
+def _build_scored(values: dict[str, Any], tokens: dict[str, int], types: list[int]) -> TokenizerSpec:
     """The spec of sentencepiece's model as llama.cpp reads it: tokens of all types are merged, by their scores.
 
     It puts the space of `add_space_prefix` before each text between special tokens, removes no spaces, and has no other
@@ -346,7 +343,7 @@ def _scored_spec(values: dict[str, Any], tokens: dict[str, int], types: list[int
     if "scores" in values:
         given = values["scores"]
         kind = int if isinstance(given, list) and given and type(given[0]) is int else float
-        scores = np.array(_list(values, "scores", kind, len(tokens)), dtype=np.float32).tolist()
+        scores = np.array(_read_list(values, "scores", kind, len(tokens)), dtype=np.float32).tolist()
     if any(score != score for score in scores):
         raise FormatError("a score is not a number; all must be", where=f"{PREFIX}scores")
     prefix = values.get("add_space_prefix", True)
@@ -357,10 +354,12 @@ def _scored_spec(values: dict[str, Any], tokens: dict[str, int], types: list[int
     )
     order = sorted((tokens[token] for token in made), key=lambda number: -scores[number])
     names = list(tokens)
-    merges = recovered({names[number]: rank for rank, number in enumerate(order)}, [scores[number] for number in order])
-    added = added_tokens(tokens, types, values, None if prefix else " " + SPACE)
-    spec = _read_json(_characters_json(tokens, types, added, merges or [], bool(prefix)))
-    return spec if merges is not None else with_all_splits(spec, names, scores, order)
+    merges = recover_merges(
+        {names[number]: rank for rank, number in enumerate(order)}, [scores[number] for number in order]
+    )
+    added = list_added_tokens(tokens, types, values, None if prefix else " " + SPACE)
+    spec = _read_json(_describe_characters(tokens, types, added, merges or [], bool(prefix)))
+    return spec if merges is not None else list_all_splits(spec, names, scores, order)
 
 
 def _find_mergeable(tokens: dict[str, int], absent: set[str]) -> set[str]:
@@ -374,8 +373,8 @@ def _find_mergeable(tokens: dict[str, int], absent: set[str]) -> set[str]:
         last = len(token) - 1
         if last >= 2 * longest:
             continue  # one of the parts would be longer than any that is made
-        if len(token) > MOST_CHARS:
-            raise FormatError(f"token {shown(token)} has {len(token)} characters; a token has at most {MOST_CHARS}")
+        if len(token) > MAX_CHARS:
+            raise FormatError(f"token {shown(token)} has {len(token)} characters; a token has at most {MAX_CHARS}")
         for at in range(1, len(token)):
             if (at == 1 or token[:at] in made) and (at == last or token[at:] in made):
                 break

@@ -41,10 +41,10 @@ _ROLES: Mapping[tuple[str, ...], tuple[str, ...]] = {
 #: Names that are user-defined tokens.
 _ALWAYS_FOUND = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
 #: The most steps to compare special tokens; published models need none, or some thousands.
-_MOST_STEPS = 10**7
+_MAX_STEPS = 10**7
 
 
-def effective_types(tokens: Mapping[str, int], types: list[int], values: Mapping[str, Any]) -> list[int]:
+def find_types(tokens: Mapping[str, int], types: list[int], values: Mapping[str, Any]) -> list[int]:
     """The types that llama.cpp gives the tokens: those of the file, but for some names.
 
     Raises:
@@ -78,7 +78,7 @@ def effective_types(tokens: Mapping[str, int], types: list[int], values: Mapping
     return types
 
 
-def added_tokens(
+def list_added_tokens(
     tokens: Mapping[str, int], types: list[int], values: Mapping[str, Any], changed: str | None = ""
 ) -> list[dict[str, Any]]:
     """The special tokens, as the added tokens of a tokenizer.json.
@@ -96,7 +96,7 @@ def added_tokens(
     special = {
         name: types[number] for name, number in tokens.items() if types[number] in (UNKNOWN, CONTROL, USER_DEFINED)
     }
-    later, strips = _later(special, tokens, changed), dict(_strips(special, values))
+    later, strips = _find_later(special, tokens, changed), dict(_find_strips(special, values))
     return [
         {
             "id": tokens[name],
@@ -109,7 +109,7 @@ def added_tokens(
     ]
 
 
-def _strips(special: Mapping[str, int], values: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, bool]]]:
+def _find_strips(special: Mapping[str, int], values: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, bool]]]:
     """The tokens that take the white space beside them, which llama.cpp knows by the names of models."""
     model, pre = str(values.get("general.name", "")).lower(), str(values.get("pre", ""))
     kind = str(values.get("general.architecture", ""))
@@ -124,7 +124,7 @@ def _strips(special: Mapping[str, int], values: Mapping[str, Any]) -> Iterator[t
         yield "[MASK]", {"lstrip": True}
 
 
-def _later(special: Mapping[str, int], tokens: Mapping[str, int], changed: str | None) -> set[str]:
+def _find_later(special: Mapping[str, int], tokens: Mapping[str, int], changed: str | None) -> set[str]:
     """The tokens to seek after the others, so that the longest one is found where tokens overlap.
 
     One search finds the token that begins first, llama.cpp the longest one: `bcd`, not `ab`, in `abcd`.
@@ -159,22 +159,22 @@ class _Overlaps:
         """One of these tokens that begins within `name` in some text in which no longer token begins where it does."""
         for at in range(1, len(name)):
             if name[at] in self._begins:
-                for other in self._beginning_with(name[at:]):
-                    if other in longer and not self._hidden(name, name[:at] + other, other):
+                for other in self._list_beginning_with(name[at:]):
+                    if other in longer and not self._is_hidden(name, name[:at] + other, other):
                         return other
         return None
 
-    def _beginning_with(self, start: str) -> Iterator[str]:
+    def _list_beginning_with(self, start: str) -> Iterator[str]:
         for i in range(bisect_left(self._sorted, start), len(self._sorted)):
             self._steps += 1
-            if self._steps > _MOST_STEPS:
+            if self._steps > _MAX_STEPS:
                 raise FormatError("too many special tokens overlap to compare them; make most of them of type normal")
             if not self._sorted[i].startswith(start):
                 return
             if self._sorted[i] != start:
                 yield self._sorted[i]
 
-    def _hidden(self, name: str, text: str, other: str) -> bool:
+    def _is_hidden(self, name: str, text: str, other: str) -> bool:
         """Whether a token that is found in every text, or the other one, is at the beginning of a text instead."""
         found = (text[:end] for end in range(len(name) + 1, len(text) + 1))
         return any(start in self._always or start == other for start in found)

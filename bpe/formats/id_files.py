@@ -120,14 +120,14 @@ def read_ids(file: BinaryIO, path: str | None) -> Iterator[tuple[str, NDArray[An
             yield f"document {number}", ids, begins, ids.nbytes
         return
     number, begins = 0, True
-    for piece in _words(first, file):
+    for piece in _split_words(first, file):
         number += begins
         where = f"line {number}"
-        yield where, _parsed(piece, path or "stdin", where), begins, len(piece)
+        yield where, _parse_line(piece, path or "stdin", where), begins, len(piece)
         begins = piece.endswith(b"\n")
 
 
-def _words(first: bytes, file: BinaryIO) -> Iterator[bytes]:
+def _split_words(first: bytes, file: BinaryIO) -> Iterator[bytes]:
     """Split a file into pieces of whole words, each within one line. `first` is the part that is already read."""
     held, more = b"", first
     while more:
@@ -136,7 +136,7 @@ def _words(first: bytes, file: BinaryIO) -> Iterator[bytes]:
         if not piece.endswith(b"\n"):
             cut = 1 + max(piece.rfind(b" "), piece.rfind(b"\t"))
         if cut == 0 and len(piece) > _LONGEST + _READ:
-            yield piece[:_LONGEST] + "…".encode()  # too long for an id: `_parsed` rejects it
+            yield piece[:_LONGEST] + "…".encode()  # too long for an id: `_parse_line` rejects it
             return
         if cut:
             yield piece[:cut]
@@ -146,7 +146,7 @@ def _words(first: bytes, file: BinaryIO) -> Iterator[bytes]:
         yield held
 
 
-def _parsed(line: bytes, path: str, where: str) -> NDArray[np.int64]:
+def _parse_line(line: bytes, path: str, where: str) -> NDArray[np.int64]:
     line = line.strip()
     if not line:
         return np.empty(0, dtype=np.int64)
@@ -160,7 +160,7 @@ def _parsed(line: bytes, path: str, where: str) -> NDArray[np.int64]:
 
 def _read_npy(first: bytes, file: BinaryIO, path: str | None) -> Iterator[tuple[int, NDArray[Any], bool]]:
     """Yield (number of the document, ids, whether they begin it) of a .npy file. `first` is already read."""
-    count, pieces = _npy_pieces(first, file, path or "stdin")
+    count, pieces = _read_npy_pieces(first, file, path or "stdin")
     if path is None or not os.path.isfile(path) or not os.path.isfile(offsets_path(path)):
         begins = True
         for ids in pieces:
@@ -168,7 +168,7 @@ def _read_npy(first: bytes, file: BinaryIO, path: str | None) -> Iterator[tuple[
             begins = False
         return
     with open(offsets_path(path), "rb") as beside:
-        _, parts = _npy_pieces(b"", beside, offsets_path(path))
+        _, parts = _read_npy_pieces(b"", beside, offsets_path(path))
         bounds = np.concatenate(list(parts))
     valid = len(bounds) > 0 and bounds[0] == 0 and bounds[-1] == count and not np.any(bounds[1:] < bounds[:-1])
     if not valid:
@@ -188,17 +188,17 @@ def _read_npy(first: bytes, file: BinaryIO, path: str | None) -> Iterator[tuple[
             begins = False
 
 
-def _npy_pieces(first: bytes, file: BinaryIO, path: str) -> tuple[int, Iterator[NDArray[Any]]]:
+def _read_npy_pieces(first: bytes, file: BinaryIO, path: str) -> tuple[int, Iterator[NDArray[Any]]]:
     """The length of the array in a .npy file, and its elements in pieces of about _READ bytes (at least one piece).
 
     `first` is already read.
     """
     held = first + file.read(max(MAX_HEADER - len(first), 0))
     length, dtype, start = parse_npy_header(held, path)
-    return length, _npy_numbers(held[start:], file, path, length, dtype)
+    return length, _read_npy_numbers(held[start:], file, path, length, dtype)
 
 
-def _bytes_left(file: BinaryIO) -> int:
+def _count_bytes_left(file: BinaryIO) -> int:
     """The number of bytes of a regular file that are not read yet; -1 for any other file."""
     with suppress(OSError, ValueError):  # a file object without a descriptor
         status = os.fstat(file.fileno())
@@ -207,9 +207,11 @@ def _bytes_left(file: BinaryIO) -> int:
     return -1
 
 
-def _npy_numbers(held: bytes, file: BinaryIO, path: str, count: int, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+def _read_npy_numbers(
+    held: bytes, file: BinaryIO, path: str, count: int, dtype: np.dtype[Any]
+) -> Iterator[NDArray[Any]]:
     left, most = count, max(_READ // dtype.itemsize, 1)
-    whole = _bytes_left(file) >= count * dtype.itemsize - len(held)
+    whole = _count_bytes_left(file) >= count * dtype.itemsize - len(held)
     while True:
         size = min(left, most) * dtype.itemsize
         held += file.read(max(size - len(held), 0))

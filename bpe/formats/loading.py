@@ -10,15 +10,16 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bpe.errors import FormatError, check_choice, shown
 from bpe.formats.packed import first_bytes
+from bpe.formats.schema import errors_in
 from bpe.formats.signatures import (
     CHAT_TEMPLATE,
     CLIP,
@@ -48,108 +49,64 @@ Files = Mapping[str, bytes]
 log = logging.getLogger("bpe")
 
 
-@dataclass(frozen=True)
-class Format:
-    """A file format of tokenizers.
+class Format(NamedTuple):
+    """A file format of tokenizers. The module of its name, imported when it is needed, reads and writes it.
 
     Attributes:
         name: the name, for `format=`.
         files: what it consists of, for messages.
-        read: content of the file → spec; None for a format of several files.
-        read_folder: name → content of the files, and the folder's path → spec; None for a format of one file.
-        write: spec → content of the file, or name → content of the files; None for a format that is only read.
         names: what its files in a folder are called, `*` for any characters; empty if they have no fixed names.
+        is_folder: whether it is several files: a dict from names to contents.
+        is_written: whether the module has `write`: spec → content.
+        reader: the function of the module that reads the content, without any further setting.
 
     """
 
     name: str
     files: str
-    read: Callable[[bytes, str | None], TokenizerSpec] | None = None
-    read_folder: Callable[[Files, str | None], TokenizerSpec] | None = None
-    write: Callable[[TokenizerSpec], Any] | None = None
     names: tuple[str, ...] = ()
+    is_folder: bool = False
+    is_written: bool = True
+    reader: str = "read"
+
+    def read(self, content: bytes | Files) -> TokenizerSpec:
+        """The tokenizer in the content of the file or the files."""
+        spec: TokenizerSpec = getattr(self._import(), self.reader)(content)
+        return spec
+
+    def write(self, spec: TokenizerSpec) -> bytes | dict[str, bytes]:
+        """The content of the file or the files; ValueError for a tokenizer that they cannot hold at all."""
+        content: bytes | dict[str, bytes] = self._import().write(spec)
+        return content
+
+    def _import(self) -> Any:
+        return import_module(f"bpe.formats.{self.name.replace('-', '_')}")
 
 
-def _read_ranks(data: bytes, path: str | None) -> TokenizerSpec:
-    """One of OpenAI's own rank files, whose pattern is known."""
-    from bpe.formats import tiktoken
-    from bpe.pretokenize.pretokenizer import Pretokenizer
-
-    known = tiktoken.published(data)
-    if known is None:
-        raise FormatError(
-            "it is a rank file, and its pattern is unknown, because it is not one of OpenAI's own; load it with a "
-            "pattern: Tokenizer.from_tiktoken(path, pretokenizer, special_tokens), or make a tokenizer.json of it: "
-            "bpe convert IN OUT --pretokenizer NAME",
-            path=path,
-        )
-    return tiktoken.read(data, Pretokenizer(known[0]), dict(known[1]), path)
-
-
-def _read_clip(data: bytes, path: str | None) -> TokenizerSpec:
-    from bpe.formats import clip
-
-    return clip.read(data, clip.clean_up(True, True, True, None), path)
-
-
-def _by(module: str, function: str) -> Callable[..., Any]:
-    """A reader or a writer, whose module is imported when it is called."""
-
-    def call(*args: Any) -> Any:
-        return getattr(import_module(f"bpe.formats.{module}"), function)(*args)
-
-    return call
-
-
+_PAIR = "vocab.json and merges.txt in a folder"
+_FOLDER = "tiktoken.model and tokenizer_config.json in a folder"
 #: The formats by name.
 FORMATS: Mapping[str, Format] = {
     each.name: each
     for each in (
+        Format("huggingface", "a tokenizer.json", (NATIVE,)),
         Format(
-            "huggingface",
-            "a tokenizer.json",
-            _by("huggingface.reading", "read"),
-            write=_by("huggingface.writing", "write"),
-            names=(NATIVE,),
+            "vocab-merges", "vocab.json and merges.txt in a folder", (VOCAB, MERGES, *CONFIGURATION), is_folder=True
         ),
-        Format(
-            "vocab-merges",
-            "vocab.json and merges.txt in a folder",
-            read_folder=_by("vocab_merges", "read"),
-            write=_by("vocab_merges", "write"),
-            names=(VOCAB, MERGES, *CONFIGURATION),
-        ),
-        Format(
-            "tiktoken",
-            "a rank file, .tiktoken",
-            _read_ranks,
-            write=_by("tiktoken", "write"),
-            names=(RANKS, "*.tiktoken"),
-        ),
-        Format(
-            "tiktoken-folder",
-            "tiktoken.model and tokenizer_config.json in a folder",
-            read_folder=_by("tiktoken_folder", "read"),
-            write=_by("tiktoken_folder", "write"),
-            names=(RANKS, "*.tiktoken", CONFIG),
-        ),
-        Format("tekken", "a tekken.json", _by("tekken", "read"), write=_by("tekken", "write"), names=(TEKKEN,)),
-        Format("clip", "CLIP's merge list", _read_clip, write=_by("clip", "write")),
-        Format(
-            "sentencepiece",
-            "a sentencepiece .model of type BPE",
-            _by("sentencepiece", "read"),
-            names=(SENTENCEPIECE,),
-        ),
-        Format("gguf", "a GGUF file with a tokenizer", _by("gguf", "read")),
-        Format("subword-nmt", "a file of codes", _by("subword_nmt", "read"), write=_by("subword_nmt", "write")),
+        Format("tiktoken", "a rank file, .tiktoken", (RANKS, "*.tiktoken"), reader="read_published"),
+        Format("tiktoken-folder", _FOLDER, (RANKS, "*.tiktoken", CONFIG), is_folder=True),
+        Format("tekken", "a tekken.json", (TEKKEN,)),
+        Format("clip", "CLIP's merge list", reader="read_default"),
+        Format("sentencepiece", "a sentencepiece .model of type BPE", (SENTENCEPIECE,), is_written=False),
+        Format("gguf", "a GGUF file with a tokenizer", is_written=False),
+        Format("subword-nmt", "a file of codes"),
     )
 }
 
 
 def format_names(*, written: bool = False) -> tuple[str, ...]:
     """The names of all formats, or with `written` of those that are written too."""
-    return tuple(name for name, each in FORMATS.items() if each.write is not None or not written)
+    return tuple(name for name, each in FORMATS.items() if each.is_written or not written)
 
 
 def check_format(name: str, *, written: bool = False) -> Format:
@@ -190,25 +147,24 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
     where = Path(path)
     if where.is_dir():
         return _load_folder(where, chosen)
-    if chosen is not None and chosen.read_folder is not None:
+    if chosen is not None and chosen.is_folder:
         return _load_folder(where.parent, chosen)
     if chosen is None or chosen.name == "gguf":
         header = map_gguf(path)
         if header is not None:
-            with header:
+            with header, errors_in(path):
                 from bpe.formats import gguf
 
-                return gguf.read(header, os.fspath(path))
+                return gguf.read(header)
     data = read_file(path)
-    if chosen is None:
-        chosen = check_format(_detected(data, where))
-        if chosen.read_folder is not None:
-            return _load_folder(where.parent, chosen)
-    assert chosen.read is not None
-    return chosen.read(data, os.fspath(path))
+    with errors_in(path):
+        chosen = chosen or FORMATS[_detect(data, where)]
+        if not chosen.is_folder:
+            return chosen.read(data)
+    return _load_folder(where.parent, chosen)
 
 
-def _detected(data: bytes, path: Path) -> str:
+def _detect(data: bytes, path: Path) -> str:
     """The name of the format of a file."""
     name = path.name.lower()
     head = first_bytes(data, 200)
@@ -217,7 +173,7 @@ def _detected(data: bytes, path: Path) -> str:
         from bpe.formats import tiktoken
 
         ours = name == RANKS or name.endswith(".tiktoken")
-        return "tiktoken-folder" if ours and beside.is_file() and tiktoken.published(data) is None else "tiktoken"
+        return "tiktoken-folder" if ours and beside.is_file() and tiktoken.find_published(data) is None else "tiktoken"
     if name in (VOCAB, MERGES) and _is_pair(path.parent):
         return "vocab-merges"
     if head.startswith(CLIP.encode()):
@@ -229,19 +185,18 @@ def _detected(data: bytes, path: Path) -> str:
             return "subword-nmt"
         raise FormatError(
             "it is a list of merges, which can be of several formats; load GPT-2's merges.txt from a folder that has "
-            'its vocab.json too, CLIP\'s list with format="clip", and codes of subword-nmt with format="subword-nmt"',
-            path=path,
+            'its vocab.json too, CLIP\'s list with format="clip", and codes of subword-nmt with format="subword-nmt"'
         )
     if looks_like_model(data):
         return "sentencepiece"
     if data.lstrip()[:1] not in (b"{", b"["):
-        raise FormatError(_unknown(data, name), path=path)
+        raise FormatError(_explain_unknown(data, name))
     if name in CONFIGURATION:
-        raise FormatError("it is a part of a tokenizer, not a whole one; load its folder", path=path)
+        raise FormatError("it is a part of a tokenizer, not a whole one; load its folder")
     return "tekken" if looks_like_tekken(data) else "huggingface"
 
 
-def _unknown(data: bytes, name: str) -> str:
+def _explain_unknown(data: bytes, name: str) -> str:
     """Why a file is of no known format."""
     if not data:
         return "it is empty"
@@ -303,45 +258,43 @@ def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
         reason = f"the folder has no tokenizer; it must have one of these: {what}"
         raise FileNotFoundError(errno.ENOENT, reason, os.fspath(folder))
     name, files = found
-    format_ = FORMATS[name]
     contents = {each: read_file(folder / each) for each in files}
     if name == "sentencepiece" and looks_like_ranks(contents[SENTENCEPIECE]):
-        if CONFIG not in names:
-            return _read_ranks(contents[SENTENCEPIECE], os.fspath(folder / SENTENCEPIECE))
-        contents = {RANKS: contents[SENTENCEPIECE]}
-        contents[CONFIG] = read_file(folder / CONFIG)
-        format_ = FORMATS["tiktoken-folder"]
-    if format_.read_folder is not None:
-        return format_.read_folder(contents, os.fspath(folder))
-    assert format_.read is not None
-    spec = format_.read(contents[files[0]], os.fspath(folder / files[0]))
-    if name == "tekken":
+        contents, name = {RANKS: contents[SENTENCEPIECE]}, "tiktoken"
+        if CONFIG in names:
+            contents[CONFIG], name = read_file(folder / CONFIG), "tiktoken-folder"
+    format_ = FORMATS[name]
+    if format_.is_folder:
+        with errors_in(folder):
+            return format_.read(contents)
+    data = contents[next(iter(contents))]
+    with errors_in(folder / files[0]):
+        spec = format_.read(data)
+    if name not in ("huggingface", "sentencepiece"):
         return spec
-    return _configure(
-        spec, contents[files[0]], {each: read_file(folder / each) for each in settings}, os.fspath(folder)
-    )
+    with errors_in(folder):
+        return _configure(spec, data, {each: read_file(folder / each) for each in settings})
 
 
-def _configure(spec: TokenizerSpec, data: bytes, files: Files, folder: str) -> TokenizerSpec:
+def _configure(spec: TokenizerSpec, data: bytes, files: Files) -> TokenizerSpec:
     """The tokenizer of a tokenizer.json or a model of sentencepiece, with what the files beside it add to it."""
     from bpe.formats import configuration
 
     if not files:
         return spec
-    from bpe.formats import json_fields, vocab_merges
-    from bpe.formats.huggingface.adding import add_tokens, added_tokens_of
+    from bpe.formats import schema, vocab_merges
+    from bpe.formats.huggingface.added_tokens import add_tokens, read_own_tokens
 
     native = not looks_like_model(data)
-    kind = json_fields.get_text(configuration.json_object(files, CONFIG, folder), "", "tokenizer_class")
+    config = configuration.read_object(files, CONFIG)
+    kind = schema.get(config, CONFIG, "tokenizer_class", schema.read_text, None)
     known = vocab_merges.KINDS.get((kind or "").removesuffix("Fast")) if native else None
     defaults = spec.roles if known is None else known.roles
-    own = added_tokens_of(data) if native else {}
-    try:
-        added = configuration.find_added_tokens(files, own, defaults, folder)
+    own = read_own_tokens(data) if native else {}
+    added = configuration.find_added_tokens(files, own, defaults)
+    with errors_in(None, CONFIG):
         spec = add_tokens(spec, added, {name: flags for name, (_, flags) in own.items()})
-    except FormatError as error:
-        raise FormatError(error.message, path=folder, where=error.where or CONFIG) from None
-    return configuration.with_roles(replace(spec, roles=defaults), files, folder)
+    return configuration.with_roles(replace(spec, roles=defaults), files)
 
 
 def unread_fields(path: str | os.PathLike[str]) -> list[str]:
@@ -359,7 +312,8 @@ def unread_fields(path: str | os.PathLike[str]) -> list[str]:
     if not folder.is_dir():
         return []
     wanted = {CONFIG, CHAT_TEMPLATE}.intersection(_names_in(folder))
-    return configuration.unread({each: read_file(folder / each) for each in wanted}, os.fspath(folder))
+    with errors_in(folder):
+        return configuration.find_unread({each: read_file(folder / each) for each in wanted})
 
 
 def _names_in(folder: Path) -> list[str]:

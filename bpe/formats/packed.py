@@ -9,32 +9,39 @@ from bpe.errors import FormatError, counted
 max_unpacked = 1 << 28
 
 
-def unpacked(data: bytes, path: str | None) -> bytes:
+def unpack(data: bytes) -> bytes:
     """The content of a file, decompressed if it is gzip data.
 
     Raises:
-        FormatError: for damaged gzip data, and for more than `max_unpacked` bytes; the error names `path`.
+        FormatError: for damaged gzip data, and for more than `max_unpacked` bytes.
 
     """
-    content = _start(data, max_unpacked + 1, path)
+    content = _unpack_start(data, max_unpacked + 1)
     if len(content) > max_unpacked:
         raise FormatError(
             f"{counted(len(data), 'byte')} of gzip data hold more than {max_unpacked}, the most that are decompressed "
-            "(bpe.formats.packed.max_unpacked); set that higher, or decompress the file",
-            path=path,
+            "(bpe.formats.packed.max_unpacked); set that higher, or decompress the file"
         )
     return content
+
+
+def decode_text(data: bytes, rule: str) -> str:
+    """The text of UTF-8; `rule` says in an error what it must be."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"it is not UTF-8: {error}; {rule}") from None
 
 
 def first_bytes(data: bytes, size: int) -> bytes:
     """The first bytes of a file, decompressed if it is gzip data; b"" for damaged gzip data."""
     try:
-        return _start(data, size, None)
+        return _unpack_start(data, size)
     except FormatError:
         return b""
 
 
-def _start(data: bytes, size: int, path: str | None) -> bytes:
+def _unpack_start(data: bytes, size: int) -> bytes:
     """The first bytes of a file, decompressed if it is gzip data; no more are decompressed."""
     if data[:2] != b"\x1f\x8b":
         return data if size > len(data) else data[:size]
@@ -50,5 +57,5 @@ def _start(data: bytes, size: int, path: str | None) -> bytes:
                 raise EOFError("it ends too early")
             rest = member.unused_data.lstrip(b"\0")
     except (EOFError, zlib.error) as error:
-        raise FormatError(f"the gzip data is damaged: {error}", path=path) from None
+        raise FormatError(f"the gzip data is damaged: {error}") from None
     return b"".join(parts)

@@ -20,8 +20,8 @@ from bpe.formats.huggingface.writing import check_name
 from bpe.formats.loading import Format, check_format, format_names
 from bpe.formats.signatures import NATIVE, rank_file_of
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.vocab.differences import Difference, differences, role_differences
-from bpe.vocab.reachability import merging_suffices
+from bpe.vocab.comparing import Difference, compare, compare_roles
+from bpe.vocab.merging import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_names import bos_token, eos_token
 
@@ -58,9 +58,8 @@ def save_spec(
     if format_.name == "huggingface":
         target = Path(path) / NATIVE if format is not None and Path(path).is_dir() else path
         return _save_native(spec, target)
-    assert format_.write is not None
     content = format_.write(spec)
-    lost = losses(spec, format_, content)
+    lost = find_losses(spec, format_, content)
     harmful = [each for each in lost if not each.harmless]
     if harmful and not lossy:
         raise ValueError(
@@ -84,7 +83,7 @@ def check_target(path: str | os.PathLike[str], format: str | None = None) -> For
         ValueError: for a format that is not known or only read, and for a file name that belongs to another one.
 
     """
-    format_ = check_format(format_of(path) if format is None else format, written=True)
+    format_ = check_format(choose_format(path) if format is None else format, written=True)
     name = Path(os.fspath(path)).name.lower()
     for ending, kind, formats in _ENDINGS:
         if name.endswith(ending) and format_.name not in formats and not Path(path).is_dir():
@@ -98,10 +97,10 @@ def check_target(path: str | os.PathLike[str], format: str | None = None) -> For
     return format_
 
 
-def format_of(path: str | os.PathLike[str]) -> str:
+def choose_format(path: str | os.PathLike[str]) -> str:
     """The format that the name of a file to write stands for.
 
-    >>> format_of("cl100k_base.tiktoken"), format_of("out/tekken.json"), format_of("tokenizer.json")
+    >>> choose_format("cl100k_base.tiktoken"), choose_format("out/tekken.json"), choose_format("tokenizer.json")
     ('tiktoken', 'tekken', 'huggingface')
     """
     name = Path(os.fspath(path)).name.lower()
@@ -118,7 +117,7 @@ def check_named(path: str | os.PathLike[str]) -> None:
 
 
 def _save_native(spec: TokenizerSpec, path: str | os.PathLike[str]) -> list[Difference]:
-    data, reason = huggingface.write(spec, facts=True), huggingface.unreadable(spec)
+    data, reason = huggingface.write(spec, facts=True), huggingface.explain_refusal(spec)
     if reason is not None:
         log.warning("%s: Hugging Face's tokenizers cannot load this file, and refuses it: %s", path, reason)
     with atomic_write(path) as file:
@@ -144,7 +143,7 @@ def _write_folder(content: Mapping[str, bytes], folder: Path) -> None:
         log.warning("%s has a %s too, which programs load instead of these files", folder, NATIVE)
 
 
-def losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, bytes]) -> list[Difference]:
+def find_losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, bytes]) -> list[Difference]:
     """What the written content of a format does not keep of a tokenizer."""
     try:
         back = _read_again(spec, format_, content)
@@ -154,12 +153,12 @@ def losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, b
     bounds = {"bos_token": bos_token(back), "eos_token": eos_token(back)}  # found by the names of the tokens, too
     kept = {role: back.roles.get(role) or bounds.get(role) for role in spec.roles}
     back = replace(back, roles={role: token for role, token in kept.items() if token is not None})
-    return compared(spec, back, ("the tokenizer", "the file"))
+    return compare_all(spec, back, ("the tokenizer", "the file"))
 
 
-def compared(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
+def compare_all(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
     """All differences, those of roles too; those that are known to change no id are marked as harmless."""
-    found = [*differences(a, b, names), *role_differences(a, b, names)]
+    found = [*compare(a, b, names), *compare_roles(a, b, names)]
     ignoring = a if a.ignore_merges else b
     return [
         replace(each, harmless=merging_suffices(ignoring, Engine)) if each.field == "ignore_merges" else each
@@ -168,15 +167,12 @@ def compared(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list
 
 
 def _read_again(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, bytes]) -> TokenizerSpec:
-    if format_.read_folder is not None:
-        assert not isinstance(content, bytes)
-        return format_.read_folder(content, None)
-    assert isinstance(content, bytes)
+    if not isinstance(content, bytes):
+        return format_.read(content)
     if format_.name == "tiktoken":  # a file that is not OpenAI's holds neither a pattern nor special tokens
-        name, special = tiktoken.published(content) or (None, {})
+        name, special = tiktoken.find_published(content) or (None, {})
         return tiktoken.read(content, None if name is None else Pretokenizer(name), special)
     if format_.name == "clip":  # the list holds no normalizer; from_clip has it, with ftfy or without
         usual = [clip.clean_up(True, True, True, ftfy) for ftfy in (True, False)]
         return clip.read(content, spec.normalizer if spec.normalizer in usual else usual[1])
-    assert format_.read is not None
-    return format_.read(content, None)
+    return format_.read(content)

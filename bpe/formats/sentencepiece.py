@@ -23,10 +23,10 @@ import regex
 
 from bpe.errors import FormatError, counted, shown
 from bpe.formats import huggingface
-from bpe.formats.json_fields import make_at
+from bpe.formats.schema import errors_at
 from bpe.text import normalizers as n
 from bpe.text.pipeline_normalizers import CharacterMap, CharacterMapBeside, DummyPrefix, Prepend
-from bpe.vocab.added_tokens import ADDED
+from bpe.vocab.editing import ADDED
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_tokens import effective_flags
 from bpe.vocab.vocabulary import SPECIAL, Vocabulary
@@ -38,9 +38,9 @@ SPACE = "\u2581"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 _TYPES = {1: "Unigram", 2: "BPE", 3: "word", 4: "character"}
 #: The most pieces, and the most characters of a piece; published models have 262,144 of at most 93.
-MOST_PIECES, MOST_CHARS = 1 << 24, 1024
+MAX_PIECES, MAX_CHARS = 1 << 24, 1024
 #: The most steps to recover merges, about the sum of the squared lengths of the pieces; published models need 10**7.
-MOST_STEPS = 10**9
+MAX_STEPS = 10**9
 #: The number of a field of the trainer's settings that names the piece of a role → (the role, the piece by default).
 _ROLES = {
     45: ("unk_token", "<unk>"), 46: ("bos_token", "<s>"), 47: ("eos_token", "</s>"), 48: ("pad_token", "<pad>"),
@@ -77,42 +77,39 @@ class Model:
     roles: dict[str, str] = field(default_factory=lambda: dict(_ROLES.values()))
 
 
-def read(data: bytes, path: str | None = None) -> TokenizerSpec:
+def read(data: bytes) -> TokenizerSpec:
     """Read a model of type BPE.
 
     Raises:
         FormatError: for an invalid file, and for a model of another type or with a setting that is not supported.
 
     """
-    try:
-        return spec_of(_parsed(data))
-    except FormatError as error:
-        raise FormatError(error.message, path=path, where=error.where) from None
+    return _build(_parse(data))
 
 
-def _parsed(data: bytes) -> Model:
+def _parse(data: bytes) -> Model:
     """The parts of a ModelProto."""
     model, kind, parts = Model(), 1, set()
     for offset, number, value in fields(data):
         parts.add(number)
         if number == 1:
-            _add_piece(model, _message(value, offset))
+            _add_piece(model, _check_message(value, offset))
         elif number == 2:
-            for at, setting, content in fields(_message(value, offset)):
+            for at, setting, content in fields(_check_message(value, offset)):
                 if setting == 3:
-                    kind = _int(content, at)
+                    kind = _check_int(content, at)
                 elif setting == 35:
                     model.byte_fallback = bool(content)
                 elif setting in _ROLES:
-                    model.roles[_ROLES[setting][0]] = _text(content, at, "trainer_spec")
+                    model.roles[_ROLES[setting][0]] = _read_text(content, at, "trainer_spec")
                 elif setting == 44:
-                    model.unk_surface = _text(content, at, "trainer_spec.unk_surface")
+                    model.unk_surface = _read_text(content, at, "trainer_spec.unk_surface")
                 elif setting == 24 and content:
                     raise FormatError("treat_whitespace_as_suffix is set; it is not supported", where="trainer_spec")
         elif number == 3:
-            _read_normalizer(model, _message(value, offset))
+            _read_normalizer(model, _check_message(value, offset))
         elif number == 5:
-            for _, setting, content in fields(_message(value, offset)):
+            for _, setting, content in fields(_check_message(value, offset)):
                 if setting == 2 and content:
                     raise FormatError("it has rules; they are not supported", where="denormalizer_spec")
     if kind != 2:
@@ -126,21 +123,21 @@ def _parsed(data: bytes) -> Model:
     return model
 
 
-def _message(value: Value, offset: int) -> bytes:
+def _check_message(value: Value, offset: int) -> bytes:
     if not isinstance(value, bytes):
         raise FormatError("a field that must be a message is a number", where=f"offset {offset}")
     return value
 
 
-def _int(value: Value, offset: int) -> int:
+def _check_int(value: Value, offset: int) -> int:
     if not isinstance(value, int):
         raise FormatError("a field that must be a number is not one", where=f"offset {offset}")
     return value
 
 
-def _text(value: Value, offset: int, where: str) -> str:
+def _read_text(value: Value, offset: int, where: str) -> str:
     try:
-        return _message(value, offset).decode()
+        return _check_message(value, offset).decode()
     except UnicodeDecodeError as error:
         raise FormatError(f"its text is not UTF-8: {error}", where=where) from None
 
@@ -149,11 +146,11 @@ def _add_piece(model: Model, data: bytes) -> None:
     piece, score, kind = "", 0.0, NORMAL
     for offset, number, value in fields(data):
         if number == 1:
-            piece = _text(value, offset, f"piece {len(model.pieces)}")
+            piece = _read_text(value, offset, f"piece {len(model.pieces)}")
         elif number == 2:
-            score = float_of(value)
+            score = read_float(value)
         elif number == 3:
-            kind = _int(value, offset)
+            kind = _check_int(value, offset)
     model.pieces.append(piece)
     model.scores.append(score)
     model.types.append(kind)
@@ -162,7 +159,7 @@ def _add_piece(model: Model, data: bytes) -> None:
 def _read_normalizer(model: Model, data: bytes) -> None:
     for offset, number, value in fields(data):
         if number == 2:
-            model.charsmap = _message(value, offset)
+            model.charsmap = _check_message(value, offset)
         elif number == 3:
             model.dummy_prefix = bool(value)
         elif number == 4:
@@ -171,7 +168,7 @@ def _read_normalizer(model: Model, data: bytes) -> None:
             model.escape_spaces = bool(value)
 
 
-def spec_of(model: Model) -> TokenizerSpec:
+def _build(model: Model) -> TokenizerSpec:
     """The spec of a model.
 
     Raises:
@@ -184,7 +181,7 @@ def spec_of(model: Model) -> TokenizerSpec:
     order.sort(key=lambda number: -model.scores[number])
     tokens = {model.pieces[number]: rank for rank, number in enumerate(order)}
     _check_characters(tokens)
-    merges = recovered(tokens, [model.scores[number] for number in order])
+    merges = recover_merges(tokens, [model.scores[number] for number in order])
     special = {number: kind for number, kind in enumerate(model.types) if kind in (UNKNOWN, CONTROL, USER_DEFINED)}
     for number, piece in enumerate(model.pieces):
         if special.get(number) == USER_DEFINED and model.escape_spaces and " " in piece:
@@ -202,7 +199,7 @@ def spec_of(model: Model) -> TokenizerSpec:
         ],
         "normalizer": None,
         "pre_tokenizer": None,
-        "decoder": {"type": "Sequence", "decoders": _decoders(model, unk)},
+        "decoder": {"type": "Sequence", "decoders": _list_decoders(model, unk)},
         "model": {
             "type": "BPE",
             "unk_token": unk,
@@ -213,7 +210,7 @@ def spec_of(model: Model) -> TokenizerSpec:
         },
     }
     spec = huggingface.read(json.dumps(value, ensure_ascii=False).encode())
-    normalizer = _normalizer(model)
+    normalizer = _build_normalizer(model)
     flags = {model.pieces[number]: ADDED for number, kind in special.items() if kind == USER_DEFINED}
     roles = {role: piece for role, piece in model.roles.items() if piece in spec.special_tokens}
     flags = effective_flags(flags, normalizer)
@@ -221,13 +218,13 @@ def spec_of(model: Model) -> TokenizerSpec:
     kinds[list(special)] = SPECIAL  # no text becomes one of them, as that of a symbol or of a merge might
     vocabulary = Vocabulary.from_arrays(spec.vocabulary.blob, spec.vocabulary.offsets, kinds)
     spec = replace(spec, vocabulary=vocabulary, normalizer=normalizer, token_flags=flags, roles=roles)
-    return spec if merges is not None else with_all_splits(spec, model.pieces, model.scores, order)
+    return spec if merges is not None else list_all_splits(spec, model.pieces, model.scores, order)
 
 
 def _check(model: Model) -> None:
     """Raise FormatError for a model that is not supported or contradicts itself."""
-    if not model.pieces or len(model.pieces) > MOST_PIECES:
-        raise FormatError(f"it has {counted(len(model.pieces), 'piece')}; it must have 1 to {MOST_PIECES}")
+    if not model.pieces or len(model.pieces) > MAX_PIECES:
+        raise FormatError(f"it has {counted(len(model.pieces), 'piece')}; it must have 1 to {MAX_PIECES}")
     seen: dict[str, int] = {}
     for number, (piece, score, kind) in enumerate(zip(model.pieces, model.scores, model.types, strict=True)):
         if not piece or math.isnan(score) or kind not in range(1, 7):
@@ -239,17 +236,19 @@ def _check(model: Model) -> None:
             )
     if model.types.count(UNKNOWN) != 1:
         raise FormatError(f"it has {counted(model.types.count(UNKNOWN), 'unknown piece')}; it must have one")
-    if (longest := max(model.pieces, key=len)) and len(longest) > MOST_CHARS:
-        raise FormatError(f"piece {shown(longest)} has {len(longest)} characters; a piece has at most {MOST_CHARS}")
+    if (longest := max(model.pieces, key=len)) and len(longest) > MAX_CHARS:
+        raise FormatError(f"piece {shown(longest)} has {len(longest)} characters; a piece has at most {MAX_CHARS}")
     if UNUSED in model.types:
         name = model.pieces[model.types.index(UNUSED)]
         raise FormatError(f"piece {shown(name)} is unused; models with unused pieces are not supported")
-    if model.remove_spaces and (changed := [piece for piece in _user_defined(model) if _loses_spaces(piece, model)]):
+    if model.remove_spaces and (
+        changed := [piece for piece in _list_user_defined(model) if _loses_spaces(piece, model)]
+    ):
         raise FormatError(
             f"piece {shown(changed[0])} is user-defined, and remove_extra_whitespaces removes spaces like its own; "
             "this is not supported: train the model with remove_extra_whitespaces=False"
         )
-    if model.charsmap and any("\0" in piece for piece in _user_defined(model)):
+    if model.charsmap and any("\0" in piece for piece in _list_user_defined(model)):
         raise FormatError(
             "a user-defined piece has the character U+0000, beside a character map; this is not supported"
         )
@@ -261,7 +260,7 @@ def _check(model: Model) -> None:
         raise FormatError("byte_fallback and byte pieces go together; it has only one of them")
 
 
-def _user_defined(model: Model) -> list[str]:
+def _list_user_defined(model: Model) -> list[str]:
     return [piece for piece, kind in zip(model.pieces, model.types, strict=True) if kind == USER_DEFINED]
 
 
@@ -271,7 +270,7 @@ def _loses_spaces(piece: str, model: Model) -> bool:
     return "  " in piece or piece.endswith(space) or (piece[0] == " " and not model.escape_spaces)
 
 
-def _decoders(model: Model, unk: str) -> list[dict[str, Any]]:
+def _list_decoders(model: Model, unk: str) -> list[dict[str, Any]]:
     """The steps from pieces to text; the unknown piece becomes its surface, as sentencepiece decodes it."""
     whole = {"String": unk}
     if any(unk in piece and piece != unk for piece in model.pieces):
@@ -289,18 +288,14 @@ def _decoders(model: Model, unk: str) -> list[dict[str, Any]]:
     return steps
 
 
-def _normalizer(model: Model) -> n.Normalizer | None:
+def _build_normalizer(model: Model) -> n.Normalizer | None:
     """What sentencepiece does to a text before it looks for pieces. User-defined pieces stay as they are."""
     steps: list[n.Normalizer] = []
-    own = _user_defined(model)
+    own = _list_user_defined(model)
     if model.charsmap:
         charsmap, kept = base64.b64encode(model.charsmap).decode(), "\0".join(own)
-        steps.append(
-            make_at(
-                "normalizer_spec.precompiled_charsmap",
-                lambda: CharacterMapBeside(charsmap, kept) if own else CharacterMap(charsmap),
-            )
-        )
+        with errors_at("normalizer_spec.precompiled_charsmap"):
+            steps.append(CharacterMapBeside(charsmap, kept) if own else CharacterMap(charsmap))
     if model.remove_spaces:
         steps += [n.Replace(r"\A +", spelled=r"\A +"), n.Replace(" {2,}", " ")]
     space = SPACE if model.escape_spaces else " "
@@ -317,12 +312,12 @@ def _normalizer(model: Model) -> n.Normalizer | None:
 # Merges ---------------------------------------------------------------------------------------------------------------
 
 
-def recovered(tokens: dict[str, int], scores: Sequence[float]) -> list[list[str]] | None:
+def recover_merges(tokens: dict[str, int], scores: Sequence[float]) -> list[list[str]] | None:
     """One merge for each piece of several characters, best rank first; None if that is not equivalent.
 
     `tokens` maps pieces to ranks, and `scores` are their scores, descending.
     """
-    if any(one == other for one, other in pairwise(scores)) or sum(len(token) ** 2 for token in tokens) > MOST_STEPS:
+    if any(one == other for one, other in pairwise(scores)) or sum(len(token) ** 2 for token in tokens) > MAX_STEPS:
         return None
     merges = []
     for token, rank in tokens.items():
@@ -354,7 +349,7 @@ def _check_characters(tokens: dict[str, int]) -> None:
         raise FormatError(f"piece {shown(token)} has the character {shown(char)}, which is not a piece; it must be one")
 
 
-def with_all_splits(
+def list_all_splits(
     spec: TokenizerSpec, pieces: Sequence[str], scores: Sequence[float], order: Sequence[int]
 ) -> TokenizerSpec:
     """The spec with every split of every piece into two symbols or pieces, which share the rank of their score.
@@ -398,19 +393,19 @@ def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
     at = 0
     while at < len(data):
         offset = at
-        key, at = _varint(data, at)
+        key, at = _read_varint(data, at)
         number, kind = key >> 3, key & 7
         if number == 0 or number >= 1 << 29:
             raise FormatError(f"field number {number} is not valid", where=f"offset {offset}")
         if kind == 0:
-            value, at = _varint(data, at)
+            value, at = _read_varint(data, at)
             yield offset, number, value
             continue
         if kind not in (1, 2, 5):
             raise FormatError(f"wire type {kind} of field {number} is not known", where=f"offset {offset}")
         size = {1: 8, 5: 4}.get(kind, 0)
         if kind == 2:
-            size, at = _varint(data, at)
+            size, at = _read_varint(data, at)
         if size > len(data) - at:
             raise FormatError(
                 f"field {number} declares {size} bytes, and {len(data) - at} follow; the file may be truncated",
@@ -420,7 +415,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
         at += size
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     """(the number at this offset, the offset after it)."""
     value = 0
     for i, byte in enumerate(data[at : at + 10]):
@@ -430,7 +425,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     raise FormatError("a number is not complete; the file may be truncated", where=f"offset {at}")
 
 
-def float_of(value: Value) -> float:
+def read_float(value: Value) -> float:
     """The float of a fixed32 field."""
     if not isinstance(value, bytes) or len(value) != 4:
         raise FormatError("a field that must be a float is not one")

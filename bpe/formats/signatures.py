@@ -11,7 +11,7 @@ import re
 import stat
 
 from bpe.errors import FormatError
-from bpe.formats.packed import first_bytes, unpacked
+from bpe.formats.packed import first_bytes, unpack
 
 #: The file that the commands of `tokenizers` and `transformers` write.
 NATIVE = "tokenizer.json"
@@ -49,7 +49,7 @@ def looks_like_old_codes(data: bytes) -> bool:
     In other lists of merges without a header, the mark is always a part of a symbol.
     """
     try:
-        lines = unpacked(data, None).rstrip(b"\n").split(b"\n")
+        lines = unpack(data).rstrip(b"\n").split(b"\n")
     except FormatError:
         return False
     pairs = [line.strip(b"\r ").split(b" ") for line in lines]

@@ -13,7 +13,7 @@ import re
 import numpy as np
 
 from bpe.errors import FormatError, shown
-from bpe.formats.packed import unpacked
+from bpe.formats.packed import decode_text, unpack
 from bpe.formats.signatures import END_OF_WORD
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.spec import TokenizerSpec
@@ -28,67 +28,55 @@ Version = tuple[int, int]
 Token = tuple[str, bool]
 
 
-def parse(data: bytes, path: str | None = None, merges: int = -1) -> tuple[Version, list[tuple[str, str]]]:
+def parse(data: bytes, merges: int = -1) -> tuple[Version, list[tuple[str, str]]]:
     """(version, pairs in order, without repeated ones) of a file of codes.
 
     Args:
         data: the content, gzipped or not.
-        path: the file, for errors.
         merges: how many lines to use; -1 for all.
 
     Raises:
         FormatError: for another version, and for a line that is not two symbols; it names the line.
 
     """
-    try:
-        text = unpacked(data, path).decode()
-    except UnicodeDecodeError as error:
-        raise FormatError(f"it is not UTF-8: {error}; codes are UTF-8 text", path=path) from None
-    lines = text.rstrip("\n").split("\n")
+    lines = decode_text(unpack(data), "codes are UTF-8 text").rstrip("\n").split("\n")
     version, offset = (0, 1), 1
     if lines[0].startswith("#version:"):
-        version, offset = _version(lines.pop(0), path), 2
+        version, offset = _read_version(lines.pop(0)), 2
     pairs: dict[tuple[str, str], None] = {}
     for number, line in enumerate(lines[: None if merges == -1 else merges], offset):
         parts = line.strip("\r\n ").split(" ")
         if len(parts) != 2 or not all(parts):
-            raise FormatError(
-                f"{shown(line)} is not a merge; it must be two symbols separated by a space",
-                path=path,
-                where=f"line {number}",
-            )
+            rule = "it must be two symbols separated by a space"
+            raise FormatError(f"{shown(line)} is not a merge; {rule}", where=f"line {number}")
         pairs.setdefault((parts[0], parts[1]))
     return version, list(pairs)
 
 
-def _version(header: str, path: str | None) -> Version:
+def _read_version(header: str) -> Version:
     found = re.fullmatch(r"#version: *(0\.[12])(\.0+)* *\r?", header)
     if found is None:
-        raise FormatError(
-            f"{shown(header)} is not a version that is known; known are 0.1 and 0.2", path=path, where="line 1"
-        )
+        raise FormatError(f"{shown(header)} is not a version that is known; known are 0.1 and 0.2", where="line 1")
     return (0, int(found[1][-1]))
 
 
-def read(data: bytes, path: str | None = None, merges: int = -1) -> TokenizerSpec:
+def read(data: bytes, merges: int = -1) -> TokenizerSpec:
     """Read codes as a character model; `merges` as for `parse`.
 
     Raises:
         FormatError: for a file that is not a file of codes; it names the line.
 
     """
-    version, pairs = parse(data, path, merges)
+    version, pairs = parse(data, merges)
     glued = version == (0, 2)
     ids: dict[Token, int] = {}
     results: set[Token] = set()
     kept: list[tuple[Token, Token]] = []
     for left, right in pairs:
         if (left + right).endswith(END_OF_WORD) and not right.endswith(END_OF_WORD):
-            raise FormatError(
-                f"the merge {shown((left, right))} makes the text {END_OF_WORD}; no token may be it", path=path
-            )
-        pair = _key(left), _key(right)
-        symbols = [_symbols(key, glued) for key in pair]
+            raise FormatError(f"the merge {shown((left, right))} makes the text {END_OF_WORD}; no token may be it")
+        pair = _parse_token(left), _parse_token(right)
+        symbols = [_divide(token, glued) for token in pair]
         possible = all(len(each) == 1 or key in results for key, each in zip(pair, symbols, strict=True))
         if pair[0][1] or not possible:
             continue  # a part that no merge produces, or that ends words, on the left: the merge is never applied
@@ -109,7 +97,7 @@ def read(data: bytes, path: str | None = None, merges: int = -1) -> TokenizerSpe
     try:
         vocabulary = Vocabulary(tokens, [(n, UNK.encode())])
     except ValueError as error:
-        raise FormatError(f"{error}; the text {END_OF_WORD} cannot be a part of a word in codes", path=path) from None
+        raise FormatError(f"{error}; the text {END_OF_WORD} cannot be a part of a word in codes") from None
     return TokenizerSpec(
         model="char",
         vocabulary=vocabulary,
@@ -123,15 +111,15 @@ def read(data: bytes, path: str | None = None, merges: int = -1) -> TokenizerSpe
     )
 
 
-def _symbols(key: Token, glued: bool) -> list[Token]:
+def _divide(token: Token, glued: bool) -> list[Token]:
     """The symbols of a token, before any merge."""
-    text, ends = key
+    text, ends = token
     if glued:
         return [(char, ends and i == len(text) - 1) for i, char in enumerate(text)]
     return [(char, False) for char in text] + [("", True)] * ends
 
 
-def _key(part: str) -> Token:
+def _parse_token(part: str) -> Token:
     ends = part.endswith(END_OF_WORD)
     return part.removesuffix(END_OF_WORD) if ends else part, ends
 

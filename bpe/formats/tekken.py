@@ -11,6 +11,7 @@ import base64
 import binascii
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,8 @@ from bpe.encode.engine import Engine
 from bpe.errors import FormatError, counted, shown
 from bpe.formats import tiktoken
 from bpe.formats._ranks import RankTable
-from bpe.formats.json_fields import get, load, make_at, refuse
-from bpe.vocab.reachability import merging_suffices
+from bpe.formats.schema import errors_at, get, load, refuse
+from bpe.vocab.merging import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL
 
@@ -34,36 +35,36 @@ DEFAULT_SPECIAL = (
 #: The name of a special token that the file does not list.
 FILLER = "<SPECIAL_{}>"
 #: The most special tokens; published files have 1,000.
-MOST_SPECIAL = 1 << 20
+MAX_SPECIAL = 1 << 20
 
 
-def read(data: bytes, path: str | None = None) -> TokenizerSpec:
+def _read_count(value: Any, where: str, most: int = ID_LIMIT) -> int:
+    if type(value) is not int or not 0 <= value <= most:
+        raise FormatError(f"it is {shown(value)}; it must be an int from 0 to {most}", where=where)
+    return value
+
+
+def read(data: bytes) -> TokenizerSpec:
     """Read a tekken.json.
 
     Raises:
         FormatError: for an invalid file; it names the field.
 
     """
-    try:
-        return _read(load(data))
-    except FormatError as error:
-        raise FormatError(error.message, path=path, where=error.where) from None
-
-
-def _read(value: object) -> TokenizerSpec:
+    value = load(data)
     if not isinstance(value, dict):
         raise FormatError(f"{shown(value)} is not an object; a tekken.json is one")
-    config = get(value, "the file", "config", dict)
+    config: dict[str, Any] = get(value, "the file", "config", dict)
     pattern = get(config, "config", "pattern", str)
-    n_special = _count(config, "default_num_special_tokens", MOST_SPECIAL)
-    size = _count(config, "default_vocab_size", ID_LIMIT)
-    listed = get(value, "the file", "vocab", list)
+    n_special = get(config, "config", "default_num_special_tokens", partial(_read_count, most=MAX_SPECIAL))
+    size = get(config, "config", "default_vocab_size", _read_count)
+    listed: list[Any] = get(value, "the file", "vocab", list)
     if not n_special < size <= len(listed) + n_special:
         refuse(
             "config.default_vocab_size", size, f"there are {counted(len(listed), 'token')} in the vocab and "
             f"{counted(n_special, 'special token')}", "it must be at most their sum, and more than the special tokens",
         )  # fmt: skip
-    tokens = _tokens(listed[: size - n_special])
+    tokens = _read_tokens(listed[: size - n_special])
     blob, offsets = b"".join(tokens), offsets_of(list(map(len, tokens)))
     table = RankTable(blob, offsets)
     if not table.distinct:
@@ -71,24 +72,16 @@ def _read(value: object) -> TokenizerSpec:
         twice = next(token for token in tokens if token in seen or seen.add(token))  # type: ignore[func-returns-value]
         raise FormatError(f"token {shown(twice)} is given twice; each must be unique", where="vocab")
     ids = np.arange(n_special, size, dtype=np.int32)
-    special = _special(value, n_special)
-    pretokenizer = make_at("config.pattern", lambda: tiktoken.pattern_of(pattern))
-    spec = make_at(
-        "vocab",
-        lambda: tiktoken.spec_of((blob, offsets, ids), table, pretokenizer, special, None, shared_ids=False),
-    )
+    special = _read_special(value, n_special)
+    with errors_at("config.pattern"):
+        pretokenizer = tiktoken.pattern_of(pattern)
+    with errors_at("vocab"):
+        spec = tiktoken.build_spec((blob, offsets, ids), table, pretokenizer, special, shared_ids=False)
     ignored = get(config, "config", "ignore_merges", bool, True)
     return spec if ignored else replace(spec, ignore_merges=False, unreachable=None)
 
 
-def _count(config: dict[str, Any], name: str, most: int) -> int:
-    value = config.get(name)
-    if type(value) is not int or not 0 <= value <= most:
-        raise FormatError(f"it is {shown(value)}; it must be an int from 0 to {most}", where=f"config.{name}")
-    return value
-
-
-def _tokens(listed: list[Any]) -> list[bytes]:
+def _read_tokens(listed: list[Any]) -> list[bytes]:
     """The tokens in order of their ranks, which are 0, 1, 2, …; the first 256 are the bytes."""
     tokens = []
     for i, item in enumerate(listed):
@@ -111,7 +104,7 @@ def _tokens(listed: list[Any]) -> list[bytes]:
     return tokens
 
 
-def _special(value: dict[str, Any], n_special: int) -> dict[str, int]:
+def _read_special(value: dict[str, Any], n_special: int) -> dict[str, int]:
     """Name → id of the special tokens; the ids from the number of listed ones on have the names of fillers."""
     listed = value.get("special_tokens")
     if listed is None:
@@ -154,7 +147,7 @@ def write(spec: TokenizerSpec) -> bytes:
     if reason is not None or spec.pretokenizer is None:
         raise ValueError(f"format tekken cannot hold this tokenizer: {reason}; save it as huggingface")
     vocab = (
-        {"rank": i, "token_bytes": base64.b64encode(token).decode(), "token_str": _text(token)}
+        {"rank": i, "token_bytes": base64.b64encode(token).decode(), "token_str": _decode_token(token)}
         for i, token in enumerate(tokens)
     )
     value: dict[str, Any] = {
@@ -176,7 +169,7 @@ def write(spec: TokenizerSpec) -> bytes:
     return (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-def _text(token: bytes) -> str | None:
+def _decode_token(token: bytes) -> str | None:
     """The token as text; None if it is not UTF-8."""
     try:
         return token.decode()

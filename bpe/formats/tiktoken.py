@@ -15,9 +15,11 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import json
 import os
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +27,16 @@ from numpy.typing import NDArray
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import read_file
 from bpe.encode._encoder import Encoder
-from bpe.errors import FormatError, check_int, shown, typed
+from bpe.errors import FormatError, check_int, shown, type_name, typed
 from bpe.formats._ranks import RankTable, read_ranks
 from bpe.formats.openai_encodings import ENCODINGS, FILES, PublishedEncoding
-from bpe.formats.packed import first_bytes, unpacked
+from bpe.formats.packed import first_bytes, unpack
+from bpe.formats.schema import errors_in
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
 from bpe.pretokenize.patterns import PATTERNS, SPELLINGS, WHOLE
 from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
+from bpe.vocab.byte_letters import byte_alphabet, letter_bytes, letters_to_bytes
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, ORDINARY, Vocabulary
 
@@ -50,12 +54,24 @@ LARGEST_PUBLISHED = 1 << 23
 Tokens = tuple[bytes, NDArray[np.int64], NDArray[np.int32]]  # sorted by rank: concatenated bytes, offsets, ranks
 
 
-def published(data: bytes) -> tuple[str, Mapping[str, int]] | None:
+def find_published(data: bytes) -> tuple[str, Mapping[str, int]] | None:
     """The pattern and the special tokens of one of OpenAI's rank files (gzipped or not); None for any other file."""
     if data[:1] == b"{" or data[:2] not in (b"\x1f\x8b", b"IQ"):  # IQ== is "!", the first token of each file
         return None
     content = first_bytes(data, LARGEST_PUBLISHED + 1)
     return PUBLISHED.get(hashlib.sha256(content).hexdigest()) if len(content) <= LARGEST_PUBLISHED else None
+
+
+def read_published(data: bytes) -> TokenizerSpec:
+    """Read one of OpenAI's own rank files, whose pattern and special tokens are known."""
+    known = find_published(data)
+    if known is None:
+        raise FormatError(
+            "it is a rank file, and its pattern is unknown, because it is not one of OpenAI's own; load it with a "
+            "pattern: Tokenizer.from_tiktoken(path, pretokenizer, special_tokens), or make a tokenizer.json of it: "
+            "bpe convert IN OUT --pretokenizer NAME"
+        )
+    return read(data, Pretokenizer(known[0]), dict(known[1]))
 
 
 def load(
@@ -79,25 +95,30 @@ def load(
             f"special_tokens is {typed(special_tokens)}; it must map each name to its id, because rank files hold no "
             "special tokens: {'<|endoftext|>': 100257}"
         )
-    preset = _preset(pretokenizer)
+    preset = _find_preset(pretokenizer)
     if preset is not None:
         pretokenizer = preset.pattern
         special_tokens = preset.special_tokens if special_tokens is None else special_tokens
-    special = checked_special(special_tokens or {})
+    special = check_special_ids(special_tokens or {})
     data, pattern = read_file(path), as_pretokenizer(pretokenizer)
-    if not force:
-        check_pattern(data, pattern, os.fspath(path))
-    return read(data, pattern, special, os.fspath(path), shared_ids=preset is not None)
+    known = None if force else find_published(data)
+    if known is not None and pattern != Pretokenizer(known[0]):
+        raise ValueError(
+            f"pretokenizer is {pattern!r}, but {os.fspath(path)} is one of OpenAI's, whose pattern is {known[0]!r}; "
+            f"with another pattern, ids differ from tiktoken's: pass {known[0]!r}, or force=True"
+        )
+    with errors_in(path):
+        return read(data, pattern, special, shared_ids=preset is not None)
 
 
-def _preset(pretokenizer: object) -> PublishedEncoding | None:
+def _find_preset(pretokenizer: object) -> PublishedEncoding | None:
     """The encoding of OpenAI's with this name; None for the name of a pattern, such as "gpt2", and anything else."""
     if not isinstance(pretokenizer, str) or pretokenizer in PATTERNS:
         return None
     return ENCODINGS.get(pretokenizer)
 
 
-def checked_special(special_tokens: Mapping[str, int]) -> dict[str, int]:
+def check_special_ids(special_tokens: Mapping[str, int]) -> dict[str, int]:
     """Special tokens with ids as int.
 
     Raises:
@@ -112,42 +133,26 @@ def checked_special(special_tokens: Mapping[str, int]) -> dict[str, int]:
     return special
 
 
-def check_pattern(data: bytes, pretokenizer: Pretokenizer | None, path: str | None) -> None:
-    """Check that one of OpenAI's files is loaded with its own pattern.
-
-    Raises:
-        ValueError: for another pattern, which would give other ids than `tiktoken`.
-
-    """
-    known = published(data)
-    if known is not None and pretokenizer != Pretokenizer(known[0]):
-        raise ValueError(
-            f"pretokenizer is {pretokenizer!r}, but {path or 'this file'} is one of OpenAI's, whose pattern is "
-            f"{known[0]!r}; with another pattern, ids differ from tiktoken's: pass {known[0]!r}, or force=True"
-        )
-
-
 def read(
     data: bytes,
     pretokenizer: Pretokenizer | None,
     special_tokens: Mapping[str, int],
-    path: str | None = None,
     *,
     shared_ids: bool = False,
 ) -> TokenizerSpec:
-    """Read the content of a rank file, gzipped or not; `shared_ids` as for `spec_of`.
+    """Read the content of a rank file, gzipped or not; `shared_ids` as for `build_spec`.
 
     Raises:
         FormatError: for content that is not a rank file; it names the line.
 
     """
-    data = unpacked(data, path)
+    data = unpack(data)
     tokens = read_ranks(data)
     table = None if tokens is None else RankTable(*tokens[:2])
     if tokens is None or table is None or not table.distinct:
-        tokens = _read_line_by_line(data, path)  # raises the error, or reads an unusual layout
+        tokens = _read_line_by_line(data)  # raises the error, or reads an unusual layout
         table = RankTable(*tokens[:2])
-    return spec_of(tokens, table, pretokenizer, special_tokens, path, shared_ids=shared_ids)
+    return build_spec(tokens, table, pretokenizer, special_tokens, shared_ids=shared_ids)
 
 
 def from_ranks(
@@ -182,15 +187,14 @@ def from_ranks(
             "is a token's id, so each must be unique"
         )
     tokens = b"".join(ordered), offsets_of([len(token) for token in ordered]), sorted_ranks
-    return spec_of(tokens, RankTable(*tokens[:2]), pretokenizer, special_tokens, None, shared_ids=True)
+    return build_spec(tokens, RankTable(*tokens[:2]), pretokenizer, special_tokens, shared_ids=True)
 
 
-def spec_of(
+def build_spec(
     tokens: Tokens,
     table: RankTable,
     pretokenizer: Pretokenizer | None,
     special_tokens: Mapping[str, int],
-    path: str | None,
     *,
     shared_ids: bool,
 ) -> TokenizerSpec:
@@ -201,14 +205,13 @@ def spec_of(
         table: their table.
         pretokenizer: the pattern.
         special_tokens: name → id.
-        path: the file, for errors.
         shared_ids: allow what `tiktoken` allows: a special token with the id of another token, or spelled as one.
 
     Raises:
         FormatError: for special tokens whose ids or names are not distinct, unless `shared_ids` is set.
 
     """
-    vocabulary = _vocabulary(*tokens, special_tokens, path, shared_ids)
+    vocabulary = _build_vocabulary(*tokens, special_tokens, shared_ids)
     pairs, ids, shared_ranks, unreachable = recover_merges(*tokens, table)
     return TokenizerSpec(
         model="byte",
@@ -223,72 +226,65 @@ def spec_of(
     )
 
 
-def _read_line_by_line(data: bytes, path: str | None) -> Tokens:
+def _read_line_by_line(data: bytes) -> Tokens:
     """Read ranks in Python: lines of any layout in any order, with precise errors."""
     tokens: dict[bytes, int] = {}
     seen: set[int] = set()
     for number, line in enumerate(data.splitlines(), 1):
-        if not line:
-            continue
-        fields = line.split()
-        if fields[:1] == [b"="] and len(fields) == 2 and fields[1].isdigit():
+        fields, fault = line.split(), None
+        if not line or (fields[:1] == [b"="] and len(fields) == 2 and fields[1].isdigit()):
             continue  # Whisper's file has a token without bytes: encoding never produces it, and its id stays unused
         try:
             token, rank = base64.b64decode(fields[0], validate=True), int(fields[1])
         except (binascii.Error, ValueError, IndexError):
-            fields = []
+            token, rank, fields = b"", 0, []
         if len(fields) != 2:
-            raise FormatError(
-                f"{shown(line)} is not a token in base64, a space and a rank", path=path, where=f"line {number}"
+            fault = f"{shown(line)} is not a token in base64, a space and a rank"
+        elif not token or not 0 <= rank < ID_LIMIT:
+            fault = (
+                f"token {shown(token)} has rank {rank}; tokens must have bytes, and ranks are from 0 to {ID_LIMIT - 1}"
             )
-        if not token or not 0 <= rank < ID_LIMIT:
-            raise FormatError(
-                f"token {shown(token)} has rank {rank}; tokens must have bytes, and ranks are from 0 to {ID_LIMIT - 1}",
-                path=path,
-                where=f"line {number}",
-            )
-        if token in tokens or rank in seen:
+        elif token in tokens or rank in seen:
             what = f"token {shown(token)}" if token in tokens else f"rank {rank}"
-            raise FormatError(f"{what} is given twice; each must be unique", path=path, where=f"line {number}")
+            fault = f"{what} is given twice; each must be unique"
+        if fault is not None:
+            raise FormatError(fault, where=f"line {number}")
         tokens[token] = rank
         seen.add(rank)
     if not tokens:
-        raise FormatError("the file holds no ranks; it must have a token and its rank on each line", path=path)
+        raise FormatError("the file holds no ranks; it must have a token and its rank on each line")
     ordered = sorted(tokens, key=tokens.__getitem__)
     offsets = offsets_of([len(token) for token in ordered])
     return b"".join(ordered), offsets, np.array([tokens[token] for token in ordered], dtype=np.int32)
 
 
-def _vocabulary(
+def _build_vocabulary(
     blob: bytes,
     offsets: NDArray[np.int64],
     ranks: NDArray[np.int32],
     special_tokens: Mapping[str, int],
-    path: str | None,
     shared_ids: bool,
 ) -> Vocabulary:
     """The vocabulary of the tokens and the special tokens, after checking that their ids and names are distinct."""
     special: dict[int, bytes] = {}
-    for name, number in special_tokens.items():
-        i = int(np.searchsorted(ranks, number))
-        if i < len(ranks) and ranks[i] == number:
-            if shared_ids:
-                continue
-            raise FormatError(f"special token {name!r} has id {number}, which is an ordinary token's rank", path=path)
-        if number in special:
-            if shared_ids:
-                continue
-            raise FormatError(
-                f"token id {number} is given twice: {shown(special[number])} and {shown(name.encode())}", path=path
-            )
-        special[number] = name.encode()
+    for name, token_id in special_tokens.items():
+        i = int(np.searchsorted(ranks, token_id))
+        fault = None
+        if i < len(ranks) and ranks[i] == token_id:
+            fault = f"special token {name!r} has id {token_id}, which is an ordinary token's rank"
+        elif token_id in special:
+            fault = f"token id {token_id} is given twice: {shown(special[token_id])} and {shown(name.encode())}"
+        else:
+            special[token_id] = name.encode()
+        if fault is not None and not shared_ids:
+            raise FormatError(fault)
     try:
         vocabulary = Vocabulary.from_sorted(blob, offsets, ranks, special)
     except ValueError as error:
-        raise FormatError(str(error), path=path) from None
+        raise FormatError(str(error)) from None
     if special and not shared_ids and (ordinary := vocabulary.find_ids(special.values())):
         what = f"special token {min(ordinary).decode()!r} is an ordinary token too"
-        raise FormatError(f"{what}; leave it out of special_tokens", path=path)
+        raise FormatError(f"{what}; leave it out of special_tokens")
     return vocabulary
 
 
@@ -334,6 +330,58 @@ def _any_merges_to_itself(
     kernel.finish()
     texts = (blob[offsets[token] : offsets[token + 1]] for token in wanted.tolist())
     return any(len(kernel.encode(text)[0]) == 1 for text in texts)
+
+
+def read_gpt2_ranks(merges: bytes, encoder: bytes, *, own_bytes: bool = False) -> dict[bytes, int]:
+    r"""The ranks of GPT-2's tokens, without `<|endoftext|>`.
+
+    Args:
+        merges: the content of `vocab.bpe`: a line with the version, then the two parts of a token on each line.
+        encoder: the content of `encoder.json`: token → id.
+        own_bytes: whether the ranks of single bytes are their ids, in any order, instead of GPT-2's.
+
+    Raises:
+        FormatError: for files of another format, and for two files that do not belong together.
+
+    >>> from bpe.vocab.byte_letters import byte_letters
+    >>> ids = {letter: byte_alphabet().index(byte) for byte, letter in enumerate(byte_letters())}
+    >>> ranks = read_gpt2_ranks(b"#version: 0.2\nh i\n", json.dumps({**ids, "hi": 256}).encode())
+    >>> len(ranks), ranks[b"!"], ranks[b"hi"]
+    (257, 0, 256)
+
+    """
+    ranks = {bytes([byte]): rank for rank, byte in enumerate(byte_alphabet())}
+    letters = letter_bytes().keys()
+    try:
+        lines = merges.decode().split("\n")
+        ids = json.loads(encoder)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise FormatError(f"GPT-2's files are UTF-8 text and JSON: {error}") from None
+    for number, line in enumerate(lines[1:], 2):
+        parts = line.split()
+        if not parts and number == len(lines):
+            continue  # the last line ends with a newline
+        if len(parts) != 2 or not letters >= set("".join(parts)):
+            raise FormatError(
+                f"{shown(line)} is not the two parts of a token in GPT-2's letters",
+                path="vocab.bpe",
+                where=f"line {number}",
+            )
+        ranks.setdefault(letters_to_bytes("".join(parts)), 256 + number - 2)
+    if not isinstance(ids, dict):
+        raise FormatError(f"it is {type_name(ids)}; it must map tokens to ids", path="encoder.json")
+    spelled: dict[bytes, Any] = {}
+    for token, number in ids.items():
+        if token in ("<|endoftext|>", "<|startoftext|>"):
+            continue
+        if not letters >= set(token):
+            raise FormatError(f"token {shown(token)} is not in GPT-2's letters", path="encoder.json")
+        spelled[letters_to_bytes(token)] = number
+    if own_bytes:
+        ranks.update((token, number) for token, number in spelled.items() if len(token) == 1)
+    if spelled != ranks:
+        raise FormatError("the ids of encoder.json are not the ranks of vocab.bpe; the files must belong together")
+    return ranks
 
 
 def pattern_of(pat_str: str) -> Pretokenizer:

@@ -17,12 +17,12 @@ import numpy as np
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, shown
 from bpe.formats import tiktoken
-from bpe.formats.configuration import read_roles
-from bpe.formats.json_fields import get, get_text, is_id, load, make_at
+from bpe.formats.configuration import read_object, read_roles
+from bpe.formats.schema import errors_at, errors_in, get, is_id, read_text
 from bpe.formats.signatures import CONFIG, QWEN_RANKS, RANKS, rank_file_of
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC
-from bpe.vocab.reachability import merging_suffices
+from bpe.vocab.merging import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary
 
@@ -45,14 +45,15 @@ KIMI = "|".join(
 KIMI_SPECIAL, KIMI_RESERVED = 256 + 2, "<|reserved_token_{}|>"
 #: The special tokens that follow the ranks of Qwen 1 (tokenization_qwen.py).
 QWEN_SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", *(f"<|extra_{i}|>" for i in range(205)))
-#: The classes whose pattern is known: the pattern, and the modules of the repositories in which it is.
-CLASSES: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "TikTokenTokenizer": (KIMI, ("tokenization_kimi", "tokenization_moonshot")),
-    "QWenTokenizer": ("qwen2", ("tokenization_qwen",)),
+KIMI_CLASS = "TikTokenTokenizer"
+#: The classes whose pattern is known: the modules of the repositories in which it is.
+CLASSES: Mapping[str, tuple[str, ...]] = {
+    KIMI_CLASS: ("tokenization_kimi", "tokenization_moonshot"),
+    "QWenTokenizer": ("tokenization_qwen",),
 }
 
 
-def read(files: Mapping[str, bytes], path: str | None = None) -> TokenizerSpec:
+def read(files: Mapping[str, bytes]) -> TokenizerSpec:
     """Read the files of a folder: name → content; a rank file and `tokenizer_config.json` are required.
 
     Raises:
@@ -61,49 +62,40 @@ def read(files: Mapping[str, bytes], path: str | None = None) -> TokenizerSpec:
     """
     name = rank_file_of(list(files))
     if name is None or CONFIG not in files:
-        raise FormatError(f"a rank file and its {CONFIG} belong together; one of them is missing", path=path)
-    try:
-        config = load(files[CONFIG])
-        if not isinstance(config, dict):
-            raise FormatError(f"{shown(config)} is not an object")
-        spec = _read(files[name], name, config)
-        return replace(spec, roles=read_roles(config, spec.special_tokens, {}, None))
-    except FormatError as error:
-        where = ", ".join(part for part in (error.path or CONFIG, error.where) if part)
-        raise FormatError(error.message, path=path, where=where) from None
-
-
-def _read(data: bytes, name: str, config: dict[str, Any]) -> TokenizerSpec:
-    kind, pattern = get_text(config, "", "tokenizer_class"), get_text(config, "", "pat_str")
-    if pattern is None:
-        _check_class(kind, config.get("auto_map"))
-    special, ordinary = _special(config)
-    if pattern is not None:
-        own = pattern
-        pretokenizer = make_at("pat_str", lambda: tiktoken.pattern_of(own))
-    elif kind == "TikTokenTokenizer":
-        pretokenizer = tiktoken.pattern_of(KIMI)
-    else:
+        raise FormatError(f"a rank file and its {CONFIG} belong together; one of them is missing")
+    config = read_object(files, CONFIG)
+    with errors_in(None, CONFIG):
+        kind, pattern = (get(config, "", field, read_text, None) for field in ("tokenizer_class", "pat_str"))
+        if pattern is None:
+            _check_class(kind, config.get("auto_map"))
+        special, ordinary = _read_special(config)
         pretokenizer = Pretokenizer("qwen2")
-    spec = tiktoken.read(data, pretokenizer, special if pattern is not None else {}, name)
-    if not get(config, "", "ignore_merges", bool, True):
-        spec = replace(spec, ignore_merges=False, unreachable=None)
-    spec = replace(spec, token_flags=dict.fromkeys(ordinary, frozenset({"ordinary"})))
-    if pattern is not None:
-        return spec
+        if pattern is not None or kind == KIMI_CLASS:
+            with errors_at("pat_str"):
+                pretokenizer = tiktoken.pattern_of(pattern or KIMI)
+    with errors_in(None, name):
+        spec = tiktoken.read(files[name], pretokenizer, special if pattern else {})
+    with errors_in(None, CONFIG):
+        if not get(config, "", "ignore_merges", bool, True):
+            spec = replace(spec, ignore_merges=False, unreachable=None)
+        spec = replace(spec, token_flags=dict.fromkeys(ordinary, frozenset({"ordinary"})))
+        if pattern is None:
+            spec = _add_class_tokens(spec, kind, special)
+        return replace(spec, roles=read_roles(config, spec.special_tokens, {}))
+
+
+def _add_class_tokens(spec: TokenizerSpec, kind: str | None, special: dict[str, int]) -> TokenizerSpec:
+    """The tokenizer with the special tokens that the code of its class puts after the ranks."""
     first = int(spec.vocabulary.limit)
-    if kind == "QWenTokenizer":
-        special = {**special, **{each: first + i for i, each in enumerate(QWEN_SPECIAL)}}
-        spec = replace(spec, normalizer=NFC())
-    else:
-        names = {number: each for each, number in special.items()}
+    if kind == KIMI_CLASS:
+        names = {token_id: name for name, token_id in special.items()}
         special = {names.get(i, KIMI_RESERVED.format(i)): i for i in range(first, first + KIMI_SPECIAL)}
-    vocabulary = make_at(
-        "added_tokens_decoder",
-        lambda: Vocabulary(
-            spec.vocabulary.items(ORDINARY), ((number, each.encode()) for each, number in special.items())
-        ),
-    )
+    else:
+        special = {**special, **{name: first + i for i, name in enumerate(QWEN_SPECIAL)}}
+        spec = replace(spec, normalizer=NFC())
+    with errors_at("added_tokens_decoder"):
+        by_id = ((token_id, name.encode()) for name, token_id in special.items())
+        vocabulary = Vocabulary(spec.vocabulary.items(ORDINARY), by_id)
     return replace(spec, vocabulary=vocabulary, special_tokens=special)
 
 
@@ -111,7 +103,7 @@ def _check_class(kind: str | None, auto_map: Any) -> None:
     """Raise FormatError for a class whose pattern is not known: another class, or the class of another repository."""
     module = auto_map.get("AutoTokenizer") if isinstance(auto_map, dict) else auto_map
     module = module[0] if isinstance(module, list) and module else module
-    modules = CLASSES[kind][1] if kind is not None and kind in CLASSES else ()
+    modules = CLASSES.get(kind or "", ())
     fix = (
         "write the pattern to the field pat_str of this file, or load the rank file with it, "
         "Tokenizer.from_tiktoken(path, pretokenizer, special_tokens)"
@@ -125,14 +117,15 @@ def _check_class(kind: str | None, auto_map: Any) -> None:
         raise FormatError(f"it is {shown(module)}; {rule}: {fix}", where="auto_map")
 
 
-def _special(config: dict[str, Any]) -> tuple[dict[str, int], list[str]]:
+def _read_special(config: dict[str, Any]) -> tuple[dict[str, int], list[str]]:
     """Name → id of the tokens in `added_tokens_decoder`, and which of them are not special.
 
     Other flags have no effect in tiktoken.
     """
     special: dict[str, int] = {}
     ordinary: list[str] = []
-    for number, item in get(config, "", "added_tokens_decoder", dict, {}).items():
+    listed: dict[str, Any] = get(config, "", "added_tokens_decoder", dict, {})
+    for number, item in listed.items():
         content = item.get("content") if isinstance(item, dict) else None
         if not isinstance(content, str) or not content or not is_id(number) or content in special:
             where = f"added_tokens_decoder[{shown(number)}]"
@@ -140,7 +133,8 @@ def _special(config: dict[str, Any]) -> tuple[dict[str, int], list[str]]:
         special[content] = int(number)
         if not get(item, f"added_tokens_decoder[{shown(number)}]", "special", bool, True):
             ordinary.append(content)
-    return make_at("added_tokens_decoder", lambda: tiktoken.checked_special(special)), ordinary
+    with errors_at("added_tokens_decoder"):
+        return tiktoken.check_special_ids(special), ordinary
 
 
 def write(spec: TokenizerSpec) -> dict[str, bytes]:
@@ -158,7 +152,7 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
     config: dict[str, Any] = {"tokenizer_class": "QWenTokenizer"}
     if ranks == RANKS:
         config = {
-            "tokenizer_class": "TikTokenTokenizer",
+            "tokenizer_class": KIMI_CLASS,
             "pat_str": tiktoken.pattern_text(spec.pretokenizer),
             "added_tokens_decoder": {
                 str(number): {

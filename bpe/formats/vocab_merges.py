@@ -19,16 +19,16 @@ from typing import Any
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, check_iterable, check_unicode, shown, typed
 from bpe.formats import huggingface
-from bpe.formats.configuration import LISTS, configuration, find_added_tokens, json_object, read_roles, token_text
-from bpe.formats.huggingface.adding import add_tokens
-from bpe.formats.huggingface.expressible import differs
-from bpe.formats.json_fields import get, get_text
-from bpe.formats.packed import unpacked
+from bpe.formats.configuration import LISTS, find_added_tokens, read_configuration, read_object, read_roles, token_text
+from bpe.formats.huggingface.added_tokens import add_tokens
+from bpe.formats.huggingface.spelling import explain_difference
+from bpe.formats.packed import decode_text, unpack
+from bpe.formats.schema import errors_in, get, read_text
 from bpe.formats.signatures import ADDED, CONFIG, MERGES, SPECIAL_MAP, VOCAB
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC, Normalizer
 from bpe.vocab.byte_letters import to_letters
-from bpe.vocab.reachability import merging_suffices
+from bpe.vocab.merging import merging_suffices
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, SPECIAL
 
@@ -46,7 +46,7 @@ class Kind:
         pattern: the name of the pretokenizer.
         normalizer: the normalizer.
         template: the fields with the tokens before and after a text.
-        plain: whether special tokens have no flags, whatever the configuration says.
+        without_flags: whether special tokens have no flags, whatever the configuration says.
 
     """
 
@@ -54,7 +54,7 @@ class Kind:
     pattern: str = "gpt2"
     normalizer: Normalizer | None = None
     template: tuple[str, str] | None = None
-    plain: bool = False
+    without_flags: bool = False
 
 
 _GPT2 = Kind(dict.fromkeys(("bos_token", "eos_token", "unk_token"), END))
@@ -69,49 +69,44 @@ _ROBERTA = Kind(
 KINDS: Mapping[str, Kind] = {
     "GPT2Tokenizer": _GPT2,
     "CodeGenTokenizer": _GPT2,
-    "Qwen2Tokenizer": Kind(dict.fromkeys(("eos_token", "unk_token", "pad_token"), END), "qwen2", NFC(), plain=True),
+    "Qwen2Tokenizer": Kind(
+        dict.fromkeys(("eos_token", "unk_token", "pad_token"), END), "qwen2", NFC(), without_flags=True
+    ),
     **dict.fromkeys(("RobertaTokenizer", "LongformerTokenizer", "BartTokenizer", "LEDTokenizer"), _ROBERTA),
 }
 
 
-def read(files: Mapping[str, bytes], path: str | None = None) -> TokenizerSpec:
+def read(files: Mapping[str, bytes]) -> TokenizerSpec:
     """Read the files of a folder: name → content. `vocab.json` and `merges.txt` are required.
 
     Without a configuration, the pretokenizer is GPT-2's, and `<|endoftext|>` is special if it is a token.
-
-    Args:
-        files: the contents; other names are ignored.
-        path: the folder, for errors.
 
     Raises:
         FormatError: for files that are invalid or do not fit together; it names the file and the line or field.
 
     """
-    config = configuration(files, path)
-    name = get_text(config, CONFIG, "tokenizer_class")
+    config = read_configuration(files)
+    name = get(config, CONFIG, "tokenizer_class", read_text, None)
     kind = KINDS.get((name or "GPT2Tokenizer").removesuffix("Fast"))
     if kind is None:
         raise FormatError(
             f"it is {shown(name)}, whose pretokenizer is not known; known are {', '.join(KINDS)}: load the two files "
             "with their pretokenizer, Tokenizer.from_vocab_merges(vocab, merges, pretokenizer)",
-            path=path,
             where=f"{CONFIG}: tokenizer_class",
         )
-    spec = _spec(_vocab(files, path), files[MERGES], [], kind.normalizer, path)
-    added = find_added_tokens(files, {}, kind.roles, path, plain=kind.plain)
+    spec = _build(_read_vocab(files), files[MERGES], [], kind.normalizer)
+    added = find_added_tokens(files, {}, kind.roles, without_flags=kind.without_flags)
     if CONFIG not in files and not spec.vocabulary.find_ids([END.encode()]):
         added.pop(END, None)  # the class is not known, and neither is a token that is missing
-    try:
+    with errors_in(None, CONFIG):
         spec = add_tokens(spec, added)
-    except FormatError as error:
-        raise FormatError(error.message, path=path, where=CONFIG) from None
     prefix = get(config, CONFIG, "add_prefix_space", bool, False)
     return replace(
         spec,
         ignore_merges=get(config, CONFIG, "ignore_merges", bool, False),
         pretokenizer=Pretokenizer(kind.pattern, add_prefix_space=prefix),
-        roles=read_roles(config, spec.special_tokens, kind.roles, path),
-        template=_template(config, kind, spec, path),
+        roles=read_roles(config, spec.special_tokens, kind.roles),
+        template=_read_template(config, kind, spec),
     )
 
 
@@ -121,7 +116,6 @@ def read_pair(
     pretokenizer: Pretokenizer | None,
     normalizer: Normalizer | None,
     special_tokens: Mapping[str, int] | None,
-    path: str | None = None,
 ) -> TokenizerSpec:
     """Read the two files alone, with the settings that they do not hold.
 
@@ -132,15 +126,15 @@ def read_pair(
 
     """
     files = {VOCAB: vocab, MERGES: merges}
-    ids = _vocab(files, path)
+    ids = _read_vocab(files)
     if special_tokens is None:
         special_tokens = {END: ids[END]} if END in ids else {}
     by_id = sorted(special_tokens.items(), key=lambda item: item[1])
     added = [{"id": number, "content": name, "special": True} for name, number in by_id]
-    return replace(_spec(ids, merges, added, normalizer, path), pretokenizer=pretokenizer)
+    return replace(_build(ids, merges, added, normalizer), pretokenizer=pretokenizer)
 
 
-def vocab_file(vocab: Mapping[str, int] | Mapping[bytes, int], special_tokens: Mapping[str, int]) -> bytes:
+def make_vocab_file(vocab: Mapping[str, int] | Mapping[bytes, int], special_tokens: Mapping[str, int]) -> bytes:
     """The `vocab.json` of tokens with their ids. The names of special tokens are not in letters.
 
     Raises:
@@ -150,7 +144,7 @@ def vocab_file(vocab: Mapping[str, int] | Mapping[bytes, int], special_tokens: M
     """
     ids: dict[str, int] = {}
     for token, number in vocab.items():
-        name = _in_letters(token, "vocab")
+        name = _spell_in_letters(token, "vocab")
         if isinstance(token, bytes) and (text := token.decode("utf-8", "replace")) in special_tokens:
             name = text
         if isinstance(number, bool) or not hasattr(number, "__index__"):
@@ -163,7 +157,7 @@ def vocab_file(vocab: Mapping[str, int] | Mapping[bytes, int], special_tokens: M
     return json.dumps(ids).encode()
 
 
-def merges_file(merges: Iterable[str] | Iterable[tuple[str, str]] | Iterable[tuple[bytes, bytes]]) -> bytes:
+def make_merges_file(merges: Iterable[str] | Iterable[tuple[str, str]] | Iterable[tuple[bytes, bytes]]) -> bytes:
     """The `merges.txt` of pairs of tokens, or of strings with a space between the two.
 
     Raises:
@@ -180,7 +174,7 @@ def merges_file(merges: Iterable[str] | Iterable[tuple[str, str]] | Iterable[tup
             raise TypeError(
                 f"{where} is {typed(given)}; it must be a pair of tokens, or a str with a space between two"
             )
-        names = [_in_letters(token, where) for token in pair]
+        names = [_spell_in_letters(token, where) for token in pair]
         if any(not name or re.search(r"\s", name) for name in names):
             raise FormatError(
                 f"it is {shown(given)}; tokens are bytes, or str in GPT-2's letters: Ġ for a space", where=where
@@ -190,7 +184,7 @@ def merges_file(merges: Iterable[str] | Iterable[tuple[str, str]] | Iterable[tup
     return "\n".join([*lines, ""]).encode()
 
 
-def _in_letters(token: object, where: str) -> str:
+def _spell_in_letters(token: object, where: str) -> str:
     if isinstance(token, bytes):
         return to_letters(token)
     if not isinstance(token, str):
@@ -207,7 +201,9 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
         ValueError: for a tokenizer that they cannot hold at all.
 
     """
-    reason = differs(spec) if spec.model == "byte" else "it has a character model, and the format holds bytes"
+    reason = (
+        explain_difference(spec) if spec.model == "byte" else "it has a character model, and the format holds bytes"
+    )
     if reason is None and spec.end_of_word is not None:
         reason = "it has an end-of-word mark"
     if reason is not None:
@@ -216,21 +212,21 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
     others = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)}
     vocab = {token: number for number, token in sorted({**letters, **others}.items())}
     pairs = (f"{letters[left]} {letters[right]}\n" for left, right in spec.merges.tolist())
-    config, roles = _config(spec)
+    config, roles = _write_config(spec)
     return {
         VOCAB: json.dumps(vocab, ensure_ascii=False).encode(),
         MERGES: f"{HEADER}\n{''.join(pairs)}".encode(),
-        CONFIG: _dumped(config),
-        SPECIAL_MAP: _dumped(roles),
-        ADDED: _dumped({}),  # every token is in vocab.json
+        CONFIG: _dump(config),
+        SPECIAL_MAP: _dump(roles),
+        ADDED: _dump({}),  # every token is in vocab.json
     }
 
 
-def _dumped(value: object) -> bytes:
+def _dump(value: object) -> bytes:
     return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode()
 
 
-def _config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
+def _write_config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
     """(tokenizer_config.json, special_tokens_map.json)."""
     special = [name for name in spec.special_tokens if "ordinary" not in spec.token_flags.get(name, ())]
     pretokenizer, names = spec.pretokenizer, {number: name for name, number in spec.special_tokens.items()}
@@ -266,37 +262,31 @@ def _config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
     return config, {**{role: each for role, each in roles.items() if each is not None}, LISTS[0]: listed}
 
 
-def _vocab(files: Mapping[str, bytes], path: str | None) -> dict[str, int]:
+def _read_vocab(files: Mapping[str, bytes]) -> dict[str, int]:
     for name in (VOCAB, MERGES):
         if name not in files:
-            raise FormatError(f"{name} is missing; vocab.json and merges.txt belong together", path=path)
-    return json_object(files, VOCAB, path)
+            raise FormatError(f"{name} is missing; vocab.json and merges.txt belong together")
+    return read_object(files, VOCAB)
 
 
-def _merge_lines(data: bytes, path: str | None) -> list[str]:
-    """The merges, one on each line, without the header."""
-    try:
-        text = unpacked(data, path).decode()
-    except UnicodeDecodeError as error:
-        raise FormatError(f"it is not UTF-8: {error}; it must be a merge list", path=path, where=MERGES) from None
-    lines = text.split("\n")
+def _read_lines(data: bytes) -> list[str]:
+    """The lines of a merge list, of which the first may be a header."""
+    lines = decode_text(unpack(data), "it must be a merge list").split("\n")
     if lines[-1] == "":
         lines.pop()
-    for number, line in enumerate(lines):
-        if line.count(" ") != 1 and not (number == 0 and line.startswith("#version")):
-            raise FormatError(
-                f"{shown(line)} is not the two parts of a merge, separated by a space",
-                path=path,
-                where=f"{MERGES}, line {number + 1}",
-            )
+    for number, line in enumerate(lines, 1):
+        if line.count(" ") != 1 and not (number == 1 and line.startswith("#version")):
+            rule = "is not the two parts of a merge, separated by a space"
+            raise FormatError(f"{shown(line)} {rule}", where=f"line {number}")
     return lines
 
 
-def _spec(
-    vocab: dict[str, int], merges: bytes, added: list[dict[str, Any]], normalizer: Normalizer | None, path: str | None
+def _build(
+    vocab: dict[str, int], merges: bytes, added: list[dict[str, Any]], normalizer: Normalizer | None
 ) -> TokenizerSpec:
     """The spec of a vocabulary, merges and added tokens, read in the shape of a tokenizer.json."""
-    lines = _merge_lines(merges, path)
+    with errors_in(None, MERGES):
+        lines = _read_lines(merges)
     header = bool(lines) and lines[0].startswith("#version")
     value = {
         "added_tokens": added,
@@ -312,28 +302,25 @@ def _spec(
             where = f"{MERGES}, line {int(line[1]) + header + 1}"
         elif where.startswith("model.vocab"):
             where = VOCAB + where.removeprefix("model.vocab")
-        raise FormatError(error.message, path=path, where=where or None) from None
+        raise FormatError(error.message, where=where or None) from None
     return replace(spec, normalizer=normalizer)
 
 
-def _template(
-    config: dict[str, Any], kind: Kind, spec: TokenizerSpec, path: str | None
+def _read_template(
+    config: dict[str, Any], kind: Kind, spec: TokenizerSpec
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """The ids before and after a text."""
-    names: list[list[str]] = [[], []]
-    if kind.template is not None:
-        names = [[role] for role in kind.template]
-    if kind.template is None and get(config, CONFIG, "add_bos_token", bool, False):
-        names[0] = ["bos_token"]
-    if kind.template is None and get(config, CONFIG, "add_eos_token", bool, False):
-        names[1] = ["eos_token"]
-    sides = []
-    for roles in names:
-        side = []
-        for role in roles:
-            content = token_text(config.get(role, kind.roles.get(role)))
-            if not isinstance(content, str) or content not in spec.special_tokens:
-                raise FormatError(f"{shown(content)} is not a special token", path=path, where=f"{CONFIG}: {role}")
-            side.append(spec.special_tokens[content])
-        sides.append(tuple(side))
+    roles: tuple[str | None, ...] | None = kind.template
+    if roles is None:
+        bos, eos = (get(config, CONFIG, f"add_{role}_token", bool, False) for role in ("bos", "eos"))
+        roles = ("bos_token" if bos else None, "eos_token" if eos else None)
+    sides = tuple(() if role is None else (_find_role(config, kind, spec, role),) for role in roles)
     return (sides[0], sides[1]) if any(sides) else None
+
+
+def _find_role(config: dict[str, Any], kind: Kind, spec: TokenizerSpec, role: str) -> int:
+    """The id of the token of a role, which must be a special one."""
+    content = token_text(config.get(role, kind.roles.get(role)))
+    if not isinstance(content, str) or content not in spec.special_tokens:
+        raise FormatError(f"{shown(content)} is not a special token", where=f"{CONFIG}: {role}")
+    return spec.special_tokens[content]

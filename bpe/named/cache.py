@@ -50,10 +50,10 @@ def folders() -> list[Path]:
                 "turn the cache off"
             )
         return [Path(value)] if value else []
-    return [_user_cache() / "bpe", _user_cache() / "tiktoken", _shared_folder()]
+    return [_find_user_cache() / "bpe", _find_user_cache() / "tiktoken", _find_shared_folder()]
 
 
-def _shared_folder() -> Path:
+def _find_shared_folder() -> Path:
     """The folder of tiktoken to which all users of the machine may write."""
     import tempfile  # it takes 3 ms to import
 
@@ -65,7 +65,7 @@ def _is_folder_chosen() -> bool:
     return any(variable in os.environ for variable in VARIABLES)
 
 
-def _user_cache() -> Path:
+def _find_user_cache() -> Path:
     """The folder for the caches of this user's programs."""
     if os.environ.get("XDG_CACHE_HOME"):
         return Path(os.environ["XDG_CACHE_HOME"])
@@ -100,22 +100,22 @@ def read(file: PublishedFile, *others: PublishedFile) -> bytes:
 
     """
     searched = folders()
-    data = _found(file, searched)
+    data = _find(file, searched)
     if data is not None:
         return data
-    data = _downloaded(file, others, searched)
+    data = _download_new(file, others, searched)
     if searched:
-        _keep(searched[0] / cached_name(file.address), data)
+        _write_cached(searched[0] / cached_name(file.address), data)
     return data
 
 
-def _found(file: PublishedFile, searched: list[Path]) -> bytes | None:
+def _find(file: PublishedFile, searched: list[Path]) -> bytes | None:
     """The content of a file in the first folder that has it; None if it is not cached."""
     own_name = file.address.rpartition("/")[2] if file.sha256 else ""  # such as cl100k_base.tiktoken
     for folder in searched:
-        data = _cached(folder / cached_name(file.address), file.sha256)
+        data = _read_cached(folder / cached_name(file.address), file.sha256)
         if data is None and own_name:
-            data = _cached(folder / own_name, file.sha256, remove=False)
+            data = _read_cached(folder / own_name, file.sha256, remove=False)
         if data is not None:
             return data
     return None
@@ -123,10 +123,10 @@ def _found(file: PublishedFile, searched: list[Path]) -> bytes | None:
 
 def is_cached(file: PublishedFile) -> bool:
     """Whether a published file is in the cache."""
-    return _found(file, folders()) is not None
+    return _find(file, folders()) is not None
 
 
-def _cached(path: Path, sha256: str, *, remove: bool = True) -> bytes | None:
+def _read_cached(path: Path, sha256: str, *, remove: bool = True) -> bytes | None:
     """The content of a cached file; None if it does not exist, cannot be read or has another content.
 
     With `remove`, a file with another content is removed, if it is in no folder of other users.
@@ -140,7 +140,7 @@ def _cached(path: Path, sha256: str, *, remove: bool = True) -> bytes | None:
         return None
     if not sha256 or hashlib.sha256(data).hexdigest() == sha256:
         return data
-    if not remove or (path.parent == _shared_folder() and not _is_folder_chosen()):
+    if not remove or (path.parent == _find_shared_folder() and not _is_folder_chosen()):
         log.warning("%s does not have the SHA-256 %s; it is not used", path, sha256)
         return None
     log.warning("%s does not have the SHA-256 %s; it is removed and downloaded again", path, sha256)
@@ -166,15 +166,15 @@ def _read_regular(path: Path, owners: set[int] | None) -> bytes:
     return data
 
 
-def _downloaded(file: PublishedFile, others: tuple[PublishedFile, ...], searched: list[Path]) -> bytes:
+def _download_new(file: PublishedFile, others: tuple[PublishedFile, ...], searched: list[Path]) -> bytes:
     """Download a file that is not cached."""
     from http.client import HTTPException
 
     try:
         data = download(file.address)
     except (OSError, HTTPException) as error:
-        absent = [file, *(each for each in others if _found(each, searched) is None)]
-        raise OSError(_advice(absent, searched, error)) from error
+        absent = [file, *(each for each in others if _find(each, searched) is None)]
+        raise OSError(_explain_absence(absent, searched, error)) from error
     found = hashlib.sha256(data).hexdigest()
     if file.sha256 and found != file.sha256:
         raise FormatError(
@@ -206,7 +206,7 @@ def download(address: str) -> bytes:
     return data
 
 
-def _advice(files: list[PublishedFile], searched: list[Path], error: Exception) -> str:
+def _explain_absence(files: list[PublishedFile], searched: list[Path], error: Exception) -> str:
     """What to do where files are not cached, and the first one cannot be downloaded."""
     first, *rest = files
     why = f"{first.address} cannot be downloaded ({type(error).__name__}: {error})"
@@ -234,7 +234,7 @@ def _advice(files: list[PublishedFile], searched: list[Path], error: Exception) 
     )
 
 
-def _keep(path: Path, data: bytes) -> None:
+def _write_cached(path: Path, data: bytes) -> None:
     """Write a file to the cache."""
     chosen = _is_folder_chosen()
     try:

@@ -13,9 +13,9 @@ from typing import Any
 
 from bpe.base.forks import lock_of
 from bpe.errors import shown, typed
-from bpe.formats import gpt2
 from bpe.formats.openai_encodings import ENCODINGS, FILES, MODEL_PREFIXES, MODELS
-from bpe.formats.tiktoken import checked_special, from_ranks, pattern_of, read
+from bpe.formats.schema import errors_in
+from bpe.formats.tiktoken import check_special_ids, from_ranks, pattern_of, read, read_gpt2_ranks
 from bpe.named import cache, plugins
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.tokenizer import Tokenizer
@@ -65,7 +65,7 @@ def get_encoding(name: str) -> Tokenizer:
         OSError: for a file that is neither in the cache nor can be downloaded; it says where to put it.
 
     """
-    return named_encoding(name).tokenizer
+    return load_encoding(name).tokenizer
 
 
 def encoding_for_model(model_name: str) -> Tokenizer:
@@ -119,7 +119,7 @@ def list_encoding_names() -> list[str]:
     return [*ENCODINGS, *plugins.constructors()]
 
 
-def named_encoding(name: str) -> NamedEncoding:
+def load_encoding(name: str) -> NamedEncoding:
     """The encoding of a name; errors are those of `get_encoding`."""
     if not isinstance(name, str):
         raise TypeError(f"name is {typed(name)}; it must be the name of an encoding, such as 'cl100k_base'")
@@ -128,11 +128,11 @@ def named_encoding(name: str) -> NamedEncoding:
         with _lock:  # other threads wait for the file instead of downloading it too
             found = _encodings.get(name)
             if found is None:
-                found = _encodings[name] = _published(name) if name in ENCODINGS else _of_plugin(name)
+                found = _encodings[name] = _build_published(name) if name in ENCODINGS else _build_of_plugin(name)
     return found
 
 
-def _published(name: str) -> NamedEncoding:
+def _build_published(name: str) -> NamedEncoding:
     """Build one of OpenAI's encodings."""
     encoding = ENCODINGS[name]
     pretokenizer = Pretokenizer(encoding.pattern)
@@ -142,9 +142,10 @@ def _published(name: str) -> NamedEncoding:
     files = [FILES[file] for file in names]
     contents = [cache.read(file, *files[i + 1 :]) for i, file in enumerate(files)]
     if len(contents) == 2:
-        spec = from_ranks(gpt2.read_ranks(*contents), pretokenizer, encoding.special_tokens)
+        spec = from_ranks(read_gpt2_ranks(*contents), pretokenizer, encoding.special_tokens)
     else:
-        spec = read(contents[0], pretokenizer, encoding.special_tokens, files[0].address, shared_ids=True)
+        with errors_in(files[0].address):
+            spec = read(contents[0], pretokenizer, encoding.special_tokens, shared_ids=True)
     tokenizer = Tokenizer(spec)
     check_size(name, encoding.n_vocab, tokenizer.vocab_size, tokenizer.n_vocab - 1)
     return NamedEncoding(name, tokenizer, pretokenizer.pattern, dict(encoding.special_tokens))
@@ -154,7 +155,7 @@ def _are_cached(names: tuple[str, ...]) -> bool:
     return all(cache.is_cached(FILES[name]) for name in names)
 
 
-def _of_plugin(name: str) -> NamedEncoding:
+def _build_of_plugin(name: str) -> NamedEncoding:
     """Build an encoding that a module of `tiktoken_ext` defines."""
     constructor = plugins.constructors().get(name) or plugins.public_constructor(name)
     if constructor is None:
@@ -181,7 +182,7 @@ def built(
 
     """
     try:
-        special: dict[str, Any] = checked_special(special_tokens)
+        special: dict[str, Any] = check_special_ids(special_tokens)
         spec = from_ranks(mergeable_ranks, pattern_of(pat_str), special)
     except ValueError as error:
         numbers = [each for each in (*mergeable_ranks.values(), *special_tokens.values()) if isinstance(each, int)]

@@ -92,7 +92,7 @@ def fetch(name: str, revision: str | None = None, *, token: str | bool | None = 
     if missing is None:
         at = "" if revision is None else f" at revision {revision}"
         raise FileNotFoundError(f"{name}{at} has no tokenizer that is known; it must have {looked}")
-    raise OSError(_advice(huggingface_hub, name, revision, missing))
+    raise OSError(_explain_absence(huggingface_hub, name, revision, missing))
 
 
 @dataclass
@@ -156,7 +156,7 @@ class _Repository:
         return found
 
 
-def _advice(hub: Any, name: str, revision: str | None, reason: Exception) -> str:
+def _explain_absence(hub: Any, name: str, revision: str | None, reason: Exception) -> str:
     """What to do where nothing is cached and nothing can be downloaded."""
     cache = Path(hub.constants.HF_HUB_CACHE)
     folder = cache / f"models--{name.replace('/', '--')}"

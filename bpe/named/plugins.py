@@ -43,7 +43,7 @@ def constructors() -> dict[str, Constructor]:
     for module in modules():
         if module == PUBLIC:
             continue
-        for name, constructor in _defined_in(module):
+        for name, constructor in _list_defined(module):
             if name in found or name in ENCODINGS:
                 raise ValueError(
                     f"the tiktoken plugin {module} defines the encoding {name!r}, which exists already; uninstall one "
@@ -57,10 +57,10 @@ def public_constructor(name: str) -> Constructor | None:
     """The constructor of an encoding in tiktoken's own module, if tiktoken is installed and has it."""
     if PUBLIC not in modules():
         return None
-    return dict(_defined_in(PUBLIC)).get(name)
+    return dict(_list_defined(PUBLIC)).get(name)
 
 
-def _defined_in(module: str) -> Iterator[tuple[str, Constructor]]:
+def _list_defined(module: str) -> Iterator[tuple[str, Constructor]]:
     """The encodings of one module."""
     try:
         defined = import_module(module).ENCODING_CONSTRUCTORS

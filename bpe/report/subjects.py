@@ -19,7 +19,7 @@ from bpe.drawing import draw_ids, draw_text
 from bpe.evaluation.adapters import Adapter, SimpleTokenizer, adapt
 from bpe.show.html import Token
 from bpe.tokenizer import Tokenizer
-from bpe.vocab.spec import described_model
+from bpe.vocab.spec import describe_model
 from bpe.vocab.vocabulary import ORDINARY
 
 #: What `write_page` and the playground take: as `bpe.evaluate`, also tokenizers of other packages.
@@ -52,7 +52,7 @@ class Subject:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.own = self._own = tokenizer
-        self.kind = described_model(tokenizer.spec)
+        self.kind = describe_model(tokenizer.spec)
         self.limit, self.vocab_size = tokenizer.n_vocab, tokenizer.vocab_size
         self.lengths = tokenizer.token_byte_lengths.astype(np.int64)
         self.ordinary = np.flatnonzero(tokenizer.spec.vocabulary.kinds == ORDINARY)

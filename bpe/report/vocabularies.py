@@ -15,7 +15,7 @@ from bpe.report.panels import examples
 from bpe.report.parts import columns, note, panel, scrolled
 from bpe.report.subjects import Subject
 from bpe.show.html import Heading, Html, number, table
-from bpe.vocab.differences import setting_differences
+from bpe.vocab.comparing import compare_settings
 
 Counts = Mapping[str, NDArray[np.int64]]
 
@@ -138,7 +138,7 @@ def differences_of(tokenizers: Mapping[str, Subject], counts: Counts) -> Html:
             most_used = only[np.argsort(-uses[only], kind="stable")[:_SHOWN]].tolist()
             title = f"Only in {name}: {number(len(only))}"
             panels.append(panel(title, scrolled(f"tokens only in {name}", examples(tokenizer, most_used, uses))))
-        settings = setting_differences(first.own.spec, second.own.spec, (a, b)) if first.own and second.own else []
+        settings = compare_settings(first.own.spec, second.own.spec, (a, b)) if first.own and second.own else []
         rows = [[Heading(each.field), each.message] for each in settings]
         said = note(f"{a} and {b} share {number(len(shared))} tokens. Those that only one has are listed by their use.")
         made += [said, columns(*panels)]

@@ -13,8 +13,7 @@ from bpe.errors import check_int
 from bpe.tokenizer import Tokenizer
 from bpe.training.config import Files
 from bpe.training.prune import CountedCorpus, Counts, Measured, check_prunable, count_for_tokenizer
-from bpe.vocab.leaves import removable_tokens
-from bpe.vocab.pruning import check_vocab_size, only
+from bpe.vocab.editing import check_vocab_size, find_removable_tokens, keep_only
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NONE
 
@@ -68,7 +67,7 @@ def adapt(
     """
     spec = check_prunable(tok)
     check_int("passes", passes, 1)
-    made = removable_tokens(spec)
+    made = find_removable_tokens(spec)
     size = check_vocab_size(spec, vocab_size, len(made))
     corpus = count_for_tokenizer(spec, files, texts, counts, threads, progress)
     chosen = _Choice(spec, made, size)
@@ -115,7 +114,7 @@ class _Choice:
         return self.kept[self._spec.merges].all(axis=1) & ~self.kept[self._spec.merge_results]
 
     def _measure(self, corpus: CountedCorpus) -> Measured:
-        spec = only(self._spec, self.kept, self._alive())
+        spec = keep_only(self._spec, self.kept, self._alive())
         pairs = self._spec.merges[self._candidates()].astype(np.int64)
         found = corpus.measure(spec, pairs)
         frequencies = np.zeros(len(self.kept), dtype=np.int64)

@@ -43,7 +43,7 @@ from bpe.training.job import Learned, TrainingJob, check_unchanged, identify_fil
 from bpe.training.kernel_input import ENCODED, InitialTokens, Words
 from bpe.training.superwords import check_rereadable, check_two_counts
 from bpe.training.trainer import MERGES_PER_CALL, STOPS, log, make_trainer
-from bpe.vocab.pruning import truncated
+from bpe.vocab.editing import truncate
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, ORDINARY, SPECIAL, Vocabulary
@@ -204,7 +204,7 @@ class _WordPhase:
             return self
         kept = len(self.counts) - removed
         training = replace(self.training, merges=kept, stopped=None)
-        return _WordPhase(truncated(self.spec, size), training, self.counts[:kept])
+        return _WordPhase(truncate(self.spec, size), training, self.counts[:kept])
 
 
 def _learn_across(
@@ -285,8 +285,8 @@ def _compete(
                 n_supers += 1
                 left, right, token, _ = supers[n_supers - 1]
                 if on_merge is not None:
-                    spelled = (trainer.spell_token(part) for part in (left, right, token))
-                    on_merge(n_supers, *spelled, count)
+                    parts = trainer.spell_token(left), trainer.spell_token(right)
+                    on_merge(n_supers, *parts, trainer.spell_token(token), count)
             else:
                 break
             bar(1)

@@ -25,7 +25,7 @@ from bpe.tokenizer import Tokenizer
 from bpe.training.checkpoint import Checkpoint, corpus_of, count_settings
 from bpe.training.config import TrainConfig, default_pretokenizer
 from bpe.training.memory import excess_of
-from bpe.vocab.pruning import truncated
+from bpe.vocab.editing import truncate
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
 
@@ -172,7 +172,7 @@ def _at_size(spec: TokenizerSpec, training: Training, size: int) -> Tokenizer:
     merges = training.merges - removed
     curve = tuple(row for row in training.curve if row[0] <= merges)
     training = replace(training, stopped=None, merges=merges, curve=curve)
-    return Tokenizer(replace(truncated(spec, size), training=training))
+    return Tokenizer(replace(truncate(spec, size), training=training))
 
 
 def identify_files(source: object) -> list[list[Any]] | None:

@@ -22,8 +22,7 @@ from bpe.errors import typed
 from bpe.tokenizer import Tokenizer
 from bpe.training.encoded import encode_in_groups
 from bpe.training.extend import as_counts
-from bpe.vocab.leaves import rarest_leaves, removable_tokens
-from bpe.vocab.pruning import check_vocab_size
+from bpe.vocab.editing import check_vocab_size, choose_rarest_leaves, find_removable_tokens
 from bpe.vocab.spec import TokenizerSpec, refuse_events
 from bpe.vocab.vocabulary import NO_TOKEN
 
@@ -75,12 +74,12 @@ def prune(
 
     """
     spec = check_prunable(tok)
-    made = removable_tokens(spec)
+    made = find_removable_tokens(spec)
     size = check_vocab_size(spec, vocab_size, len(made))
     corpus = count_for_tokenizer(spec, files, texts, counts, threads, progress)
     with progress_note(progress, "index"):
         frequencies = corpus.measure(spec).frequencies
-    return tok.without_tokens(rarest_leaves(spec, made, frequencies, len(spec.vocabulary) - size))
+    return tok.without_tokens(choose_rarest_leaves(spec, made, frequencies, len(spec.vocabulary) - size))
 
 
 # The corpus -----------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from bpe.text.normalizers import NormalizerLike
 from bpe.training.config import TrainConfig
 from bpe.training.encoded import encode_in_groups
 from bpe.training.merge_rules import check_word_limits
-from bpe.vocab.pruning import first_id, renumber, without_tokens
+from bpe.vocab.editing import first_id, renumber, without_tokens
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN
 

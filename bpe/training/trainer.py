@@ -26,7 +26,7 @@ from bpe.training.config import TrainConfig
 from bpe.training.job import TrainingJob
 from bpe.training.kernel_input import MAX_16BIT_TOKENS, InitialTokens, Words, make_initial_tokens, words_of
 from bpe.training.memory import LEAST_FOR_PAIRS, memory_for_pairs
-from bpe.vocab.decoding import ByteFallback, DecoderStep, Fuse, Replace, Strip
+from bpe.vocab.after_encoding import ByteFallback, DecoderStep, Fuse, Replace, Strip
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, NONE, ORDINARY, SPECIAL, Vocabulary
@@ -210,7 +210,12 @@ def make_trainer(
                 f"little to track all of them; raise it by {in_megabytes(more)} for each language"
             )
         memory = min(memory, MAX_PER_SYMBOL * words.symbols + 4 * LEAST_FOR_PAIRS)
-    chosen = {"memory": memory, "strict": max_memory is not None, "threads": threads, "max_16bit_tokens": MAX_16BIT_TOKENS}
+    chosen = {
+        "memory": memory,
+        "strict": max_memory is not None,
+        "threads": threads,
+        "max_16bit_tokens": MAX_16BIT_TOKENS,
+    }
     return Trainer(words, initial, config, merges, track_all_pairs=track_all_pairs, **(chosen | tuning))
 
 

@@ -5,12 +5,11 @@ in the order in which a tokenizer uses them:
 
 - `vocabulary.py` ids and bytes of all tokens in one buffer; `byte_letters.py` GPT-2's letters for bytes;
 - `spec.py` over `_spec.pyx`: the spec, and the check that its fields are consistent; `events.py` merges and deletions;
-- `special_tokens.py` finds special and added tokens in text, and says which of them are allowed;
-- `symbols.py` the tokens of single bytes or characters; `training_record.py` facts about a training;
-- `fingerprint.py` a hash of everything that determines ids;
-- `special_names.py` the tokens that begin and end texts, and those that decoding may skip;
-- `added_tokens.py`, `pruning.py` derive a spec with more tokens or fewer, `leaves.py` chooses which;
-  `reachability.py` finds unreachable tokens.
+  `training_record.py` facts about a training; `after_encoding.py` decoder, post-processor, truncation and padding;
+- `special_tokens.py` finds special and added tokens in text, and says which of them are allowed; `special_names.py` the
+  tokens that begin and end texts, and those that decoding may skip;
+- `symbols.py` the tokens of single bytes or characters; `merging.py` what merging makes of them, and what never;
+- `editing.py` derives a spec with more tokens or fewer; `comparing.py` a hash of all that determines ids, differences.
 
 Invariants: a spec is immutable; all ids lie below `ID_LIMIT`; the result of merging two ordinary tokens is spelled as
 their concatenation. Reachability needs an encoder, which is a higher layer: the caller passes it in. Cost: linear in

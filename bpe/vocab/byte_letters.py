@@ -39,6 +39,19 @@ def to_letters(token: bytes) -> str:
     return "".join(letters[byte] for byte in token)
 
 
+def letters_to_bytes(text: str) -> bytes:
+    """The bytes that GPT-2's letters stand for.
+
+    Raises:
+        ValueError: for a character that is not one of these letters.
+
+    >>> letters_to_bytes("Ġhi")
+    b' hi'
+
+    """
+    return text.translate(_latin()).encode("latin-1")
+
+
 def bytes_or_utf8(token: str) -> bytes:
     """The bytes that a ByteLevel decoder gives for a token: its UTF-8 if not all characters are GPT-2's letters.
 
@@ -46,9 +59,9 @@ def bytes_or_utf8(token: str) -> bytes:
     (b' hi', b'\\xc4\\xa0 hi')
     """
     try:
-        return token.translate(_latin()).encode("latin-1")
-    except UnicodeEncodeError:
+        return letters_to_bytes(token)
+    except ValueError:
         return token.encode()
 
 
-__all__ = ["byte_alphabet", "byte_letters", "bytes_or_utf8", "letter_bytes", "to_letters"]
+__all__ = ["byte_alphabet", "byte_letters", "bytes_or_utf8", "letter_bytes", "letters_to_bytes", "to_letters"]

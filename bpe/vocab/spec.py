@@ -21,9 +21,8 @@ from bpe.vocab.vocabulary import AFTER_MERGING, ID_LIMIT, NONE, ORDINARY, Vocabu
 
 if TYPE_CHECKING:
     from bpe.text.normalizers import Normalizer
-    from bpe.vocab.decoding import DecoderStep
+    from bpe.vocab.after_encoding import DecoderStep, Padding, PostProcessor, Truncation
     from bpe.vocab.events import Events
-    from bpe.vocab.post_processing import Padding, PostProcessor, Truncation
 
 #: Whether symbols are bytes or characters.
 Model = Literal["byte", "char"]
@@ -82,8 +81,8 @@ class TokenizerSpec:
             their own bytes; None if unknown. It follows from the other fields and is kept to save time; it is not
             checked.
         clip: the ids of the start and the end token, for a tokenizer with `tokenize`, or None.
-        decoder: the steps that turn tokens into text (`bpe/vocab/decoding.py`); None for the bytes of tokens one after
-            the other, with a space for an end-of-word mark.
+        decoder: the steps that turn tokens into text (`bpe/vocab/after_encoding.py`); None for the bytes of tokens one
+            after the other, with a space for an end-of-word mark.
         post_processor: what a tokenizer.json does to encoded texts, or None; `template` is what it adds to one text.
             It trims the spans that `encode_with_offsets` gives by the convention of `tokenizers`.
         truncation: how long a tokenizer.json lets encoded texts be, or None. Only the compatible modules apply it.
@@ -169,7 +168,7 @@ def has_text_marks(spec: TokenizerSpec) -> bool:
     return bool(np.any(ends[spec.merge_results] & ~ends[spec.merges[:, 1]]))
 
 
-def described_model(spec: TokenizerSpec) -> str:
+def describe_model(spec: TokenizerSpec) -> str:
     """What kind of model a tokenizer has, in a few words."""
     kind = {"byte": "byte-level", "char": "character-level"}[spec.model]
     if spec.events is not None:
@@ -177,7 +176,7 @@ def described_model(spec: TokenizerSpec) -> str:
     return kind if spec.word_merges is None else f"{kind}, BoundlessBPE"
 
 
-def described_merges(spec: TokenizerSpec) -> int | str:
+def describe_merges(spec: TokenizerSpec) -> int | str:
     """How many merges a tokenizer has, and what else its model does."""
     if spec.events is not None:
         return f"{len(spec.events.pairs)}, and {counted(len(spec.events.deletions), 'deletion')} of a token"

@@ -11,15 +11,15 @@ from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, SPECIAL
 
-#: Names that published models use for the token that begins a text.
+#: Names that published models use for the token that begins a text; the first one that a tokenizer has counts.
 BOS_NAMES = (
     "<s>", "<bos>", "<BOS>", "[BOS]", "<|begin_of_text|>", "<|startoftext|>", "<|bos|>", "<｜begin▁of▁sentence｜>",
     "<BOS_TOKEN>",
 )  # fmt: skip
-#: The same for the token that ends a text.
+#: Those of the token that ends a text, or a document in shards.
 EOS_NAMES = (
-    "</s>", "<eos>", "<EOS>", "[EOS]", "<|endoftext|>", "<|end_of_text|>", "<|eos|>", "<｜end▁of▁sentence｜>",
-    "<|END_OF_TURN_TOKEN|>",
+    "<|endoftext|>", "<|end_of_text|>", "</s>", "<|endofdocument|>", "<eos>", "<|eos|>", "<|eot|>", "<EOS>", "[EOS]",
+    "<｜end▁of▁sentence｜>", "<|end|>", "<|END_OF_TURN_TOKEN|>",
 )  # fmt: skip
 
 
@@ -98,19 +98,18 @@ def resolve_token(spec: TokenizerSpec, argument: str, token: object) -> int | No
 
 
 def bos_token(spec: TokenizerSpec) -> str | None:
-    """The name of the token that begins a text: by its role, the template's first, or the one with a common name."""
-    return _bound(spec, "bos_token", spec.template[0][:1] if spec.template else (), BOS_NAMES)
+    """The name of the token that begins a text: by its role, the template's first, or a common name."""
+    return _find_bound(spec, "bos_token", spec.template[0][:1] if spec.template else (), BOS_NAMES)
 
 
 def eos_token(spec: TokenizerSpec) -> str | None:
-    """The name of the token that ends a text: by its role, the template's last, or the one with a common name."""
-    return _bound(spec, "eos_token", spec.template[1][-1:] if spec.template else (), EOS_NAMES)
+    """The name of the token that ends a text: by its role, the template's last, or a common name."""
+    return _find_bound(spec, "eos_token", spec.template[1][-1:] if spec.template else (), EOS_NAMES)
 
 
-def _bound(spec: TokenizerSpec, role: str, ids: tuple[int, ...], names: tuple[str, ...]) -> str | None:
+def _find_bound(spec: TokenizerSpec, role: str, ids: tuple[int, ...], names: tuple[str, ...]) -> str | None:
     if role in spec.roles:
         return spec.roles[role]
     if ids:
         return next((name for name, number in spec.special_tokens.items() if number == ids[0]), None)
-    found = [name for name in names if name in spec.special_tokens]
-    return found[0] if len(found) == 1 else None
+    return next((name for name in names if name in spec.special_tokens), None)

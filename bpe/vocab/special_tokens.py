@@ -33,7 +33,7 @@ _FEW = 4
 #: The size of these blocks in characters.
 _STR_BLOCK = 1 << 16
 #: The most sets of names whose plans are cached.
-_MOST_PLANS = 256
+_MAX_PLANS = 256
 
 
 def common_prefix(names: Iterable[str]) -> str:
@@ -286,13 +286,13 @@ class SpecialTokens:
         for start, end, number in zip(*(each.tolist() for each in found), strict=True) if found is not None else ():
             assert search is not None
             if search.flags is not None and (flags := search.flags[number]):
-                if "single_word" in flags and _within_word(data, start, end):
+                if "single_word" in flags and _is_within_word(data, start, end):
                     continue
                 if "lstrip" in flags:
-                    start = max(_spaces_start(data, start, done), done)
+                    start = max(_find_spaces_start(data, start, done), done)
                 if "rstrip" in flags:
                     if not spaces[0] <= end <= spaces[1]:
-                        spaces = end, _spaces_end(data, end)
+                        spaces = end, _find_spaces_end(data, end)
                     end = spaces[1]
             if start > done:
                 yield done, data[done:start], None
@@ -324,13 +324,13 @@ _Value = TypeVar("_Value")
 
 def _remember(known: dict[frozenset[str], _Value], names: frozenset[str], value: _Value) -> _Value:
     """Cache a value for a set of names. The cache is cleared when it is full, so its size is bounded."""
-    if len(known) >= _MOST_PLANS:
+    if len(known) >= _MAX_PLANS:
         known.clear()
     known[names] = value
     return value
 
 
-def _spaces_start(data: Bytes, end: int, least: int) -> int:
+def _find_spaces_start(data: Bytes, end: int, least: int) -> int:
     """The start of the white space that ends at `end`, at least `least`."""
     while end > least:
         size = next((n for n in (1, 2, 3) if end - n >= least and bytes(data[end - n : end]) in SPACES), 0)
@@ -340,7 +340,7 @@ def _spaces_start(data: Bytes, end: int, least: int) -> int:
     return end
 
 
-def _spaces_end(data: Bytes, start: int) -> int:
+def _find_spaces_end(data: Bytes, start: int) -> int:
     """The end of the white space that begins at `start`."""
     while start < len(data):
         size = next((n for n in (1, 2, 3) if bytes(data[start : start + n]) in SPACES), 0)
@@ -350,7 +350,7 @@ def _spaces_end(data: Bytes, start: int) -> int:
     return start
 
 
-def _within_word(data: Bytes, start: int, end: int) -> bool:
+def _is_within_word(data: Bytes, start: int, end: int) -> bool:
     """Whether the character before `data[start:end]` or the one after it is a word character."""
     from bpe.text.unicode import is_word
 

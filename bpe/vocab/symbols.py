@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL, spelled_at
+from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL, find_spelled
 
 #: The names of the tokens of bytes in vocabularies with byte fallback.
 BYTE_NAMES = tuple(f"<0x{byte:02X}>" for byte in range(256))
@@ -86,12 +86,12 @@ def symbol_tables(spec: TokenizerSpec, *, prefixed: bool = True) -> tuple[NDArra
     chars, glued, blob = spec.model == "char", spec.end_of_word_glued, np.frombuffer(spec.vocabulary.blob, np.uint8)
     longest = (4 if chars else 1) + len(mark) + len(prefix)  # bytes of a symbol
     numbers, starts, lengths = _own_tokens(spec, longest)
-    marks = numbers[spelled_at(blob, starts, lengths, mark) & (lengths == len(mark))] if mark and not glued else []
-    chosen = spelled_at(blob, starts, lengths, prefix)
+    marks = numbers[find_spelled(blob, starts, lengths, mark) & (lengths == len(mark))] if mark and not glued else []
+    chosen = find_spelled(blob, starts, lengths, prefix)
     numbers, starts, lengths = numbers[chosen], starts[chosen] + len(prefix), lengths[chosen] - len(prefix)
     is_inner, is_last = np.ones(len(numbers), dtype=np.bool_), np.zeros(len(numbers), dtype=np.bool_)
     if spec.subword_prefix:  # a token may be two symbols, with and without the mark
-        is_last = spelled_at(blob, starts + lengths - len(mark), lengths, mark)
+        is_last = find_spelled(blob, starts + lengths - len(mark), lengths, mark)
     elif mark and spec.ends_word is not None:
         is_last = spec.ends_word[numbers]
         is_inner = ~is_last

@@ -63,7 +63,7 @@ class Vocabulary:
                 if not token:
                     raise ValueError(f"token id {number} has an empty token; a token is at least one byte")
                 entries[number] = token, kind
-        self.limit = _checked_limit(max(entries, default=-1) + 1, len(entries))
+        self.limit = _check_limit(max(entries, default=-1) + 1, len(entries))
         lengths = np.zeros(self.limit + 1, dtype=np.int64)
         kinds = np.zeros(self.limit, dtype=np.uint8)
         ordered = sorted(entries.items())
@@ -115,7 +115,7 @@ class Vocabulary:
         """
         vocabulary = cls.__new__(cls)
         last = max([*special, int(numbers[-1]) if len(numbers) else -1])
-        vocabulary.limit = _checked_limit(last + 1, len(numbers) + len(special))
+        vocabulary.limit = _check_limit(last + 1, len(numbers) + len(special))
         kinds = np.zeros(vocabulary.limit, dtype=np.uint8)
         lengths = np.zeros(vocabulary.limit + 1, dtype=np.int64)
         dense = len(numbers) > 0 and int(numbers[-1]) == len(numbers) - 1
@@ -136,6 +136,29 @@ class Vocabulary:
         vocabulary.blob = b"".join([*parts, blob[done:]])
         vocabulary._freeze(np.cumsum(lengths), kinds)
         return vocabulary
+
+    def extend(self, names: Collection[str]) -> Vocabulary:
+        """The vocabulary with more special tokens, whose ids follow the greatest one; the names are not checked."""
+        tokens = [name.encode() for name in names]
+        ends = self.offsets[-1] + np.cumsum(list(map(len, tokens)), dtype=np.int64)
+        kinds = np.full(len(tokens), SPECIAL, dtype=np.uint8)
+        return Vocabulary.from_arrays(
+            self.blob + b"".join(tokens), np.append(self.offsets, ends), np.append(self.kinds, kinds)
+        )
+
+    def take(self, ids: NDArray[np.integer], new_ids: NDArray[np.integer]) -> Vocabulary:
+        """The vocabulary of some of the tokens, in ascending order, with new ids that ascend too.
+
+        >>> vocabulary = Vocabulary([(0, b"a"), (1, b"b"), (3, b"ab")]).take(np.array([0, 3]), np.array([2, 4]))
+        >>> list(vocabulary.items())
+        [(2, b'a'), (4, b'ab')]
+
+        """
+        limit = _check_limit(int(new_ids.max(initial=-1)) + 1, len(ids))
+        kinds, lengths = np.zeros(limit, dtype=np.uint8), np.zeros(limit, dtype=np.int64)
+        kinds[new_ids], lengths[new_ids] = self.kinds[ids], self.lengths[ids]
+        blob, _ = end_to_end(np.frombuffer(self.blob, dtype=np.uint8), self.offsets[ids], self.lengths[ids])
+        return Vocabulary.from_arrays(blob.tobytes(), offsets_of(lengths), kinds)
 
     def _freeze(self, offsets: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
         self.offsets = offsets
@@ -198,7 +221,7 @@ def id_limit(n_tokens: int) -> int:
     return 64 * n_tokens + 1_000_000
 
 
-def _checked_limit(limit: int, n_tokens: int) -> int:
+def _check_limit(limit: int, n_tokens: int) -> int:
     """Return `limit`; raise ValueError if it is too large for `n_tokens` tokens."""
     largest = id_limit(n_tokens)
     if limit > largest:
@@ -225,13 +248,13 @@ def end_to_end(
     return joined, offsets
 
 
-def spelled_at(
+def find_spelled(
     blob: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.integer], text: bytes
 ) -> NDArray[np.bool_]:
     """Which tokens have a text at `starts`; none that is shorter than the text has.
 
     >>> tokens = np.frombuffer(b"abcabc", dtype=np.uint8)
-    >>> spelled_at(tokens, np.array([0, 1, 3]), np.array([3, 2, 1]), b"ab").tolist()
+    >>> find_spelled(tokens, np.array([0, 1, 3]), np.array([3, 2, 1]), b"ab").tolist()
     [True, False, False]
 
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -14,7 +15,8 @@ import bpe
 from bpe.data import TokenShards, encode_shards, grouping, verify
 from bpe.data.encoding import MANIFEST
 from bpe.data.formats import FORMATS
-from bpe.data.plan import END_OF_TEXT, find_end_of_text, find_largest_id
+from bpe.data.plan import find_end_of_text, find_largest_id
+from bpe.vocab.special_names import EOS_NAMES
 
 END = "<|endoftext|>"
 
@@ -237,9 +239,15 @@ def test_the_dtype_comes_from_the_largest_usable_id(tmp_path):
 
 def test_the_end_of_text_token_is_found_by_name(tmp_path, tokenizer):
     assert find_end_of_text(tokenizer) == tokenizer.special_tokens[END]
-    for name in END_OF_TEXT:
+    for name in EOS_NAMES:
         found = bpe.train(texts=["low"], vocab_size=258, special_tokens=["<pad>", name])
         assert find_end_of_text(found) == found.special_tokens[name]
+    several = bpe.train(texts=["low"], vocab_size=258, special_tokens=["</s>", "<|endoftext|>"])
+    assert several.eos_token == "<|endoftext|>"
+    assert find_end_of_text(several) == several.special_tokens["<|endoftext|>"]
+    with_role = bpe.Tokenizer(replace(several.spec, roles={"eos_token": "</s>"}))
+    assert with_role.eos_token == "</s>"
+    assert find_end_of_text(with_role) == with_role.special_tokens["</s>"]
     without = bpe.train(texts=["low"], vocab_size=258, special_tokens=["<pad>"])
     (tmp_path / "a.txt").write_text("low")
     with pytest.raises(ValueError, match=r"llmc shards have an end-of-text id before each document.*'<pad>'"):

@@ -20,7 +20,7 @@ from strategies import examples
 
 import bpe
 from bpe.batch import TokenBatch
-from bpe.vocab.decoding import ByteFallback, Fuse, Metaspace, Strip
+from bpe.vocab.after_encoding import ByteFallback, Fuse, Metaspace, Strip
 from bpe.vocab.symbols import unk_id
 from bpe.vocab.vocabulary import Vocabulary
 

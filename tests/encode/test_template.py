@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bpe
-from bpe.vocab.added_tokens import without_special_tokens
+from bpe.vocab.editing import without_special_tokens
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +108,6 @@ def test_removing_refuses_what_the_tokenizer_needs(tok: bpe.Tokenizer) -> None:
 def test_names_of_the_first_and_last_token(tok: bpe.Tokenizer) -> None:
     assert (tok.bos_token, tok.eos_token) == ("<s>", "</s>")
     both = bpe.train(texts=["a"], vocab_size=258, special_tokens=["</s>", "<|endoftext|>"])
-    assert (both.bos_token, both.eos_token) == (None, None)
+    assert (both.bos_token, both.eos_token) == (None, "<|endoftext|>")
     end = bpe.train(texts=["a"], vocab_size=258, special_tokens=["<pad>", "<|endoftext|>"])
     assert (end.bos_token, end.eos_token) == (None, "<|endoftext|>")

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 import bpe
-from bpe.formats.gpt2 import read_ranks
+from bpe.formats.tiktoken import read_gpt2_ranks
 from bpe.vocab.byte_letters import to_letters
 
 
@@ -26,8 +26,8 @@ def files() -> tuple[bytes, bytes, dict[bytes, int]]:
 
 def test_ranks_with_and_without_a_newline_at_the_end() -> None:
     merges, encoder, ranks = files()
-    assert read_ranks(merges, encoder) == ranks
-    assert read_ranks(merges.rstrip(b"\n"), encoder) == ranks
+    assert read_gpt2_ranks(merges, encoder) == ranks
+    assert read_gpt2_ranks(merges.rstrip(b"\n"), encoder) == ranks
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_ranks_with_and_without_a_newline_at_the_end() -> None:
 )
 def test_files_that_are_not_gpt2s(merges, encoder, message) -> None:
     with pytest.raises(bpe.FormatError, match=message):
-        read_ranks(merges, encoder)
+        read_gpt2_ranks(merges, encoder)
 
 
 def test_damaged_files_are_refused_or_mean_the_same() -> None:
@@ -67,4 +67,4 @@ def test_damaged_files_are_refused_or_mean_the_same() -> None:
             del data[at:]
         damaged[which] = bytes(data)
         with suppress(bpe.FormatError):
-            assert read_ranks(*damaged) == ranks
+            assert read_gpt2_ranks(*damaged) == ranks

@@ -13,10 +13,11 @@ import bpe
 from bpe.errors import FormatError
 from bpe.formats import _json_tokens as jsontokens
 from bpe.formats.huggingface import read, write
-from bpe.formats.huggingface.kernel_lists import PLACEHOLDERS, KernelLists, UnusualError
-from bpe.formats.huggingface.reading import _read, _read_with_kernel
+from bpe.formats.huggingface.lists import PLACEHOLDERS, KernelLists, UnusualError, divide
+from bpe.formats.huggingface.reading import _build
 from bpe.formats.huggingface.spelling import byte_by_letter
-from bpe.formats.json_fields import load
+from bpe.formats.schema import load
+from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY
 
 TEXT = 'Ein "Text" mit \\ und / und é, 日本語, 😀\n\tdef f(x):\n    return "\\"" # 한국어 the the them\n'
@@ -27,15 +28,24 @@ def file(**options) -> dict:
     return json.loads(write(tok.spec))
 
 
+def read_usual(data: bytes) -> TokenizerSpec | None:
+    """What the kernel reads; None for a file that is left to `json`."""
+    try:
+        found = divide(data, load)
+        return None if found is None else _build(found[0], spans=found[1:])
+    except (FormatError, UnusualError):
+        return None
+
+
 def without_kernel(data: bytes) -> bpe.Tokenizer | None:
     try:
-        return bpe.Tokenizer(_read(load(data)))
+        return bpe.Tokenizer(_build(load(data)))
     except FormatError:
         return None
 
 
 def with_kernel(data: bytes) -> bpe.Tokenizer | None:
-    spec = _read_with_kernel(data)
+    spec = read_usual(data)
     return None if spec is None else bpe.Tokenizer(spec)
 
 
@@ -66,7 +76,7 @@ def test_ids_in_any_order():
         source.shuffle(items)
         one["model"]["vocab"] = dict(items)
         data = json.dumps(one).encode()
-        assert with_kernel(data) == without_kernel(data) == bpe.Tokenizer(_read(load(json.dumps(file()).encode())))
+        assert with_kernel(data) == without_kernel(data) == bpe.Tokenizer(_build(load(json.dumps(file()).encode())))
     one["model"]["vocab"] = {token: 7 * number for token, number in items}
     for token in one["added_tokens"]:
         token["id"] *= 7
@@ -109,7 +119,7 @@ BAD = [
 
 @pytest.mark.parametrize("data", BAD)
 def test_files_without_the_usual_sections(data):
-    assert _read_with_kernel(data) is None
+    assert read_usual(data) is None
 
 
 LISTS = [
@@ -197,7 +207,7 @@ def test_unusual_files_are_left_to_json():
         one = file()
         change(one)
         data = json.dumps(one).encode()
-        assert _read_with_kernel(data) is None
+        assert read_usual(data) is None
         with pytest.raises(FormatError):
             read(data)
 
@@ -268,7 +278,7 @@ def test_many_and_long_merges():
     assert found == without_kernel(data)
     assert found.token_bytes(found.n_vocab - 1) == b"h" * (1 << 15)
     one["model"]["merges"][77][0] = "absent"
-    assert _read_with_kernel(json.dumps(one).encode()) is None
+    assert read_usual(json.dumps(one).encode()) is None
 
 
 def characters(vocab: list[str], merges: list[list[str]], **fields) -> dict:
@@ -286,7 +296,7 @@ def test_merges_with_a_subword_prefix_are_read_by_the_kernel():
         assert with_kernel(data) == without_kernel(data)
     for prefix, merge in (("##", ["a", "##"]), ("x", ["a", "é"]), ("##", ["b", "##b"]), ("####", ["a", "##b"])):
         data = json.dumps(characters(vocab, [merge], continuing_subword_prefix=prefix)).encode()
-        assert _read_with_kernel(data) is None
+        assert read_usual(data) is None
         with pytest.raises(FormatError):
             read(data)
 
@@ -307,11 +317,11 @@ def test_character_models_are_read_by_the_kernel():
         texts=[TEXT + "日本語 é😀"], vocab_size=100, model="char", pretokenizer="whitespace", special_tokens=["<s>"]
     )
     data = write(tok.spec)
-    found = _read_with_kernel(data)
+    found = read_usual(data)
     assert found is not None
     assert bpe.Tokenizer(found) == without_kernel(data) == tok
     invalid = data.replace("日".encode(), b"\xe6\x97")
-    assert _read_with_kernel(invalid) is None
+    assert read_usual(invalid) is None
     with pytest.raises(FormatError, match="UTF-8"):
         read(invalid)
 
@@ -328,12 +338,12 @@ def test_lists_of_other_objects_are_left_to_json():
         lambda top: [top],
         lambda top: top | {"model": [top["model"]]},
     ):
-        assert _read_with_kernel(json.dumps(change(one)).encode()) is None
+        assert read_usual(json.dumps(change(one)).encode()) is None
     data = json.dumps(one).encode()
     twice = data.replace(b'"vocab"', b'"vocab": {"a": 0}, "vocab"', 1)
     assert twice != data
-    assert _read_with_kernel(data) is not None
-    assert _read_with_kernel(twice) is None
+    assert read_usual(data) is not None
+    assert read_usual(twice) is None
 
 
 def test_find_ids_returns_those_of_ordinary_tokens():

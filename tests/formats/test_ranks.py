@@ -181,11 +181,11 @@ def test_ranks_round_trip(ranks: dict[bytes, int]) -> None:
         blob, offsets, numbers = read
         assert (blob, offsets.tolist()) == (b"".join(ordered), flat(list(ordered))[1].tolist())
         assert numbers.tolist() == list(ordered.values())
-    by_line = tiktoken._read_line_by_line(data, None)
+    by_line = tiktoken._read_line_by_line(data)
     assert (blob, offsets.tolist(), numbers.tolist()) == (by_line[0], by_line[1].tolist(), by_line[2].tolist())
     shuffled = list(ordered.items())
     random.Random(1).shuffle(shuffled)
-    unusual = tiktoken._read_line_by_line(rank_file(dict(shuffled), "\r\n\r\n"), None)
+    unusual = tiktoken._read_line_by_line(rank_file(dict(shuffled), "\r\n\r\n"))
     assert (blob, offsets.tolist(), numbers.tolist()) == (unusual[0], unusual[1].tolist(), unusual[2].tolist())
 
 
@@ -199,7 +199,7 @@ def test_the_kernel_equals_reading_line_by_line(data: bytes) -> None:
     read = core.read_ranks(data)
     if read is None or not core.RankTable(*read[:2]).distinct:
         return
-    by_line = tiktoken._read_line_by_line(data, None)
+    by_line = tiktoken._read_line_by_line(data)
     assert (read[0], read[1].tolist(), read[2].tolist()) == (by_line[0], by_line[1].tolist(), by_line[2].tolist())
 
 

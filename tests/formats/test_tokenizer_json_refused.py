@@ -21,6 +21,7 @@ import bpe
 from bpe import normalizers as n
 from bpe.errors import FormatError
 from bpe.formats.huggingface import read, write
+from bpe.formats.schema import errors_in
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.byte_letters import byte_alphabet
 
@@ -52,13 +53,14 @@ def token(name):
 TEXT = {"Sequence": {"id": "A", "type_id": 0}}
 PREFIX = {"type": "ByteLevel", "add_prefix_space": True, "use_regex": False}
 BAD = [
-    (("truncation",), {"max_length": 5}, "truncation", "no stride"),
-    (("padding",), {}, "padding.pad_id", "not a token id"),
+    (("truncation",), {"max_length": 5}, "truncation", "no strategy"),
+    (("padding",), {}, "padding", "no strategy"),
+    (("padding",), {"strategy": "BatchLongest", "direction": "Left", "pad_id": -1}, "padding.pad_id", "not a token id"),
     (("version",), "2.0", "version", "1.0"),
     (("extra",), 1, "the file", "'extra' is not known"),
     (("post_processor",), {"type": "Unknown"}, "post_processor", "'Unknown' is not known"),
     (("post_processor",), 1, "post_processor", "not an object with a type"),
-    (("post_processor",), {"type": "TemplateProcessing"}, "post_processor", "no special_tokens"),
+    (("post_processor",), {"type": "TemplateProcessing"}, "post_processor", "no single"),
     (("post_processor",), template([]), "post_processor.single", "one Sequence"),
     (("post_processor",), template([TEXT, TEXT]), "post_processor.single", "one Sequence"),
     (("post_processor",), template([1, TEXT]), "post_processor.single[0]", "neither"),
@@ -123,9 +125,9 @@ def test_the_error_names_the_field_and_the_reason(keys, value, where, message):
     for key in keys[:-1]:
         item = item[key]
     item[keys[-1]] = value
-    with pytest.raises(FormatError) as caught:
-        read(json.dumps(file).encode(), path="tokenizer.json")
-    assert (caught.value.path, caught.value.where) == ("tokenizer.json", where)
+    with pytest.raises(FormatError) as caught, errors_in("tokenizer.json"):
+        read(json.dumps(file).encode())
+    assert caught.value.where == where
     assert message in str(caught.value)
     assert str(caught.value).startswith(f"tokenizer.json, {where}: ")
 
@@ -152,8 +154,7 @@ def test_the_error_names_the_field_and_the_reason(keys, value, where, message):
 )
 def test_files_that_are_not_tokenizer_json_are_refused(data, where, message):
     with pytest.raises(FormatError, match=message) as caught:
-        read(data, path="x.json")
-    assert caught.value.path == "x.json"
+        read(data)
     assert caught.value.where == where
 
 
@@ -270,7 +271,7 @@ def test_unsupported_model_types_are_reported_first(change, where, message):
         "pre_tokenizer": {"type": "Metaspace"},
         "truncation": {},
     }
-    with pytest.raises(FormatError) as caught:
+    with pytest.raises(FormatError) as caught, errors_in("tokenizer.json"):
         read(json.dumps(file).encode())
     assert caught.value.where == where
     assert message in str(caught.value)

@@ -29,7 +29,7 @@ import bpe
 from bpe import normalizers as n
 from bpe.errors import FormatError
 from bpe.formats.huggingface import read, write
-from bpe.formats.huggingface.expressible import differs
+from bpe.formats.huggingface.spelling import explain_difference
 from bpe.pretokenize.patterns import NAMES
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.pretokenize.shapes import prefixed, words
@@ -134,7 +134,7 @@ def test_specs_round_trip(spec):
     assert_same(read(data), spec)
     assert write(read(data)) == data
     loaded = json.loads(data)["model"]["type"] == "BPE"
-    assert loaded == (differs(spec) is None)
+    assert loaded == (explain_difference(spec) is None)
 
 
 @given(specs())

@@ -10,7 +10,7 @@ from typing import Any
 from peers import Peer
 
 from bpe.errors import FormatError
-from bpe.formats.huggingface.normalizers import read_normalizer
+from bpe.formats.huggingface.steps import read_normalizer
 from bpe.pretokenize.steps import Split
 from bpe.text import character_data, oniguruma_sets
 from bpe.text.matching import Deadline

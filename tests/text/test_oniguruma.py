@@ -10,7 +10,7 @@ import pytest
 import bpe
 from bpe.errors import FormatError
 from bpe.formats import huggingface
-from bpe.formats.huggingface.normalizers import read_normalizer
+from bpe.formats.huggingface.steps import read_normalizer
 from bpe.pretokenize.steps import Split
 from bpe.text.oniguruma import UntranslatableError, means_the_same, translate
 from bpe.text.oniguruma_sets import POSIX, equals, long_folds

@@ -61,7 +61,7 @@ def theirs(normalizer: Any, text: str) -> tuple[str, list[tuple[int, int]]]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_texts_and_spans(seed: int) -> None:
-    from bpe.formats.huggingface.normalizers import read_normalizer
+    from bpe.formats.huggingface.steps import read_normalizer
 
     chance = random.Random(seed)
     charmap = {"type": "Precompiled", "precompiled_charsmap": charsmap(ENTRIES)}

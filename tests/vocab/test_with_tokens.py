@@ -201,7 +201,7 @@ def test_ids_beyond_the_largest_are_refused():
     object.__setattr__(spec, "vocabulary", near)
     tok = copy.copy(tok)
     with pytest.raises(ValueError, match=r"2 more tokens would have ids up to 2147483648; ids must be below"):
-        bpe.vocab.added_tokens.with_tokens(spec, ["<x>", "<y>"], [])
+        bpe.vocab.editing.with_tokens(spec, ["<x>", "<y>"], [])
 
 
 def test_many_tokens(tmp_path):

@@ -73,7 +73,7 @@ def get_encoding(encoding_name: str) -> Encoding:
             found = ENCODINGS.get(encoding_name)
             if found is None:
                 found = Encoding.__new__(Encoding)
-                found._set(encodings.named_encoding(encoding_name))
+                found._set(encodings.load_encoding(encoding_name))
                 ENCODINGS[encoding_name] = found
     return found
 

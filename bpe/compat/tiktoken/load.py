@@ -15,8 +15,8 @@ import os
 from bpe.base.atomic_files import atomic_write
 from bpe.base.utf8 import read_file as local
 from bpe.errors import FormatError, shown
-from bpe.formats import gpt2
 from bpe.formats.openai_encodings import PublishedFile
+from bpe.formats.tiktoken import read_gpt2_ranks
 from bpe.named import cache
 
 __all__ = [
@@ -136,4 +136,4 @@ def data_gym_to_mergeable_bpe_ranks(
     """
     merges = read_file_cached(vocab_bpe_file, vocab_bpe_hash)
     ids = read_file_cached(encoder_json_file, encoder_json_hash)
-    return gpt2.read_ranks(merges, ids, own_bytes=clobber_one_byte_tokens)
+    return read_gpt2_ranks(merges, ids, own_bytes=clobber_one_byte_tokens)

@@ -26,7 +26,7 @@ from bpe.encode.engine import NOTHING, Around, BlockIds, Engine
 from bpe.merge._supermerge import SuperMerger
 from bpe.pretokenize.pipeline import Pretokens
 from bpe.pretokenize.pretokenizer import scanner_of
-from bpe.vocab import reachability
+from bpe.vocab import merging
 from bpe.vocab.spec import TokenizerSpec, words_only
 from bpe.vocab.vocabulary import NONE, Vocabulary, end_to_end
 
@@ -128,7 +128,7 @@ class BoundlessEngine(MarkedEngine):
         """
         spec = self.spec
         never = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
-        never[reachability.unreachable(words_only(spec), Engine)] = True
+        never[merging.find_unreachable(words_only(spec), Engine)] = True
         parts: dict[int, list[int]] = {}
         n = spec.word_merges
         for (left, right), token in zip(spec.merges[n:].tolist(), spec.merge_results[n:].tolist(), strict=True):

@@ -19,10 +19,9 @@ The reader rejects anything unknown that could change ids, and ignores fields th
 A named pretokenizer is saved with `unicode_version` in the outermost object of pre_tokenizer; `tokenizers` ignores it
 there. A file with another version than this release's is rejected; one without it, by other programs, is accepted.
 
-The files: `reading.py` the whole file, with `kernel_lists.py` for its two long lists; `writing.py` with `lines.py` for
-the same, and `expressible.py` (what `tokenizers` can express); one module for each part: `added_tokens.py`,
-`normalizers.py`, `patterns.py`, `pretokenizers.py`, `post_processors.py`, `lengths.py` (truncation and padding),
-`model.py` with `model_write.py` and `events.py`, `decoders.py`; `adding.py` adds tokens; `spelling.py` is shared.
+The files: `reading.py` and `writing.py` the whole file; `added_tokens.py`; `steps.py` (normalizer, pre_tokenizer and
+decoder, as tables of types of steps); `post_processing.py` (post_processor, truncation, padding); `model.py` with
+`lists.py` (vocab and merges); `spelling.py` how tokens are spelled, and what `tokenizers` can express.
 """
 
 from __future__ import annotations
@@ -32,11 +31,10 @@ from typing import TYPE_CHECKING
 from bpe._lazy import import_on_use
 
 if TYPE_CHECKING:
-    from bpe.formats.huggingface.expressible import unreadable
     from bpe.formats.huggingface.reading import read, read_divided
-    from bpe.formats.huggingface.writing import write
+    from bpe.formats.huggingface.writing import explain_refusal, write
 
-__all__ = ["read", "read_divided", "unreadable", "write"]
+__all__ = ["explain_refusal", "read", "read_divided", "write"]
 
-_MODULES = {"read": "reading", "read_divided": "reading", "unreadable": "expressible", "write": "writing"}
+_MODULES = {"read": "reading", "read_divided": "reading", "explain_refusal": "writing", "write": "writing"}
 __getattr__, __dir__ = import_on_use(__name__, _MODULES, __all__)

@@ -1,9 +1,13 @@
-"""The added tokens of a tokenizer.json, read and written."""
+"""The added tokens of a tokenizer.json: read, written, and added to a tokenizer as `add_tokens` of `tokenizers` does.
+
+The tokens that a folder's configuration adds: `bpe/formats/configuration.py`.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,17 +15,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bpe.errors import FormatError, shown
-from bpe.formats.huggingface.spelling import names_by_id, token_id
-from bpe.formats.json_fields import as_object, get, refuse
-from bpe.vocab.spec import FLAGS, TokenizerSpec
+from bpe.formats.huggingface.lists import divide
+from bpe.formats.huggingface.spelling import can_be_text, map_special_ids, spell_all
+from bpe.formats.huggingface.steps import find_own_steps
+from bpe.formats.schema import Field, load, read_fields, read_id, refuse
+from bpe.vocab.after_encoding import ByteLevel
+from bpe.vocab.editing import append_tokens
+from bpe.vocab.spec import FLAGS, NO_FLAGS, TokenizerSpec
 from bpe.vocab.special_tokens import effective_flags
-from bpe.vocab.vocabulary import ID_LIMIT
+from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL, Vocabulary
 
 if TYPE_CHECKING:
     from bpe.text import normalizers as n
 
 _dump = json.JSONEncoder(ensure_ascii=False).encode
-_TOKEN = ("id", "content", "single_word", "lstrip", "rstrip", "normalized", "special")
+#: The fields of an added token, in the order in which `tokenizers` writes them.
+TOKEN = {
+    "id": Field(read_id),
+    "content": Field(str),
+    **dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), Field(bool, False)),
+    "special": Field(bool, True),
+}
+_NAMES = tuple(TOKEN)
 
 
 class AddedTokens(NamedTuple):
@@ -45,10 +60,10 @@ def read_added_tokens(
     """The added tokens of a file; `more` has the fields of further ones, which follow those of the file."""
     if not isinstance(value, list):
         raise FormatError(f"{shown(value)} is not a list", where="added_tokens")
-    rows = more if more and not value else _usual_rows(value)
-    found = None if rows is None or (more and value) else _usual_added_tokens(rows)
+    rows = more if more and not value else _list_rows(value)
+    found = None if rows is None or (more and value) else _read_rows(rows)
     if found is None:
-        found = added_one_by_one([*value, *(dict(zip(_TOKEN, row, strict=True)) for row in more)])
+        found = read_one_by_one([*value, *(dict(zip(_NAMES, row, strict=True)) for row in more)])
     flags = effective_flags(found[1], normalizer)
     if normalizer is not None:
         for name, own in flags.items():
@@ -58,21 +73,21 @@ def read_added_tokens(
     return AddedTokens(found[0], flags, keep_ids)
 
 
-def _usual_rows(value: list[Any]) -> list[tuple[Any, ...]] | None:
+def _list_rows(value: list[Any]) -> list[tuple[Any, ...]] | None:
     """The fields of each token; None unless all of them are objects with all fields and no others."""
-    if not value or set(map(type, value)) != {dict} or set(map(len, value)) != {len(_TOKEN)}:
+    if not value or set(map(type, value)) != {dict} or set(map(len, value)) != {len(_NAMES)}:
         return None
     try:
-        return list(map(itemgetter(*_TOKEN), value))
+        return list(map(itemgetter(*_NAMES), value))
     except KeyError:
         return None
 
 
-def _usual_added_tokens(
+def _read_rows(
     rows: Sequence[tuple[Any, ...]],
 ) -> tuple[dict[str, int], dict[str, frozenset[str]]] | None:
-    """The fast path of `added_one_by_one`, for valid tokens, given by their fields; None for others."""
-    ids, contents, *columns = [list(map(itemgetter(i), rows)) for i in range(len(_TOKEN))]
+    """The fast path of `read_one_by_one`, for valid tokens, given by their fields; None for others."""
+    ids, contents, *columns = [list(map(itemgetter(i), rows)) for i in range(len(_NAMES))]
     if set(map(type, ids)) != {int} or set(map(type, contents)) != {str} or not 0 <= min(ids) <= max(ids) < ID_LIMIT:
         return None
     if set(chain.from_iterable(map(type, column) for column in columns)) != {bool} or "" in contents:
@@ -84,44 +99,111 @@ def _usual_added_tokens(
         codes |= np.fromiter(column, np.uint8, len(column)) << np.uint8(i)
     of_code: dict[int, frozenset[str]] = {}
     for code in set(codes.tolist()):  # np.unique would import numpy.ma: 18 ms
-        given = {flag: bool(code >> i & 1) for i, flag in enumerate(_TOKEN[2:])}
-        own = {flag for flag in FLAGS[1:] if given[flag]}
-        of_code[code] = frozenset(own if given["special"] else {*own, "ordinary"})
+        of_code[code] = _read_flags({flag: code >> i & 1 for i, flag in enumerate(_NAMES[2:])})
     flags = map(of_code.__getitem__, codes.tolist())
     return dict(zip(contents, ids, strict=True)), dict(zip(contents, flags, strict=True))
 
 
-def added_one_by_one(value: list[Any]) -> tuple[dict[str, int], dict[str, frozenset[str]]]:
+def read_one_by_one(value: list[Any]) -> tuple[dict[str, int], dict[str, frozenset[str]]]:
     """(name → id, name → flags) of any list; errors name the position."""
-    names: dict[str, int] = {}
+    ids: dict[str, int] = {}
     flags: dict[str, frozenset[str]] = {}
-    numbers: set[int] = set()
+    seen: set[int] = set()
     for i, item in enumerate(value):
         where = f"added_tokens[{i}]"
-        token = as_object(item, where, _TOKEN)
-        name, number = get(token, where, "content", str), token_id(token.get("id"), f"{where}.id")
-        own = {flag for flag in FLAGS[1:] if get(token, where, flag, bool, False)}
-        if not get(token, where, "special", bool, True):
-            own.add("ordinary")
-        if not name or name in names or number in numbers:
+        token = read_fields(item, where, TOKEN)
+        name = token["content"]
+        if not name or name in ids or token["id"] in seen:
             refuse(where, item, "a token must not be empty, and its text and its id must be unique", "remove it")
-        names[name] = number
-        numbers.add(number)
-        flags[name] = frozenset(own)
-    return names, flags
+        ids[name] = token["id"]
+        seen.add(token["id"])
+        flags[name] = _read_flags(token)
+    return ids, flags
+
+
+def _read_flags(token: Mapping[str, Any]) -> frozenset[str]:
+    """The flags of a token as the spec has them."""
+    own = {flag for flag in FLAGS[1:] if token[flag]}
+    return frozenset(own if token["special"] else {*own, "ordinary"})
 
 
 def write_added_tokens(spec: TokenizerSpec) -> Iterator[str]:
     """Yield the added tokens as JSON text, sorted by id. Equals the output of `json`, which takes 50 times as long."""
     ends: dict[frozenset[str], str] = {}  # flags → the JSON of their fields
     separator = "\n"
-    for number, name in sorted(names_by_id(spec).items()):
+    for number, name in sorted(map_special_ids(spec).items()):
         flags: frozenset[str] = spec.token_flags.get(name, frozenset())
         if flags not in ends:
-            given = {flag: flag in flags for flag in ("single_word", "lstrip", "rstrip", "normalized")}
-            fields = {**given, "special": "ordinary" not in flags}
-            ends[flags] = ",\n".join(f'      "{key}": {_dump(value)}' for key, value in fields.items())
+            fields = {name: name in flags for name in _NAMES[2:-1]} | {"special": "ordinary" not in flags}
+            ends[flags] = ",\n".join(f'      "{name}": {_dump(value)}' for name, value in fields.items())
         yield f'{separator}    {{\n      "id": {number},\n      "content": {_dump(name)},\n{ends[flags]}\n    }}'
         separator = ",\n"
     if spec.special_tokens:
         yield "\n  "
+
+
+# Adding tokens --------------------------------------------------------------------------------------------------------
+
+
+def read_own_tokens(data: bytes) -> dict[str, tuple[int, frozenset[str]]]:
+    """The added tokens of a valid tokenizer.json, name → id and flags, those without an effect included."""
+    found = divide(data, load)
+    top: Any = load(data) if found is None else found[0]
+    ids, flags = read_one_by_one(top.get("added_tokens") or [])
+    return {name: (number, flags[name]) for name, number in ids.items()}
+
+
+def add_tokens(
+    spec: TokenizerSpec, tokens: Mapping[str, frozenset[str]], given: Mapping[str, frozenset[str]] = NO_FLAGS
+) -> TokenizerSpec:
+    """The tokenizer with added tokens (name → flags): those that it has get the flags, and others the next ids.
+
+    A token of the model keeps its id; text can still become it, unless no merge, symbol or whole word makes it.
+    `given` has the flags of the tokens that it has, those without an effect included.
+
+    Raises:
+        FormatError: for new tokens where ids have gaps, so that the next ids are not known, and for too many.
+
+    """
+    if not tokens:
+        return spec
+    ids, old = dict(spec.special_tokens), spec.vocabulary
+    unknown = [name for name in tokens if name not in ids]
+    found = _find_ids(spec, unknown)
+    new = [name for name in unknown if name not in found]
+    if new and (len(old) < old.limit or old.limit + len(new) > ID_LIMIT):
+        raise FormatError(
+            f"the ids of the vocabulary have gaps below {old.limit}, so that the next id, of the token "
+            f"{shown(new[0])}, is not known; write it to the added_tokens of a tokenizer.json, with its id"
+        )
+    ids |= found | {name: old.limit + i for i, name in enumerate(new)}
+    flags = {name: spec.token_flags.get(name, frozenset()) for name in ids} | dict(given) | dict(tokens)
+    changed = append_tokens(spec, new, {name: ids[name] for name in sorted(ids, key=ids.__getitem__)}, flags)
+    if found:
+        changed = _drop_unreachable(changed, found)
+    if changed.model == "byte" and changed.decoder is None and find_own_steps(changed) is None:
+        return replace(changed, decoder=(ByteLevel(),))
+    return changed
+
+
+def _find_ids(spec: TokenizerSpec, names: list[str]) -> dict[str, int]:
+    """Name → id of the names that are tokens of the model."""
+    spelled = {name: token for name, token in zip(names, spell_all(spec.model, names), strict=True) if token}
+    ordinary = spec.vocabulary.find_ids(spelled.values()) if spelled else {}
+    found = {name: ordinary[token] for name, token in spelled.items() if token in ordinary}
+    left = {name.encode(): name for name in names if name not in found}
+    others = {left[token]: number for number, token in spec.vocabulary.items(SPECIAL) if token in left} if left else {}
+    return found | others
+
+
+def _drop_unreachable(spec: TokenizerSpec, found: Mapping[str, int]) -> TokenizerSpec:
+    """The tokenizer in which added tokens that text cannot become are no ordinary tokens, as after reading a file."""
+    kinds = spec.vocabulary.kinds.copy()
+    merged = np.zeros(len(kinds), dtype=np.bool_)
+    merged[spec.merges], merged[spec.merge_results] = True, True
+    for name, number in found.items():
+        if kinds[number] == ORDINARY and not merged[number] and spec.vocabulary[number] == name.encode():
+            kinds[number] = ORDINARY if can_be_text(spec, name) else SPECIAL
+    ends = spec.ends_word
+    vocabulary = Vocabulary.from_arrays(spec.vocabulary.blob, spec.vocabulary.offsets, kinds)
+    return replace(spec, vocabulary=vocabulary, ends_word=None if ends is None else ends & (kinds == ORDINARY))

@@ -1,78 +1,133 @@
-"""Reads the model of a tokenizer.json: vocab, merges and their settings."""
+"""The model of a tokenizer.json: its settings, and the events of PickyBPE, read and written; lists: `lists.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import chain
-from operator import add
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bpe.base.offsets import offsets_of
 from bpe.errors import FormatError, counted, shown
 from bpe.formats.huggingface.added_tokens import AddedTokens
-from bpe.formats.huggingface.expressible import has_all_bytes
-from bpe.formats.huggingface.kernel_lists import KernelLists, Located
-from bpe.formats.huggingface.spelling import byte_by_letter, ending, from_text, known_id, token_id
-from bpe.formats.json_fields import LATER, as_object, get, get_text, make_at, refuse, type_of
+from bpe.formats.huggingface.lists import KernelLists, Merges, ParsedLists, Span, read_lists
+from bpe.formats.huggingface.spelling import (
+    can_be_text,
+    find_ends,
+    find_odd_ends,
+    from_text,
+    has_all_bytes,
+    mark_text,
+)
+from bpe.formats.schema import (
+    LATER,
+    Field,
+    accept_any,
+    check_type,
+    errors_at,
+    read_fields,
+    read_id,
+    read_known_id,
+    read_text,
+    read_type,
+    refuse,
+)
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.vocab.byte_letters import byte_letters, letter_bytes
+from bpe.vocab.byte_letters import byte_letters, letter_bytes, to_letters
 from bpe.vocab.spec import ROLES, Model, TokenizerSpec, check_events, check_word_merges
+from bpe.vocab.symbols import unk_id
 from bpe.vocab.training_record import Training
-from bpe.vocab.vocabulary import AFTER_MERGING, ID_LIMIT, Vocabulary
+from bpe.vocab.vocabulary import AFTER_MERGING, Vocabulary
 
 if TYPE_CHECKING:
-    from bpe.text import normalizers as n
+    from bpe.text.normalizers import Normalizer
+    from bpe.vocab.events import Events
 
-_MODEL = (
-    "type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback",
-    "ignore_merges", "unknown_symbols", "roles", "training", "vocab", "merges",
-)  # fmt: skip
-_OWN_MODEL = (
-    "type", "unk_token", "unk_id", "fuse_unk", "byte_fallback", "dropout", "ignore_merges", "unknown_symbols",
-    "end_of_word", "end_of_word_glued", "ends_word", "clip", "merge_ranks", "roles", "training", "vocab",
-    "merges",
-)  # fmt: skip
-#: The model of BoundlessBPE: an own model, with the number of its merges within words.
-BOUNDLESS = "bpe.BoundlessBPE"
-#: The model of PickyBPE: an own model without merges, with its events instead.
-PICKY = "bpe.PickyBPE"
-#: Own models: their fields.
-OWN_MODELS = {"bpe.BPE": _OWN_MODEL, BOUNDLESS: (*_OWN_MODEL, "word_merges"), PICKY: (*_OWN_MODEL, "events")}
 #: The most bytes of a prefix: each symbol of a text may need as many byte tokens.
 MAX_PREFIX = 64
 
 
-def check_kind(model: object) -> None:
+def _read_dropout(value: Any, where: str) -> float:
+    if value is not None and (type(value) not in (int, float) or not 0 <= value <= 1):
+        refuse(where, value, "it must be null or a number from 0 to 1", "set it to null")
+    return float(value or 0)
+
+
+def _read_prefix(value: object, where: str) -> str | None:
+    prefix = read_text(value, where)
+    if prefix is not None and len(prefix.encode()) > MAX_PREFIX:
+        refuse(where, prefix, f"it must have at most {MAX_PREFIX} bytes", "train with a shorter one")
+    return prefix
+
+
+#: The fields that all models have. `tokenizers` ignores unknown_symbols, roles and training.
+_COMMON = {
+    "type": Field(accept_any, "BPE", kept=False),
+    "dropout": Field(_read_dropout, 0.0),
+    "unk_token": Field(read_text, None),
+    "fuse_unk": Field(bool, False),
+    "byte_fallback": Field(bool, False),
+    "ignore_merges": Field(bool, False),
+    "unknown_symbols": Field(read_text, None),
+    "roles": Field(dict, {}),
+    "training": Field(accept_any, None),
+    "vocab": Field(dict),
+    "merges": Field(list),
+}
+_OWN = {
+    **_COMMON,
+    "unk_id": Field(accept_any, None),
+    "end_of_word": Field(read_text, None),
+    "end_of_word_glued": Field(bool, False),
+    "ends_word": Field(accept_any, None),
+    "clip": Field(accept_any, None),
+    "merge_ranks": Field(accept_any, None),
+}
+#: The type of a model → its fields. Those that begin with `bpe.` are this package's own.
+MODELS: Mapping[str, Mapping[str, Field]] = {
+    "BPE": {
+        **_COMMON,
+        "continuing_subword_prefix": Field(_read_prefix, None),
+        "end_of_word_suffix": Field(read_text, None),
+    },
+    "bpe.BPE": _OWN,
+    "bpe.BoundlessBPE": {**_OWN, "word_merges": Field(int)},
+    "bpe.PickyBPE": {**_OWN, "events": Field(list)},
+}
+
+
+def check_model_type(model: object) -> None:
     """Reject unsupported model types first."""
-    kind = type_of(model, "model", "BPE") if isinstance(model, dict) else "BPE"
-    if kind != "BPE" and kind not in OWN_MODELS:
+    kind = read_type(model, "model", "BPE") if isinstance(model, dict) else "BPE"
+    if kind not in MODELS:
         refuse("model.type", kind, "it must be BPE", "other models are not byte-pair encoding")
 
 
 def read_model(
     value: dict[str, Any],
-    own: bool,
-    byte: bool,
+    model: Model,
     added: AddedTokens,
     pretokenizer: Pretokenizer | None,
-    normalizer: n.Normalizer | None,
-    located: Located | None,
+    normalizer: Normalizer | None,
+    spans: tuple[Span, Span] | None,
 ) -> TokenizerSpec:
-    """The tokenizer that a model describes, without its post-processor.
+    """The tokenizer that a model describes, without its post-processor and decoder.
 
-    With `located`, the vocab and the merges are read by the kernel; raises UnusualError for lists that need `json`.
+    With `spans`, the kernel reads the vocab and the merges there; raises UnusualError for lists that need `json`.
     """
-    across, picky = value.get("type") == BOUNDLESS, value.get("type") == PICKY
-    item = as_object(value, "model", OWN_MODELS[value["type"]] if own else _MODEL)
-    model: Model = "byte" if byte else "char"
-    unk = get_text(item, "model", "unk_token")
-    prefix = _prefix(item, byte)
-    mark, glued = _end_of_word(item, own, model)
-    listed = None if located is None else located.lists(byte, prefix)
+    kind = read_type(value, "model", "BPE")
+    own = kind != "BPE"
+    item = read_fields(value if spans is None else {**value, "vocab": {}, "merges": []}, "model", MODELS[kind])
+    prefix = item.get("continuing_subword_prefix")
+    if prefix is not None and model == "byte":
+        where = "model.continuing_subword_prefix"
+        refuse(where, prefix, f"with ByteLevel it must be null: {LATER}", "train without it")
+    mark, glued = (item["end_of_word"], item["end_of_word_glued"]) if own else _read_suffix(item, model)
+    lists = (
+        ParsedLists(item["vocab"], item["merges"], model, prefix or "")
+        if spans is None
+        else read_lists(*spans, model, prefix or "")
+    )
     settings = TokenizerSpec(
         model=model,
         vocabulary=Vocabulary(()),
@@ -82,182 +137,117 @@ def read_model(
         normalizer=normalizer,
         special_tokens=dict(added.ids),
         token_flags=added.flags,
-        unk_token=unk,
+        unk_token=item["unk_token"],
         subword_prefix=prefix,
         end_of_word=mark,
         end_of_word_glued=glued and mark is not None,
-        **_switches(item, byte),
+        fuse_unk=item["fuse_unk"],
+        ignore_merges=item["ignore_merges"],
+        byte_fallback=item["byte_fallback"] and model == "char",  # a byte-level model has all bytes
+        dropout=item["dropout"],
     )
-    vocabulary, merges, merge_results = _lists(item, own, settings, added, listed)
-    ends = None if mark is None else ending(vocabulary, mark, glued)
-    if own and item.get("ends_word") is not None and ends is not None:
-        ends = np.zeros(vocabulary.limit, dtype=np.bool_)
-        ends[_ids(item, "ends_word", vocabulary)] = True
+    vocabulary, (merges, merge_results) = _read_tokens(lists, item, own, settings, added)
     spec = replace(
         settings,
         vocabulary=vocabulary,
         merges=merges,
         merge_results=merge_results,
-        merge_ranks=_ranks(item, len(merges)) if item.get("merge_ranks") is not None else None,
-        word_merges=get(item, "model", "word_merges", int) if across else None,
-        ends_word=ends,
-        clip=_clip(item, vocabulary),
-        roles=_roles(item, added.ids),
-        training=_training(item),
+        ends_word=None if mark is None else find_ends(vocabulary, mark, glued),
+        roles=_read_roles(item["roles"], added.ids),
+        training=_read_training(item["training"]),
     )
-    if across:
-        make_at("model", lambda: check_word_merges(spec))
-    if picky:
-        from bpe.formats.huggingface.events import read_events
-
-        spec = replace(spec, events=read_events(get(item, "model", "events", list), vocabulary))
-        make_at("model", lambda: check_events(spec))
-    drops = _drops_unknown(item, own) if unk is None and not has_all_bytes(spec) else False
-    return replace(spec, drop_unknown=drops)
-
-
-def _roles(item: dict[str, Any], names: Mapping[str, int]) -> dict[str, str]:
-    """The roles of special tokens, which `tokenizers` does not write."""
-    found = get(item, "model", "roles", dict, {})
-    for role, token in found.items():
-        if role not in ROLES or not isinstance(token, str) or token not in names:
-            rule = f"a role must be one of {', '.join(ROLES)}, and its token an added token"
-            raise FormatError(f"{shown(role)} is {shown(token)}; {rule}", where="model.roles")
-    return dict(found)
-
-
-def _training(item: dict[str, Any]) -> Training | None:
-    """The facts about the training, which `tokenizers` does not write."""
-    if item.get("training") is None:
-        return None
-    return make_at("model.training", lambda: Training.from_json(item["training"]))
-
-
-def _end_of_word(item: dict[str, Any], own: bool, model: Model) -> tuple[str | None, bool]:
-    """(the end-of-word mark or None, whether it is glued to the last symbol of a word)."""
     if own:
-        return get_text(item, "model", "end_of_word"), get(item, "model", "end_of_word_glued", bool, False)
-    suffix = get_text(item, "model", "end_of_word_suffix")
-    if suffix is None:
-        return None, False
+        spec = _read_own(spec, item)
+    if spec.unk_token is not None or has_all_bytes(spec):
+        return spec
+    return replace(spec, drop_unknown=_drops_unknown(item["unknown_symbols"], own))
+
+
+def _read_suffix(item: dict[str, Any], model: Model) -> tuple[str | None, bool]:
+    """(the end-of-word mark or None, whether there is one, which is glued to the last symbol of a word)."""
+    suffix = item["end_of_word_suffix"]
     try:
-        return from_text(model, suffix).decode(), True
+        return None if suffix is None else from_text(model, suffix).decode(), suffix is not None
     except ValueError:
         rule = f"with ByteLevel it must be UTF-8, spelled in GPT-2's letters: {LATER}"
         refuse("model.end_of_word_suffix", suffix, rule, "train with another one, such as </w>")
 
 
-def _lists(
-    item: dict[str, Any], own: bool, settings: TokenizerSpec, added: AddedTokens, listed: KernelLists | None
-) -> tuple[Vocabulary, NDArray[np.int32], NDArray[np.int32]]:
-    """(vocabulary, pairs of ids, merge results) of the tokenizer with these `settings`."""
-    unk, vocab = settings.unk_token, {} if listed is not None else _vocab(item)
+def _read_tokens(
+    lists: KernelLists | ParsedLists, item: dict[str, Any], own: bool, settings: TokenizerSpec, added: AddedTokens
+) -> tuple[Vocabulary, Merges]:
+    """(vocabulary, merges) of the tokenizer with these `settings`."""
+    unk = settings.unk_token
     if own:
-        named = dict(added.ids) if unk is None else {**added.ids, unk: token_id(item.get("unk_id"), "model.unk_id")}
-        special = {name: number for name, number in named.items() if vocab.get(name) != number}
-    else:
-        source = vocab if listed is None else listed
-        special, known = _specials_in_vocab(source, added, unk)
-        for name in _tokens_of_text(item, settings, known, listed):
-            del special[name]
-            if listed is not None:
-                listed.restore(name)
-            else:
-                vocab[name] = known[name]
-        if settings.model == "byte":
-            _check_bytes(item, source)
-    if listed is not None:
-        special = {**special, **listed.others}
-        return make_at("model.vocab", lambda: listed.vocabulary(special)), *listed.merges()
-    vocabulary = _vocabulary(settings.model, vocab, special)
-    return vocabulary, *_merges(item, vocab, special, settings.subword_prefix or "")
+        named = dict(added.ids) if unk is None else {**added.ids, unk: read_id(item["unk_id"], "model.unk_id")}
+        in_vocab = lists.ids_of(named)
+        return lists.build({name: i for (name, i), same in zip(named.items(), in_vocab, strict=True) if same != i})
+    special, known = _find_specials(lists, added, unk)
+    ordinary = _find_ordinary(lists, settings, known)
+    lists.remove(known.keys() - ordinary)
+    if settings.model == "byte" and item["byte_fallback"]:
+        _check_bytes(lists)
+    return lists.build({name: token_id for name, token_id in special.items() if name not in ordinary})
 
 
-def _tokens_of_text(
-    item: dict[str, Any], settings: TokenizerSpec, known: dict[str, int], listed: KernelLists | None
-) -> list[str]:
-    """Which of the special tokens in a vocab text can become: they are ordinary tokens, too.
+def _find_specials(
+    lists: KernelLists | ParsedLists, added: AddedTokens, unk: str | None
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Name → id of the special tokens, the unknown token included, and the same of those that are in the vocab.
 
-    `known` has all special tokens in the vocab.
+    One that is not in the vocab must have the next free id, as in `tokenizers`.
     """
-    from bpe.formats.huggingface.expressible import can_be_text
+    special, following = dict(added.ids), len(lists)
+    found = lists.ids_of(special)
+    for (name, token_id), wanted in zip(special.items(), found, strict=True):
+        if wanted is None:
+            wanted = token_id if added.keep_ids else following
+            following += 1
+        if token_id != wanted:
+            refuse(f"added token {name!r}", token_id, f"`tokenizers` gives it the id {wanted}", f"write {wanted} there")
+    known = {name: token_id for name, token_id in zip(special, found, strict=True) if token_id is not None}
+    if unk is not None and unk not in special:
+        (in_vocab,) = lists.ids_of([unk])
+        if in_vocab is None:
+            refuse("model.unk_token", unk, "it must be a token of the vocab", "add it to the vocab, or set it to null")
+        special[unk] = known[unk] = in_vocab
+    return special, known
 
+
+def _find_ordinary(lists: KernelLists | ParsedLists, settings: TokenizerSpec, known: dict[str, int]) -> set[str]:
+    """The special tokens of a vocab that text can become: they are ordinary tokens, too."""
     if settings.model == "byte":  # the model sees only GPT-2's letters
-        known = {name: number for name, number in known.items() if letter_bytes().keys() >= set(name)}
-    merged: set[Any] = set()
-    if known:
-        merged = _texts_of_merges(item) if listed is None else listed.merged(known.values())
-    return [
-        name
-        for name, number in known.items()
-        if (name if listed is None else number) in merged or can_be_text(settings, name)
-    ]
+        known = {name: token_id for name, token_id in known.items() if letter_bytes().keys() >= set(name)}
+    merged = lists.find_merged(known) if known else set()
+    return {name for name in known if name in merged or can_be_text(settings, name)}
 
 
-def _texts_of_merges(item: dict[str, Any]) -> set[Any]:
-    """The parts and the products of all merges; nothing of invalid ones."""
-    found: set[Any] = set()
-    for merge in get(item, "model", "merges", list):
-        parts = merge.split(" ") if isinstance(merge, str) else merge
-        if isinstance(parts, list) and set(map(type, parts)) == {str}:
-            found.update((*parts, "".join(parts)))
-    return found
+def _check_bytes(lists: KernelLists | ParsedLists) -> None:
+    """Refuse byte_fallback in a byte-level model that lacks bytes; it has no effect if it has all of them."""
+    letters = byte_letters()
+    lacking = [letter for letter, token_id in zip(letters, lists.ids_of(letters), strict=True) if token_id is None]
+    if lacking:
+        rule = f"the byte-level vocab lacks {counted(len(lacking), 'byte')}, such as {lacking[0]!r}: {LATER}"
+        refuse("model.byte_fallback", True, rule, "add all 256 bytes to the vocab, or set it to false")
 
 
-def _switches(item: dict[str, Any], byte: bool) -> dict[str, Any]:
-    """The fields of a model that are the same in a `TokenizerSpec`."""
-    switches = {name: get(item, "model", name, bool, False) for name in ("fuse_unk", "ignore_merges", "byte_fallback")}
-    switches["byte_fallback"] &= not byte  # a byte-level model that has all bytes does not need it
-    return {**switches, "dropout": _dropout(item)}
+def _read_roles(roles: dict[str, Any], names: Mapping[str, int]) -> dict[str, str]:
+    for role, token in roles.items():
+        if role not in ROLES or not isinstance(token, str) or token not in names:
+            rule = f"a role must be one of {', '.join(ROLES)}, and its token an added token"
+            raise FormatError(f"{shown(role)} is {shown(token)}; {rule}", where="model.roles")
+    return dict(roles)
 
 
-def _clip(item: dict[str, Any], vocabulary: Vocabulary) -> tuple[int, int] | None:
-    """The start and the end token of CLIP's `tokenize`."""
-    if item.get("clip") is None:
+def _read_training(value: object) -> Training | None:
+    if value is None:
         return None
-    clip = _ids(item, "clip", vocabulary)
-    if len(clip) != 2:
-        raise FormatError(
-            f"it is {shown(clip)}; it must be two ids, of the start and the end token", where="model.clip"
-        )
-    return clip[0], clip[1]
+    with errors_at("model.training"):
+        return Training.from_json(value)
 
 
-def _vocabulary(model: Model, vocab: dict[str, int], special: dict[str, int]) -> Vocabulary:
-    byte = model == "byte"
-    special = {**special, **(_take_unspelled(vocab) if byte else {})}
-    vocabulary = _vocabulary_in_order(vocab, special) if byte else None
-    if vocabulary is None:
-        tokens = _ordinary(model, vocab)
-        vocabulary = make_at(
-            "model.vocab", lambda: Vocabulary(tokens, ((number, name.encode()) for name, number in special.items()))
-        )
-    return vocabulary
-
-
-def _prefix(item: dict[str, Any], byte: bool) -> str | None:
-    """The field continuing_subword_prefix."""
-    prefix = get_text(item, "model", "continuing_subword_prefix")
-    where = "model.continuing_subword_prefix"
-    if prefix is not None and byte:
-        refuse(where, prefix, f"with ByteLevel it must be null: {LATER}", "train without it")
-    if prefix is not None and len(prefix.encode()) > MAX_PREFIX:
-        refuse(where, prefix, f"it must have at most {MAX_PREFIX} bytes", "train with a shorter one")
-    return prefix
-
-
-def _dropout(item: dict[str, Any]) -> float:
-    dropout = item.get("dropout")
-    if dropout is None:
-        return 0.0
-    if type(dropout) not in (int, float) or not 0 <= dropout <= 1:
-        refuse("model.dropout", dropout, "it must be null or a number from 0 to 1", "set it to null")
-    return float(dropout)
-
-
-def _drops_unknown(item: dict[str, Any], own: bool) -> bool | Literal["after merging"]:
+def _drops_unknown(rule: str | None, own: bool) -> bool | Literal["after merging"]:
     """Whether symbols without a token are left out, as `tokenizers` does; this package's files say if they raise."""
-    rule = get_text(item, "model", "unknown_symbols")
     if own and rule == f"drop {AFTER_MERGING}":
         return AFTER_MERGING
     if rule not in (None, "error", "drop"):
@@ -265,172 +255,163 @@ def _drops_unknown(item: dict[str, Any], own: bool) -> bool | Literal["after mer
     return rule == "drop" if own else rule != "error"
 
 
-def _check_bytes(item: dict[str, Any], vocab: dict[str, int] | KernelLists) -> None:
-    """Refuse byte_fallback in a byte-level model that lacks bytes; it has no effect if it has all of them."""
-    if get(item, "model", "byte_fallback", bool, False):
-        lacking = [letter for letter in byte_letters() if letter not in vocab]
-        if lacking:
-            rule = f"the byte-level vocab lacks {counted(len(lacking), 'byte')}, such as {lacking[0]!r}: {LATER}"
-            refuse("model.byte_fallback", True, rule, "add all 256 bytes to the vocab, or set it to false")
+# This package's own models --------------------------------------------------------------------------------------------
 
 
-def _vocab(item: dict[str, Any]) -> dict[str, int]:
-    vocab: dict[str, int] = get(item, "model", "vocab", dict)
-    numbers = vocab.values()
-    if numbers and (set(map(type, numbers)) != {int} or not 0 <= min(numbers) <= max(numbers) < ID_LIMIT):
-        for token, number in vocab.items():
-            token_id(number, f"model.vocab[{shown(token)}]")
-    if "" in vocab:
-        raise FormatError("a token is empty; it must have at least one character", where="model.vocab['']")
-    return vocab
-
-
-def _specials_in_vocab(
-    vocab: dict[str, int] | KernelLists, added: AddedTokens, unk: str | None
-) -> tuple[dict[str, int], dict[str, int]]:
-    """Remove the special tokens from the vocab; one that is not in it must have the next free id, as in `tokenizers`.
-
-    Returns:
-        name → id of all special tokens, the unknown token included, and the same of those that were in the vocab.
-
-    """
-    special, following = dict(added.ids), len(vocab)
-    found = [vocab.pop(name, None) for name in special] if isinstance(vocab, dict) else vocab.pop_all(special)
-    for (name, number), wanted in zip(special.items(), found, strict=True):
-        if wanted is None:
-            wanted = number if added.keep_ids else following
-            following += 1
-        if number != wanted:
-            refuse(f"added token {name!r}", number, f"`tokenizers` gives it the id {wanted}", f"write {wanted} there")
-    known = {name: number for name, number in zip(special, found, strict=True) if number is not None}
-    if unk is not None and unk not in special:
-        if unk not in vocab:
-            refuse("model.unk_token", unk, "it must be a token of the vocab", "add it to the vocab, or set it to null")
-        (number,) = [vocab.pop(unk)] if isinstance(vocab, dict) else cast("list[int]", vocab.pop_all([unk]))
-        special[unk] = known[unk] = number
-    return special, known
-
-
-def _take_unspelled(vocab: dict[str, int]) -> dict[str, int]:
-    """Remove the tokens of a byte model's vocab that are not spelled in GPT-2's letters. Encoding never produces them.
-
-    Some published files have such tokens, for example emoji. Decoding gives their own text.
-    """
-    codes = np.frombuffer("".join(vocab).encode("utf-16-le"), dtype=np.uint16)
-    if np.all(byte_by_letter()[codes] >= 0):
-        return {}
-    letters = letter_bytes().keys()
-    return {token: vocab.pop(token) for token in [token for token in vocab if not letters >= set(token)]}
-
-
-def _ordinary(model: str, vocab: dict[str, int]) -> list[tuple[int, bytes]]:
-    return [(number, from_text(model, token)) for token, number in vocab.items()]
-
-
-def _vocabulary_in_order(vocab: dict[str, int], special: dict[str, int]) -> Vocabulary | None:
-    """The vocabulary of a byte model whose ids ascend in the file, without a Python object for each token.
-
-    Returns None for any other vocab, valid or not; `_ordinary` and `Vocabulary` handle those.
-    """
-    numbers = np.array(list(vocab.values()), dtype=np.int32)
-    codes = np.frombuffer("".join(vocab).encode("utf-16-le"), dtype=np.uint16)
-    found = byte_by_letter()[codes]
-    by_id = {number: name.encode() for name, number in special.items()}
-    if not len(numbers) or np.any(numbers[1:] <= numbers[:-1]) or np.any(found < 0):
-        return None
-    own = np.array(list(by_id), dtype=np.int64)
-    if len(own) < len(special) or "" in special or np.any(numbers[np.searchsorted(numbers, own) - len(numbers)] == own):
-        return None
-    offsets = offsets_of(list(map(len, vocab)))  # a letter is a byte
-    blob = found.astype(np.uint8).tobytes()
-    return make_at("model.vocab", lambda: Vocabulary.from_sorted(blob, offsets, numbers, by_id))
-
-
-def _merges(
-    item: dict[str, Any], vocab: dict[str, int], special: dict[str, int], prefix: str = ""
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """(pairs of ids, merge results). The right part of a merge loses the prefix, as in `tokenizers`."""
-    listed = get(item, "model", "merges", list)
-    kinds = set(map(type, listed))
-    if prefix:
-        return _merges_one_by_one(listed, vocab, special, prefix)
-    try:
-        pairs = [merge.split(" ") for merge in listed] if kinds == {str} else listed if kinds == {list} else []
-        texts = list(chain.from_iterable(pairs))
-        parts = np.fromiter(map(vocab.__getitem__, texts), dtype=np.int64, count=len(texts))
-        results = np.fromiter(map(vocab.__getitem__, map(add, texts[0::2], texts[1::2])), np.int64, len(texts) // 2)
-    except (KeyError, TypeError, ValueError):
-        return _merges_one_by_one(listed, vocab, special)
-    if len(pairs) < len(listed) or not set(map(len, pairs)) <= {2}:
-        return _merges_one_by_one(listed, vocab, special)
-    keys = np.sort(parts[0::2] << 32 | parts[1::2])
-    if np.any(keys[1:] == keys[:-1]):
-        return _merges_one_by_one(listed, vocab, special)
-    return parts.astype(np.int32).reshape(-1, 2), results.astype(np.int32)
-
-
-def _merges_one_by_one(
-    listed: list[Any], vocab: dict[str, int], special: dict[str, int], prefix: str = ""
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """(pairs of ids, merge results) of any list; errors name the position."""
-    merges: dict[tuple[int, int], int] = {}
-    for i, merge in enumerate(listed):
-        try:
-            left, right = merge.split(" ") if type(merge) is str else merge
-            pair, number = (vocab[left], vocab[right]), vocab[left + _without(prefix, right)]
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise FormatError(_merge_fault(merge, vocab, special, prefix), where=f"model.merges[{i}]") from None
-        if type(merge) is dict or merges.setdefault(pair, number) != number or len(merges) != i + 1:
-            fault = "it is not a pair" if type(merge) is dict else "it occurs twice; merges must be unique"
-            raise FormatError(f"{shown(merge)}: {fault}", where=f"model.merges[{i}]")
-    results = np.array(list(merges.values()), dtype=np.int32)
-    return np.array(list(merges), dtype=np.int32).reshape(-1, 2), results
-
-
-def _without(prefix: str, right: str) -> str:
-    """The right part of a merge without as many bytes as the prefix has, whatever they are.
-
-    Raises:
-        ValueError: if nothing or no whole character is left.
-
-    """
-    if not prefix:
-        return right
-    rest = right.encode()[len(prefix.encode()) :]
-    if not rest:
-        raise ValueError(f"{right!r} is no longer than the prefix {prefix!r}")
-    return rest.decode()
-
-
-def _merge_fault(merge: object, vocab: dict[str, int], special: dict[str, int], prefix: str) -> str:
-    pair = merge.split(" ") if isinstance(merge, str) else merge
-    if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
-        return f'{shown(merge)} is not a merge; it must be ["left", "right"] or "left right"'
-    left, right = pair
-    try:
-        product = left + _without(prefix, right)
-    except ValueError:
-        return f"{shown(merge)}: its right part must be longer than the prefix {prefix!r}"
-    for token, role in ((left, "left part"), (right, "right part"), (product, "product")):
-        if token in special:
-            return f"{shown(merge)}: its {role} {token!r} is a special or the unknown token; {LATER}"
-        if token not in vocab:
-            return f"{shown(merge)}: its {role} {shown(token)} is not in the vocab; it must be"
-    raise AssertionError(merge)
-
-
-def _ids(item: dict[str, Any], name: str, vocabulary: Vocabulary) -> list[int]:
-    numbers = get(item, "model", name, list)
-    return [known_id(number, f"model.{name}[{i}]", vocabulary) for i, number in enumerate(numbers)]
-
-
-def _ranks(item: dict[str, Any], count: int) -> np.ndarray[Any, np.dtype[np.int32]]:
-    ranks = get(item, "model", "merge_ranks", list)
-    for i, rank in enumerate(ranks):
-        token_id(rank, f"model.merge_ranks[{i}]")
-    if len(ranks) != count:
+def _read_own(spec: TokenizerSpec, item: dict[str, Any]) -> TokenizerSpec:
+    """The tokenizer with the settings that only this package's own models have."""
+    clip, ranks, ends = item["clip"], item["merge_ranks"], spec.ends_word
+    if ends is not None and item["ends_word"] is not None:
+        ends = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
+        ends[_read_ids(item["ends_word"], "model.ends_word", spec.vocabulary)] = True
+    if clip is not None and len(clip := _read_ids(clip, "model.clip", spec.vocabulary)) != 2:
         raise FormatError(
-            f"it has {counted(len(ranks), 'rank')} for {counted(count, 'merge')}; each merge must have one",
+            f"it is {shown(clip)}; it must be two ids, of the start and the end token", where="model.clip"
+        )
+    if ranks is not None and len(ranks := _read_ids(ranks, "model.merge_ranks")) != len(spec.merges):
+        raise FormatError(
+            f"it has {counted(len(ranks), 'rank')} for {counted(len(spec.merges), 'merge')}; each merge must have one",
             where="model.merge_ranks",
         )
-    return np.array(ranks, dtype=np.int32)
+    spec = replace(
+        spec,
+        ends_word=ends,
+        clip=None if clip is None else (clip[0], clip[1]),
+        merge_ranks=None if ranks is None else np.array(ranks, dtype=np.int32),
+        word_merges=item.get("word_merges"),
+        events=_read_events(item["events"], spec.vocabulary) if "events" in item else None,
+    )
+    with errors_at("model"):
+        check_word_merges(spec)
+        check_events(spec)
+    return spec
+
+
+def _read_ids(value: object, where: str, vocabulary: Vocabulary | None = None) -> list[int]:
+    """A list of ids; with a vocabulary, of ids of tokens."""
+    ids = check_type(value, where, list)
+    if vocabulary is None:
+        return [read_id(each, f"{where}[{i}]") for i, each in enumerate(ids)]
+    return [read_known_id(each, f"{where}[{i}]", vocabulary) for i, each in enumerate(ids)]
+
+
+def _read_events(listed: list[Any], vocabulary: Vocabulary) -> Events:
+    """The events of a PickyBPE model: a list in order, a merge as [left, right], a deletion as a token.
+
+    A deletion follows the merge that it belongs to. Deleted tokens are not in the vocab; merges spell them. Whether the
+    events fit the vocabulary is checked by `check_events`.
+    """
+    from bpe.vocab.events import Events
+
+    tokens = {to_letters(token): token_id for token, token_id in vocabulary.ids.items()}
+    merges: list[tuple[int, int, int]] = []
+    deletions: list[tuple[int, int]] = []
+    n_deleted = 0
+    for index, event in enumerate(listed):
+        where, names = f"model.events[{index}]", event if type(event) is list else (event,)
+        if len(names) != (2 if type(event) is list else 1) or set(map(type, names)) != {str}:
+            rule = 'it must be a merge ["left", "right"], or the token that is deleted'
+            raise FormatError(f"{shown(event)} is not an event; {rule}", where=where)
+        unknown = next((name for name in names if name not in tokens), None)
+        if unknown is not None:
+            rule = "is neither in the vocab nor made by an earlier event; it must be"
+            raise FormatError(f"{shown(unknown)} {rule}", where=where)
+        if len(names) == 2:
+            result = names[0] + names[1]
+            if result not in tokens:
+                n_deleted += 1
+                tokens[result] = -n_deleted
+            merges.append((tokens[names[0]], tokens[names[1]], tokens[result]))
+        else:
+            deletions.append((len(merges) - 1, tokens[names[0]]))
+    rows = np.array(merges, dtype=np.int32).reshape(-1, 3)
+    removals = np.array(deletions, dtype=np.int32).reshape(-1, 2)
+    with errors_at("model.events"):
+        return Events(np.ascontiguousarray(rows[:, :2]), np.ascontiguousarray(rows[:, 2]), removals)
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
+
+def write_model(spec: TokenizerSpec, own: bool, facts: bool) -> dict[str, Any]:
+    """The settings of a model; an `own` one has no special tokens and no unknown token in its vocab.
+
+    With `facts`, they include the facts about the training and the roles of special tokens, which change no id.
+
+    Raises:
+        ValueError: for an own model with a subword prefix.
+
+    """
+    fields = _write_own(spec) if own else _write_bpe(spec)
+    if facts and spec.training is not None:
+        fields["training"] = spec.training.to_json()
+    if facts and spec.roles:
+        fields["roles"] = dict(spec.roles)
+    return fields
+
+
+def raises_unknown(spec: TokenizerSpec) -> bool:
+    """Whether a symbol without a token raises an error, where `tokenizers` leaves it out and ignores this field."""
+    return spec.unk_token is None and not spec.drop_unknown and not has_all_bytes(spec)
+
+
+def _write_bpe(spec: TokenizerSpec) -> dict[str, Any]:
+    return {
+        "type": "BPE",
+        "dropout": spec.dropout or None,
+        "unk_token": spec.unk_token,
+        "continuing_subword_prefix": spec.subword_prefix,
+        "end_of_word_suffix": None if spec.end_of_word is None else mark_text(spec),
+        "fuse_unk": spec.fuse_unk,
+        "byte_fallback": spec.byte_fallback,
+        "ignore_merges": spec.ignore_merges,
+        **({"unknown_symbols": "error"} if raises_unknown(spec) else {}),
+    }
+
+
+def _write_own(spec: TokenizerSpec) -> dict[str, Any]:
+    if spec.subword_prefix:
+        raise ValueError(
+            f"the tokenizer has the subword prefix {spec.subword_prefix!r}; a tokenizer.json cannot hold that together "
+            "with settings that `tokenizers` lacks"
+        )
+    kind = "bpe.BPE" if spec.word_merges is None else "bpe.BoundlessBPE"
+    drops = {False: None, True: "drop", AFTER_MERGING: f"drop {AFTER_MERGING}"}[spec.drop_unknown]
+    optional = {  # fields that are left out where they have no value
+        "byte_fallback": spec.byte_fallback or None,
+        "dropout": spec.dropout or None,
+        "unknown_symbols": drops,
+    }
+    return {
+        "type": kind if spec.events is None else "bpe.PickyBPE",
+        "unk_token": spec.unk_token,
+        "unk_id": None if spec.unk_token is None else unk_id(spec),
+        "fuse_unk": spec.fuse_unk,
+        **{name: value for name, value in optional.items() if value is not None},
+        "ignore_merges": spec.ignore_merges,
+        "end_of_word": spec.end_of_word,
+        "end_of_word_glued": spec.end_of_word_glued,
+        "ends_word": find_odd_ends(spec),
+        "clip": None if spec.clip is None else list(spec.clip),
+        **({} if spec.word_merges is None else {"word_merges": int(spec.word_merges)}),
+        **({} if spec.events is None else {"events": _write_events(spec.events, spec.vocabulary)}),
+        "merge_ranks": None if spec.merge_ranks is None else spec.merge_ranks.tolist(),
+    }
+
+
+def _write_events(events: Events, vocabulary: Vocabulary) -> list[Any]:
+    """The list that `_read_events` reads."""
+    from bpe.vocab.events import timeline
+
+    deleted = timeline(events, vocabulary).deleted
+
+    def spell(token: int) -> str:
+        return to_letters(vocabulary[token] if token >= 0 else deleted[-1 - token])
+
+    removed: dict[int, list[str]] = {}  # the index of a merge → the tokens that are deleted after it
+    for index, token in events.deletions.tolist():
+        removed.setdefault(index, []).append(spell(token))
+    listed: list[Any] = []
+    for index, (left, right) in enumerate(events.pairs.tolist()):
+        listed += [[spell(left), spell(right)], *removed.get(index, ())]
+    return listed

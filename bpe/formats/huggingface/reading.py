@@ -1,36 +1,49 @@
-"""Reads a tokenizer.json: the fast path with a kernel, and the whole file; the package's docstring documents it."""
+"""Reads a tokenizer.json; the docstring of the package documents the format.
+
+The walk: `read` lets `divide` find the two long lists, so that `json` reads the small rest; `_build` has each part
+read, in the order in which they need each other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from bpe.errors import FormatError
 from bpe.formats.huggingface.added_tokens import read_added_tokens
-from bpe.formats.huggingface.kernel_lists import Located, UnusualError, divided
-from bpe.formats.huggingface.lengths import read_padding, read_truncation
-from bpe.formats.huggingface.model import OWN_MODELS, check_kind, read_model
-from bpe.formats.huggingface.pretokenizers import read_pre_tokenizer
-from bpe.formats.json_fields import LATER, as_object, load, refuse, type_of
+from bpe.formats.huggingface.lists import Span, UnusualError, divide
+from bpe.formats.huggingface.model import check_model_type, read_model
+from bpe.formats.huggingface.post_processing import read_padding, read_post_processor, read_truncation
+from bpe.formats.huggingface.spelling import explain_difference
+from bpe.formats.huggingface.steps import read_decoder, read_normalizer, read_pre_tokenizer
+from bpe.formats.schema import LATER, Field, accept_any, load, read_fields, refuse
 from bpe.vocab.spec import TokenizerSpec
 
-_TOP = (
-    "version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder",
-    "model",
-)  # fmt: skip
+#: The values of the fields of added tokens, in the order in which `tokenizers` writes them.
+Rows = Sequence[tuple[Any, ...]]
 
 
-def read(
-    data: bytes, path: str | None = None, added: Sequence[tuple[Any, ...]] = (), keep_ids: bool = False
-) -> TokenizerSpec:
+_TOP = {
+    "version": Field(accept_any, "1.0"),
+    "truncation": Field(accept_any, None),
+    "padding": Field(accept_any, None),
+    "added_tokens": Field(accept_any, []),
+    "normalizer": Field(accept_any, None),
+    "pre_tokenizer": Field(accept_any, None),
+    "post_processor": Field(accept_any, None),
+    "decoder": Field(accept_any, None),
+    "model": Field(accept_any),
+}
+
+
+def read(data: bytes, added: Rows = (), keep_ids: bool = False) -> TokenizerSpec:
     """Read a tokenizer.json.
 
     Args:
         data: the content of the file.
-        path: its path, for errors.
-        added: more added tokens: the values of the fields of each, in the order in which `tokenizers` writes them.
-            Reading 100,000 of them from JSON takes half a second.
+        added: more added tokens. Reading 100,000 of them from JSON takes half a second.
         keep_ids: accept ids of added tokens that `tokenizers` would not give them, as those that it gives in several
             calls.
 
@@ -38,70 +51,44 @@ def read(
         FormatError: for an invalid file, and for a feature that this release does not support.
 
     """
-    try:
-        return _read_with_kernel(data, added, keep_ids) or _read(load(data), added, keep_ids)
-    except FormatError as error:
-        raise FormatError(error.message, path=path, where=error.where) from None
+    with suppress(FormatError, UnusualError):  # below, `json` reads the whole file, and errors name their position
+        if (found := divide(data, load)) is not None:
+            return _build(found[0], added, keep_ids, found[1:])
+    return _build(load(data), added, keep_ids)
 
 
 def read_divided(
-    data: bytes, vocab: bytes, merges: bytes, added: Sequence[tuple[Any, ...]] = (), keep_ids: bool = False
+    data: bytes, vocab: bytes, merges: bytes, added: Rows = (), keep_ids: bool = False
 ) -> TokenizerSpec | None:
     """Read a tokenizer.json whose model has an empty vocab and no merges, and these two lists of it as JSON.
 
     Returns None for an unusual or invalid file: joined, `read` reads it or raises its error.
     """
-    try:
-        return _read(load(data), added, keep_ids, Located((vocab, 0, len(vocab)), (merges, 0, len(merges))))
-    except (FormatError, UnusualError):
-        return None
+    with suppress(FormatError, UnusualError):
+        return _build(load(data), added, keep_ids, ((vocab, 0, len(vocab)), (merges, 0, len(merges))))
+    return None
 
 
-def _read_with_kernel(
-    data: bytes, added: Sequence[tuple[Any, ...]] = (), keep_ids: bool = False
-) -> TokenizerSpec | None:
-    """The fast path of `read`. Returns None for an unusual or invalid file."""
-    try:
-        found = divided(data, load)
-        return None if found is None else _read(found[0], added, keep_ids, Located(*found[1:]))
-    except (FormatError, UnusualError):
-        return None
-
-
-def _read(
-    value: object, more: Sequence[tuple[Any, ...]] = (), keep_ids: bool = False, located: Located | None = None
+def _build(
+    value: object, more: Rows = (), keep_ids: bool = False, spans: tuple[Span, Span] | None = None
 ) -> TokenizerSpec:
-    from bpe.formats.huggingface.decoders import read_decoder
-    from bpe.formats.huggingface.expressible import differs
-    from bpe.formats.huggingface.post_processors import read_post_processor
-
-    top = as_object(value, "the file", _TOP)
-    if top.get("version", "1.0") != "1.0":
+    """The tokenizer of the parts of a file; with `spans`, a kernel reads the vocab and the merges there."""
+    top = read_fields(value, "the file", _TOP)
+    if top["version"] != "1.0":
         refuse("version", top["version"], 'the version known is "1.0"', "save it with a current tokenizers")
-    check_kind(top.get("model"))
-    normalizer, in_letters = None, False
-    if top.get("normalizer") is not None:
-        from bpe.formats.huggingface.normalizers import read_normalizer, spells_letters
-
-        normalizer = read_normalizer(top["normalizer"], "normalizer")
-        in_letters = spells_letters(normalizer)
-    byte, pretokenizer = read_pre_tokenizer(top.get("pre_tokenizer"), in_letters)
-    added = read_added_tokens(top.get("added_tokens", []), more, keep_ids, normalizer)
-    if "model" not in top:
-        raise FormatError("it has no model; a tokenizer.json has one", where="the file")
-    own = type_of(top["model"], "model", "BPE") in OWN_MODELS
-    if located is not None and own:
-        raise UnusualError
-    spec = read_model(top["model"], own, byte, added, pretokenizer, normalizer, located)
-    post_processor, template = read_post_processor(top.get("post_processor"), spec.vocabulary)
+    check_model_type(top["model"])
+    normalizer = None if top["normalizer"] is None else read_normalizer(top["normalizer"])
+    byte, pretokenizer = read_pre_tokenizer(top["pre_tokenizer"], normalizer)
+    added = read_added_tokens(top["added_tokens"], more, keep_ids, normalizer)
+    spec = read_model(top["model"], "byte" if byte else "char", added, pretokenizer, normalizer, spans)
+    post_processor, template = read_post_processor(top["post_processor"], spec.vocabulary)
     spec = replace(
         spec,
-        token_flags=added.flags,
         template=template,
         post_processor=post_processor,
-        truncation=read_truncation(top.get("truncation")),
-        padding=read_padding(top.get("padding")),
+        truncation=read_truncation(top["truncation"]),
+        padding=read_padding(top["padding"]),
     )
-    if not own and (reason := differs(spec, distinct=True)) is not None:
+    if top["model"].get("type", "BPE") == "BPE" and (reason := explain_difference(spec, distinct=True)) is not None:
         raise FormatError(f"{reason}; {LATER}: rename that token or switch off that option", where="model")
-    return replace(spec, decoder=read_decoder(top.get("decoder"), spec))
+    return replace(spec, decoder=read_decoder(top["decoder"], spec))

@@ -1,33 +1,23 @@
-"""How a tokenizer.json spells tokens, and which ids in it are valid."""
+"""How a tokenizer.json spells tokens, and which tokenizers `tokenizers` can express."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.errors import FormatError, shown
-from bpe.vocab.byte_letters import letter_bytes, to_letters
+from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
+from bpe.pretokenize.steps import Metaspace
+from bpe.vocab.byte_letters import letter_bytes, letters_to_bytes, to_letters
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.symbols import unk_id
-from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, Vocabulary, spelled_at
+from bpe.vocab.symbols import BYTE_NAMES, unk_id, word_symbols
+from bpe.vocab.vocabulary import AFTER_MERGING, NO_TOKEN, ORDINARY, SPECIAL, Vocabulary, find_spelled
 
-
-def known_id(number: object, where: str, vocabulary: Vocabulary) -> int:
-    """Return `number` if it is the id of a token; raise FormatError otherwise."""
-    if token_id(number, where) not in vocabulary:
-        raise FormatError(f"no token has the id {number}; it must be the id of a token", where=where)
-    assert isinstance(number, int)
-    return number
-
-
-def token_id(value: object, where: str) -> int:
-    """Return `value` if it is a valid id; raise FormatError otherwise."""
-    if type(value) is not int or not 0 <= value < ID_LIMIT:
-        raise FormatError(f"{shown(value)} is not a token id; it must be an int from 0 to {ID_LIMIT - 1}", where=where)
-    return value
+if TYPE_CHECKING:
+    from bpe.text.normalizers import Normalizer
 
 
 @cache
@@ -39,7 +29,7 @@ def byte_by_letter() -> NDArray[np.int16]:
     return table
 
 
-def ending(vocabulary: Vocabulary, mark: str, glued: bool) -> NDArray[np.bool_]:
+def find_ends(vocabulary: Vocabulary, mark: str, glued: bool) -> NDArray[np.bool_]:
     """Which ordinary tokens end with the mark: bool, one per id.
 
     A mark that is glued to symbols is never a token by itself, so a token that is spelled like the mark is text.
@@ -47,14 +37,14 @@ def ending(vocabulary: Vocabulary, mark: str, glued: bool) -> NDArray[np.bool_]:
     tail, lengths = mark.encode(), vocabulary.lengths
     starts = vocabulary.offsets[1:] - len(tail)
     found: NDArray[np.bool_] = (vocabulary.kinds == ORDINARY) & (lengths >= len(tail) + glued)
-    found[found] = spelled_at(np.frombuffer(vocabulary.blob, np.uint8), starts[found], lengths[found], tail)
+    found[found] = find_spelled(np.frombuffer(vocabulary.blob, np.uint8), starts[found], lengths[found], tail)
     return found
 
 
-def odd_ends(spec: TokenizerSpec) -> list[int] | None:
-    """The ids of the tokens that end words; None if these are exactly the tokens that `ending` finds."""
+def find_odd_ends(spec: TokenizerSpec) -> list[int] | None:
+    """The ids of the tokens that end words; None if these are exactly the tokens that `find_ends` finds."""
     if spec.ends_word is None or np.array_equal(
-        spec.ends_word, ending(spec.vocabulary, spec.end_of_word or "", spec.end_of_word_glued)
+        spec.ends_word, find_ends(spec.vocabulary, spec.end_of_word or "", spec.end_of_word_glued)
     ):
         return None
     return [int(number) for number in np.flatnonzero(spec.ends_word)]
@@ -70,10 +60,10 @@ def from_text(model: str, token: str) -> bytes:
     """The bytes of an ordinary token in a file; ValueError for a character that is not one of GPT-2's letters."""
     if model == "char" or (token.isascii() and token.isprintable() and " " not in token):
         return token.encode()
-    return token.translate(_BYTE_OF).encode("latin-1")
+    return letters_to_bytes(token)
 
 
-def spelled_all(model: str, names: Iterable[str]) -> list[bytes]:
+def spell_all(model: str, names: Iterable[str]) -> list[bytes]:
     """For each name, the bytes of the ordinary token that a file would spell like it; b"" if there is none."""
     names = list(names)
     joined = "".join(names)
@@ -82,24 +72,20 @@ def spelled_all(model: str, names: Iterable[str]) -> list[bytes]:
     return [from_text(model, name) if letter_bytes().keys() >= set(name) else b"" for name in names]
 
 
-# Latin-1 characters that are not GPT-2 letters map to U+FFFF, so that encoding them as Latin-1 fails.
-_BYTE_OF = dict.fromkeys(range(256), "\uffff") | {ord(letter): chr(byte) for letter, byte in letter_bytes().items()}
-
-
-def names_by_id(spec: TokenizerSpec) -> dict[int, str]:
+def map_special_ids(spec: TokenizerSpec) -> dict[int, str]:
     """Id → name of the special tokens."""
     return {number: name for name, number in spec.special_tokens.items()}
 
 
-def named_specials(spec: TokenizerSpec) -> dict[int, str]:
+def _map_all_special_ids(spec: TokenizerSpec) -> dict[int, str]:
     """Id → name of the special tokens and the unknown token."""
     unk = {} if spec.unk_token is None else {unk_id(spec): spec.unk_token}
-    return {**names_by_id(spec), **unk}
+    return {**map_special_ids(spec), **unk}
 
 
-def ordinary_names(spec: TokenizerSpec) -> dict[int, str]:
+def find_ordinary_names(spec: TokenizerSpec) -> dict[int, str]:
     """The special tokens, and the unknown token, that are ordinary tokens too, by id: text can become them."""
-    named = named_specials(spec)
+    named = _map_all_special_ids(spec)
     numbers = np.array(list(named), dtype=np.int64)
     ordinary = numbers[spec.vocabulary.kinds[numbers] == ORDINARY].tolist()
     return {number: named[number] for number in ordinary}
@@ -109,3 +95,120 @@ def is_unspelled(spec: TokenizerSpec, name: str) -> bool:
     """Whether encoding never produces this token: it is neither special nor spelled in GPT-2's letters."""
     named = name in spec.special_tokens or name == spec.unk_token
     return spec.model == "byte" and not named and not letter_bytes().keys() >= set(name)
+
+
+# What `tokenizers` can express ----------------------------------------------------------------------------------------
+
+
+def explain_difference(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
+    """The reason why Hugging Face's BPE model would give other ids than this tokenizer; None if the ids are equal.
+
+    `distinct` says that no special token is spelled like an ordinary one, as in every tokenizer read from a file.
+    """
+    if spec.clip is not None:
+        return "it has the start and end token of CLIP's tokenize"
+    if spec.word_merges is not None:
+        return "it has merges across words (BoundlessBPE)"
+    if spec.events is not None:
+        return "it deletes tokens between merges (PickyBPE)"
+    if spec.merge_ranks is not None:
+        return "several of its merges share a rank"
+    if spec.drop_unknown == AFTER_MERGING:
+        return "it leaves out bytes without a token after merging, tokenizers before"
+    mark = None if spec.end_of_word is None else mark_text(spec)
+    if mark is not None:
+        if not spec.end_of_word_glued:
+            return "its end-of-word mark is a symbol of its own"
+        if spec.ignore_merges and spec.model == "byte":
+            return (
+                "it has ignore_merges and an end-of-word mark: this package looks words up with the mark, tokenizers "
+                "without"
+            )
+        if find_odd_ends(spec) is not None:
+            return "its tokens that end words are not those that end with the mark"
+    if distinct:
+        return None
+    own = find_ordinary_names(spec)
+    names = {number: name for number, name in _map_all_special_ids(spec).items() if number not in own}
+    spelled = dict(zip(names.values(), spell_all(spec.model, names.values()), strict=True))
+    ordinary = spec.vocabulary.find_ids({token for token in spelled.values() if token})
+    same = [name for name, token in spelled.items() if token in ordinary] if ordinary else []
+    if same:
+        return f"its special token {min(same)!r} is spelled like an ordinary token"
+    outside = find_outside_vocab(spec)
+    if not spec.fuse_unk and not spec.ignore_merges and spec.unk_token is not None:
+        outside.add(unk_id(spec))  # its text becomes the unknown token in either case
+    occurring = [name for number, name in names.items() if number not in outside and can_be_text(spec, name)]
+    return f"ordinary text can spell its special or unknown token {min(occurring)!r}" if occurring else None
+
+
+def has_all_bytes(spec: TokenizerSpec) -> bool:
+    """Whether all bytes have tokens, which a symbol outside a character model's alphabet becomes: none is unknown."""
+    symbols = word_symbols(spec)
+    tables = (symbols.inner, symbols.last) if spec.model == "byte" else (symbols.of_bytes,)
+    return not any(table is None or NO_TOKEN in table for table in tables)
+
+
+def can_be_text(spec: TokenizerSpec, name: str) -> bool:
+    """Whether text can become a special token of the model's vocab without a merge: a symbol, or a word."""
+    if spec.model == "byte" and not _text_letters() >= set(name):
+        return False  # the model sees only GPT-2's letters of the bytes that text has
+    prefix, mark = spec.subword_prefix or "", "" if spec.end_of_word is None else mark_text(spec)
+    ends = {name, name.removeprefix(prefix), name.removesuffix(mark), name.removeprefix(prefix).removesuffix(mark)}
+    if any(len(end) == 1 for end in ends) or (spec.byte_fallback and name in BYTE_NAMES):
+        return True
+    return spec.ignore_merges and (spec.model == "char" or _may_be_word(spec, name))
+
+
+def find_outside_vocab(spec: TokenizerSpec) -> set[int]:
+    """The special tokens that the vocab of a file must lack, so that their text does not become them.
+
+    `tokenizers` numbers such tokens after the vocab; none where these have other ids.
+    """
+    kinds = spec.vocabulary.kinds
+    added = {
+        number: name
+        for name, number in spec.special_tokens.items()
+        if kinds[number] == SPECIAL and name != spec.unk_token
+    }
+    first = min((number for number, name in added.items() if can_be_text(spec, name)), default=spec.vocabulary.limit)
+    found = {number for number in added if number >= first}
+    if found != set(range(len(spec.vocabulary) - len(found), len(spec.vocabulary))):
+        return set()
+    return set() if np.isin(spec.merges, list(found)).any() else found
+
+
+def _may_be_word(spec: TokenizerSpec, name: str) -> bool:
+    """Whether a word may be spelled like a special token, although special tokens are split off first.
+
+    Not one of ASCII that is found wherever its text occurs, and that nothing makes of other text.
+    """
+    return (
+        spec.end_of_word is not None
+        or not name.isascii()
+        or name not in spec.special_tokens
+        or "single_word" in spec.token_flags.get(name, ())
+        or not _composes_at_most(spec.normalizer)
+        or _puts_ascii(spec.pretokenizer)
+    )
+
+
+def _puts_ascii(pretokenizer: Pretokenizer | None) -> bool:
+    """Whether a pretokenizer replaces white space by another ASCII character."""
+    steps = pretokenizer.steps if isinstance(pretokenizer, Steps) else ()
+    return any(isinstance(step, Metaspace) and step.replacement.isascii() for step in steps)
+
+
+@cache
+def _text_letters() -> frozenset[str]:
+    """GPT-2's letters of the bytes that UTF-8 has."""
+    return frozenset(letter for letter, byte in letter_bytes().items() if byte not in (0xC0, 0xC1) and byte < 0xF5)
+
+
+def _composes_at_most(normalizer: Normalizer | None) -> bool:
+    """Whether a normalizer makes no ASCII text of more than one character of other text."""
+    if normalizer is None:
+        return True
+    from bpe.text import normalizers as n
+
+    return isinstance(normalizer, (n.NFC, n.NFD))

@@ -11,15 +11,18 @@ import numpy as np
 
 from bpe.errors import shown
 from bpe.formats.huggingface.added_tokens import write_added_tokens
-from bpe.formats.huggingface.decoders import write_decoder
-from bpe.formats.huggingface.expressible import differs, outside_vocab
-from bpe.formats.huggingface.lengths import write_padding, write_truncation
-from bpe.formats.huggingface.lines import vocab_and_merges
-from bpe.formats.huggingface.model_write import write_model, write_own_model
-from bpe.formats.huggingface.normalizers import write_normalizer
-from bpe.formats.huggingface.post_processors import write_post_processor
-from bpe.formats.huggingface.pretokenizers import write_pre_tokenizer
-from bpe.formats.huggingface.spelling import from_text, is_unspelled, mark_text, names_by_id, ordinary_names
+from bpe.formats.huggingface.lists import write_lists
+from bpe.formats.huggingface.model import write_model
+from bpe.formats.huggingface.post_processing import write_padding, write_post_processor, write_truncation
+from bpe.formats.huggingface.spelling import (
+    explain_difference,
+    find_ordinary_names,
+    find_outside_vocab,
+    from_text,
+    is_unspelled,
+    map_special_ids,
+)
+from bpe.formats.huggingface.steps import write_decoder, write_normalizer, write_pre_tokenizer
 from bpe.vocab._spec import wrong_merge
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NONE, ORDINARY, SPECIAL
@@ -39,29 +42,23 @@ def write(spec: TokenizerSpec, *, facts: bool = False) -> bytes:
     """
     special = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)}
     _check(spec, special)
-    own, outside = differs(spec) is not None, outside_vocab(spec)
-    mark = None if spec.end_of_word is None else mark_text(spec)
+    own, outside = explain_difference(spec) is not None, find_outside_vocab(spec)
     head: dict[str, Any] = {
         "version": "1.0",
         "truncation": write_truncation(spec.truncation),
         "padding": write_padding(spec.padding),
         "added_tokens": [],
-        "normalizer": None if spec.normalizer is None else write_normalizer(spec.normalizer),
+        "normalizer": write_normalizer(spec.normalizer),
         "pre_tokenizer": write_pre_tokenizer(spec.model == "byte", spec.pretokenizer),
         "post_processor": write_post_processor(spec),
         "decoder": write_decoder(spec),
     }
-    model = write_own_model(spec) if own else write_model(spec, mark)
-    if facts:
-        if spec.training is not None:
-            model["training"] = spec.training.to_json()
-        if spec.roles:
-            model["roles"] = dict(spec.roles)
+    model = write_model(spec, own, facts)
     names = {number: name for number, name in special.items() if not own or is_unspelled(spec, name)}
     if not own:
         names = {number: name for number, name in names.items() if number not in outside}
     _check_merges(spec, own)
-    vocab, merges = vocab_and_merges(spec, names)
+    vocab, merges = write_lists(spec, names)
     added = "".join(write_added_tokens(spec))
     start = (
         json.dumps(head, ensure_ascii=False, indent=2)[:-2].replace(
@@ -71,6 +68,25 @@ def write(spec: TokenizerSpec, *, facts: bool = False) -> bytes:
         + "".join(f"    {_dump(key)}: {_dump(value)},\n" for key, value in model.items())
     )
     return b"".join((start.encode(), b'    "vocab": {', vocab, b'},\n    "merges": [', merges, b"]\n  }\n}\n"))
+
+
+def explain_refusal(spec: TokenizerSpec) -> str | None:
+    """The reason why `tokenizers` rejects the file of this tokenizer; None if it loads it."""
+    reason = explain_difference(spec)
+    if reason is not None:
+        return reason
+    parts: list[Any] = [write_normalizer(spec.normalizer), write_pre_tokenizer(spec.model == "byte", spec.pretokenizer)]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, dict):
+            kind = str(part.get("type", ""))
+            if kind.startswith("bpe."):
+                what = "a pretokenizer pattern" if kind == "bpe.Regex" else f"the normalizer {kind[4:]}"
+                return f"it has {what} that tokenizers cannot apply, or applies differently"
+            parts += part.values()
+        elif isinstance(part, list):
+            parts += part
+    return None
 
 
 def check_name(path: str | os.PathLike[str]) -> None:
@@ -90,7 +106,7 @@ def _check(spec: TokenizerSpec, special: dict[int, str]) -> None:
 
     `special` has the special entries of its vocabulary.
     """
-    names = names_by_id(spec)
+    names = map_special_ids(spec)
     if len(names) < len(spec.special_tokens):
         first = next(name for name, number in spec.special_tokens.items() if names[number] != name)
         number = spec.special_tokens[first]
@@ -100,7 +116,7 @@ def _check(spec: TokenizerSpec, special: dict[int, str]) -> None:
         )
     rest = {number: name for number, name in special.items() if number not in names}
     others = [name for name in rest.values() if not is_unspelled(spec, name) or name == spec.unk_token]
-    ordinary = ordinary_names(spec)
+    ordinary = find_ordinary_names(spec)
     same = {number: name for number, name in ordinary.items() if _is_spelled(spec, number, name)}
     if names.items() - special.items() - same.items() or others not in ([], [spec.unk_token]):
         raise ValueError(

@@ -1,11 +1,11 @@
-"""Finds the unreachable tokens of a tokenizer, which encoding never produces.
+"""What merging makes: the best merge of each token, and the unreachable tokens, which encoding never produces.
 
-The encoder belongs to a higher layer, so the caller passes it in.
+The encoder belongs to a higher layer, so the caller passes it in. The merges of a text: `bpe/encode/explain.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Protocol
 
@@ -15,6 +15,48 @@ from numpy.typing import NDArray
 from bpe.vocab.spec import TokenizerSpec, has_text_marks, refuse_events
 from bpe.vocab.symbols import unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL
+
+
+class MergeTree:
+    """The best merge of each token, by id.
+
+    >>> from bpe.vocab.vocabulary import Vocabulary
+    >>> tokens = Vocabulary([(0, b"l"), (1, b"o"), (2, b"w"), (3, b"lo"), (4, b"low")])
+    >>> merges = np.array([[0, 1], [3, 2]], np.int32)
+    >>> tree = MergeTree(TokenizerSpec("byte", tokens, merges, np.array([3, 4], np.int32)))
+    >>> tree.rank(4), tree.parts(4), tree.parts(0), sorted(tree.with_parts([4]))
+    (1, (3, 2), None, [0, 1, 2, 3, 4])
+
+    """
+
+    def __init__(self, spec: TokenizerSpec) -> None:
+        results, first = np.unique(spec.merge_results, return_index=True)
+        self._merges = spec.merges
+        self._ranks = spec.merge_ranks
+        self._first = dict(zip(results.tolist(), first.tolist(), strict=True))
+
+    def rank(self, number: int) -> int | None:
+        """The rank of the best merge that makes a token; None if no merge does."""
+        at = self._first.get(number)
+        return at if at is None or self._ranks is None else int(self._ranks[at])
+
+    def parts(self, number: int) -> tuple[int, int] | None:
+        """The two tokens that this merge joins."""
+        at = self._first.get(number)
+        return None if at is None else (int(self._merges[at, 0]), int(self._merges[at, 1]))
+
+    def with_parts(self, numbers: Iterable[int]) -> set[int]:
+        """Tokens, and all tokens that they are made of."""
+        found, waiting = set[int](), list(numbers)
+        while waiting:
+            number = waiting.pop()
+            if number not in found:
+                found.add(number)
+                waiting += self.parts(number) or ()
+        return found
+
+
+# Unreachable tokens ---------------------------------------------------------------------------------------------------
 
 
 class PieceEncoder(Protocol):
@@ -32,7 +74,7 @@ MakeEncoder = Callable[[TokenizerSpec], PieceEncoder]
 Token = tuple[int, bytes]
 
 
-def unreachable(spec: TokenizerSpec, make_encoder: MakeEncoder) -> NDArray[np.int64]:
+def find_unreachable(spec: TokenizerSpec, make_encoder: MakeEncoder) -> NDArray[np.int64]:
     """The ids that no pretoken encodes to, ascending.
 
     Without an end-of-word mark, a token is reachable if and only if encoding its own bytes gives that token. With a
@@ -50,7 +92,7 @@ def unreachable(spec: TokenizerSpec, make_encoder: MakeEncoder) -> NDArray[np.in
             f"the tokenizer has the subword prefix {spec.subword_prefix!r}; unreachable tokens can be found only where "
             "tokens are spelled as text"
         )
-    return np.array(_Reachability(spec, make_encoder).unreachable(), dtype=np.int64)
+    return np.array(_Reachability(spec, make_encoder).find_unreachable(), dtype=np.int64)
 
 
 def merging_suffices(spec: TokenizerSpec, make_encoder: MakeEncoder) -> bool:
@@ -59,7 +101,7 @@ def merging_suffices(spec: TokenizerSpec, make_encoder: MakeEncoder) -> bool:
         return False
     if spec.ignore_merges and spec.unreachable is not None:
         return len(spec.unreachable) == 0
-    never = unreachable(replace(spec, ignore_merges=False, unreachable=None), make_encoder)
+    never = find_unreachable(replace(spec, ignore_merges=False, unreachable=None), make_encoder)
     return not bool(np.any(spec.vocabulary.kinds[never] == ORDINARY))
 
 
@@ -78,7 +120,7 @@ class _Reachability:
         self.inner, self.last, self.mark_id = self.symbols.inner, self.symbols.last, self.symbols.mark
         self.unk_occurs = spec.unk_token is not None and self._alphabet_is_incomplete()
 
-    def unreachable(self) -> list[int]:
+    def find_unreachable(self) -> list[int]:
         """The unreachable tokens, ascending."""
         vocabulary, ends = self.spec.vocabulary, self.spec.ends_word
         named = set(self.spec.special_tokens.values())
@@ -87,7 +129,7 @@ class _Reachability:
         unnamed = [number for number, _ in vocabulary.items(SPECIAL) if number not in named]
         final: list[Token] = []  # tokens that end words
         inner: list[Token] = []  # tokens inside words; with `text_marks`, some are both
-        byte_tokens = self._byte_tokens()
+        byte_tokens = self._find_byte_tokens()
         for number, token in vocabulary.items(ORDINARY):
             if number in byte_tokens:
                 continue
@@ -97,12 +139,12 @@ class _Reachability:
                 inner.append((number, token))
         reachable_final = [each for each in final if self._ends_some_word(*each)]
         stable_inner = [each for each in inner if self.inner_encoder.piece_ids(each[1]) == [each[0]]]
-        followed = self._followed(stable_inner, sorted(reachable_final, key=lambda each: len(each[1])))
+        followed = self._find_followed(stable_inner, sorted(reachable_final, key=lambda each: len(each[1])))
         reachable = {number for number, _ in reachable_final} | followed
         unused = {number for number, reachable in byte_tokens.items() if not reachable}
         return sorted([*unnamed, *unused, *({number for number, _ in (*final, *inner)} - reachable)])
 
-    def _byte_tokens(self) -> dict[int, bool]:
+    def _find_byte_tokens(self) -> dict[int, bool]:
         """The tokens of bytes, and whether some symbol outside the alphabet has that byte."""
         if self.symbols.of_bytes is None:
             return {}
@@ -129,7 +171,7 @@ class _Reachability:
             self.encoder.piece_ids(text) == [other, number] for other, text in self.spec.vocabulary.items(ORDINARY)
         )
 
-    def _followed(self, tokens: list[Token], final: list[Token]) -> set[int]:
+    def _find_followed(self, tokens: list[Token], final: list[Token]) -> set[int]:
         """The tokens inside words that a chain of successors connects to a token of `final`.
 
         Each pass finds the tokens that a token of the previous pass can follow.

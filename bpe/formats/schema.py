@@ -1,12 +1,19 @@
-"""Validation of untrusted JSON: raises a FormatError with the position of the first invalid value."""
+"""Reads untrusted JSON by tables of fields; raises a FormatError with the position of the first invalid value.
+
+A table maps the names of an object's fields to `Field`s: what a value must be, and the default. `read_fields` is the
+one interpreter of these tables, for the parts of a tokenizer.json and for other formats.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
-from typing import Any, NoReturn, TypeVar
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from bpe.errors import FormatError, shown
+from bpe.vocab.vocabulary import ID_LIMIT, Vocabulary
 
 T = TypeVar("T")
 
@@ -14,6 +21,9 @@ T = TypeVar("T")
 LATER = "this release does not read it"
 #: How deep normalizers, pretokenizers, decoders and post-processors may be nested.
 MAX_DEPTH = 50
+
+#: The default of a field that must be there.
+REQUIRED: Any = object()
 
 _JSON_NAMES = {str: "a string", dict: "an object", list: "a list", bool: "true or false", int: "an int"}
 
@@ -95,7 +105,37 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def as_object(value: object, where: str, known: Collection[str]) -> dict[str, Any]:
+# Tables of fields ----------------------------------------------------------------------------------------------------
+
+
+class Field(NamedTuple):
+    """A field of an object.
+
+    Attributes:
+        read: the type that JSON's value must have; or a function of (value, position) that checks the value and returns
+            what is kept of it.
+        default: what an object without the field has.
+        kept: whether `read_fields` returns it; otherwise the value is only checked, because no id depends on it.
+
+    """
+
+    read: type | Callable[[Any, str], Any]
+    default: Any = REQUIRED
+    kept: bool = True
+
+
+def read_fields(value: object, where: str, fields: Mapping[str, Field]) -> dict[str, Any]:
+    """The values of an object's fields, in the order of the table, which has all fields that it may have.
+
+    >>> read_fields({"stride": 2}, "truncation", {"stride": Field(int), "direction": Field(str, "Right")})
+    {'stride': 2, 'direction': 'Right'}
+    """
+    item = check_object(value, where, fields)
+    found = {name: get(item, where, name, field.read, field.default) for name, field in fields.items()}
+    return {name: each for name, each in found.items() if fields[name].kept}
+
+
+def check_object(value: object, where: str, known: Collection[str]) -> dict[str, Any]:
     """Return `value` if it is an object with no fields but the known ones; raise FormatError otherwise."""
     if not isinstance(value, dict):
         raise FormatError(f"{shown(value)} is not an object", where=where)
@@ -105,7 +145,26 @@ def as_object(value: object, where: str, known: Collection[str]) -> dict[str, An
     return value
 
 
-def type_of(value: object, where: str, default: str | None = None) -> str:
+def get(
+    item: Mapping[str, Any], where: str, name: str, read: type[T] | Callable[[Any, str], T], default: T = REQUIRED
+) -> T:
+    """A field of an object; `read` and `default` as in `Field`."""
+    if name not in item:
+        if default is REQUIRED:
+            raise FormatError(f"it has no {name}; it must have one", where=where)
+        return default
+    value, position = item[name], f"{where}.{name}" if where else name
+    return check_type(value, position, read) if isinstance(read, type) else read(value, position)
+
+
+def check_type(value: Any, where: str, kind: type[T]) -> T:
+    """Return `value` if it is of a type that JSON has; raise FormatError otherwise."""
+    if type(value) is not kind:
+        raise FormatError(f"it is {shown(value)}; it must be {_JSON_NAMES[kind]}", where=where)
+    return value
+
+
+def read_type(value: object, where: str, default: str | None = None) -> str:
     """The field "type" of an object, which must have one unless there is a default."""
     kind = value.get("type", default) if isinstance(value, dict) else None
     if not isinstance(kind, str):
@@ -113,19 +172,32 @@ def type_of(value: object, where: str, default: str | None = None) -> str:
     return kind
 
 
-def get(item: dict[str, Any], where: str, name: str, kind: type[T], *default: T) -> T:
-    """A field of an object, which must be of type `kind`. Without a default the field is required."""
-    if name not in item and not default:
-        raise FormatError(f"it has no {name}; it must have one", where=where)
-    value = item.get(name, *default)
-    if type(value) is not kind:
-        raise FormatError(f"it is {shown(value)}; it must be {_JSON_NAMES[kind]}", where=f"{where}.{name}")
+# What values must be --------------------------------------------------------------------------------------------------
+
+
+def accept_any(value: Any, where: str) -> Any:
+    """Any value: a field that has no effect, or one that its reader checks."""
+    del where
     return value
 
 
-def get_text(item: dict[str, Any], where: str, name: str) -> str | None:
-    """A string field; None if it is absent, null or empty."""
-    return None if item.get(name) is None else get(item, where, name, str) or None
+def read_text(value: object, where: str) -> str | None:
+    """A string; None if it is null or empty."""
+    return None if value is None else check_type(value, where, str) or None
+
+
+def read_id(value: object, where: str) -> int:
+    """An int that may be an id."""
+    if type(value) is not int or not 0 <= value < ID_LIMIT:
+        raise FormatError(f"{shown(value)} is not a token id; it must be an int from 0 to {ID_LIMIT - 1}", where=where)
+    return value
+
+
+def read_known_id(value: object, where: str, vocabulary: Vocabulary) -> int:
+    """The id of a token of a vocabulary."""
+    if (token_id := read_id(value, where)) not in vocabulary:
+        raise FormatError(f"no token has the id {token_id}; it must be the id of a token", where=where)
+    return token_id
 
 
 def is_id(key: str) -> bool:
@@ -133,16 +205,34 @@ def is_id(key: str) -> bool:
     return key.isascii() and key.isdecimal() and len(key) <= 10
 
 
+# Errors ---------------------------------------------------------------------------------------------------------------
+
+
 def refuse(where: str, value: object, rule: str, fix: str) -> NoReturn:
     """Raise FormatError for a value in the file: the value, the rule and the fix."""
     raise FormatError(f"it is {shown(value)}; {rule}; {fix}", where=where)
 
 
-def make_at(where: str, make: Callable[[], T]) -> T:
-    """Call `make`, which uses values of the file, and turn its errors into a FormatError at `where`."""
+@contextmanager
+def errors_at(where: str) -> Iterator[None]:
+    """Turn errors of the block, which uses values of the file, into a FormatError at `where`.
+
+    The position that a FormatError names, such as "pattern", is a field there.
+    """
     try:
-        return make()
+        yield
     except FormatError as error:
-        raise FormatError(error.message, where=where) from None
+        position = f"{where}.{error.where}" if error.where else where
+        raise FormatError(error.message, where=position) from None
     except (ValueError, TypeError, RecursionError, OverflowError, MemoryError) as error:
         raise FormatError(str(error) or type(error).__name__, where=where) from None
+
+
+@contextmanager
+def errors_in(path: str | os.PathLike[str] | None, part: str | None = None) -> Iterator[None]:
+    """Add the path of the file or folder that the block reads, and the file within the folder, to its FormatErrors."""
+    try:
+        yield
+    except FormatError as error:
+        where = f"{part}, {error.where}" if part and error.where else part or error.where
+        raise FormatError(error.message, path=error.path if path is None else path, where=where) from None

@@ -1,4 +1,4 @@
-"""Compares two tokenizers as data: their vocabularies, merges and settings.
+"""Compares tokenizers as data: by a fingerprint, or in words by their vocabularies, merges and settings.
 
 `bpe diff` prints the result, and a conversion uses it to find what a format did not keep. The ids of texts are compared
 by `bpe/converting.py`.
@@ -6,6 +6,8 @@ by `bpe/converting.py`.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from itertools import islice
@@ -14,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from bpe.errors import counted, shown
+from bpe.vocab.after_encoding import step_to_json
 from bpe.vocab.events import same_events
-from bpe.vocab.fingerprint import fingerprint
 from bpe.vocab.spec import ROLES, TokenizerSpec
 from bpe.vocab.vocabulary import SPECIAL
 
@@ -26,6 +28,51 @@ _NOT_SETTINGS = {
 }  # fmt: skip
 #: How many tokens a line names.
 _SHOWN = 5
+
+
+def fingerprint(spec: TokenizerSpec) -> str:
+    """The SHA-256, in hex, of everything that determines the ids. It is the same on every machine."""
+    digest = hashlib.sha256()
+    settings: dict[str, object] = {
+        "model": spec.model,
+        "pretokenizer": None if spec.pretokenizer is None else spec.pretokenizer.to_json(),
+        "normalizer": None if spec.normalizer is None else spec.normalizer.to_json(),
+        "special_tokens": sorted(spec.special_tokens.items()),
+        "unk_token": spec.unk_token,
+        "fuse_unk": spec.fuse_unk,
+        "end_of_word": spec.end_of_word,
+        "end_of_word_glued": spec.end_of_word_glued,
+        "ignore_merges": spec.ignore_merges,
+        "clip": spec.clip,
+    }
+    if spec.token_flags:
+        settings["token_flags"] = sorted((name, sorted(flags)) for name, flags in spec.token_flags.items())
+    if spec.template is not None:
+        settings["template"] = spec.template
+    for name, default in (
+        ("byte_fallback", False), ("drop_unknown", False), ("subword_prefix", None),
+        ("dropout", 0.0), ("word_merges", None),
+    ):  # fmt: skip
+        if getattr(spec, name) != default:
+            settings[name] = getattr(spec, name)
+    if spec.decoder is not None:
+        settings["decoder"] = [step_to_json(step) for step in spec.decoder]
+    digest.update(json.dumps(settings, sort_keys=True).encode())
+    ends_word = b"" if spec.ends_word is None else spec.ends_word.tobytes()
+    ranks = b"" if spec.merge_ranks is None else spec.merge_ranks.astype("<i4").tobytes()
+    for part in (
+        spec.vocabulary.blob,
+        spec.vocabulary.offsets.astype("<i8").tobytes(),
+        spec.vocabulary.kinds.tobytes(),
+        spec.merges.astype("<i4").tobytes(),
+        spec.merge_results.astype("<i4").tobytes(),
+        ranks,
+        ends_word,
+        *(() if spec.events is None else (spec.events.tobytes(),)),
+    ):
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -49,7 +96,7 @@ class Difference:
         return f"{self.field}: {self.message}{'; this changes no id' if self.harmless else ''}"
 
 
-def differences(
+def compare(
     a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str] = ("the first", "the second")
 ) -> list[Difference]:
     """What differs between two specs; an empty list if and only if their fingerprints are equal.
@@ -63,19 +110,19 @@ def differences(
     >>> from bpe.vocab.vocabulary import Vocabulary
     >>> empty = np.empty((0, 2), np.int32)
     >>> spec = TokenizerSpec("byte", Vocabulary([(0, b"a"), (1, b"b")]), empty, empty[:, 0])
-    >>> for each in differences(spec, replace(spec, fuse_unk=True, vocabulary=Vocabulary([(0, b"a"), (2, b"c")]))):
+    >>> for each in compare(spec, replace(spec, fuse_unk=True, vocabulary=Vocabulary([(0, b"a"), (2, b"c")]))):
     ...     print(each)
     vocabulary: 1 token only in the first (b'b'), 1 only in the second (b'c')
     fuse_unk: False in the first, True in the second
 
     """
-    found = [*_vocabulary(a, b, names), *_merges(a, b, names), *_settings(a, b, names)]
+    found = [*_compare_vocabulary(a, b, names), *_compare_merges(a, b, names), *_compare_settings(a, b, names)]
     if not found and fingerprint(a) != fingerprint(b):
         found.append(Difference("settings", "fingerprint", f"{fingerprint(a)} and {fingerprint(b)}"))
     return found
 
 
-def role_differences(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
+def compare_roles(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
     """What differs between the roles of special tokens; no id depends on them."""
     parts = []
     for role in ROLES:
@@ -85,21 +132,21 @@ def role_differences(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str])
     return [Difference("settings", "roles", "; ".join(parts), harmless=True)] if parts else []
 
 
-def setting_differences(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
-    """The differences of `differences` that are of the kind "settings"."""
-    return list(_settings(a, b, names))
+def compare_settings(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
+    """The differences of `compare` that are of the kind "settings"."""
+    return list(_compare_settings(a, b, names))
 
 
-def _vocabulary(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> Iterator[Difference]:
+def _compare_vocabulary(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> Iterator[Difference]:
     if _same_tokens(a, b):
         return
     first, second = a.vocabulary.ids, b.vocabulary.ids
-    message = _maps("token", first, second, names)
+    message = _describe_maps("token", first, second, names)
     if message:
         yield Difference("vocabulary", "vocabulary", message)
     elif dict(a.special_tokens) == dict(b.special_tokens):
         others = [{token: number for number, token in each.vocabulary.items(SPECIAL)} for each in (a, b)]
-        message = _maps("other token", others[0], others[1], names)
+        message = _describe_maps("other token", others[0], others[1], names)
         yield Difference("vocabulary", "vocabulary", message or "tokens of another kind")
 
 
@@ -110,12 +157,12 @@ def _same_tokens(a: TokenizerSpec, b: TokenizerSpec) -> bool:
     return same and np.array_equal(first.offsets, second.offsets)
 
 
-def _maps(
+def _describe_maps(
     noun: str,
     first: Mapping[Any, Any],
     second: Mapping[Any, Any],
     names: tuple[str, str],
-    spelled: Callable[[Any], str] = shown,
+    spell: Callable[[Any], str] = shown,
 ) -> str:
     """How two mappings differ, in words: keys that only one has, and keys with other values."""
     parts: list[str] = []
@@ -123,21 +170,21 @@ def _maps(
         keys = [key for key in one if key not in other]
         if keys:
             what = counted(len(keys), noun) if not parts else str(len(keys))
-            parts.append(f"{what} only in {name} ({_listed(map(spelled, keys))})")
+            parts.append(f"{what} only in {name} ({_list_some(map(spell, keys))})")
     changed = [key for key in first if key in second and first[key] != second[key]]
     if changed:
         values = (f"{shown(key)} {first[key]} and {second[key]}" for key in changed)
-        parts.append(f"{counted(len(changed), noun)} with another value ({_listed(values)})")
+        parts.append(f"{counted(len(changed), noun)} with another value ({_list_some(values)})")
     return ", ".join(parts)
 
 
-def _listed(texts: Iterable[str]) -> str:
+def _list_some(texts: Iterable[str]) -> str:
     """The first few texts."""
     some = list(islice(texts, _SHOWN + 1))
     return ", ".join(some[:_SHOWN] + ["…"] * (len(some) > _SHOWN))
 
 
-def _merges(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> Iterator[Difference]:
+def _compare_merges(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> Iterator[Difference]:
     """The first merge that differs, compared by the bytes of its tokens, and merges that only one has."""
     same = np.array_equal(a.merges, b.merges) and np.array_equal(a.merge_results, b.merge_results)
     if not (same and _same_tokens(a, b)):
@@ -145,11 +192,13 @@ def _merges(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> Itera
         if first != second:
             index = next((i for i, (x, y) in enumerate(zip(first, second, strict=False)) if x != y), -1)
             message = (
-                _maps("merge", dict.fromkeys(first), dict.fromkeys(second), names, _spelled)
+                _describe_maps("merge", dict.fromkeys(first), dict.fromkeys(second), names, _spell_merge)
                 or "the same in another order"
             )
             if index >= 0:
-                message += f"; merge {index} is {_spelled(first[index])} in {names[0]}, {_spelled(second[index])} in "
+                message += (
+                    f"; merge {index} is {_spell_merge(first[index])} in {names[0]}, {_spell_merge(second[index])} in "
+                )
                 message += names[1]
             yield Difference("merges", "merges", message)
             return
@@ -164,7 +213,7 @@ def _merge_list(spec: TokenizerSpec) -> list[tuple[bytes, bytes]]:
     return [(vocabulary[left], vocabulary[right]) for left, right in spec.merges.tolist()]
 
 
-def _spelled(pair: tuple[bytes, bytes]) -> str:
+def _spell_merge(pair: tuple[bytes, bytes]) -> str:
     return f"{shown(pair[0])} + {shown(pair[1])}"
 
 
@@ -172,11 +221,11 @@ def _same_array(a: Any, b: Any) -> bool:
     return (a is None) == (b is None) and (a is None or np.array_equal(a, b))
 
 
-def _settings(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> Iterator[Difference]:
-    if message := _maps("token", a.special_tokens, b.special_tokens, names):
+def _compare_settings(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> Iterator[Difference]:
+    if message := _describe_maps("token", a.special_tokens, b.special_tokens, names):
         yield Difference("settings", "special_tokens", message)
     flags = [{name: sorted(each) for name, each in spec.token_flags.items() if each} for spec in (a, b)]
-    if message := _maps("token", flags[0], flags[1], names):
+    if message := _describe_maps("token", flags[0], flags[1], names):
         yield Difference("settings", "token_flags", message)
     for each in fields(TokenizerSpec):
         one, other = getattr(a, each.name), getattr(b, each.name)

@@ -1,6 +1,9 @@
-"""What a tokenizer.json says about the time after encoding: the post-processor, truncation and padding, as data.
+"""What a tokenizer.json does with ids and after encoding, as data: decoder, post-processor, truncation and padding.
 
-Encoding itself uses none of them: `TokenizerSpec.template` has the ids that the post-processor adds to one text. They
+The steps of a decoder turn a list of tokens into a list of strings, whose concatenation is the text;
+`bpe/decode/chain.py` runs them. They have the meaning that Hugging Face's `tokenizers` gives them.
+
+Encoding uses none of the others: `TokenizerSpec.template` has the ids that the post-processor adds to one text. They
 are kept for the compatible modules, and saved again.
 """
 
@@ -8,10 +11,106 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from bpe.errors import check_choice, check_int, typed
+
+# Decoders -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Replace:
+    """Replace a string, or each match of a pattern of Oniguruma (`bpe/text/oniguruma.py`), in each token."""
+
+    pattern: str
+    content: str
+    literal: bool = True
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Remove up to `start` characters `content` from the beginning of each token, and up to `stop` from its end."""
+
+    content: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Fuse:
+    """Join all tokens into one."""
+
+
+@dataclass(frozen=True)
+class ByteFallback:
+    """Make each run of tokens `<0x00>` to `<0xFF>` the text of these bytes.
+
+    A run that is not UTF-8 becomes as many U+FFFD as it has tokens; with `by_character`, as in sentencepiece, only a
+    byte that is part of no character becomes one.
+    """
+
+    by_character: bool = False
+
+
+@dataclass(frozen=True)
+class ByteLevel:
+    """Join all tokens and read their characters as GPT-2's letters of bytes; other tokens stand for their UTF-8."""
+
+
+@dataclass(frozen=True)
+class Metaspace:
+    """Replace a character by a space, or remove it from the first token if encoding puts it before the text."""
+
+    replacement: str = "\u2581"
+    prepended: bool = True
+
+
+@dataclass(frozen=True)
+class Suffix:
+    """Replace an end-of-word mark, wherever it occurs in a token, by a space; in the last token by nothing."""
+
+    suffix: str
+
+
+@dataclass(frozen=True)
+class WordPiece:
+    """Put a space before each token but the first; a token with the prefix loses it instead.
+
+    `cleanup` then removes the spaces before punctuation and English contractions.
+    """
+
+    prefix: str = "##"
+    cleanup: bool = True
+
+
+@dataclass(frozen=True)
+class DummySpace:
+    """Remove `▁` from the beginning of the first token, as in sentencepiece; only the last step can be this one.
+
+    With `each`, it is also removed from the following tokens as long as there is no text.
+    """
+
+    each: bool = False
+
+
+DecoderStep = DummySpace | Replace | Strip | Fuse | ByteFallback | ByteLevel | Metaspace | Suffix | WordPiece
+
+
+def step_to_json(step: DecoderStep) -> dict[str, Any]:
+    """A step as a JSON object, for fingerprints.
+
+    >>> step_to_json(Strip(" ", 1, 0))
+    {'step': 'Strip', 'content': ' ', 'start': 1, 'stop': 0}
+    """
+    fields = asdict(step)
+    if isinstance(step, ByteFallback) and not step.by_character:
+        fields = {}  # as before there was this field
+    return {"step": type(step).__name__, **fields}
+
+
+# Post-processors, truncation and padding ------------------------------------------------------------------------------
+
 
 Direction = Literal["Left", "Right"]
 Strategy = Literal["LongestFirst", "OnlyFirst", "OnlySecond"]

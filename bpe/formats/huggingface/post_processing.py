@@ -1,0 +1,220 @@
+"""What a tokenizer.json does after encoding: post_processor, truncation and padding, read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from bpe.errors import FormatError, shown
+from bpe.formats.huggingface.spelling import map_special_ids
+from bpe.formats.huggingface.steps import read_members
+from bpe.formats.schema import (
+    LATER,
+    Field,
+    accept_any,
+    check_object,
+    check_type,
+    errors_at,
+    get,
+    read_fields,
+    read_id,
+    read_known_id,
+    read_type,
+    refuse,
+)
+from bpe.vocab.byte_letters import to_letters
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from bpe.vocab.after_encoding import Padding, PostProcessor, Truncation
+
+#: The ids before and after a text.
+Template = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def _read_pair(value: Any, where: str) -> Any:
+    """A list of a token and its id."""
+    if type(value) is not list or len(value) != 2 or type(value[0]) is not str:
+        refuse(where, value, "it must be a list of a token and its id", "write [token, id]")
+    return value[1]
+
+
+_TYPE = {"type": Field(accept_any, kept=False)}
+_SWITCH = Field(bool, True, kept=False)
+_CLS_AND_SEP = {
+    **_TYPE,
+    **{name: Field(_read_pair) for name in ("cls", "sep")},
+    **dict.fromkeys(("trim_offsets", "add_prefix_space"), _SWITCH),
+}
+#: The type of a post-processor → its fields. Those that change only spans are checked.
+POST_PROCESSORS: Mapping[str, Mapping[str, Field]] = {
+    "ByteLevel": {**_TYPE, **dict.fromkeys(("add_prefix_space", "trim_offsets", "use_regex"), _SWITCH)},
+    "TemplateProcessing": {**_TYPE, "single": Field(list), "pair": Field(list), "special_tokens": Field(dict)},
+    "RobertaProcessing": _CLS_AND_SEP,
+    "BertProcessing": _CLS_AND_SEP,
+}
+
+
+def read_post_processor(value: Any, vocabulary: Vocabulary) -> tuple[PostProcessor | None, Template | None]:
+    """(the post-processor, the ids that it puts before and after a single text), or None for each."""
+    if value is None:
+        return None, None
+    from bpe.vocab.after_encoding import PostProcessor
+
+    template = _read_template(value, "post_processor", vocabulary)
+    return PostProcessor.of(value), template if any(template) else None
+
+
+def _read_template(value: Any, where: str, vocabulary: Vocabulary, depth: int = 0) -> Template:
+    """The ids that a post-processor puts before and after a single text; checks all of its fields."""
+    kind = read_type(value, where)
+    if kind == "Sequence":
+        before: tuple[int, ...] = ()
+        after: tuple[int, ...] = ()
+        for member, position in read_members(value, where, "processors", depth):
+            outer = _read_template(member, position, vocabulary, depth + 1)
+            before, after = outer[0] + before, after + outer[1]
+        return before, after
+    if kind not in POST_PROCESSORS:
+        known = f"known are Sequence, {', '.join(POST_PROCESSORS)}; set it to null and add such tokens yourself"
+        refuse(where, value, f"a post_processor of type {kind!r} is not known: {LATER}", known)
+    fields = read_fields(value, where, POST_PROCESSORS[kind])
+    if kind == "TemplateProcessing":
+        sides = _read_sides(fields, where, "single", vocabulary)
+        _read_sides(fields, where, "pair", vocabulary)
+        if len(sides) != 2:
+            rule = f"it must have one Sequence: {LATER}"
+            refuse(f"{where}.single", fields["single"], rule, "set post_processor to null")
+        return tuple(sides[0]), tuple(sides[1])
+    if kind == "ByteLevel":
+        return (), ()
+    first, last = (read_known_id(fields[name], f"{where}.{name}", vocabulary) for name in ("cls", "sep"))
+    return (first,), (last,)
+
+
+def _read_sides(fields: dict[str, Any], where: str, template: str, vocabulary: Vocabulary) -> list[list[int]]:
+    """The ids before, between and after the texts of a template."""
+    sides: list[list[int]] = [[]]
+    for i, piece in enumerate(fields[template]):
+        position = f"{where}.{template}[{i}]"
+        if not isinstance(piece, dict) or len(piece) != 1 or not {"SpecialToken", "Sequence"} & piece.keys():
+            raise FormatError(
+                f"{shown(piece)} is neither a SpecialToken nor a Sequence; it must be one", where=position
+            )
+        ((kind, content),) = piece.items()
+        name = read_fields(content, position, {"id": Field(str), "type_id": Field(read_id)})["id"]
+        if kind == "Sequence":
+            if name not in ("A", "B"):
+                refuse(f"{position}.id", name, "it must be A or B", "write the one that is meant")
+            sides.append([])
+            continue
+        listed = fields["special_tokens"].get(name)
+        ids = listed.get("ids") if isinstance(listed, dict) else None
+        if not isinstance(ids, list):
+            raise FormatError(f"{shown(name)} has no ids in special_tokens; it must have them there", where=position)
+        sides[-1] += [read_known_id(each, f"{where}.special_tokens[{shown(name)}].ids", vocabulary) for each in ids]
+    return sides
+
+
+def write_post_processor(spec: TokenizerSpec) -> dict[str, Any] | None:
+    """The post-processor of the file that was read, or one that adds the template's ids to each text."""
+    if spec.post_processor is not None:
+        value = spec.post_processor.value
+        template = _read_template(value, "post_processor", spec.vocabulary)
+        if (template if any(template) else None) == spec.template:
+            return value
+    if spec.template is None:
+        return None
+    names = map_special_ids(spec)
+
+    def spell(token_id: int) -> str:
+        token = spec.vocabulary[token_id]
+        return names.get(token_id) or (to_letters(token) if spec.model == "byte" else token.decode())
+
+    def surround(text: str, type_id: int) -> list[dict[str, Any]]:
+        left, right = (
+            [{"SpecialToken": {"id": spell(token_id), "type_id": type_id}} for token_id in ids]
+            for ids in spec.template or ()
+        )
+        return [*left, {"Sequence": {"id": text, "type_id": type_id}}, *right]
+
+    used = sorted({token_id for ids in spec.template for token_id in ids})
+    return {
+        "type": "TemplateProcessing",
+        "single": surround("A", 0),
+        "pair": surround("A", 0) + surround("B", 1),
+        "special_tokens": {
+            spell(token_id): {"id": spell(token_id), "ids": [token_id], "tokens": [spell(token_id)]}
+            for token_id in used
+        },
+    }
+
+
+# Truncation and padding -----------------------------------------------------------------------------------------------
+
+
+def _read_length(value: object, where: str) -> int | None:
+    """The length of padded texts; None for that of the longest."""
+    if isinstance(value, dict):
+        return get(check_object(value, where, ("Fixed",)), where, "Fixed", int)
+    if value != "BatchLongest":
+        refuse(where, value, 'it must be "BatchLongest" or {"Fixed": n}', "write one of these")
+    return None
+
+
+def _read_multiple(value: object, where: str) -> int | None:
+    return None if value is None else check_type(value, where, int)
+
+
+#: The fields of the two blocks.
+TRUNCATION = {
+    "max_length": Field(int),
+    "strategy": Field(str),
+    "stride": Field(int),
+    "direction": Field(str, "Right"),
+}
+PADDING = {
+    "strategy": Field(_read_length),
+    "direction": Field(str),
+    "pad_to_multiple_of": Field(_read_multiple, None),
+    "pad_id": Field(read_id),
+    "pad_type_id": Field(read_id),
+    "pad_token": Field(str),
+}
+
+
+def read_truncation(value: object) -> Truncation | None:
+    """The truncation block; None for null."""
+    if value is None:
+        return None
+    from bpe.vocab.after_encoding import Truncation
+
+    fields = read_fields(value, "truncation", TRUNCATION)
+    with errors_at("truncation"):
+        return Truncation(**fields)
+
+
+def write_truncation(one: Truncation | None) -> dict[str, Any] | None:
+    """The truncation block of a file."""
+    names = ("direction", "max_length", "strategy", "stride")
+    return None if one is None else {name: getattr(one, name) for name in names}
+
+
+def read_padding(value: object) -> Padding | None:
+    """The padding block; None for null."""
+    if value is None:
+        return None
+    from bpe.vocab.after_encoding import Padding
+
+    fields = read_fields(value, "padding", PADDING)
+    with errors_at("padding"):
+        return Padding(length=fields.pop("strategy"), **fields)
+
+
+def write_padding(one: Padding | None) -> dict[str, Any] | None:
+    """The padding block of a file."""
+    if one is None:
+        return None
+    strategy = "BatchLongest" if one.length is None else {"Fixed": one.length}
+    return {name: strategy if name == "strategy" else getattr(one, name) for name in PADDING}

@@ -1,0 +1,568 @@
+"""The steps of a tokenizer.json, read and written: its normalizer, its pre_tokenizer and its decoder.
+
+A table for each of the three lists the types of its steps: the fields, and what they make. `_read_step` reads any of
+them. A Sequence has the steps of its kind, nested at most `MAX_DEPTH` deep. Post-processors: `post_processing.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from bpe.formats.huggingface.spelling import find_odd_ends, mark_text
+from bpe.formats.schema import (
+    LATER,
+    MAX_DEPTH,
+    Field,
+    accept_any,
+    check_object,
+    check_type,
+    errors_at,
+    get,
+    read_fields,
+    read_type,
+    refuse,
+)
+from bpe.pretokenize.patterns import DEEPSEEK_STEPS
+from bpe.pretokenize.pretokenizer import Gaps, Pretokenizer, Steps, check_unicode_version
+from bpe.pretokenize.shapes import BYTES, prefixed, simplified, words
+from bpe.pretokenize.spellings import NAMED, SPELLED, published
+from bpe.pretokenize.steps import STEPS, ByteLevel, Metaspace, Split, Step
+from bpe.vocab import after_encoding as d
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.special_names import decoded_bytes
+
+if TYPE_CHECKING:
+    from bpe.text.normalizers import Normalizer
+
+
+class Kind(NamedTuple):
+    """A type of step.
+
+    Attributes:
+        fields: its fields but for "type"; None if `make` checks the whole object.
+        make: the step of its fields by name, or of the whole object. Errors name the step, or a field: "pattern".
+
+    """
+
+    fields: Mapping[str, Field] | None
+    make: Callable[..., Any]
+
+
+def _read_step(part: str, kinds: Mapping[str, Kind], value: object, where: str) -> Any:
+    """One step of a part of the file, by the table of its kinds."""
+    name = read_type(value, where)
+    if name not in kinds:
+        known = ", ".join(["Sequence", *(kind for kind in kinds if not kind.startswith("bpe."))])
+        refuse(where, value, f"a {part} of type {name!r} is not known: {LATER}", f"known are {known}, and null")
+    fields, make = kinds[name]
+    found = None if fields is None else read_fields(value, where, {**_TYPE, **fields})
+    with errors_at(where):
+        return make(value) if found is None else make(**found)
+
+
+_TYPE = {"type": Field(accept_any, kept=False)}
+
+
+def read_members(value: object, where: str, field: str, depth: int) -> Iterator[tuple[object, str]]:
+    """(member, position) of a Sequence; `field` has its members, and `depth` Sequences contain it."""
+    if depth == MAX_DEPTH:
+        rule = f"it is nested more than {MAX_DEPTH} deep"
+        refuse(where, "Sequence", rule, "a Sequence of one level does the same")
+    found = read_fields(value, where, {**_TYPE, field: Field(list)})
+    for i, member in enumerate(found[field]):
+        yield member, f"{where}.{field}[{i}]"
+
+
+def _flatten(value: object, where: str, field: str, depth: int = 0) -> Iterator[tuple[object, str]]:
+    """(step, position), with nested Sequences expanded."""
+    if read_type(value, where) != "Sequence":
+        yield value, where
+        return
+    for member, position in read_members(value, where, field, depth):
+        yield from _flatten(member, position, field, depth + 1)
+
+
+# Fields ---------------------------------------------------------------------------------------------------------------
+
+
+def _read_nonempty(value: object, where: str) -> str:
+    if not (text := check_type(value, where, str)):
+        refuse(where, text, "it must not be empty", "remove this step")
+    return text
+
+
+def _read_character(value: object, where: str) -> str:
+    if len(text := _read_nonempty(value, where)) != 1:
+        refuse(where, text, "it must be one character", "write a Replace for a longer text")
+    return text
+
+
+def _read_count(value: Any, where: str) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 62:
+        refuse(where, value, "it must be an int of at least 0", "write 0 to strip nothing")
+    return value
+
+
+def _read_pattern(value: object, where: str) -> tuple[str, bool]:
+    """The pattern of a Split or a Replace, in Oniguruma's syntax, and whether it is a string to find."""
+    pattern = check_object(value, where, ("Regex", "String"))
+    if len(pattern) != 1:
+        refuse(where, pattern, "it must have either Regex or String", "remove the other")
+    (kind,) = pattern
+    text = get(pattern, where, kind, str)
+    if not text:
+        refuse(where, text, "it must not be empty", "remove this step, which does nothing")
+    return text, kind == "String"
+
+
+def _write_pattern(pattern: str, literal: bool = False) -> dict[str, str]:
+    return {"String" if literal else "Regex": pattern}
+
+
+def _translate(pattern: str, *, of_texts: bool = False) -> str:
+    """A pattern of a Replace in the syntax of the `regex` package: as it is, if it means the same there.
+
+    `of_texts` says that it is a normalizer's, of which an empty match at the beginning of a text is refused.
+    """
+    from bpe.text.oniguruma import UntranslatableError, means_the_same, translate
+
+    if pattern in NAMED or means_the_same(pattern):
+        return pattern
+    rule = "it cannot be matched as Oniguruma does"
+    try:
+        translation = translate(pattern)
+    except UntranslatableError as error:
+        refuse("pattern", pattern, f"{rule}: {error}", "rewrite it")
+    if translation.empty == "sometimes":
+        refuse("pattern", pattern, f"{rule}: some of its matches are empty", "write + for *")
+    if of_texts and translation.empty == "always" and (not pattern.startswith("(?<=") or "|" in pattern):
+        rule = "it may match at the beginning of a text, where `tokenizers` puts the content twice into some words"
+        refuse("pattern", pattern, rule, 'begin it with (?<=…), or use a normalizer of type "Prepend"')
+    if translation.names_later:
+        refuse("pattern", pattern, f"{rule}: it names characters later than Unicode 16", "leave them out")
+    return translation.expression
+
+
+# Normalizers ----------------------------------------------------------------------------------------------------------
+
+
+#: How `CollapseWhitespace` is saved; an equal `Replace` by the user is saved as `bpe.Replace`.
+COLLAPSE = (r"\p{White_Space}+", " ")
+
+
+def _read_charsmap(value: object, where: str) -> str:
+    return "" if value is None else check_type(value, where, str)  # null: a model without a map
+
+
+def _read_bool_or_null(value: object, where: str) -> bool | None:
+    return None if value is None else check_type(value, where, bool)
+
+
+def _make_normalizer(name: str, **fields: Any) -> Normalizer:
+    from bpe.text import normalizers, pipeline_normalizers
+
+    del pipeline_normalizers  # importing it registers the types that only `tokenizers` has
+    made: Normalizer = normalizers.REGISTRY[name](**fields)
+    return made
+
+
+def _make_bert(strip_accents: bool | None, lowercase: bool, **fields: bool) -> Normalizer:
+    accents = lowercase if strip_accents is None else strip_accents
+    return _make_normalizer("BertNormalizer", strip_accents=accents, lowercase=lowercase, **fields)
+
+
+def _make_replace(pattern: tuple[str, bool], content: str) -> Normalizer:
+    from bpe.text import normalizers as n
+    from bpe.text.oniguruma import escaped, means_the_same
+
+    text, literal = pattern
+    if not literal and (text, content) == COLLAPSE:
+        return n.CollapseWhitespace()
+    expression = escaped(text) if literal else _translate(text, of_texts=True)
+    spelled = None if literal or text in NAMED or means_the_same(text) else text
+    return n.Replace(expression, content, spelled=spelled)
+
+
+def _make_own(value: dict[str, Any]) -> Normalizer:
+    from bpe.text import normalizers, pipeline_normalizers
+
+    del pipeline_normalizers
+    return normalizers.from_json({**value, "type": value["type"].removeprefix("bpe.")})
+
+
+def _normalizer(name: str, **fields: Field) -> Kind:
+    return Kind(fields, partial(_make_normalizer, name))
+
+
+NORMALIZERS: Mapping[str, Kind] = {
+    **{name: _normalizer(name) for name in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase")},
+    "Strip": Kind(
+        {"strip_left": Field(bool), "strip_right": Field(bool)},
+        lambda strip_left, strip_right: _make_normalizer("Strip", left=strip_left, right=strip_right),
+    ),
+    "Replace": Kind({"pattern": Field(_read_pattern), "content": Field(str)}, _make_replace),
+    "BertNormalizer": Kind(
+        {
+            "clean_text": Field(bool),
+            "handle_chinese_chars": Field(bool),
+            "strip_accents": Field(_read_bool_or_null, None),
+            "lowercase": Field(bool),
+        },
+        _make_bert,
+    ),
+    "ByteLevel": _normalizer("ByteLevel"),
+    "Nmt": _normalizer("Nmt"),
+    "Precompiled": _normalizer("Precompiled", precompiled_charsmap=Field(_read_charsmap, "")),
+    "Prepend": _normalizer("Prepend", prepend=Field(str)),
+    "StripAccents": _normalizer("StripAccents"),
+    **dict.fromkeys(
+        (
+            "bpe.UnescapeHTML", "bpe.FixText", "bpe.Lowercase", "bpe.Replace", "bpe.CharacterMap",
+            "bpe.CharacterMapBeside", "bpe.DummyPrefix",
+        ),
+        Kind(None, _make_own),
+    ),
+}  # fmt: skip
+
+
+def read_normalizer(value: object, where: str = "normalizer", depth: int = 0) -> Normalizer:
+    """The normalizer that a file describes."""
+    if read_type(value, where) != "Sequence":
+        return cast("Normalizer", _read_step("normalizer", NORMALIZERS, value, where))
+    from bpe.text.normalizers import Sequence
+
+    members = read_members(value, where, "normalizers", depth)
+    return Sequence(*(read_normalizer(member, position, depth + 1) for member, position in members))
+
+
+def write_normalizer(one: Normalizer | None, depth: int = 0) -> dict[str, Any] | None:
+    """The normalizer as a file has it."""
+    if one is None:
+        return None
+    from bpe.text import normalizers as n
+    from bpe.text.oniguruma import means_the_same
+
+    if depth > MAX_DEPTH:
+        raise ValueError(f"normalizers are nested more than {MAX_DEPTH} deep; a Sequence of one level does the same")
+    if isinstance(one, n.Sequence):
+        return {"type": "Sequence", "normalizers": [write_normalizer(each, depth + 1) for each in one.normalizers]}
+    if isinstance(one, n.Strip):
+        return {"type": "Strip", "strip_left": one.left, "strip_right": one.right}
+    if isinstance(one, n.CollapseWhitespace):
+        return {"type": "Replace", "pattern": _write_pattern(COLLAPSE[0]), "content": COLLAPSE[1]}
+    if isinstance(one, n.Replace) and (one.pattern, one.replacement) != COLLAPSE:
+        spelled = one.pattern if one.spelled is None and means_the_same(one.pattern) else one.spelled
+        if spelled is not None:
+            return {"type": "Replace", "pattern": _write_pattern(spelled), "content": one.replacement}
+    fields = one.to_json()
+    if one == n.Lowercase():
+        del fields["final_sigma"]
+    kind = NORMALIZERS.get(fields["type"])
+    shared = kind is not None and kind.fields is not None and kind.fields.keys() == fields.keys() - {"type"}
+    return fields if shared else {**fields, "type": f"bpe.{fields['type']}"}
+
+
+def _spells_letters(normalizer: Normalizer | None) -> bool:
+    """Whether a normalizer spells text in GPT-2's letters.
+
+    Raises:
+        FormatError: for a normalizer that changes the letters afterwards.
+
+    """
+    if normalizer is None:
+        return False
+    from bpe.text import normalizers as n
+
+    found = type(normalizer).__name__ == "ByteLevel"
+    for one in normalizer.normalizers if isinstance(normalizer, n.Sequence) else ():
+        if found:
+            rule = f"after ByteLevel, the last normalizer, no other can follow: {LATER}"
+            refuse("normalizer", type(one).__name__, rule, "put it before ByteLevel")
+        found = _spells_letters(one)
+    return found
+
+
+# Pretokenizers --------------------------------------------------------------------------------------------------------
+
+
+def _make_metaspace(prepend_scheme: Any, add_prefix_space: Any, **fields: Any) -> Step:
+    if add_prefix_space is False and prepend_scheme != "never":
+        refuse("add_prefix_space", False, "it must agree with prepend_scheme", "remove it")
+    return Metaspace(prepend_scheme=prepend_scheme, **fields)
+
+
+def _make_split(pattern: tuple[str, bool], **fields: Any) -> Step:
+    return Split(pattern=pattern[0], literal=pattern[1], **fields)
+
+
+PRETOKENIZERS: Mapping[str, Kind] = {
+    "BertPreTokenizer": Kind({}, STEPS["BertPreTokenizer"]),
+    "ByteLevel": Kind(
+        {
+            "add_prefix_space": Field(bool),
+            "trim_offsets": Field(bool, True, kept=False),
+            "use_regex": Field(bool, True),
+        },
+        ByteLevel,
+    ),
+    "CharDelimiterSplit": Kind({"delimiter": Field(str)}, STEPS["CharDelimiterSplit"]),
+    "Digits": Kind({"individual_digits": Field(bool)}, STEPS["Digits"]),
+    "FixedLength": Kind({"length": Field(int, 5)}, STEPS["FixedLength"]),
+    "Metaspace": Kind(
+        {
+            "replacement": Field(str),
+            "prepend_scheme": Field(str, "always"),
+            "split": Field(bool, True),
+            "add_prefix_space": Field(accept_any, None),  # of older versions
+            "str_rep": Field(accept_any, None, kept=False),
+        },
+        _make_metaspace,
+    ),
+    "Punctuation": Kind({"behavior": Field(str, "Isolated")}, STEPS["Punctuation"]),
+    "Split": Kind({"behavior": Field(str), "invert": Field(bool), "pattern": Field(_read_pattern)}, _make_split),
+    "UnicodeScripts": Kind({}, STEPS["UnicodeScripts"]),
+    "Whitespace": Kind({}, STEPS["Whitespace"]),
+    "WhitespaceSplit": Kind({}, STEPS["WhitespaceSplit"]),
+}
+
+
+def read_pre_tokenizer(value: object, normalizer: Normalizer | None = None) -> tuple[bool, Pretokenizer | None]:
+    """(whether the model is byte-level, its pretokenizer), after that normalizer.
+
+    Checks the `unicode_version` of this package's files.
+    """
+    letters = _spells_letters(normalizer)
+    if isinstance(value, dict) and "unicode_version" in value:
+        rest = {name: each for name, each in value.items() if name != "unicode_version"}
+        byte, pretokenizer = _read_pre_tokenizer(rest, letters)
+        with errors_at("pre_tokenizer"):
+            check_unicode_version(pretokenizer, value["unicode_version"])
+        return byte, pretokenizer
+    return _read_pre_tokenizer(value, letters)
+
+
+def _read_pre_tokenizer(value: object, letters: bool) -> tuple[bool, Pretokenizer | None]:
+    where = "pre_tokenizer"
+    listed = [] if value is None else list(_flatten(value, where, "pretokenizers"))
+    own = listed.pop(0) if listed and read_type(*listed[0]) == "bpe.Regex" else None
+    steps: list[Step] = [_read_step("pre_tokenizer", PRETOKENIZERS, step, position) for step, position in listed]
+    byte = letters or any(isinstance(step, ByteLevel) for step in steps)
+    if own is None:
+        with errors_at(where):
+            return byte, simplified(Steps(*steps, letters=letters), byte)
+    if letters or steps not in ([], [BYTES]):
+        rule = "there can only be a ByteLevel without add_prefix_space and use_regex after it"
+        refuse(where, "bpe.Regex", rule, "remove the other steps")
+    return byte, _read_regex(*own)
+
+
+def _read_regex(value: object, where: str) -> Pretokenizer:
+    """A pre_tokenizer of this package's own type."""
+    item = check_object(value, where, ("type", "name", "pattern", "gaps", "add_prefix_space"))
+    prefix = get(item, where, "add_prefix_space", bool)
+    if "name" in item:
+        with errors_at(where):
+            return Pretokenizer(item["name"], add_prefix_space=prefix)
+    pattern, gaps = get(item, where, "pattern", str), cast("Gaps", get(item, where, "gaps", str))
+    with errors_at(where):
+        return Pretokenizer.from_regex(pattern, gaps=gaps, add_prefix_space=prefix)
+
+
+_BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+#: The fields of a Split that keeps unmatched text, and of one that drops it.
+_ISOLATED, _REMOVED = {"behavior": "Isolated", "invert": False}, {"behavior": "Removed", "invert": True}
+#: The only pretokenizers that are saved as several steps: Splits, or digits before gpt2's pattern.
+_DEEPSEEK, _STARCODER = Pretokenizer("deepseek_v3"), Pretokenizer("starcoder")
+
+
+def write_pre_tokenizer(byte: bool, one: Pretokenizer | None) -> dict[str, Any] | None:
+    """The steps of the pretokenizer, with its Unicode version, which `tokenizers` ignores."""
+    steps = _write_steps(byte, one)
+    if not steps:
+        return None
+    whole = steps[0] if len(steps) == 1 else {"type": "Sequence", "pretokenizers": steps}
+    if one is None or one.unicode_version is None:
+        return whole
+    return {**whole, "unicode_version": one.unicode_version}
+
+
+def _write_steps(byte: bool, one: Pretokenizer | None) -> list[dict[str, Any]]:
+    if isinstance(one, Steps):
+        return [step.to_json() for step in one.steps]
+    if byte and (one is None or one.name == "gpt2" or one == prefixed()):
+        prefix = one is not None and one.add_prefix_space
+        return [{**_BYTE_LEVEL, "add_prefix_space": prefix, "use_regex": one is not None and one.name == "gpt2"}]
+    if one is None:
+        return []
+    if byte and one == _STARCODER:
+        return [{"type": "Digits", "individual_digits": True}, {**_BYTE_LEVEL, "use_regex": True}]
+    steps = [_write_splitter(one)]
+    if one == _DEEPSEEK:
+        steps = [{"type": "Split", "pattern": _write_pattern(step), **_ISOLATED} for step in DEEPSEEK_STEPS]
+    return [*steps, dict(_BYTE_LEVEL)] if byte else steps
+
+
+def _write_splitter(one: Pretokenizer) -> dict[str, Any]:
+    from bpe.text.oniguruma import means_the_same
+
+    if one.add_prefix_space or one.name == "deepseek_v3":
+        which = {"pattern": one.pattern, "gaps": one.gaps} if one.name is None else {"name": one.name}
+        return {"type": "bpe.Regex", **which, "add_prefix_space": one.add_prefix_space}
+    if one.name == "whitespace":
+        return {"type": "WhitespaceSplit"}
+    if one == words():
+        return {"type": "Whitespace"}
+    own = published(one.pattern, one.gaps) is not None or not means_the_same(one.pattern) or one.gaps == "error"
+    if one.name is None and own:
+        return {"type": "bpe.Regex", "pattern": one.pattern, "gaps": one.gaps, "add_prefix_space": False}
+    pattern = one.pattern if one.name is None else SPELLED[one.name]
+    covers = one.name in ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", "starcoder")
+    fields = _ISOLATED if covers or one.gaps == "keep" else _REMOVED
+    return {"type": "Split", "pattern": _write_pattern(pattern), **fields}
+
+
+# Decoders -------------------------------------------------------------------------------------------------------------
+
+
+#: The ByteLevel that `tokenizers` writes as a decoder; its fields have no effect there.
+_BYTE_LEVEL_DECODER = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+#: The tokens that lose a space, not each and each: the values of a field that `tokenizers` ignores.
+_OF_TOKENS = ("first", "each")
+_STRIP = {
+    **_TYPE,
+    "content": Field(_read_character),
+    "start": Field(_read_count),
+    "stop": Field(_read_count),
+}
+
+
+def _make_strip(value: dict[str, Any]) -> d.DecoderStep:
+    if "of_tokens" not in value:
+        return d.Strip(**read_fields(value, "", _STRIP))
+    rule = get(value, "", "of_tokens", str)  # a field of this package's files
+    if rule not in _OF_TOKENS:
+        refuse("of_tokens", rule, "it must be first or each", "remove it")
+    return d.DummySpace(each=rule == "each")
+
+
+def _make_replacement(pattern: tuple[str, bool], content: str) -> d.DecoderStep:
+    from bpe.text.matching import compiled
+
+    if not pattern[1]:
+        expression = _translate(pattern[0])
+        with errors_at("pattern"):
+            compiled(expression)
+    return d.Replace(pattern[0], content, pattern[1])
+
+
+def _make_metaspace_decoder(replacement: str, prepend_scheme: str | None, add_prefix_space: Any) -> d.DecoderStep:
+    if prepend_scheme not in (None, "always", "first", "never"):
+        refuse("prepend_scheme", prepend_scheme, "it must be always, first or never", "write one of them")
+    if add_prefix_space is False and prepend_scheme is None:
+        refuse("add_prefix_space", False, "it has no prepend_scheme", 'write "prepend_scheme": "never"')
+    if add_prefix_space is False and prepend_scheme != "never":
+        refuse("add_prefix_space", False, f"the prepend_scheme is {prepend_scheme}", "write never there")
+    return d.Metaspace(replacement, prepend_scheme != "never")
+
+
+DECODERS: Mapping[str, Kind] = {
+    "Replace": Kind({"pattern": Field(_read_pattern), "content": Field(str)}, _make_replacement),
+    "Strip": Kind(None, _make_strip),
+    "Fuse": Kind({}, d.Fuse),
+    "ByteFallback": Kind({"by_character": Field(bool, False)}, d.ByteFallback),
+    "Metaspace": Kind(
+        {
+            "replacement": Field(_read_character),
+            "prepend_scheme": Field(str, None),
+            "add_prefix_space": Field(accept_any, None),
+            **dict.fromkeys(("split", "str_rep"), Field(accept_any, None, kept=False)),
+        },
+        _make_metaspace_decoder,
+    ),
+    "BPEDecoder": Kind({"suffix": Field(_read_nonempty)}, d.Suffix),
+    "ByteLevel": Kind(
+        dict.fromkeys(("add_prefix_space", "trim_offsets", "use_regex"), Field(accept_any, None, kept=False)),
+        d.ByteLevel,
+    ),
+    "WordPiece": Kind({"prefix": Field(_read_nonempty), "cleanup": Field(bool)}, d.WordPiece),
+}
+
+
+def read_decoder(value: object, spec: TokenizerSpec) -> tuple[d.DecoderStep, ...] | None:
+    """The steps of a decoder; None for null, which means this package's, and for steps that give the same text."""
+    if value is None or (isinstance(value, dict) and "native" in value and value == _write_native(spec)):
+        return None
+    if read_type(value, "decoder") == "BPEDecoder" and isinstance(value, dict) and "at_end_only" in value:
+        value = dict(value)
+        if get(value, "decoder", "at_end_only", bool) and value.get("suffix") == spec.end_of_word:
+            return None  # this package's own files: a mark elsewhere in a token is text
+        del value["at_end_only"]
+    listed = _flatten(value, "decoder", "decoders")
+    steps: tuple[d.DecoderStep, ...] = tuple(_read_step("decoder", DECODERS, step, where) for step, where in listed)
+    while len(steps) > 1 and isinstance(steps[-1], d.Fuse) and isinstance(steps[-2], d.ByteLevel | d.Fuse):
+        steps = steps[:-1]  # it joins one token
+    return None if steps == find_own_steps(spec) else steps
+
+
+def find_own_steps(spec: TokenizerSpec) -> tuple[d.DecoderStep, ...] | None:
+    """The steps that give the text of a tokenizer whose `decoder` is None; None if no steps do."""
+    if spec.model == "byte":
+        as_bytes, as_text = (decoded_bytes(spec, byte_level=byte_level) for byte_level in (True, False))
+        return (d.ByteLevel(),) if spec.end_of_word is None and as_bytes == as_text else None
+    if spec.end_of_word is None:
+        return (d.Fuse(),)
+    return None if _has_inner_marks(spec) else (d.Suffix(mark_text(spec)),)
+
+
+def _has_inner_marks(spec: TokenizerSpec) -> bool:
+    """Whether a token spells the end-of-word mark elsewhere than where it ends a word: BPEDecoder replaces it, too."""
+    if spec.end_of_word is None or spec.ends_word is None or spec.model == "byte":
+        return False
+    mark, blob, n_ends = spec.end_of_word.encode(), spec.vocabulary.blob, int(spec.ends_word.sum())
+    if mark.find(mark[:1], 1) < 0 and blob.count(mark) == n_ends and find_odd_ends(spec) is None:
+        return False  # each is at the end of a token; the mark does not overlap itself, so that all of them are counted
+    return any(token.count(mark) != spec.ends_word[token_id] for token_id, token in spec.vocabulary.items())
+
+
+def write_decoder(spec: TokenizerSpec) -> dict[str, Any]:
+    """The decoder of a tokenizer as a JSON object."""
+    steps = find_own_steps(spec) if spec.decoder is None else spec.decoder
+    if steps is None and spec.model == "char":
+        return {"type": "BPEDecoder", "suffix": mark_text(spec), "at_end_only": True}  # `tokenizers` ignores the field
+    return _write_native(spec) if steps is None else _write_sequence(steps)
+
+
+def _write_native(spec: TokenizerSpec) -> dict[str, Any]:
+    """The decoder of a byte model whose text no steps give: those of nearly the same text.
+
+    The field `native`, which `tokenizers` ignores, tells them from the same steps by another program.
+    """
+    steps: tuple[d.DecoderStep, ...] = (d.ByteLevel(),)
+    if spec.end_of_word is not None:
+        steps += (d.Replace(spec.end_of_word, " "), d.Strip(" ", 0, 1))
+    return {**_write_sequence(steps), "native": True}
+
+
+def _write_sequence(steps: tuple[d.DecoderStep, ...]) -> dict[str, Any]:
+    written = [_write_decoder_step(step) for step in steps]
+    return written[0] if len(written) == 1 else {"type": "Sequence", "decoders": written}
+
+
+def _write_decoder_step(step: d.DecoderStep) -> dict[str, Any]:
+    if isinstance(step, d.ByteLevel):
+        return dict(_BYTE_LEVEL_DECODER)
+    if isinstance(step, d.Suffix):
+        return {"type": "BPEDecoder", "suffix": step.suffix}
+    if isinstance(step, d.Replace):
+        return {"type": "Replace", "pattern": _write_pattern(step.pattern, step.literal), "content": step.content}
+    if isinstance(step, d.DummySpace):  # nearly the same for `tokenizers`, which ignores the field
+        return {"type": "Strip", "content": " ", "start": 1, "stop": 0, "of_tokens": _OF_TOKENS[step.each]}
+    if isinstance(step, d.Metaspace):
+        scheme = "always" if step.prepended else "never"
+        return {"type": "Metaspace", "replacement": step.replacement, "prepend_scheme": scheme, "split": True}
+    fields = dict(vars(step))
+    if not fields.get("by_character", True):
+        del fields["by_character"]  # as `tokenizers` writes it
+    return {"type": type(step).__name__, **fields}
