@@ -22,8 +22,8 @@ from bpe.batch import TokenBatch
 from bpe.decode.decoder import Ids, IncrementalDecoder, TokenDecoder, with_fast_decode
 from bpe.encode import _fast_path
 from bpe.encode._encoder import CACHE_MEMORY
-from bpe.encode.models.choosing import engine_of_spec
-from bpe.encode.texts import add_template, check_out, encode_sources, encode_spans, encode_texts, write_into
+from bpe.encode.engine import Engine
+from bpe.encode.texts import add_template, check_out, encode_spans, encode_texts, write_into
 from bpe.errors import check_choice, check_int, check_iterable, counted, error_context, shown, typed
 from bpe.vocab.spec import TokenizerSpec, check_spec
 from bpe.vocab.special_names import bos_token, eos_token, resolve_token
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from bpe.corpus.blocks import PathLike
     from bpe.corpus.reading import EncodingErrors
     from bpe.corpus.sources import Sources
-    from bpe.encode.clip_rows import ClipRows
     from bpe.encode.dropout import DropoutEncoder
-    from bpe.encode.engine import Around, Engine
+    from bpe.encode.engine import Around
     from bpe.encode.offsets import Convention, OffsetEncoder, Unit
+    from bpe.encode.texts import ClipRows
     from bpe.pretokenize.pretokenizer import Pretokenizer
     from bpe.show.views import TokenView
     from bpe.text.normalizers import Normalizer
@@ -96,7 +96,7 @@ class Tokenizer:
                 "Tokenizer.load, Tokenizer.from_tiktoken, …"
             )
         check_spec(spec)
-        self._set(spec, engine_of_spec(spec, _cache_bytes(cache_memory)))
+        self._set(spec, Engine(spec, cache_memory=_cache_bytes(cache_memory)))
 
     def _set(self, spec: TokenizerSpec, engine: Engine) -> None:
         self._spec, self._engine = spec, engine
@@ -160,7 +160,7 @@ class Tokenizer:
         """The engine without the tokenizer's own dropout."""
         if not self._spec.dropout:
             return self._engine
-        return engine_of_spec(replace(self._spec, dropout=0.0), self.cache_memory)
+        return Engine(replace(self._spec, dropout=0.0), cache_memory=self.cache_memory)
 
     @cached_property
     def _dropout_encoder(self) -> DropoutEncoder:
@@ -288,13 +288,9 @@ class Tokenizer:
 
         """
         limit = check_int("max_tokens", max_tokens, 0)
-        return self._truncate(text, limit, self._engine.specials.allowed(allowed_special))
+        from bpe.encode.offsets import truncate
 
-    @cached_property
-    def _truncate(self) -> Callable[..., TextLike]:
-        from bpe.encode.truncation import truncate
-
-        return partial(truncate, self._engine, self._offset_encoder)
+        return truncate(self._offset_encoder, text, limit, self._engine.specials.allowed(allowed_special))
 
     # Encoding many texts ----------------------------------------------------------------------------------------------
 
@@ -418,6 +414,7 @@ class Tokenizer:
 
         """
         from bpe.corpus.sources import Sources
+        from bpe.encode.blocks import encode_sources
 
         check_out(out, self.n_vocab)
         around = self._around(prepend, append)
@@ -1121,14 +1118,7 @@ class Tokenizer:
         >>> tok.unreachable(), tok.token_id("<unk>")               # every byte is known
         (array([0]), 0)
         """
-        from bpe.encode.engine import Engine
-        from bpe.encode.models.boundless import BoundlessEngine
-        from bpe.vocab import reachability
-
-        engine = self._engine
-        if isinstance(engine, BoundlessEngine):
-            return engine.unreachable()
-        return reachability.unreachable(self._spec, Engine)
+        return self._engine.find_unreachable()
 
     # CLIP -------------------------------------------------------------------------------------------------------------
 
@@ -1162,7 +1152,7 @@ class Tokenizer:
 
     @cached_property
     def _clip_encoder(self) -> ClipRows:
-        from bpe.encode.clip_rows import ClipRows
+        from bpe.encode.texts import ClipRows
 
         return ClipRows(self._spec, self.cache_memory)
 
@@ -1452,13 +1442,8 @@ def check_tokenizer(tokenizer: object) -> None:
 
 def with_specials(tokenizer: Tokenizer, spec: TokenizerSpec) -> Tokenizer:
     """The tokenizer of a spec that has more special tokens than a tokenizer, after its ids; it shares the tables."""
-    from bpe.encode.engine import Engine
-
-    engine = tokenizer._engine
-    if type(engine) is not Engine:
-        return Tokenizer(spec, cache_memory=tokenizer.cache_memory)
     made = Tokenizer.__new__(Tokenizer)
-    made._set(spec, engine.with_specials(spec))
+    made._set(spec, tokenizer._engine.with_specials(spec))
     return made
 
 

@@ -36,8 +36,8 @@ from bpe.corpus.sources import Sources
 from bpe.data.formats import FORMATS
 from bpe.data.literal_names import NameWarning, literal_names
 from bpe.decode.decoder import ByteDecoder, TokenDecoder
-from bpe.encode.engine import Around, BlockIds
-from bpe.encode.texts import block_ids
+from bpe.encode.blocks import BlockIds, block_ids
+from bpe.encode.engine import Around
 from bpe.errors import FormatError, printable
 from bpe.formats import id_files as idfiles
 from bpe.vocab.special_names import resolve_token

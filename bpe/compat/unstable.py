@@ -20,7 +20,6 @@ from bpe.base.forks import cached_property
 from bpe.base.utf8 import utf8_error
 from bpe.batch import TokenBatch
 from bpe.encode.engine import Engine
-from bpe.encode.models.choosing import engine_of_spec
 from bpe.vocab.special_tokens import SPACES
 from bpe.vocab.vocabulary import NO_TOKEN
 
@@ -58,7 +57,7 @@ class Completer:
     def _merging(self) -> Engine:
         """An engine for bytes that are not split into words, which does not look up whether they are a token."""
         spec = replace(self._engine.spec, pretokenizer=None, ignore_merges=False, unreachable=None)
-        return engine_of_spec(spec, cache_memory=0)
+        return Engine(spec, cache_memory=0)
 
     def encode_bytes(self, data: bytes) -> list[int]:
         """The ids of bytes. From the last word before the first byte that is not UTF-8, all is merged as one piece."""

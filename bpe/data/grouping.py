@@ -26,7 +26,8 @@ from bpe.corpus.reading import EndCut
 from bpe.corpus.sources import Sources
 from bpe.data.literal_names import NameWarning
 from bpe.data.splitting import content_hashes
-from bpe.encode.engine import Around, BlockIds, Engine
+from bpe.encode.blocks import BlockIds, encode_some_blocks
+from bpe.encode.engine import Around, Engine
 
 #: The size of a group's text in bytes: the first, the least and the most.
 FIRST, LEAST, MOST = 2 << 20, 1 << 20, 32 << 20
@@ -193,8 +194,8 @@ def _next_group(
     grouping.begin()
     # Memory for the largest group each time, which the next one uses again. Where it grew with the groups, clearing it
     # took 0.1 s more for 110 MB.
-    part = engine.encode_blocks(
-        grouping, threads, MOST, allowed=allowed, around=around, most=sys.maxsize, ahead=not regular
+    part = encode_some_blocks(
+        engine, grouping, threads, MOST, allowed=allowed, around=around, most=sys.maxsize, ahead=not regular
     )
     return None if part is None else grouping.end(part)
 

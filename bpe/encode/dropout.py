@@ -18,7 +18,7 @@ from bpe.encode.texts import Policy, arrow_groups, listed_texts
 from bpe.errors import check_sampling, shown
 from bpe.merge._dropout import Dropout
 from bpe.pretokenize.pipeline import Pretokens
-from bpe.vocab.spec import TokenizerSpec, refuse_events
+from bpe.vocab.spec import TokenizerSpec, check_defined
 from bpe.vocab.vocabulary import NO_TOKEN
 
 _WORD = 2**64 - 1
@@ -87,10 +87,5 @@ def check_dropout(spec: TokenizerSpec, dropout: float, seed: int | None) -> tupl
         TypeError, ValueError: for invalid arguments, and for merges across words or deletions.
 
     """
-    if spec.word_merges is not None:
-        raise ValueError(
-            f"dropout is {shown(dropout)}, and this tokenizer has merges across words, for which it is not defined; "
-            "leave it out"
-        )
-    refuse_events(spec, f"dropout={shown(dropout)}")
+    check_defined(spec, f"dropout={shown(dropout)}", across_words=False)
     return check_sampling("dropout", dropout, seed)

@@ -22,7 +22,7 @@ from bpe.encode import _offsets as tokenspans
 from bpe.encode.engine import Engine
 from bpe.errors import check_choice
 from bpe.pretokenize.pipeline import Pretokens
-from bpe.pretokenize.pretokenizer import Pretokenizer, Steps, prepared
+from bpe.pretokenize.pretokenizer import Pretokenizer, Steps, prepared, scanner_of
 from bpe.text.alignment import unchanged
 from bpe.text.letters import lengths_in_utf8, to_letters
 from bpe.text.tracing import traced
@@ -47,7 +47,7 @@ class OffsetEncoder:
 
     def __init__(self, engine: Engine) -> None:
         spec = engine.spec
-        self._engine = engine
+        self.engine = engine
         self._lengths = _text_lengths(spec)
         self._unk = NO_TOKEN if spec.unk_token is None else unk_id(spec)
         pretokenizer = spec.pretokenizer
@@ -80,12 +80,12 @@ class OffsetEncoder:
 
         """
         check_choice("unit", unit, ("char", "byte"))
-        if isinstance(self._engine.spec.pretokenizer, Steps):
+        if isinstance(self.engine.spec.pretokenizer, Steps):
             return self.encode_words(text, allowed, unit, "whole")[:2]
-        data = to_bytes(self._engine.checked(text))
+        data = to_bytes(self.engine.checked(text))
         if self._own_bytes and (unit == "byte" or _has_whole_characters(text)):
-            ids = self._engine.encode(data, allowed)
-            lengths = self._engine.spec.vocabulary.lengths
+            ids = self.engine.encode(data, allowed)
+            lengths = self.engine.spec.vocabulary.lengths
             spans = tokenspans.in_bytes(ids, lengths, 0)
             if len(ids) and spans[-1, 1] == len(data):
                 if unit == "char":
@@ -112,18 +112,18 @@ class OffsetEncoder:
         """Ids, untrimmed spans, pretoken numbers, and the text that each special token was found as, by its index."""
         if unit == "char" and (plain := self._plain_columns(text, allowed)):
             return *plain, {}
-        data = to_bytes(self._engine.checked(text))
+        data = to_bytes(self.engine.checked(text))
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
         words: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
         matched: dict[int, str] = {}
         beyond: dict[int, tuple[int, int]] = {}
         n_ids = n_words = 0
-        for at, piece, special in self._engine.specials.locate_pieces(data, allowed):
+        for at, piece, special in self.engine.specials.locate_pieces(data, allowed):
             if special is not None:
                 parts = [_Part.of_special(special, 0, len(piece), escape(bytes(piece)))]
             else:
-                late = self._engine.specials.late(allowed)
+                late = self.engine.specials.late(allowed)
                 parts = self._traced_parts(bytes(piece), at == 0, late, convention)
             for part in parts:
                 if part.matched is not None:
@@ -147,15 +147,15 @@ class OffsetEncoder:
 
         None for any other.
         """
-        pretokenizer = self._engine.spec.pretokenizer
+        pretokenizer = self.engine.spec.pretokenizer
         if not self._own_bytes or self._by_word or isinstance(pretokenizer, Steps):
             return None
-        data = to_bytes(self._engine.checked(text))
-        if self._engine.specials.occur(data, allowed) or not _has_whole_characters(text):
+        data = to_bytes(self.engine.checked(text))
+        if self.engine.specials.occur(data, allowed) or not _has_whole_characters(text):
             return None
         starts, ends = self.bounds(data, pretokenizer)
-        ids = self._engine.encode_segment(Pretokens(data, starts, ends))
-        spans = tokenspans.in_bytes(ids, self._engine.spec.vocabulary.lengths, 0)
+        ids = self.engine.encode_segment(Pretokens(data, starts, ends))
+        spans = tokenspans.in_bytes(ids, self.engine.spec.vocabulary.lengths, 0)
         words = tokenspans.words_of(spans, starts, ends, len(data))
         if words is None or not len(ids) or spans[-1, 1] != len(data):
             return None
@@ -164,7 +164,7 @@ class OffsetEncoder:
 
     def _traced_parts(self, piece: bytes, first: bool, late: frozenset[str], convention: Convention) -> list[_Part]:
         """The parts of text between special tokens."""
-        spec, text = self._engine.spec, escape(piece)
+        spec, text = self.engine.spec, escape(piece)
         aligned = unchanged(text)
         if spec.normalizer is not None:
             aligned = traced(spec.normalizer, text) if convention == "tokenizers" else spec.normalizer.aligned(text)
@@ -175,7 +175,7 @@ class OffsetEncoder:
         found: list[_Part] = []
         data = unescape(aligned.text)
         own_bounds = byte_offsets(aligned.text)
-        pieces = self._engine.specials.late_pieces(data, late) if late else [(0, data, None)]
+        pieces = self.engine.specials.late_pieces(data, late) if late else [(0, data, None)]
         for start, part, number in pieces:
             inner, at = escape(bytes(part)), int(np.searchsorted(own_bounds, start))
             if number is not None:
@@ -198,7 +198,7 @@ class OffsetEncoder:
 
     def _encode_traced(self, text: str, first: bool, origins: NDArray[np.int64] | None) -> _Part:
         """Normalized text, with spans in its characters."""
-        pretokenizer = self._engine.spec.pretokenizer
+        pretokenizer = self.engine.spec.pretokenizer
         if isinstance(pretokenizer, Steps):
             found = pretokenizer.pipeline.traced(text, first, origins)
         else:
@@ -223,13 +223,13 @@ class OffsetEncoder:
     @cached_property
     def _trims(self) -> tuple[bool, ...]:
         """For each time that the post-processor trims spans: whether a space is put before a text."""
-        processor = self._engine.spec.post_processor
+        processor = self.engine.spec.post_processor
         return () if processor is None else processor.trims
 
     @cached_property
     def _spaces(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """By id: the number of spaces that a token begins and ends with, as `tokenizers` counts them."""
-        spec = self._engine.spec
+        spec = self.engine.spec
         counts = np.zeros((2, spec.vocabulary.limit), dtype=np.int64)
         for kind in (ORDINARY, SPECIAL):
             for number, token in spec.vocabulary.items(kind):
@@ -257,12 +257,12 @@ class OffsetEncoder:
         """Ids and spans, by finding the pretoken that each token is a part of."""
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
-        for at, piece, special in self._engine.specials.locate_pieces(data, allowed):
+        for at, piece, special in self.engine.specials.locate_pieces(data, allowed):
             if special is not None:
                 ids.append(np.array([special], dtype=np.uint32))
                 spans.append(np.array([[at, at + len(piece)]], dtype=np.int64))
             else:
-                found, found_spans = self._encode_segment(bytes(piece), self._engine.specials.late(allowed))
+                found, found_spans = self._encode_segment(bytes(piece), self.engine.specials.late(allowed))
                 ids.append(found)
                 spans.append(found_spans + at)
         joined = np.concatenate(spans)
@@ -270,7 +270,7 @@ class OffsetEncoder:
 
     def _encode_segment(self, piece: bytes, late: frozenset[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """Ids and spans of text between special tokens. Those that are found in normalized text may occur in it."""
-        normalizer = self._engine.spec.normalizer
+        normalizer = self.engine.spec.normalizer
         if normalizer is None:
             return self._encode_normalized(piece)
         normalized = normalizer.aligned(escape(piece))
@@ -289,7 +289,7 @@ class OffsetEncoder:
             return self._encode_normalized(text)
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
-        for at, piece, special in self._engine.specials.late_pieces(text, late):
+        for at, piece, special in self.engine.specials.late_pieces(text, late):
             found, found_spans = np.array([special or 0], dtype=np.uint32), np.array([[0, len(piece)]], dtype=np.int64)
             if special is None:
                 found, found_spans = self._encode_normalized(bytes(piece))
@@ -299,7 +299,7 @@ class OffsetEncoder:
 
     def _encode_normalized(self, piece: bytes) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         """Ids and spans of normalized text without special tokens."""
-        pretokenizer = self._engine.spec.pretokenizer
+        pretokenizer = self.engine.spec.pretokenizer
         data = bytes(prepared(piece, None, pretokenizer))
         ids, spans, _ = self._encode_pretokens(data, *self.bounds(data, pretokenizer))
         return ids, np.maximum(spans - (len(data) - len(piece)), 0)
@@ -309,18 +309,18 @@ class OffsetEncoder:
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64], _Beyond]:
         """The ids of the pretokens `data[starts[i]:ends[i]]`, their spans, and those that end after them."""
         if not self._by_word:
-            ids = self._engine.encode_segment(Pretokens(data, starts, ends))
+            ids = self.engine.encode_segment(Pretokens(data, starts, ends))
             return ids, self._token_spans(ids, data, starts, ends), {}
         bounds = list(zip(starts.tolist(), ends.tolist(), strict=True))
-        if dropout := self._engine.spec.dropout:
-            merged = [self._engine.words.merged(data[start:end], dropout) for start, end in bounds]
+        if dropout := self.engine.spec.dropout:
+            merged = [self.engine.words.merged(data[start:end], dropout) for start, end in bounds]
             ids = np.array([token for tokens, _ in merged for token in tokens], dtype=np.uint32)
             lengths = [each for _, each in merged]
         else:
-            ids = self._engine.encode_segment(Pretokens(data, starts, ends))
+            ids = self.engine.encode_segment(Pretokens(data, starts, ends))
             lengths = [self._lengths_of(data[start:end]) for start, end in bounds]
         letters = None
-        if self._engine.words.counts_letters:
+        if self.engine.words.counts_letters:
             letters = offsets_of(lengths_in_utf8(to_letters(escape(data))))
             bounds = list(zip(letters[starts].tolist(), letters[ends].tolist(), strict=True))
         listed = [span for own, (start, end) in zip(lengths, bounds, strict=True) for span in _spans(own, start, end)]
@@ -346,7 +346,7 @@ class OffsetEncoder:
         bounds = offsets_of(ends - starts)
         lengths = self._lengths[ids]
         unknown = ids == self._unk
-        if not self._engine.spec.byte_fallback and unknown.any():
+        if not self.engine.spec.byte_fallback and unknown.any():
             lengths[unknown] = self._unknown_lengths(data, starts, ends)
         if self._spelled_like_text:
             self._add_text_marks(lengths, ids, bounds)
@@ -363,14 +363,14 @@ class OffsetEncoder:
         """The number of bytes of each token of a pretoken, counted from its start, as in `tokenizers`."""
         lengths = self._word_lengths.get(word)
         if lengths is None:
-            lengths = self._engine.word_lengths(word)
+            lengths = self.engine.word_lengths(word)
             if len(self._word_lengths) < WORDS_KEPT and len(word) <= LONG_WORD:
                 self._word_lengths[word] = lengths
         return lengths
 
     def _add_text_marks(self, lengths: NDArray[np.int64], ids: NDArray[np.uint32], bounds: NDArray[np.int64]) -> None:
         """Add the mark's length to tokens that end with the mark but not at a word's end: it is text there."""
-        spec, at, word = self._engine.spec, 0, 0
+        spec, at, word = self.engine.spec, 0, 0
         assert spec.end_of_word is not None
         assert spec.ends_word is not None
         mark, without_mark, word_ends = len(spec.end_of_word.encode()), lengths.tolist(), bounds.tolist()
@@ -383,10 +383,10 @@ class OffsetEncoder:
 
     def _unknown_lengths(self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """The number of bytes of each unknown token, in order: of one symbol, or of fused neighbours."""
-        inner, last = self._engine.symbols.inner, self._engine.symbols.last
+        inner, last = self.engine.symbols.inner, self.engine.symbols.last
         codes = np.frombuffer(data, dtype=np.uint8).astype(np.uint32)
         bounds = np.arange(len(data) + 1)
-        if self._engine.spec.model == "char":
+        if self.engine.spec.model == "char":
             codes = np.frombuffer(data.decode().encode("utf-32-le"), dtype=np.uint32)
             bounds = byte_offsets(data.decode())
         starts, ends = starts[starts < ends], ends[starts < ends]
@@ -397,7 +397,7 @@ class OffsetEncoder:
         unknown = ((tokens == NO_TOKEN) | (tokens == self._unk)) & (bounds[:-1] < ends[word]) & (word >= 0)
         found = np.flatnonzero(unknown)
         lengths: NDArray[np.int64] = np.diff(bounds)[found]
-        if not self._engine.spec.fuse_unk:
+        if not self.engine.spec.fuse_unk:
             return lengths
         fused = (np.diff(found) == 1) & (np.diff(word[found]) == 0)
         return np.add.reduceat(lengths, np.flatnonzero(np.append(True, ~fused)))
@@ -545,3 +545,64 @@ def _character_bounds(text: TextLike, data: bytes) -> tuple[NDArray[np.int64], N
     for_ends = begins.copy()
     for_ends[pairs + 1] = begins[pairs]
     return begins, for_ends
+
+
+# Truncation -----------------------------------------------------------------------------------------------------------
+
+
+def truncate(offsets: OffsetEncoder, text: TextLike, max_tokens: int, allowed: frozenset[str]) -> TextLike:
+    """The beginning of a text that has at most `max_tokens` tokens: a str for a str, else bytes."""
+    engine, pretokenizer = offsets.engine, offsets.engine.spec.pretokenizer
+    if engine.spec.normalizer is not None or isinstance(pretokenizer, Steps):
+        return _truncate_by_trying(engine, text, max_tokens, allowed)
+    data = to_bytes(text)
+    prefix = _find_prefix(engine, data, max_tokens, allowed)
+    _, spans = offsets.encode(prefix, allowed, "byte")
+    if len(prefix) == len(data) and len(spans) <= max_tokens:
+        return text
+    for count in range(min(max_tokens, len(spans)), 0, -1):
+        end = int(spans[count - 1, 1])
+        while end > 0 and end < len(data) and data[end] & 0xC0 == 0x80:
+            end -= 1
+        if len(engine.encode(data[:end], allowed)) <= max_tokens:
+            return data[:end].decode() if isinstance(text, str) else data[:end]
+    return "" if isinstance(text, str) else b""
+
+
+def _find_prefix(engine: Engine, data: bytes, max_tokens: int, allowed: frozenset[str]) -> bytes:
+    """A prefix that ends at a safe split point and has more than `max_tokens` tokens; without one, the whole text."""
+    scanner = scanner_of(engine.spec.pretokenizer)
+    size = 32 * max_tokens + 1024
+    while scanner is not None and not allowed and size < len(data):
+        cut = engine.last_cut(memoryview(data)[:size], 0)
+        if cut and len(engine.encode(data[:cut])) > max_tokens:
+            return data[:cut]
+        size *= 4
+    return data
+
+
+def _truncate_by_trying(engine: Engine, text: TextLike, max_tokens: int, allowed: frozenset[str]) -> TextLike:
+    """Truncate by bisection, for text that a normalizer changes. It assumes that longer text has no fewer tokens."""
+    whole = text if isinstance(text, (str, bytes)) else to_bytes(text)
+    low, high = 0, len(whole)  # the prefix of length `low` has few enough tokens, that of length `high` too many
+    if len(engine.encode(whole, allowed)) <= max_tokens:
+        return text
+    while high - low > 1:
+        middle = (low + high) // 2
+        if len(engine.encode(_whole_characters(whole[:middle]), allowed)) <= max_tokens:
+            low = middle
+        else:
+            high = middle
+    return _whole_characters(whole[:low])
+
+
+def _whole_characters(text: str | bytes) -> str | bytes:
+    """The text without its last character if that is incomplete."""
+    if isinstance(text, str):
+        return text[:-1] if text and 0xD800 <= ord(text[-1]) <= 0xDBFF else text
+    end = len(text)
+    while end > max(len(text) - 3, 0) and text[end - 1] & 0xC0 == 0x80:
+        end -= 1
+    lead = text[end - 1] if end else 0
+    width = 1 if lead < 0xC0 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+    return text[: end - 1] if end and end - 1 + width > len(text) else text

@@ -27,7 +27,7 @@ from bpe.training.encoded import encoded_groups
 from bpe.training.extend import as_counts
 from bpe.vocab.leaves import rarest_leaves, removable_tokens
 from bpe.vocab.pruning import check_vocab_size, only
-from bpe.vocab.spec import TokenizerSpec, refuse_events
+from bpe.vocab.spec import TokenizerSpec, check_defined
 from bpe.vocab.vocabulary import NO_TOKEN, NONE
 
 Counts = WordCounts | Mapping[str, int] | Mapping[bytes, int]
@@ -220,7 +220,7 @@ def _checked(tok: object) -> TokenizerSpec:
         raise TypeError(f"tok is {typed(tok)}; it must be a bpe.Tokenizer")
     if tok.spec.word_merges is not None:
         raise ValueError("the tokenizer is a BoundlessBPE model, with two kinds of merges; train a smaller one")
-    refuse_events(tok.spec, "removing tokens by frequency")
+    check_defined(tok.spec, "removing tokens by frequency")
     return tok.spec
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bpe.errors import check_int, counted, typed
 from bpe.vocab.added_tokens import without_special_tokens
 from bpe.vocab.post_processing import Padding
-from bpe.vocab.spec import TokenizerSpec, refuse_events
+from bpe.vocab.spec import TokenizerSpec, check_defined
 from bpe.vocab.symbols import symbol_tables, unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, NONE, ORDINARY, SPECIAL, Vocabulary
 
@@ -29,7 +29,7 @@ def truncated(spec: TokenizerSpec, size: int) -> TokenizerSpec:
         ValueError: for a size greater than the vocabulary's, or smaller than the number of tokens without a merge.
 
     """
-    refuse_events(spec, "truncating")
+    check_defined(spec, "truncating")
     base = base_tokens(spec)
     results = [number for number in dict.fromkeys(spec.merge_results.tolist()) if number not in base]
     removed = len(spec.vocabulary) - check_vocab_size(spec, size, len(results))
@@ -68,7 +68,7 @@ def without_tokens(spec: TokenizerSpec, tokens: Iterable[int | str]) -> Tokenize
 
 
 def _without_ids(spec: TokenizerSpec, ids: list[int]) -> TokenizerSpec:
-    refuse_events(spec, "removing tokens by their ids")
+    check_defined(spec, "removing tokens by their ids")
     kept = np.asarray(spec.vocabulary.kinds != NONE)
     kept[ids] = False
     base, alive = base_tokens(spec), np.ones(len(spec.merges), dtype=np.bool_)

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.vocab.spec import TokenizerSpec, has_text_marks, refuse_events
+from bpe.vocab.spec import TokenizerSpec, check_defined, has_text_marks
 from bpe.vocab.symbols import unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL
 
@@ -44,7 +44,7 @@ def unreachable(spec: TokenizerSpec, make_encoder: MakeEncoder) -> NDArray[np.in
         ValueError: for a tokenizer with a subword prefix, whose tokens are not spelled as their text.
 
     """
-    refuse_events(spec, "finding unreachable tokens")
+    check_defined(spec, "finding unreachable tokens")
     if spec.subword_prefix:
         raise ValueError(
             f"the tokenizer has the subword prefix {spec.subword_prefix!r}; unreachable tokens can be found only where "

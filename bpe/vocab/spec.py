@@ -329,8 +329,16 @@ def check_events(spec: TokenizerSpec) -> None:
     timeline(spec.events, spec.vocabulary)
 
 
-def refuse_events(spec: TokenizerSpec, what: str) -> None:
-    """Raise ValueError if the tokenizer is a PickyBPE model; `what` cannot be done with one."""
+def check_defined(spec: TokenizerSpec, what: str, *, across_words: bool = True) -> None:
+    """Raise ValueError if `what` is not defined for the tokenizer's kind of model.
+
+    Nothing that asks is defined for a PickyBPE model; `across_words` says whether it is for merges across words.
+    """
+    if spec.word_merges is not None and not across_words:
+        raise ValueError(
+            f"{what} is defined for merges within words only, and this tokenizer has merges across words; `encode` and "
+            "`tokens` give its result"
+        )
     if spec.events is not None:
         raise ValueError(
             f"{what} is not defined for a PickyBPE model, whose merges and deletions depend on each other; use a "

@@ -28,7 +28,7 @@ from bpe.corpus import parquet, reading, sources, streams
 from bpe.corpus._file_reader import FileReader
 from bpe.corpus.sources import Sources
 from bpe.encode import _file_blocks as blocks
-from bpe.encode import engine as encoding
+from bpe.encode import blocks as encoding
 from bpe.formats import id_files as idfiles
 
 #: The vector level to restore.

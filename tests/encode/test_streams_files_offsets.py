@@ -20,7 +20,7 @@ import bpe
 from bpe.base.utf8 import to_bytes
 from bpe.corpus import reading
 from bpe.encode import _batch as gather
-from bpe.encode import engine as encoding
+from bpe.encode import blocks as encoding
 from bpe.encode import streams
 from bpe.encode.offsets import OffsetEncoder
 from bpe.normalizers import (
