@@ -35,10 +35,11 @@ if TYPE_CHECKING:
     from bpe.corpus.sources import Sources
     from bpe.encode.dropout import DropoutEncoder
     from bpe.encode.engine import Around
-    from bpe.encode.offsets import Convention, OffsetEncoder, Unit
+    from bpe.encode.offsets import OffsetEncoder, Unit
     from bpe.encode.texts import ClipRows
     from bpe.pretokenize.pretokenizer import Pretokenizer
     from bpe.show.views import TokenView
+    from bpe.text.alignment import Convention
     from bpe.text.normalizers import Normalizer
     from bpe.vocab.merge_tree import MergeTree
     from bpe.vocab.spec import Model

@@ -181,9 +181,7 @@ class Engine:
         """Segments of text between special tokens, for a pretokenizer made of steps."""
         text, origins = escape(piece), None
         if self.spec.normalizer is not None and first and steps.pipeline.needs_origins:
-            from bpe.text.tracing import traced
-
-            aligned = traced(self.spec.normalizer, text)
+            aligned = self.spec.normalizer.align(text, "tokenizers")
             text, origins = aligned.text, aligned.starts
         elif self.spec.normalizer is not None:
             text = self.spec.normalizer(text)

@@ -23,9 +23,8 @@ from bpe.encode.engine import Engine
 from bpe.errors import check_choice
 from bpe.pretokenize.pipeline import Pretokens
 from bpe.pretokenize.pretokenizer import Pretokenizer, Steps, prepared, scanner_of
-from bpe.text.alignment import unchanged
+from bpe.text.alignment import Convention, unchanged
 from bpe.text.letters import lengths_in_utf8, to_letters
-from bpe.text.tracing import traced
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
 from bpe.vocab.symbols import unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL
@@ -34,8 +33,6 @@ from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL
 WORDS_KEPT, LONG_WORD = 1 << 16, 256
 #: The unit of offsets.
 Unit = Literal["char", "byte"]
-#: The rule for the spans of normalized text: all that a character was made from, or what `tokenizers` gives.
-Convention = Literal["whole", "tokenizers"]
 #: Index of a token that ends after its pretoken → (number of the pretoken, start and end in its bytes).
 _Beyond = dict[int, tuple[int, int, int]]
 #: White space and the letter for a space, which `tokenizers` trims.
@@ -167,10 +164,10 @@ class OffsetEncoder:
         spec, text = self.engine.spec, escape(piece)
         aligned = unchanged(text)
         if spec.normalizer is not None:
-            aligned = traced(spec.normalizer, text) if convention == "tokenizers" else spec.normalizer.aligned(text)
+            aligned = spec.normalizer.align(text, convention)
         origins = aligned.starts if convention == "tokenizers" else None
         if origins is None and spec.normalizer is not None and first:
-            origins = traced(spec.normalizer, text).starts
+            origins = spec.normalizer.align(text, "tokenizers").starts
         bounds = byte_offsets(text)
         found: list[_Part] = []
         data = unescape(aligned.text)
@@ -273,7 +270,7 @@ class OffsetEncoder:
         normalizer = self.engine.spec.normalizer
         if normalizer is None:
             return self._encode_normalized(piece)
-        normalized = normalizer.aligned(escape(piece))
+        normalized = normalizer.align(escape(piece))
         ids, spans = self._encode_late(unescape(normalized.text), late)
         bounds = byte_offsets(normalized.text)
         first = np.searchsorted(bounds, spans[:, 0], side="right") - 1

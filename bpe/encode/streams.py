@@ -1,7 +1,7 @@
 """Encoding a stream of chunks in bounded memory, with the ids of the joined text.
 
 The text passes through three stages, and each holds back what may depend on later text. Special tokens are found; the
-text between them is normalized (`bpe/text/streaming.py`), and encoded up to the last safe split point
+text between them is normalized, step by step; and it is encoded up to the last safe split point
 (`bpe/pretokenize/_safe_points.pyx`, `bpe/encode/_split_filter.pyx`). Memory holds one chunk and the longest text
 between two safe split points: a word, or a run of digits, punctuation or white space; ideographs and Hangul are split
 inside words too. A pretokenizer without a scanner needs all text between two special tokens at once, unless the caller
@@ -21,7 +21,7 @@ from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, unescape
 from bpe.encode.engine import Engine
 from bpe.errors import check_unicode, shown, typed
 from bpe.pretokenize.pretokenizer import Steps, prepared, scanner_of
-from bpe.text.streaming import Normalizing
+from bpe.text.normalizers import Normalizer, Strip
 
 #: The number of bytes that are gathered before they are encoded.
 PIECE = 1 << 18
@@ -151,7 +151,7 @@ class _Stretch:
         self._scanner = scanner_of(spec.pretokenizer)
         self._pretokenizer = spec.pretokenizer
         self._cut_after = None if cut_after is None else cut_after.encode()
-        self._normalizing = None if spec.normalizer is None else Normalizing(spec.normalizer, cut_after)
+        self._normalizing = None if spec.normalizer is None else StreamNormalizer(spec.normalizer, cut_after)
         self._begin()
 
     def _begin(self) -> None:
@@ -193,3 +193,88 @@ class _Stretch:
     def _encode(self, data: bytes) -> Iterator[NDArray[np.uint32]]:
         if data and len(ids := self._engine.encode_segment(data)):
             yield ids
+
+
+# Normalization --------------------------------------------------------------------------------------------------------
+
+
+class StreamNormalizer:
+    """A normalizer as a chain of incremental steps. It can be used for one text after another.
+
+    Args:
+        normalizer: the normalizer.
+        cut_after: a string after which every step may split the text; None: only at the steps' own split points.
+
+    >>> from bpe.text.normalizers import NFC, Sequence, Strip
+    >>> steps = StreamNormalizer(Sequence(NFC(), Strip()))
+    >>> [steps.push(" e", False), steps.push("\\u0301x ", False), steps.push(" ", True)]
+    ['', 'éx', '']
+    """
+
+    def __init__(self, normalizer: Normalizer, cut_after: str | None = None) -> None:
+        steps = normalizer.flat_steps()
+        self._steps = [_StripStream(one) if isinstance(one, Strip) else _StepStream(one, cut_after) for one in steps]
+        self._empty = True
+
+    @property
+    def held(self) -> int:
+        """The number of characters held back."""
+        return sum(len(step.held) for step in self._steps)
+
+    def push(self, text: str, final: bool) -> str:
+        """Add a chunk; return the normalized text that no later chunk can change. `final` marks the last chunk."""
+        self._empty = self._empty and not text
+        if final and self._empty:
+            return ""  # an empty text is not normalized
+        for step in self._steps:
+            text = step.push(text, final)
+        self._empty = self._empty or final
+        return text
+
+
+class _StepStream:
+    """A normalizer applied to a text in parts, split where `last_cut` allows it."""
+
+    def __init__(self, normalizer: Normalizer, cut_after: str | None) -> None:
+        self.held = ""
+        self._normalizer = normalizer
+        self._cut_after = cut_after
+        self._searched = 0  # no split point at or before this position of the held text
+        self._nothing_passed = True  # all of the text so far is held
+
+    def push(self, text: str, final: bool) -> str:
+        self.held += text
+        cut = len(self.held) if final else self._cut()
+        ready, self.held = self.held[:cut], self.held[cut:]
+        self._searched = max(len(self.held) - 1, 0)
+        result = self._normalizer(ready) if ready or (final and self._nothing_passed) else ""
+        self._nothing_passed = final or (self._nothing_passed and not ready)
+        return result
+
+    def _cut(self) -> int:
+        cut = self._normalizer.last_cut(self.held, self._searched)
+        if self._cut_after is not None:
+            found = self.held.rfind(self._cut_after, max(self._searched - len(self._cut_after), 0))
+            cut = max(cut, found + len(self._cut_after) if found >= 0 else 0)
+        return cut
+
+
+class _StripStream:
+    """`Strip` applied to a text in parts: white space is held back until other text follows it."""
+
+    def __init__(self, strip: Strip) -> None:
+        self.held = ""
+        self._left = Strip(left=strip.left, right=False)
+        self._right = Strip(left=False, right=True)
+        self._at_end = Strip(left=False, right=strip.right)
+        self._begun = False
+
+    def push(self, text: str, final: bool) -> str:
+        if not self._begun:
+            text = self._left(self.held + text)
+            self.held = ""
+        text = self.held + text
+        ready = (self._at_end if final else self._right)(text)
+        self.held = "" if final else text[len(ready) :]
+        self._begun = not final and (self._begun or bool(ready))
+        return ready

@@ -23,6 +23,7 @@ from bpe.encode import _batch as gather
 from bpe.encode import blocks as encoding
 from bpe.encode import streams
 from bpe.encode.offsets import OffsetEncoder
+from bpe.encode.streams import StreamNormalizer
 from bpe.normalizers import (
     NFC,
     NFKC,
@@ -39,7 +40,6 @@ from bpe.normalizers import (
 from bpe.pretokenize import _safe_points as cutting
 from bpe.pretokenize.patterns import METASPACE, NAMES, PATTERNS, SPACE_RUNS
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.text.streaming import Normalizing
 
 TEXT = (
     "the low lower newest, 영화를 영화관에서 吾輩は猫である。\n名前はまだ無い。\n e\u0301 é 😊😊\n\n"
@@ -178,7 +178,7 @@ def test_streams_hold_little_text_for_normalization(one: Normalizer, held: int) 
     """They hold only text whose normal form may still change, and with `cut_after`, at most a line."""
     if isinstance(one, FixText):
         pytest.importorskip("ftfy")
-    steps, lines = Normalizing(one), Normalizing(one, "\n")
+    steps, lines = StreamNormalizer(one), StreamNormalizer(one, "\n")
     most = by_lines = 0
     for _ in range(20):
         for char in "lower and low\n":

@@ -85,7 +85,7 @@ def test_matching_beyond_the_timeout_raises():
         lambda: list(tok.encode_stream([text])),
         lambda: bpe.count_words(texts=[text], pretokenizer=slow),
         lambda: normalizers.Replace(SLOW, "c", timeout=0.2)(text),
-        lambda: normalizers.Replace(SLOW, "c", timeout=0.2).aligned(text),
+        lambda: normalizers.Replace(SLOW, "c", timeout=0.2).align(text),
     ):
         with pytest.raises(TimeoutError, match=r"took more than 0\.2 s on a text of 60 characters"):
             call()
