@@ -95,14 +95,12 @@ class Completer:
     def _split(self, text: bytes, allowed: frozenset[str]) -> tuple[list[int], bytes]:
         """The stable ids of a text, and the bytes of the others."""
         ids = self._engine.encode(text, allowed).tolist()
-        *_, last = ["", *self._engine.items(text, allowed)]
-        if isinstance(last, (int, str)):
+        *_, last = [None, *self._engine.prepare(text, allowed)]
+        if last is None or last.token_id is not None:
             return ids, b""  # no text, or a special token at its end
-        assert isinstance(last, bytes), "steps, which tiktoken does not have"
-        pieces = list(self._engine.pieces(last, frozenset()))
+        pieces = last.pretokens()
         if not pieces:
             return ids, b""  # the pattern matches nothing there
-        assert isinstance(pieces[-1], bytes)
         n_unstable = len(self.piece(pieces[-1]))
         if self._is_blank(ids[-n_unstable]):
             while n_unstable < len(ids) and self._is_blank(ids[-n_unstable - 1]):

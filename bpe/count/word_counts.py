@@ -29,7 +29,9 @@ from bpe.count._word_table import WordTable
 from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, counted, shown, type_name, typed
 from bpe.pretokenize import _safe_points as cutting
 from bpe.pretokenize.patterns import WHOLE
-from bpe.pretokenize.pretokenizer import Pretokenizer, Steps, as_pretokenizer, prepared, scanner_of
+from bpe.pretokenize.preparing import TextPreparer
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, as_pretokenizer, scanner_of
+from bpe.pretokenize.segments import Segment
 from bpe.vocab.special_tokens import check_special_tokens
 
 if TYPE_CHECKING:
@@ -493,6 +495,7 @@ class Splitter:
                 f"{own} in this release, so no more texts can be added to them: count the corpus again"
             )
         self.scanner = scanner_of(counts.pretokenizer)
+        self._preparer = TextPreparer(self.normalizer, self.pretokenizer)
         prefix = counts.pretokenizer is not None and counts.pretokenizer.changes_text
         #: Whether a text changes before it is split, so that a part of it cannot be counted alone.
         self.changes_text = self.normalizer is not None or prefix
@@ -549,12 +552,15 @@ class Splitter:
         if self.lines:
             starts, ends = split(text, starts, ends, [b"\n"], keep=True)
             begins = starts  # each line is a text of its own
-        if isinstance(self.pretokenizer, Steps) and self.scanner is None:
-            first = np.isin(starts, begins).tolist()
-            return self._count_steps(table, text, zip(starts.tolist(), ends.tolist(), first, strict=True), position)
+        if isinstance(self.pretokenizer, PipelinePretokenizer) and self.scanner is None:
+            for start, end, first in zip(starts.tolist(), ends.tolist(), np.isin(starts, begins).tolist(), strict=True):
+                segment = self._prepare(text[start:end], first)
+                table.count_spans(segment.data, *segment.bounds(), position)
+                position += len(segment.data)
+            return position + 1
         if self.changes_text:
             bounds = zip(starts.tolist(), ends.tolist(), strict=True)
-            parts = [prepared(text[start:end], self.normalizer, self.pretokenizer) for start, end in bounds]
+            parts = [self._prepare(text[start:end], True).data for start, end in bounds]
             text = b"".join(parts)
             offsets = offsets_of(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)))
             starts, ends = offsets[:-1], offsets[1:]
@@ -564,18 +570,9 @@ class Splitter:
             table.count_spans(text, *self.pretokenizer.spans_of_texts(text, starts, ends), position)
         return position + len(text) + 1
 
-    def _count_steps(
-        self, table: WordTable, text: Bytes, bounds: Iterable[tuple[int, int, bool]], position: int
-    ) -> int:
-        """Count by steps that run in Python: each part of `text` is (start, end, whether it begins a text)."""
-        assert isinstance(self.pretokenizer, Steps)
-        for start, end, first in bounds:
-            part = bytes(text[start:end])
-            data = part if self.normalizer is None else self.normalizer.on_bytes(part)
-            found = self.pretokenizer.pretokens(data, first)
-            table.count_spans(found.data, found.starts, found.ends, position)
-            position += len(found.data)
-        return position + 1
+    def _prepare(self, part: Bytes, first: bool) -> Segment:
+        """Prepare text between special tokens; `first` says whether it begins a text."""
+        return self._preparer.split(self._preparer.normalize(bytes(part)), first)
 
 
 #: A word as subword-nmt spells it: symbols separated by spaces, the last with an end-of-word mark.

@@ -141,7 +141,8 @@ class _Comparison:
         self._allowed = allowed_tokens(tokenizer, _allowed_special(options.get("allow_special")))
         self._validation = float(options.get("validation") or 0)
         spec = tokenizer.spec
-        self._is_lossless = tokenizer._engine.direct and spec.end_of_word is None and spec.unk_token is None
+        is_raw = tokenizer._engine.kernel_takes_raw_text
+        self._is_lossless = is_raw and spec.end_of_word is None and spec.unk_token is None
         self._random = Random(_SEED)
 
     def in_order(self, shards: Sequence[ShardEntry], samples: int) -> Iterator[str]:

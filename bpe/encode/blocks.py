@@ -119,7 +119,7 @@ def encode_some_blocks(
     work = _Blocks(engine, allowed, disallowed, around)
     if ahead and threads > 1:
         blocks = iter(list(_taken(blocks, min(most, AHEAD))))
-    if engine.direct and engine.specials.plain(allowed):
+    if engine.kernel_takes_raw_text and engine.specials.need_one_search(allowed):
         job = BlockJob(
             engine.kernel,
             threads if n_bytes >= MIN_PARALLEL_BYTES else 1,

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.threads import in_order
-from bpe.base.utf8 import TextLike, to_bytes
+from bpe.base.utf8 import TextLike
 from bpe.batch import TokenBatch
 from bpe.encode.engine import Around, Engine, surrounded
 from bpe.encode.texts import Policy, arrow_groups, listed_texts
 from bpe.errors import check_sampling, shown
 from bpe.merge._dropout import Dropout
-from bpe.pretokenize.pipeline import Pretokens
 from bpe.vocab.spec import TokenizerSpec, check_defined
 from bpe.vocab.vocabulary import NO_TOKEN
 
@@ -38,20 +37,13 @@ class DropoutEncoder:
 
     def encode(self, text: TextLike, allowed: frozenset[str], dropout: float, seed: int) -> NDArray[np.uint32]:
         """The ids of one text. They depend only on the text, the probability and the seed."""
-        pretokenizer = self._engine.spec.pretokenizer
         parts: list[NDArray[np.uint32]] = []
         state = seed & _WORD
-        for item in self._engine.items(text, allowed):
-            if isinstance(item, int):
-                parts.append(np.array([item], dtype=np.uint32))
+        for segment in self._engine.prepare(text, allowed):
+            if segment.token_id is not None:
+                parts.append(np.array([segment.token_id], dtype=np.uint32))
                 continue
-            data = item.data if isinstance(item, Pretokens) else to_bytes(item)
-            if isinstance(item, Pretokens):
-                starts, ends = item.starts, item.ends
-            elif pretokenizer is None:
-                starts, ends = np.zeros(1, dtype=np.int64), np.array([len(data)], dtype=np.int64)
-            else:
-                starts, ends = pretokenizer.spans(data)
+            data, (starts, ends) = segment.data, segment.bounds()
             ids, state, known = self._core.encode(data, starts, ends, int(dropout * _WHOLE), state)
             if not known and self._engine.spec.drop_unknown:
                 ids = ids[ids != NO_TOKEN]

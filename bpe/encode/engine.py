@@ -20,7 +20,7 @@ from bpe.base._visitor import Visitor
 from bpe.base.forks import cached_property
 from bpe.base.offsets import offsets_of
 from bpe.base.threads import together
-from bpe.base.utf8 import Bytes, TextLike, byte_offsets, check_utf8, escape, to_bytes, unescape
+from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, unescape
 from bpe.batch import TokenBatch
 from bpe.encode._batch import EncodeJob, visit
 from bpe.encode._encoder import CACHE_MEMORY, Encoder
@@ -29,8 +29,10 @@ from bpe.encode.models.model import Model, build_model
 from bpe.errors import shown
 from bpe.merge._dropout import Dropout
 from bpe.pretokenize.patterns import WHOLE
-from bpe.pretokenize.pipeline import Pretokens
-from bpe.pretokenize.pretokenizer import Steps, prepared, scanner_of
+from bpe.pretokenize.preparing import TextPreparer
+from bpe.pretokenize.pretokenizer import scanner_of
+from bpe.pretokenize.segments import Segment
+from bpe.text.alignment import Convention
 from bpe.vocab.reachability import unreachable
 from bpe.vocab.spec import TokenizerSpec, words_only
 from bpe.vocab.special_tokens import SpecialTokens
@@ -44,9 +46,6 @@ if TYPE_CHECKING:
 LONG_TEXT = 1 << 16
 #: How many texts are searched for special tokens together, and the most characters that they may have.
 _SEARCHED, _JOINED = 16, 1 << 18
-
-#: A part of a text: text that the pretokenizer splits, pretokens that it has found, or the id of a special token.
-Item = str | bytes | Pretokens | int
 
 #: The ids to add before and after each text; None for none.
 Around = tuple[int | None, int | None]
@@ -83,12 +82,15 @@ class Engine:
         marks = self.model.marks
         self._last_cut = self.kernel.last_cut if marks is None else marks.last_cut
         pretokenizer = spec.pretokenizer
-        plain = pretokenizer is None or not pretokenizer.changes_text
-        #: Whether the kernel encodes texts unchanged: there is a scanner, no normalizer, prefix space or dropout.
-        scanned = plain and scanner_of(pretokenizer) is not None
-        self.direct = (scanned or self._finds_units) and spec.normalizer is None and not spec.dropout
+        changes = pretokenizer is not None and pretokenizer.changes_text
+        scanned = not changes and scanner_of(pretokenizer) is not None
+        #: Whether the kernel takes text as it is given: there is a scanner, no normalizer, prefix space or dropout.
+        self.kernel_takes_raw_text = (scanned or self._finds_units) and spec.normalizer is None and not spec.dropout
+        #: Whether the kernel finds the pretokens of prepared text.
+        self._kernel_splits = scanner_of(pretokenizer) is not None or self._finds_units
         #: Whether a normalizer is all that changes texts.
-        self._normalized = spec.normalizer is not None and plain
+        self._only_normalizes = spec.normalizer is not None and not changes
+        self._preparer = TextPreparer(spec.normalizer, pretokenizer, self.specials)
 
     def with_specials(self, spec: TokenizerSpec) -> Engine:
         """Make an engine with more special tokens, after its own ids, that shares the tables of this one."""
@@ -97,13 +99,15 @@ class Engine:
         made = copy.copy(self)
         made.spec = replace(spec, normalizer=self.spec.normalizer)
         made.specials = SpecialTokens(spec.special_tokens, spec.token_flags, made.spec.normalizer)
+        made._preparer = TextPreparer(made.spec.normalizer, spec.pretokenizer, made.specials)
         made.__dict__.pop("words", None)
         return made
 
     @property
     def fast_kernel(self) -> Encoder | None:
         """The kernel, if it takes every text unchanged, finds no special tokens in it, and nothing follows; or None."""
-        return self.kernel if self.direct and not self.specials.always and self.model.word_merges is None else None
+        is_enough = self.kernel_takes_raw_text and not self.specials.always and self.model.word_merges is None
+        return self.kernel if is_enough else None
 
     @cached_property
     def words(self) -> WordModel:
@@ -116,7 +120,7 @@ class Engine:
 
     def encode(self, text: TextLike, allowed: frozenset[str] = frozenset()) -> NDArray[np.uint32]:
         """The ids of one text. The special tokens in `allowed` are found; others are encoded as text."""
-        if self.direct and not (allowed and self._may_hold(text, allowed)):
+        if self.kernel_takes_raw_text and not (allowed and self._may_hold(text, allowed)):
             if isinstance(text, str) and len(text) > LONG_TEXT and not text.isascii():
                 return self.encode_batch([text], 1).ids  # converts the str to UTF-8 in steps
             data = self.checked(text)
@@ -124,25 +128,22 @@ class Engine:
             if not known:
                 self.refuse_unknown(text)
             return ids if self.model.word_merges is None else self._merge_words(ids)
-        if self.direct and self.specials.plain(allowed):
+        if self.kernel_takes_raw_text and self.specials.need_one_search(allowed):
             data = self.checked(text)
             data = data.encode() if isinstance(data, str) else data
             spans = self.specials.spans(data, allowed)
             ids, known = self.kernel.encode(data) if spans is None else self.kernel.encode_around(data, *spans)
             if known:
                 return ids if self.model.word_merges is None else self._merge_words(ids)
-        if self._normalized and text and not allowed and isinstance(text, str) and text.isascii():
+        if self._only_normalizes and text and not allowed and isinstance(text, str) and text.isascii():
             assert self.spec.normalizer is not None
-            return self.encode_segment(unescape(self.spec.normalizer(text)))
-        parts: list[NDArray[np.uint32]] = []
-        for item in self.items(text, allowed):
-            if isinstance(item, int):
-                parts.append(np.array([item], dtype=np.uint32))
-            else:
-                parts.append(self.encode_segment(item))
-        if not parts:
-            return np.empty(0, dtype=np.uint32)
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+            return self.encode_segment(Segment(unescape(self.spec.normalizer(text)), splitter=self.spec.pretokenizer))
+        return end_to_end([self.encode_part(segment) for segment in self.prepare(text, allowed)])
+
+    def encode_part(self, segment: Segment) -> NDArray[np.uint32]:
+        """The ids of a special token, or of text between special tokens."""
+        token_id = segment.token_id
+        return self.encode_segment(segment) if token_id is None else np.array([token_id], dtype=np.uint32)
 
     def checked(self, text: TextLike) -> str | bytes:
         """The text in the form that the kernel takes: an ASCII str unchanged, anything else as UTF-8."""
@@ -153,56 +154,27 @@ class Engine:
             check_utf8(data)
         return data
 
-    def items(self, text: TextLike, allowed: frozenset[str]) -> Iterator[Item]:
-        """Split a text at the allowed special tokens: their ids, and between them segments to pretokenize."""
+    def prepare(
+        self, text: TextLike, allowed: frozenset[str], convention: Convention | None = None
+    ) -> Iterator[Segment]:
+        """Split a text into special tokens and prepared text between them, with their origins by a convention."""
         data = self.checked(text)
         if isinstance(data, str):
             data = data.encode()
-        if self.direct and self.specials.plain(allowed):
-            yield from self._plain_items(data, allowed)
-            return
-        late = self.specials.late(allowed)
-        steps = self.spec.pretokenizer if isinstance(self.spec.pretokenizer, Steps) else None
-        first = True
-        for piece, special in self.specials.pieces(data, allowed):
-            if special is not None:
-                yield special
-            elif steps is not None:
-                yield from self._pipeline_items(bytes(piece), steps, late, first)
-            elif late and self.spec.normalizer is not None:
-                normalized = self.spec.normalizer.on_bytes(bytes(piece))
-                for _, part, number in self.specials.late_pieces(normalized, late):
-                    yield bytes(prepared(part, None, self.spec.pretokenizer)) if number is None else number
-            else:
-                yield bytes(prepared(piece, self.spec.normalizer, self.spec.pretokenizer))
-            first = False
+        if convention is None and self.kernel_takes_raw_text and self.specials.need_one_search(allowed):
+            return self._prepare_raw(data, allowed)
+        return self._preparer.prepare(data, allowed, convention)
 
-    def _pipeline_items(self, piece: bytes, steps: Steps, late: frozenset[str], first: bool) -> Iterator[Item]:
-        """Segments of text between special tokens, for a pretokenizer made of steps."""
-        text, origins = escape(piece), None
-        if self.spec.normalizer is not None and first and steps.pipeline.needs_origins:
-            aligned = self.spec.normalizer.align(text, "tokenizers")
-            text, origins = aligned.text, aligned.starts
-        elif self.spec.normalizer is not None:
-            text = self.spec.normalizer(text)
-        if not late:
-            yield self._pretokens(text, steps, first, origins)
-            return
-        bounds = byte_offsets(text)
-        for start, part, number in self.specials.late_pieces(unescape(text), late):
-            inner, at = escape(bytes(part)), int(np.searchsorted(bounds, start))
-            if number is None:
-                own = None if origins is None else origins[at : at + len(inner)]
-                yield self._pretokens(inner, steps, first and (at == 0 or own is not None), own)
-            else:
-                yield number
-
-    def _pretokens(self, text: str, steps: Steps, first: bool, origins: NDArray[np.int64] | None) -> Item:
-        """The pretokens of normalized text; the text in front of the scanner if the steps have one."""
-        if steps.scanner is None:
-            return steps.pipeline.pretokens(text, first, origins)
-        first = first and (origins is None or (len(origins) > 0 and int(origins[0]) == 0))
-        return bytes(steps.prepared(unescape(text), first))
+    def _prepare_raw(self, data: bytes, allowed: frozenset[str]) -> Iterator[Segment]:
+        """Split a text that is encoded unchanged at special tokens that one search finds."""
+        spans, done, splitter = self.specials.spans(data, allowed), 0, self.spec.pretokenizer
+        for start, end, token_id in zip(*(each.tolist() for each in spans), strict=True) if spans else ():
+            if start > done:
+                yield Segment(data[done:start], splitter=splitter)
+            yield Segment(data[start:end], token_id=token_id)
+            done = end
+        if done < len(data):
+            yield Segment(data[done:], splitter=splitter)
 
     def _may_hold(self, text: TextLike, allowed: frozenset[str]) -> bool:
         """Whether a text may contain one of the special tokens. Other types than text are refused elsewhere."""
@@ -218,33 +190,16 @@ class Engine:
                 return True
         return False
 
-    def _plain_items(self, data: bytes, allowed: frozenset[str]) -> list[bytes | int]:
-        """Split at special tokens without flags, where texts are encoded unchanged."""
-        spans, found, done = self.specials.spans(data, allowed), list[bytes | int](), 0
-        for start, end, number in zip(*(each.tolist() for each in spans), strict=True) if spans else ():
-            if start > done:
-                found.append(data[done:start])
-            found.append(number)
-            done = end
-        if done < len(data):
-            found.append(data[done:])
-        return found
-
-    def encode_segment(self, data: str | bytes | Pretokens) -> NDArray[np.uint32]:
-        """The ids of a prepared segment."""
+    def encode_segment(self, segment: Segment) -> NDArray[np.uint32]:
+        """The ids of text between special tokens."""
         if self.spec.dropout:
-            return self._encode_with_dropout(data)
-        pretokenizer = self.spec.pretokenizer
-        if isinstance(data, Pretokens):
-            ids, known = self.kernel.encode_spans(data.data, data.starts, data.ends)
-            data = data.data
-        elif pretokenizer is None or pretokenizer.scanner is not None or self._finds_units:
-            ids, known = self.kernel.encode(data)
+            ids, known = self._encode_with_dropout(segment)
+        elif segment.starts is None and self._kernel_splits:
+            ids, known = self.kernel.encode(segment.data)
         else:
-            data = data.encode() if isinstance(data, str) else data
-            ids, known = self.kernel.encode_spans(data, *pretokenizer.spans(data))
+            ids, known = self.kernel.encode_spans(segment.data, *segment.bounds())
         if not known:
-            self.refuse_unknown(data)
+            self.refuse_unknown(segment.data)
         return ids if self.model.word_merges is None else self._merge_words(ids)
 
     def _merge_words(self, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -252,19 +207,11 @@ class Engine:
         assert self.model.word_merges is not None
         return self.model.word_merges.merge(ids, np.array([0, len(ids)], dtype=np.int64))[0]
 
-    def _encode_with_dropout(self, segment: str | bytes | Pretokens) -> NDArray[np.uint32]:
-        """The ids of a prepared segment, with the tokenizer's own dropout and other random choices each time."""
-        data = segment.data if isinstance(segment, Pretokens) else to_bytes(segment)
-        starts, ends = np.zeros(1, dtype=np.int64), np.array([len(data)], dtype=np.int64)
-        if isinstance(segment, Pretokens):
-            starts, ends = segment.starts, segment.ends
-        elif self.spec.pretokenizer is not None:
-            starts, ends = self.spec.pretokenizer.spans(data)
+    def _encode_with_dropout(self, segment: Segment) -> tuple[NDArray[np.uint32], bool]:
+        """The ids of a segment, with the tokenizer's own dropout and other random choices each time."""
         chance, seed = int(self.spec.dropout * 2**53), int.from_bytes(os.urandom(8), "little")
-        ids, _, known = Dropout(self.merger).encode(data, starts, ends, chance, seed)
-        if not known:
-            self.refuse_unknown(data)
-        return ids
+        ids, _, known = Dropout(self.merger).encode(segment.data, *segment.bounds(), chance, seed)
+        return ids, known
 
     def last_cut(self, data: Bytes, low: int) -> int:
         """The last safe split point of a prepared segment after `low`, whatever text follows; `low` if there is none.
@@ -301,7 +248,7 @@ class Engine:
         around: Around = NOTHING,
     ) -> TokenBatch:
         """The ids of many texts. A large batch is encoded by several threads."""
-        unchanged = self.direct and not (allowed and self._any_may_hold(texts, allowed))
+        unchanged = self.kernel_takes_raw_text and not (allowed and self._any_may_hold(texts, allowed))
         if (scanner_of(self.spec.pretokenizer) is None and not unchanged) or self.spec.dropout:
             return self._encode_one_by_one(texts, threads, allowed, around)
         job = EncodeJob(self.kernel, threads)
@@ -309,8 +256,8 @@ class Engine:
         if unchanged:
             job.add_texts(texts, self.checked)
         else:
-            rows_of_items = [cast("list[str | bytes | int]", list(self.items(text, allowed))) for text in texts]
-            job.add_items(chain.from_iterable(rows_of_items), offsets_of([len(row) for row in rows_of_items]))
+            rows = [[segment.item() for segment in self.prepare(text, allowed)] for text in texts]
+            job.add_items(chain.from_iterable(rows), offsets_of([len(row) for row in rows]))
         batch, bad = self._run(job, threads)
         if bad >= 0:
             self.refuse_unknown(texts[bad])
@@ -334,7 +281,7 @@ class Engine:
             ValueError: for a document that is not within the buffer; as for `encode`.
 
         """
-        if not self.direct or self._chars:
+        if not self.kernel_takes_raw_text or self._chars:
             bounds = zip(starts.tolist(), ends.tolist(), strict=True)
             return self.encode_batch([buffer[start:end] for start, end in bounds], threads, around=around)
         job = EncodeJob(self.kernel, threads)
@@ -356,7 +303,7 @@ class Engine:
             ValueError: as for `encode_documents`; the visitor may have taken some ids by then.
 
         """
-        if not self.direct or self._chars or self.model.word_merges is not None:
+        if not self.kernel_takes_raw_text or self._chars or self.model.word_merges is not None:
             batch = self.encode_documents(buffer, starts, ends, 1)
             visitor.visit(batch.ids, batch.offsets)
             return
@@ -389,7 +336,9 @@ class Engine:
 
     def cuts_documents(self, names: frozenset[str]) -> bool:
         """Whether blocks of a file may end within documents."""
-        return self.direct and scanner_of(self.spec.pretokenizer) not in (None, WHOLE) and self.specials.plain(names)
+        if not self.kernel_takes_raw_text or scanner_of(self.spec.pretokenizer) in (None, WHOLE):
+            return False
+        return self.specials.need_one_search(names)
 
     def _run(self, job: EncodeJob, threads: int) -> tuple[TokenBatch, int]:
         """The result of a job, and the first text with a symbol without an id, or -1."""
@@ -412,19 +361,11 @@ class Engine:
 
     def pieces(self, text: TextLike, allowed: frozenset[str]) -> Iterator[bytes | int]:
         """The pretokens of a text, and the ids of special tokens between them."""
-        for item in self.items(text, allowed):
-            if isinstance(item, int):
-                yield item
-            elif isinstance(item, Pretokens):
-                for start, end in zip(item.starts.tolist(), item.ends.tolist(), strict=True):
-                    yield item.data[start:end]
-            elif self.spec.pretokenizer is None:
-                if item:
-                    yield to_bytes(item)
+        for segment in self.prepare(text, allowed):
+            if segment.token_id is not None:
+                yield segment.token_id
             else:
-                data = to_bytes(item)
-                for start, end in zip(*(bound.tolist() for bound in self.spec.pretokenizer.spans(data)), strict=True):
-                    yield data[start:end]
+                yield from segment.pretokens()
 
     def piece_ids(self, piece: bytes) -> list[int]:
         """The ids of one pretoken; NO_TOKEN for a symbol without an id."""

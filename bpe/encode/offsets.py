@@ -8,7 +8,6 @@ offsets are found in the normalized text, and `bpe/text/alignment.py` maps them 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Literal
 
@@ -17,13 +16,13 @@ from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
 from bpe.base.offsets import offsets_of
-from bpe.base.utf8 import TextLike, byte_offsets, escape, to_bytes, unescape
+from bpe.base.utf8 import TextLike, byte_offsets, escape, to_bytes
 from bpe.encode import _offsets as tokenspans
 from bpe.encode.engine import Engine
 from bpe.errors import check_choice
-from bpe.pretokenize.pipeline import Pretokens
-from bpe.pretokenize.pretokenizer import Pretokenizer, Steps, prepared, scanner_of
-from bpe.text.alignment import Convention, unchanged
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, scanner_of
+from bpe.pretokenize.segments import Segment
+from bpe.text.alignment import Convention
 from bpe.text.letters import lengths_in_utf8, to_letters
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
 from bpe.vocab.symbols import unk_id, word_symbols
@@ -77,7 +76,7 @@ class OffsetEncoder:
 
         """
         check_choice("unit", unit, ("char", "byte"))
-        if isinstance(self.engine.spec.pretokenizer, Steps):
+        if isinstance(self.engine.spec.pretokenizer, PipelinePretokenizer):
             return self.encode_words(text, allowed, unit, "whole")[:2]
         data = to_bytes(self.engine.checked(text))
         if self._own_bytes and (unit == "byte" or _has_whole_characters(text)):
@@ -116,20 +115,19 @@ class OffsetEncoder:
         matched: dict[int, str] = {}
         beyond: dict[int, tuple[int, int]] = {}
         n_ids = n_words = 0
-        for at, piece, special in self.engine.specials.locate_pieces(data, allowed):
-            if special is not None:
-                parts = [_Part.of_special(special, 0, len(piece), escape(bytes(piece)))]
-            else:
-                late = self.engine.specials.late(allowed)
-                parts = self._traced_parts(bytes(piece), at == 0, late, convention)
-            for part in parts:
-                if part.matched is not None:
-                    matched[n_ids] = part.matched
-                beyond |= {n_ids + index: span for index, span in part.beyond.items()}
-                ids.append(part.ids)
-                spans.append(part.spans + at)
-                words.append(part.words + n_words)
-                n_ids, n_words = n_ids + len(part.ids), n_words + part.n_words
+        for segment in self.engine.prepare(data, allowed, convention):
+            if segment.token_id is not None:
+                matched[n_ids] = escape(segment.data)
+            found, inner, reaching = self._encode_segment(segment)
+            beyond |= {n_ids + index: (start, end) for index, (_, start, end) in reaching.items()}
+            ids.append(found)
+            spans.append(_locate_characters(segment, inner))
+            starts, ends = segment.bounds()
+            numbers = np.searchsorted(ends, inner[:, 0], side="right")
+            for index, (word, _, _) in reaching.items():
+                numbers[index] = word
+            words.append(numbers + n_words)
+            n_ids, n_words = n_ids + len(found), n_words + int((starts < ends).sum())
         joined = np.concatenate(spans)
         if unit == "char":
             joined = _in_characters(joined, text, data)
@@ -145,77 +143,20 @@ class OffsetEncoder:
         None for any other.
         """
         pretokenizer = self.engine.spec.pretokenizer
-        if not self._own_bytes or self._by_word or isinstance(pretokenizer, Steps):
+        if not self._own_bytes or self._by_word or isinstance(pretokenizer, PipelinePretokenizer):
             return None
         data = to_bytes(self.engine.checked(text))
         if self.engine.specials.occur(data, allowed) or not _has_whole_characters(text):
             return None
-        starts, ends = self.bounds(data, pretokenizer)
-        ids = self.engine.encode_segment(Pretokens(data, starts, ends))
+        segment = Segment(data, splitter=pretokenizer)
+        starts, ends = segment.bounds()
+        ids = self.engine.encode_segment(segment)
         spans = tokenspans.in_bytes(ids, self.engine.spec.vocabulary.lengths, 0)
         words = tokenspans.words_of(spans, starts, ends, len(data))
         if words is None or not len(ids) or spans[-1, 1] != len(data):
             return None
         tokenspans.to_characters(data, spans)
         return ids, spans, words
-
-    def _traced_parts(self, piece: bytes, first: bool, late: frozenset[str], convention: Convention) -> list[_Part]:
-        """The parts of text between special tokens."""
-        spec, text = self.engine.spec, escape(piece)
-        aligned = unchanged(text)
-        if spec.normalizer is not None:
-            aligned = spec.normalizer.align(text, convention)
-        origins = aligned.starts if convention == "tokenizers" else None
-        if origins is None and spec.normalizer is not None and first:
-            origins = spec.normalizer.align(text, "tokenizers").starts
-        bounds = byte_offsets(text)
-        found: list[_Part] = []
-        data = unescape(aligned.text)
-        own_bounds = byte_offsets(aligned.text)
-        pieces = self.engine.specials.late_pieces(data, late) if late else [(0, data, None)]
-        for start, part, number in pieces:
-            inner, at = escape(bytes(part)), int(np.searchsorted(own_bounds, start))
-            if number is not None:
-                part_found = _Part.of_special(number, at, at + len(inner), inner)
-            else:
-                own = None if origins is None else origins[at : at + len(inner)]
-                part_found = self._encode_traced(inner, first, own)
-                part_found.spans += at
-            sources = part_found.spans
-            if convention == "whole":
-                starts, ends = aligned.hull(sources[:, 0], sources[:, 1])
-            elif len(aligned.text):
-                starts = aligned.starts[np.minimum(sources[:, 0], len(aligned.text) - 1)]
-                ends = np.where(sources[:, 0] < sources[:, 1], aligned.ends[sources[:, 1] - 1], starts)
-            else:
-                starts = ends = np.zeros(0, dtype=np.int64)
-            part_found.spans = np.stack((bounds[starts], bounds[ends]), axis=1)
-            found.append(part_found)
-        return found
-
-    def _encode_traced(self, text: str, first: bool, origins: NDArray[np.int64] | None) -> _Part:
-        """Normalized text, with spans in its characters."""
-        pretokenizer = self.engine.spec.pretokenizer
-        if isinstance(pretokenizer, Steps):
-            found = pretokenizer.pipeline.traced(text, first, origins)
-        else:
-            piece = unescape(text)
-            data = bytes(prepared(piece, None, pretokenizer))
-            sources = np.arange(len(text)).repeat(lengths_in_utf8(text))
-            added = len(data) - len(piece)
-            found = Pretokens(data, *self.bounds(data, pretokenizer), np.concatenate((np.zeros(added, int), sources)))
-        data, starts, ends, by_byte = found
-        assert by_byte is not None
-        ids, spans, beyond = self._encode_pretokens(data, starts, ends)
-        if not len(by_byte):
-            return _Part(ids, spans, np.zeros(len(ids), dtype=np.int64), 0)
-        first_chars = by_byte[np.minimum(spans[:, 0], len(by_byte) - 1)]
-        last_chars = np.where(spans[:, 0] < spans[:, 1], by_byte[np.maximum(spans[:, 1] - 1, 0)] + 1, first_chars)
-        words = np.searchsorted(ends, spans[:, 0], side="right")
-        for index, (word, _, _) in beyond.items():
-            words[index] = word
-        own = {index: (start, end) for index, (_, start, end) in beyond.items()}
-        return _Part(ids, np.stack((first_chars, last_chars), axis=1), words, int((starts < ends).sum()), beyond=own)
 
     @cached_property
     def _trims(self) -> tuple[bool, ...]:
@@ -254,59 +195,22 @@ class OffsetEncoder:
         """Ids and spans, by finding the pretoken that each token is a part of."""
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
-        for at, piece, special in self.engine.specials.locate_pieces(data, allowed):
-            if special is not None:
-                ids.append(np.array([special], dtype=np.uint32))
-                spans.append(np.array([[at, at + len(piece)]], dtype=np.int64))
-            else:
-                found, found_spans = self._encode_segment(bytes(piece), self.engine.specials.late(allowed))
-                ids.append(found)
-                spans.append(found_spans + at)
+        for segment in self.engine.prepare(data, allowed, "whole"):
+            found, inner, _ = self._encode_segment(segment)
+            assert segment.origin is not None
+            ids.append(found)
+            spans.append(segment.origin.locate_bytes(inner))
         joined = np.concatenate(spans)
         return np.concatenate(ids), joined if unit == "byte" else _in_characters(joined, text, data)
 
-    def _encode_segment(self, piece: bytes, late: frozenset[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Ids and spans of text between special tokens. Those that are found in normalized text may occur in it."""
-        normalizer = self.engine.spec.normalizer
-        if normalizer is None:
-            return self._encode_normalized(piece)
-        normalized = normalizer.align(escape(piece))
-        ids, spans = self._encode_late(unescape(normalized.text), late)
-        bounds = byte_offsets(normalized.text)
-        first = np.searchsorted(bounds, spans[:, 0], side="right") - 1
-        end = np.searchsorted(bounds, spans[:, 1], side="left")
-        first = np.where(spans[:, 0] < spans[:, 1], first, end)
-        given_bounds = byte_offsets(escape(piece))
-        starts, ends = normalized.hull(first, end)
-        return ids, np.stack((given_bounds[starts], given_bounds[ends]), axis=1)
-
-    def _encode_late(self, text: bytes, late: frozenset[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Ids and spans of normalized text, split at the special tokens in it."""
-        if not late:
-            return self._encode_normalized(text)
-        ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
-        spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
-        for at, piece, special in self.engine.specials.late_pieces(text, late):
-            found, found_spans = np.array([special or 0], dtype=np.uint32), np.array([[0, len(piece)]], dtype=np.int64)
-            if special is None:
-                found, found_spans = self._encode_normalized(bytes(piece))
-            ids.append(found)
-            spans.append(found_spans + at)
-        return np.concatenate(ids), np.concatenate(spans)
-
-    def _encode_normalized(self, piece: bytes) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Ids and spans of normalized text without special tokens."""
-        pretokenizer = self.engine.spec.pretokenizer
-        data = bytes(prepared(piece, None, pretokenizer))
-        ids, spans, _ = self._encode_pretokens(data, *self.bounds(data, pretokenizer))
-        return ids, np.maximum(spans - (len(data) - len(piece)), 0)
-
-    def _encode_pretokens(
-        self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64], _Beyond]:
-        """The ids of the pretokens `data[starts[i]:ends[i]]`, their spans, and those that end after them."""
+    def _encode_segment(self, segment: Segment) -> tuple[NDArray[np.uint32], NDArray[np.int64], _Beyond]:
+        """The ids of a segment, their spans in its bytes, and the tokens that end after their pretoken."""
+        if segment.token_id is not None:
+            return self.engine.encode_part(segment), np.array([[0, len(segment.data)]], dtype=np.int64), {}
+        starts, ends = segment.bounds()
+        data = segment.data
         if not self._by_word:
-            ids = self.engine.encode_segment(Pretokens(data, starts, ends))
+            ids = self.engine.encode_segment(segment)
             return ids, self._token_spans(ids, data, starts, ends), {}
         bounds = list(zip(starts.tolist(), ends.tolist(), strict=True))
         if dropout := self.engine.spec.dropout:
@@ -314,7 +218,7 @@ class OffsetEncoder:
             ids = np.array([token for tokens, _ in merged for token in tokens], dtype=np.uint32)
             lengths = [each for _, each in merged]
         else:
-            ids = self.engine.encode_segment(Pretokens(data, starts, ends))
+            ids = self.engine.encode_segment(segment)
             lengths = [self._lengths_of(data[start:end]) for start, end in bounds]
         letters = None
         if self.engine.words.counts_letters:
@@ -326,13 +230,6 @@ class OffsetEncoder:
             first, last = np.searchsorted(letters, spans[:, 0], "right") - 1, np.searchsorted(letters, spans[:, 1])
             spans = np.stack((first, last), axis=1)
         return ids, spans, _beyond(lengths, bounds) if self._affix_bytes else {}
-
-    def bounds(self, data: bytes, pretokenizer: Pretokenizer | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The starts and ends of the pretokens of prepared text."""
-        if pretokenizer is None:
-            whole = np.array([0, len(data)] if data else [], dtype=np.int64)
-            return whole[:1], whole[1:]
-        return pretokenizer.spans(data)
 
     def _token_spans(
         self, ids: NDArray[np.uint32], data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
@@ -400,25 +297,15 @@ class OffsetEncoder:
         return np.add.reduceat(lengths, np.flatnonzero(np.append(True, ~fused)))
 
 
-@dataclass
-class _Part:
-    """The tokens of a part of a text, with spans and the numbers of their pretokens; a special token with its text.
-
-    `beyond` has the tokens that end after their pretoken, with their spans in it.
-    """
-
-    ids: NDArray[np.uint32]
-    spans: NDArray[np.int64]
-    words: NDArray[np.int64]
-    n_words: int
-    matched: str | None = None
-    beyond: dict[int, tuple[int, int]] = field(default_factory=dict)
-
-    @classmethod
-    def of_special(cls, number: int, start: int, end: int, matched: str) -> _Part:
-        """A special token."""
-        spans = np.array([[start, end]], dtype=np.int64)
-        return cls(np.array([number], dtype=np.uint32), spans, np.zeros(1, dtype=np.int64), 1, matched)
+def _locate_characters(segment: Segment, spans: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The spans of the text that spans of a segment's bytes come from, in whole characters."""
+    assert segment.origin is not None
+    sources, first, end = segment.find_sources(), spans[:, 0], spans[:, 1]
+    if len(sources):
+        empty = first >= end
+        first = sources[np.minimum(first, len(sources) - 1)]
+        end = np.where(empty, first, sources[np.maximum(end - 1, 0)] + 1)
+    return segment.origin.locate_characters(first, end)
 
 
 def _spans(lengths: list[int], start: int, end: int) -> list[tuple[int, int]]:
@@ -550,7 +437,7 @@ def _character_bounds(text: TextLike, data: bytes) -> tuple[NDArray[np.int64], N
 def truncate(offsets: OffsetEncoder, text: TextLike, max_tokens: int, allowed: frozenset[str]) -> TextLike:
     """The beginning of a text that has at most `max_tokens` tokens: a str for a str, else bytes."""
     engine, pretokenizer = offsets.engine, offsets.engine.spec.pretokenizer
-    if engine.spec.normalizer is not None or isinstance(pretokenizer, Steps):
+    if engine.spec.normalizer is not None or isinstance(pretokenizer, PipelinePretokenizer):
         return _truncate_by_trying(engine, text, max_tokens, allowed)
     data = to_bytes(text)
     prefix = _find_prefix(engine, data, max_tokens, allowed)

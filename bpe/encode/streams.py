@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, unescape
 from bpe.encode.engine import Engine
 from bpe.errors import check_unicode, shown, typed
-from bpe.pretokenize.pretokenizer import Steps, prepared, scanner_of
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, scanner_of
+from bpe.pretokenize.segments import Segment
 from bpe.text.normalizers import Normalizer, Strip
 
 #: The number of bytes that are gathered before they are encoded.
@@ -117,7 +118,8 @@ class _Waiting:
         self._engine, self._allowed = engine, allowed
         #: Whether the whole text is needed: special tokens depend on the text beside them or are found in normalized
         #: text, or the pretokenizer is made of steps.
-        self._whole = not engine.specials.plain(allowed) or isinstance(engine.spec.pretokenizer, Steps)
+        steps = isinstance(engine.spec.pretokenizer, PipelinePretokenizer)
+        self._whole = steps or not engine.specials.need_one_search(allowed)
         self._specials = engine.specials
         self._longest = engine.specials.longest(allowed)
         self._stretch = _Stretch(engine, cut_after)
@@ -171,7 +173,7 @@ class _Stretch:
             data = unescape(self._normalizing.push(self._decoder.decode(data, final), final))
         if len(data) and not self._started:
             self._started = True
-            data = prepared(data, None, self._pretokenizer)
+            data = data if self._pretokenizer is None else self._pretokenizer.put_prefix(data)
         self._data += data
         cut = len(self._data) if final else self._cut()
         yield from self._encode(bytes(self._data[:cut]))
@@ -191,7 +193,7 @@ class _Stretch:
         return found + len(self._cut_after) if found >= 0 else 0
 
     def _encode(self, data: bytes) -> Iterator[NDArray[np.uint32]]:
-        if data and len(ids := self._engine.encode_segment(data)):
+        if data and len(ids := self._engine.encode_segment(Segment(data, splitter=self._pretokenizer))):
             yield ids
 
 

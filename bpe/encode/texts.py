@@ -38,7 +38,8 @@ def encode_spans(
     for span in spans:
         if not isinstance(span, (tuple, list)) or len(span) != 2 or not isinstance(span[1], (bool, np.bool_)):
             raise TypeError(f"span is {shown(span)}; it must be (text, trusted), such as ('Hello', False)")
-        for piece, special in specials.pieces(to_bytes(span[0]), allowed if span[1] else frozenset(), raw=True):
+        names = allowed if span[1] else frozenset()
+        for piece, special in specials.pieces(to_bytes(span[0]), names, before_normalization=True):
             if special is None:
                 held.append(bytes(piece))
                 continue

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bpe.pretokenize.character_classes import DIGIT, N_CLASSES, NUMBER, character_classes
 from bpe.pretokenize.patterns import NUMBERS, UNDIVIDED, UNIT_PATTERNS
-from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import DIGIT_GROUPS, ByteLevel, Digits, Split
 from bpe.text.character_sets import codes
 
@@ -36,7 +36,7 @@ def units_of(pretokenizer: Pretokenizer | None) -> Units | None:
     """
     if pretokenizer is None:
         return Units(UNDIVIDED, None)
-    if isinstance(pretokenizer, Steps):
+    if isinstance(pretokenizer, PipelinePretokenizer):
         if pretokenizer.steps != _STEPS or pretokenizer.letters:
             return None
         numbers = np.zeros(N_CLASSES, dtype=np.uint8)

@@ -25,7 +25,7 @@ from bpe.base.threads import helped
 from bpe.count.counting import Excess
 from bpe.count.word_counts import WordCounts
 from bpe.errors import FormatError, counted
-from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import Metaspace
 from bpe.text.character_sets import codes, script_bytes
 from bpe.training._trainer import Trainer
@@ -512,7 +512,7 @@ def decoder_of_training(pretokenizer: Pretokenizer | None, byte_fallback: bool) 
     """The decoder steps of a trained tokenizer, which undo byte fallback and Metaspace; None if there is neither."""
     steps: list[DecoderStep] = []
     strips: list[DecoderStep] = []
-    for step in pretokenizer.steps if isinstance(pretokenizer, Steps) else ():
+    for step in pretokenizer.steps if isinstance(pretokenizer, PipelinePretokenizer) else ():
         if isinstance(step, Metaspace):
             steps.append(Replace(step.replacement, " "))
             if step.prepend_scheme != "never":

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.errors import check_choice, counted, shown, typed
-from bpe.pretokenize.pretokenizer import Pretokenizer, Steps, as_pretokenizer
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, as_pretokenizer
 from bpe.vocab._spec import wrong_merge
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import AFTER_MERGING, ID_LIMIT, NONE, ORDINARY, Vocabulary
@@ -126,7 +126,7 @@ class TokenizerSpec:
     def __post_init__(self) -> None:
         """Convert the names of a pretokenizer and a normalizer."""
         pretokenizer = as_pretokenizer(self.pretokenizer)
-        if isinstance(pretokenizer, Steps):
+        if isinstance(pretokenizer, PipelinePretokenizer):
             from bpe.pretokenize.shapes import simplified
 
             timeout, pretokenizer = pretokenizer.timeout, simplified(pretokenizer, self.model == "byte")

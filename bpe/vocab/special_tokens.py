@@ -55,12 +55,12 @@ class _Search:
 class _Plan:
     """The plan of a search for a set of names. It is computed once per set."""
 
-    __slots__ = ("first", "late", "plain", "searches", "short")
+    __slots__ = ("first", "late", "one_search", "searches", "short")
 
-    def __init__(self, first: frozenset[str], late: frozenset[str], plain: bool) -> None:
+    def __init__(self, first: frozenset[str], late: frozenset[str], one_search: bool) -> None:
         self.first, self.late = first, late
         #: Whether one search of the original text finds all these tokens, and none has flags.
-        self.plain = plain
+        self.one_search = one_search
         #: All names if there are at most `_FEW`, else None.
         self.short = (*first, *late) if len(first) + len(late) <= _FEW else None
         #: The searches: "all", "first" and "late" of the original text, "spelled" of the normalized text.
@@ -163,8 +163,8 @@ class SpecialTokens:
         plan = self._plans.get(names)
         if plan is None:
             late = names & self._late
-            plain = not late and self._flags.keys().isdisjoint(names)
-            plan = _remember(self._plans, names, _Plan(names - late, late, plain))
+            one_search = not late and self._flags.keys().isdisjoint(names)
+            plan = _remember(self._plans, names, _Plan(names - late, late, one_search))
         return plan
 
     def _search(self, names: frozenset[str], which: Literal["all", "first", "late", "spelled"]) -> _Search:
@@ -189,9 +189,9 @@ class SpecialTokens:
         """The texts sought for these tokens: the names, or what the normalizer makes of those that are "normalized"."""
         return frozenset(filter(None, (self._spelled.get(name, name) for name in names)))
 
-    def plain(self, names: frozenset[str]) -> bool:
+    def need_one_search(self, names: frozenset[str]) -> bool:
         """Whether one search of the original text finds all these tokens, and none has flags."""
-        return self._plan(names).plain
+        return self._plan(names).one_search
 
     def occur(self, text: str | Bytes, names: frozenset[str]) -> bool:
         """Whether any of these tokens may occur in a text. False is certain; True is not."""
@@ -227,21 +227,24 @@ class SpecialTokens:
     def spans(
         self, data: Bytes, names: frozenset[str]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32]] | None:
-        """The (starts, ends, ids) of these tokens in a text; None if there are none. They must be `plain`."""
+        """The (starts, ends, ids) of these tokens in a text; None if there are none. They must `need_one_search`."""
         search = self._search(names, "all")
         found = search.finder.find(data)
         return None if found is None else (found[0], found[1], search.id_array[found[2]])
 
-    def pieces(self, data: Bytes, names: frozenset[str], raw: bool = False) -> Iterator[tuple[Bytes, int | None]]:
+    def pieces(
+        self, data: Bytes, names: frozenset[str], before_normalization: bool = False
+    ) -> Iterator[tuple[Bytes, int | None]]:
         """Split a text at these special tokens: yields (text, None) for non-empty text and (match, id) for tokens.
 
-        Tokens that are sought in normalized text are left to `late_pieces`; with `raw` they are sought in this text.
+        Those that are sought in normalized text are left to `locate_pieces_after`; with `before_normalization`, they
+        are sought in this text.
         """
-        for _, piece, special in self.locate_pieces(data, names, raw):
+        for _, piece, special in self.locate_pieces(data, names, before_normalization):
             yield piece, special
 
     def locate_pieces(
-        self, data: Bytes, names: frozenset[str], raw: bool = False
+        self, data: Bytes, names: frozenset[str], before_normalization: bool = False
     ) -> Iterator[tuple[int, Bytes, int | None]]:
         """Yield the start of each piece, too.
 
@@ -249,7 +252,7 @@ class SpecialTokens:
         """
         plan = self._plan(names)
         first = self._search(names, "first") if plan.first else None
-        if not plan.late or (self._normalizer is not None and not raw):
+        if not plan.late or (self._normalizer is not None and not before_normalization):
             yield from self._cut(data, first)
             return
         late = self._search(names, "late")
@@ -260,13 +263,13 @@ class SpecialTokens:
             else:
                 yield start, piece, special
 
-    def late(self, names: frozenset[str]) -> frozenset[str]:
+    def after_normalization(self, names: frozenset[str]) -> frozenset[str]:
         """The subset of these tokens that is sought in normalized text."""
         return self._plan(names).late if self._normalizer is not None else _NONE
 
-    def late_pieces(self, data: Bytes, late: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
+    def locate_pieces_after(self, data: Bytes, names: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
         """Cut the normalized text between the tokens that were found in the original text."""
-        yield from self._cut(data, self._search(late, "spelled"))
+        yield from self._cut(data, self._search(names, "spelled"))
 
     def _cut(self, data: Bytes, search: _Search | None) -> Iterator[tuple[int, Bytes, int | None]]:
         done, spaces = 0, (-1, -1)  # `spaces`: the last run of white space; no run is scanned twice

@@ -17,7 +17,7 @@ from strategies import examples
 
 import bpe
 from bpe.base._cpu import set_vector_level
-from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import DIGIT_GROUPS, ByteLevel, Digits, Split
 from bpe.pretokenize.unit_rules import units_of
 from bpe.training.superwords import SuperWords
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("quiet")
 
 #: How a text is divided → the transition and what else makes the vocabulary.
 KINDS = {"lines": SuperWords, "paper": SuperWords.paper, "v2": SuperWords.v2}
-STEPS = Steps(Digits(), Split(DIGIT_GROUPS), ByteLevel(use_regex=False))
+STEPS = PipelinePretokenizer(Digits(), Split(DIGIT_GROUPS), ByteLevel(use_regex=False))
 WORDS = ["the", "end", "of", "a", "day", "in", "2024", "no", "by", "way", "é", "語", "日本", "it's", "--", "“so”"]
 ENDS = ["\n", ".\n", ", ", ": ", "\r\n", "\n\n    ", "  ", "\t", "...", "\u00a0", " \n"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.formats.huggingface.spelling import mark_text, named_specials, odd_ends, ordinary_names, spelled_all
-from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import Metaspace
 from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import TokenizerSpec
@@ -137,7 +137,7 @@ def _may_be_word(spec: TokenizerSpec, name: str) -> bool:
 
 def _puts_ascii(pretokenizer: Pretokenizer | None) -> bool:
     """Whether a pretokenizer replaces white space by another ASCII character."""
-    steps = pretokenizer.steps if isinstance(pretokenizer, Steps) else ()
+    steps = pretokenizer.steps if isinstance(pretokenizer, PipelinePretokenizer) else ()
     return any(isinstance(step, Metaspace) and step.replacement.isascii() for step in steps)
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 from bpe.errors import FormatError
 from bpe.formats.json_fields import LATER, MAX_DEPTH, as_object, get, make_at, refuse, type_of
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS
-from bpe.pretokenize.pretokenizer import Gaps, Pretokenizer, Steps, check_unicode_version
+from bpe.pretokenize.pretokenizer import Gaps, PipelinePretokenizer, Pretokenizer, check_unicode_version
 from bpe.pretokenize.shapes import BYTES, prefixed, simplified, words
 from bpe.pretokenize.spellings import SPELLED, published
 from bpe.pretokenize.steps import STEPS, ByteLevel, Step
@@ -31,7 +31,7 @@ def read_pre_tokenizer(value: object, letters: bool = False) -> tuple[bool, Pret
         return _read_own(listed, where, letters)
     steps = [_read_step(step, position) for step, position in listed]
     byte = letters or any(isinstance(step, ByteLevel) for step in steps)
-    return byte, make_at(where, lambda: simplified(Steps(*steps, letters=letters), byte))
+    return byte, make_at(where, lambda: simplified(PipelinePretokenizer(*steps, letters=letters), byte))
 
 
 def _flat(value: object, where: str, depth: int = 0) -> Iterator[tuple[object, str]]:
@@ -121,7 +121,7 @@ def write_pre_tokenizer(byte: bool, one: Pretokenizer | None) -> dict[str, Any] 
 
 
 def _pre_tokenizer_steps(byte: bool, one: Pretokenizer | None) -> dict[str, Any] | None:
-    if isinstance(one, Steps):
+    if isinstance(one, PipelinePretokenizer):
         steps = [step.to_json() for step in one.steps]
         if len(steps) < 2:
             return steps[0] if steps else None
