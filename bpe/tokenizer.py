@@ -23,7 +23,16 @@ from bpe.decode.decoder import Ids, IncrementalDecoder, TokenDecoder, with_fast_
 from bpe.encode import _fast_path
 from bpe.encode._encoder import CACHE_MEMORY
 from bpe.encode.engine import Engine
-from bpe.encode.texts import add_template, check_out, encode_spans, encode_texts, write_into
+from bpe.encode.texts import (
+    ClipRows,
+    add_template,
+    check_dropout,
+    check_out,
+    encode_spans,
+    encode_texts,
+    encode_texts_with_dropout,
+    write_into,
+)
 from bpe.errors import check_choice, check_int, check_iterable, counted, error_context, shown, typed
 from bpe.vocab.spec import TokenizerSpec, check_spec
 from bpe.vocab.special_names import bos_token, eos_token, resolve_token
@@ -33,10 +42,8 @@ if TYPE_CHECKING:
     from bpe.corpus.blocks import PathLike
     from bpe.corpus.reading import EncodingErrors
     from bpe.corpus.sources import Sources
-    from bpe.encode.dropout import DropoutEncoder
     from bpe.encode.engine import Around
     from bpe.encode.offsets import OffsetEncoder, Unit
-    from bpe.encode.texts import ClipRows
     from bpe.pretokenize.pretokenizer import Pretokenizer
     from bpe.show.views import TokenView
     from bpe.text.alignment import Convention
@@ -148,7 +155,7 @@ class Tokenizer:
         """
         allowed = self._engine.specials.check_texts((text,), allowed_special, disallowed_special)
         if chance := self._spec.dropout if dropout is None else dropout:
-            ids = self._dropout_encoder.encode(text, allowed, *self._check_dropout(chance, seed))
+            ids = self._engine.encode_with_dropout(text, allowed, *check_dropout(self._spec, chance, seed))
         else:
             ids = self._exact_engine.encode(text, allowed)
         if not template or self._spec.template is None:
@@ -162,17 +169,6 @@ class Tokenizer:
         if not self._spec.dropout:
             return self._engine
         return Engine(replace(self._spec, dropout=0.0), cache_memory=self.cache_memory)
-
-    @cached_property
-    def _dropout_encoder(self) -> DropoutEncoder:
-        from bpe.encode.dropout import DropoutEncoder
-
-        return DropoutEncoder(self._engine)
-
-    def _check_dropout(self, dropout: float, seed: int | None) -> tuple[float, int]:
-        from bpe.encode.dropout import check_dropout
-
-        return check_dropout(self._spec, dropout, seed)
 
     def encode_spans(
         self, spans: Iterable[tuple[TextLike, bool]], *, allowed_special: Allowed = "all"
@@ -342,8 +338,8 @@ class Tokenizer:
         around = self._around(prepend, append, template)
         n_threads, policy = thread_count(threads), (allowed_special, disallowed_special)
         if chance := self._spec.dropout if dropout is None else dropout:
-            sampling = self._check_dropout(chance, seed)
-            batch = self._dropout_encoder.encode_batch(texts, n_threads, policy, sampling, around)
+            sampling = check_dropout(self._spec, chance, seed)
+            batch = encode_texts_with_dropout(self._engine, texts, n_threads, policy, sampling, around)
         else:
             batch = encode_texts(self._exact_engine, texts, n_threads, policy, around)
         if template and self._spec.template is not None:
@@ -1153,8 +1149,6 @@ class Tokenizer:
 
     @cached_property
     def _clip_encoder(self) -> ClipRows:
-        from bpe.encode.texts import ClipRows
-
         return ClipRows(self._spec, self.cache_memory)
 
     # Files ------------------------------------------------------------------------------------------------------------

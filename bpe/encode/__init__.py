@@ -4,7 +4,7 @@ Takes texts, batches, files or streams; returns uint32 ids, and on request offse
 text meets them:
 
 - `_fast_path.pyx` handles short texts with default arguments; `texts.py` many texts, `blocks.py` files;
-- `engine.py` splits at special tokens and normalizes; `streams.py`, `offsets.py` (`_offsets.pyx`), `dropout.py`,
+- `engine.py` splits at special tokens and normalizes; `streams.py`, `offsets.py` (`_offsets.pyx`) and
   `explain.py` build on it; `models` has what turns pretokens into ids, for each kind of model;
 - `_batch.pyx`, `_file_blocks.pyx` divide texts and blocks of files among threads;
 - `_encoder.pyx` one text: `_chunk.pxd` and `_chunk_filler.pyx` gather some hundred pieces, `_pieces.pyx` splits them

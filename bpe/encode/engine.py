@@ -32,8 +32,6 @@ from bpe.pretokenize.patterns import WHOLE
 from bpe.pretokenize.preparing import TextPreparer
 from bpe.pretokenize.pretokenizer import scanner_of
 from bpe.pretokenize.segments import Segment
-from bpe.text.alignment import Convention
-from bpe.vocab.reachability import unreachable
 from bpe.vocab.spec import TokenizerSpec, words_only
 from bpe.vocab.special_tokens import SpecialTokens
 from bpe.vocab.vocabulary import NO_TOKEN
@@ -41,6 +39,7 @@ from bpe.vocab.vocabulary import NO_TOKEN
 if TYPE_CHECKING:
     from bpe.corpus.reading import EndCut
     from bpe.encode.words import WordModel
+    from bpe.text.alignment import Convention
 
 #: A str with more characters is converted to UTF-8 in steps, not as a whole.
 LONG_TEXT = 1 << 16
@@ -121,15 +120,15 @@ class Engine:
     def encode(self, text: TextLike, allowed: frozenset[str] = frozenset()) -> NDArray[np.uint32]:
         """The ids of one text. The special tokens in `allowed` are found; others are encoded as text."""
         if self.kernel_takes_raw_text and not (allowed and self._may_hold(text, allowed)):
-            if isinstance(text, str) and len(text) > LONG_TEXT and not text.isascii():
+            is_ascii = isinstance(text, str) and text.isascii()
+            if not is_ascii and isinstance(text, str) and len(text) > LONG_TEXT:
                 return self.encode_batch([text], 1).ids  # converts the str to UTF-8 in steps
-            data = self.checked(text)
-            ids, known = self.kernel.encode(data)
+            ids, known = self.kernel.encode(text if is_ascii else self.check_text(text))
             if not known:
                 self.refuse_unknown(text)
             return ids if self.model.word_merges is None else self._merge_words(ids)
         if self.kernel_takes_raw_text and self.specials.need_one_search(allowed):
-            data = self.checked(text)
+            data = self.check_text(text)
             data = data.encode() if isinstance(data, str) else data
             spans = self.specials.spans(data, allowed)
             ids, known = self.kernel.encode(data) if spans is None else self.kernel.encode_around(data, *spans)
@@ -145,7 +144,7 @@ class Engine:
         token_id = segment.token_id
         return self.encode_segment(segment) if token_id is None else np.array([token_id], dtype=np.uint32)
 
-    def checked(self, text: TextLike) -> str | bytes:
+    def check_text(self, text: TextLike) -> str | bytes:
         """The text in the form that the kernel takes: an ASCII str unchanged, anything else as UTF-8."""
         if isinstance(text, str) and text.isascii():
             return text
@@ -158,7 +157,7 @@ class Engine:
         self, text: TextLike, allowed: frozenset[str], convention: Convention | None = None
     ) -> Iterator[Segment]:
         """Split a text into special tokens and prepared text between them, with their origins by a convention."""
-        data = self.checked(text)
+        data = self.check_text(text)
         if isinstance(data, str):
             data = data.encode()
         if convention is None and self.kernel_takes_raw_text and self.specials.need_one_search(allowed):
@@ -193,8 +192,8 @@ class Engine:
     def encode_segment(self, segment: Segment) -> NDArray[np.uint32]:
         """The ids of text between special tokens."""
         if self.spec.dropout:
-            ids, known = self._encode_with_dropout(segment)
-        elif segment.starts is None and self._kernel_splits:
+            return self._drop_merges(segment, self.spec.dropout, int.from_bytes(os.urandom(8), "little"))[0]
+        if segment.starts is None and self._kernel_splits:
             ids, known = self.kernel.encode(segment.data)
         else:
             ids, known = self.kernel.encode_spans(segment.data, *segment.bounds())
@@ -207,11 +206,35 @@ class Engine:
         assert self.model.word_merges is not None
         return self.model.word_merges.merge(ids, np.array([0, len(ids)], dtype=np.int64))[0]
 
-    def _encode_with_dropout(self, segment: Segment) -> tuple[NDArray[np.uint32], bool]:
-        """The ids of a segment, with the tokenizer's own dropout and other random choices each time."""
-        chance, seed = int(self.spec.dropout * 2**53), int.from_bytes(os.urandom(8), "little")
-        ids, _, known = Dropout(self.merger).encode(segment.data, *segment.bounds(), chance, seed)
-        return ids, known
+    def encode_with_dropout(
+        self, text: TextLike, allowed: frozenset[str], dropout: float, seed: int
+    ) -> NDArray[np.uint32]:
+        """The ids of one text with random merges left out. They depend only on the text, the probability and the seed.
+
+        `ignore_merges` has no effect here, as in Hugging Face's `tokenizers`: a word that is a token is merged like any
+        other, since otherwise dropout would hardly change anything.
+
+        Source: Provilkov, Emelianenko and Voita, "BPE-Dropout" (ACL 2020).
+        """
+        parts: list[NDArray[np.uint32]] = []
+        state = seed & 2**64 - 1
+        for segment in self.prepare(text, allowed):
+            if segment.token_id is not None:
+                parts.append(np.array([segment.token_id], dtype=np.uint32))
+            else:
+                ids, state = self._drop_merges(segment, dropout, state)
+                parts.append(ids)
+        return end_to_end(parts)
+
+    def _drop_merges(self, segment: Segment, dropout: float, state: int) -> tuple[NDArray[np.uint32], int]:
+        """The ids of a segment with random merges left out, and the next state of the random numbers."""
+        chance = int(dropout * 2**53)
+        ids, state, known = Dropout(self.merger).encode(segment.data, *segment.bounds(), chance, state)
+        if not known and self.spec.drop_unknown:
+            ids = ids[ids != NO_TOKEN]
+        elif not known:
+            self.refuse_unknown(segment.data)
+        return ids, state
 
     def last_cut(self, data: Bytes, low: int) -> int:
         """The last safe split point of a prepared segment after `low`, whatever text follows; `low` if there is none.
@@ -254,7 +277,7 @@ class Engine:
         job = EncodeJob(self.kernel, threads)
         job.surround(*around)
         if unchanged:
-            job.add_texts(texts, self.checked)
+            job.add_texts(texts, self.check_text)
         else:
             rows = [[segment.item() for segment in self.prepare(text, allowed)] for text in texts]
             job.add_items(chain.from_iterable(rows), offsets_of([len(row) for row in rows]))
@@ -383,6 +406,8 @@ class Engine:
 
     def find_unreachable(self) -> NDArray[np.int64]:
         """The ids that encoding never produces, as `Tokenizer.unreachable` documents them."""
+        from bpe.vocab.reachability import unreachable
+
         found = unreachable(words_only(self.spec), Engine)
         step = self.model.word_merges
         return found if step is None else step.find_unreachable(found, self.spec.vocabulary.limit)

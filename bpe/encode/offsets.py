@@ -78,7 +78,7 @@ class OffsetEncoder:
         check_choice("unit", unit, ("char", "byte"))
         if isinstance(self.engine.spec.pretokenizer, PipelinePretokenizer):
             return self.encode_words(text, allowed, unit, "whole")[:2]
-        data = to_bytes(self.engine.checked(text))
+        data = to_bytes(self.engine.check_text(text))
         if self._own_bytes and (unit == "byte" or _has_whole_characters(text)):
             ids = self.engine.encode(data, allowed)
             lengths = self.engine.spec.vocabulary.lengths
@@ -108,7 +108,7 @@ class OffsetEncoder:
         """Ids, untrimmed spans, pretoken numbers, and the text that each special token was found as, by its index."""
         if unit == "char" and (plain := self._plain_columns(text, allowed)):
             return *plain, {}
-        data = to_bytes(self.engine.checked(text))
+        data = to_bytes(self.engine.check_text(text))
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
         words: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
@@ -145,7 +145,7 @@ class OffsetEncoder:
         pretokenizer = self.engine.spec.pretokenizer
         if not self._own_bytes or self._by_word or isinstance(pretokenizer, PipelinePretokenizer):
             return None
-        data = to_bytes(self.engine.checked(text))
+        data = to_bytes(self.engine.check_text(text))
         if self.engine.specials.occur(data, allowed) or not _has_whole_characters(text):
             return None
         segment = Segment(data, splitter=pretokenizer)

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.threads import in_order
 from bpe.base.utf8 import TextLike, no_text, to_bytes
 from bpe.batch import TokenBatch
-from bpe.encode.engine import Around, Engine
-from bpe.errors import check_int, check_iterable, error_context, shown
-from bpe.vocab.spec import TokenizerSpec
+from bpe.encode.engine import Around, Engine, surrounded
+from bpe.errors import check_int, check_iterable, check_sampling, error_context, shown
+from bpe.vocab.spec import TokenizerSpec, check_defined
 from bpe.vocab.special_tokens import Allowed
 
 if TYPE_CHECKING:
@@ -64,6 +65,37 @@ def encode_texts(engine: Engine, texts: Iterable[TextLike], threads: int, policy
             if not isinstance(text, (str, bytes, bytearray, memoryview)):
                 raise no_text(text, f"text {index}") from None
         raise
+
+
+def encode_texts_with_dropout(
+    engine: Engine,
+    texts: Iterable[TextLike],
+    threads: int,
+    policy: Policy,
+    sampling: tuple[float, int],
+    around: Around,
+) -> TokenBatch:
+    """The ids of many texts with random merges left out; text i is encoded with the seed + i."""
+    documents = arrow_groups(texts)
+    listed = listed_texts(texts) if documents is None else [text for each in documents for text in each.texts()]
+    allowed = engine.specials.check_texts(listed, *policy)
+    dropout, seed = sampling
+
+    def encode_row(index: int) -> NDArray[np.uint32]:
+        return surrounded(engine.encode_with_dropout(listed[index], allowed, dropout, seed + index), around)
+
+    return TokenBatch.from_lists(in_order(encode_row, range(len(listed)), min(threads, len(listed) or 1)))
+
+
+def check_dropout(spec: TokenizerSpec, dropout: float, seed: int | None) -> tuple[float, int]:
+    """The arguments `dropout` and `seed`, if the tokenizer can be used with dropout; a random seed for None.
+
+    Raises:
+        TypeError, ValueError: for invalid arguments, and for merges across words or deletions.
+
+    """
+    check_defined(spec, f"dropout={shown(dropout)}", across_words=False)
+    return check_sampling("dropout", dropout, seed)
 
 
 def arrow_groups(texts: object) -> Iterable[Documents] | None:

@@ -8,7 +8,7 @@ streams, dropout and counting take segments. Each segment knows where it came fr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from bpe.base.utf8 import Bytes, byte_offsets, escape, unescape
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.segments import Origin, Segment
-from bpe.text.alignment import Convention
-from bpe.text.normalizers import Normalizer
+
+if TYPE_CHECKING:
+    from bpe.text.alignment import Convention
+    from bpe.text.normalizers import Normalizer
 
 
 class SpecialSearch(Protocol):

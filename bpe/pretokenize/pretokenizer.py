@@ -231,7 +231,7 @@ class Pretokenizer:
 
     def spans_by_regex(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find pretokens by the `regex` package, for any pattern, which sees an invalid byte as a lone surrogate."""
-        from bpe.text.masking import masked
+        from bpe.text.character_sets import masked
         from bpe.text.matching import matches_of, within_time
 
         text = escape(data)
@@ -526,7 +526,7 @@ def _check_intersections(pattern: str) -> None:
 @cache
 def _unit_rules(pattern: str) -> PieceRules:
     """How the kernel finds the units of a pattern of UNIT_PATTERNS; it finds no pieces by these rules."""
-    from bpe.pretokenize.character_classes import character_classes
+    from bpe.text.character_sets import character_classes
 
     none = np.zeros(256, dtype=np.uint8)
     return PieceRules(none, none, UNIT_PATTERNS[pattern], character_classes())

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.utf8 import byte_offsets, escape
-from bpe.text.alignment import Aligned, Convention
 from bpe.text.letters import lengths_in_utf8
+
+if TYPE_CHECKING:
+    from bpe.text.alignment import Aligned, Convention
 
 
 class Splitter(Protocol):

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from bpe.pretokenize.patterns import DEEPSEEK_STEPS, DEEPSEEK_STEPS_ESCAPED
+from bpe.pretokenize.patterns import DEEPSEEK_STEPS, DEEPSEEK_STEPS_ESCAPED, published
 from bpe.pretokenize.pretokenizer import Gaps, PipelinePretokenizer, Pretokenizer
-from bpe.pretokenize.spellings import published
 from bpe.pretokenize.steps import ByteLevel, Digits, Split, Step, Whitespace, WhitespaceSplit
 
 #: The patterns of the three Splits that are DeepSeek's pretokenizer, as published and with CR and LF as escapes.

@@ -20,8 +20,7 @@ from bpe.base.forks import cached_property
 from bpe.base.utf8 import byte_offsets, unescape
 from bpe.errors import check_choice, check_int, check_unicode, shown, typed
 from bpe.pretokenize import _scanner as scan
-from bpe.pretokenize.patterns import PATTERNS
-from bpe.pretokenize.spellings import NAMED, SPELLED
+from bpe.pretokenize.patterns import NAMED, PATTERNS, SPELLED
 from bpe.text.character_sets import WHITE
 
 if TYPE_CHECKING:
@@ -187,7 +186,7 @@ class Split(Step):
         return compiled(f"{flag}({expression.removeprefix(flag)})" if self.behavior == "Isolated" else expression)
 
     def _masked(self, text: str) -> str:
-        from bpe.text.masking import masked
+        from bpe.text.character_sets import masked
 
         return text if self._found is None or self.literal else masked(text, self._found[1].expression, translated=True)
 

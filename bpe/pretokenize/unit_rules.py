@@ -7,11 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.pretokenize.character_classes import DIGIT, N_CLASSES, NUMBER, character_classes
 from bpe.pretokenize.patterns import NUMBERS, UNDIVIDED, UNIT_PATTERNS
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import DIGIT_GROUPS, ByteLevel, Digits, Split
-from bpe.text.character_sets import codes
+from bpe.text.character_sets import DIGIT, N_CLASSES, NUMBER, character_classes, codes
 
 #: The steps of published files, and another spelling of the same pattern.
 _STEPS = (Digits(), Split(DIGIT_GROUPS), ByteLevel(use_regex=False))

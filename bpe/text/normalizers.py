@@ -19,8 +19,7 @@ from bpe.base.utf8 import escape, unescape
 from bpe.errors import FormatError, check_int, shown, type_name, typed
 from bpe.text import alignment
 from bpe.text.alignment import Aligned, Convention
-from bpe.text.character_sets import WHITE
-from bpe.text.masking import masked
+from bpe.text.character_sets import WHITE, masked
 from bpe.text.matching import check_timeout, compiled, matches_of, within_time
 from bpe.text.oniguruma import translate
 from bpe.text.unicode import lower, normalized

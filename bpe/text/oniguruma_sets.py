@@ -13,8 +13,7 @@ from functools import cache, lru_cache
 import regex
 
 from bpe.text import character_data
-from bpe.text.character_sets import pattern
-from bpe.text.masking import masks_within
+from bpe.text.character_sets import masks_within, pattern
 
 #: The members of Oniguruma's `\w` in a class. Outside a class, it has some of Latin-1's numbers too.
 WORD_IN_CLASS = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}"

@@ -28,6 +28,8 @@ SPACES = frozenset(char.encode() for char in "\t\n\x0b\f\r \x85\xa0\u1680\u2028\
     chr(code).encode() for code in range(0x2000, 0x200B)
 )
 _NONE: frozenset[str] = frozenset()
+#: The default of `allowed_special` and `disallowed_special`; there is one empty tuple.
+NO_NAMES: tuple[str, ...] = ()
 #: Up to this many names are sought in a str with `in`. For more, the str is encoded block by block and searched once.
 _FEW = 4
 #: The size of these blocks in characters.
@@ -143,6 +145,8 @@ class SpecialTokens:
         self, texts: Iterable[TextLike], allowed_special: Allowed, disallowed_special: Allowed
     ) -> frozenset[str]:
         """The names to encode as tokens, after refusing texts with a disallowed one."""
+        if allowed_special is disallowed_special is NO_NAMES:
+            return self.always
         allowed, disallowed = self.policy(allowed_special, disallowed_special)
         if disallowed:
             for text in texts:

@@ -30,10 +30,9 @@ from bpe import normalizers as n
 from bpe.errors import FormatError
 from bpe.formats.huggingface import read, write
 from bpe.formats.huggingface.expressible import differs
-from bpe.pretokenize.patterns import NAMES
+from bpe.pretokenize.patterns import NAMES, SPELLED
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.pretokenize.shapes import prefixed, words
-from bpe.pretokenize.spellings import SPELLED
 from bpe.text.oniguruma import escaped, means_the_same
 from bpe.vocab.byte_letters import letter_bytes, to_letters
 from bpe.vocab.spec import TokenizerSpec

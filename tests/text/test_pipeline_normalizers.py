@@ -13,8 +13,7 @@ import pytest
 
 from bpe import normalizers as n
 from bpe.pretokenizers import Split
-from bpe.text.character_sets import codes
-from bpe.text.masking import masked
+from bpe.text.character_sets import codes, masked
 from bpe.text.oniguruma import translate
 
 tokenizers = pytest.importorskip("tokenizers")

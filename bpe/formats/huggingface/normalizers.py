@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bpe.errors import FormatError
 from bpe.formats.json_fields import LATER, MAX_DEPTH, as_object, get, make_at, refuse, type_of
-from bpe.pretokenize.spellings import NAMED
+from bpe.pretokenize.patterns import NAMED
 
 if TYPE_CHECKING:
     from bpe.text import normalizers as n

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bpe.formats.json_fields import as_object, get, refuse
-from bpe.pretokenize.spellings import NAMED
+from bpe.pretokenize.patterns import NAMED
 
 
 def read_pattern(item: dict[str, Any], where: str) -> tuple[str, bool]:

@@ -7,10 +7,9 @@ from typing import Any, cast
 
 from bpe.errors import FormatError
 from bpe.formats.json_fields import LATER, MAX_DEPTH, as_object, get, make_at, refuse, type_of
-from bpe.pretokenize.patterns import DEEPSEEK_STEPS
+from bpe.pretokenize.patterns import DEEPSEEK_STEPS, SPELLED, published
 from bpe.pretokenize.pretokenizer import Gaps, PipelinePretokenizer, Pretokenizer, check_unicode_version
 from bpe.pretokenize.shapes import BYTES, prefixed, simplified, words
-from bpe.pretokenize.spellings import SPELLED, published
 from bpe.pretokenize.steps import STEPS, ByteLevel, Step
 
 
