@@ -572,10 +572,10 @@ class Tokenizer:
         ([b'\xed\x95\x9c', b' ', b'\xea', b'\xb8', b'\x80'], ['한', ' ', '�', '�', '�'])
 
         """
-        from bpe.encode.explain import tokens_of_text
+        from bpe.encode.explain import list_tokens
 
         allowed = self._engine.specials.check_texts((text,), allowed_special, disallowed_special)
-        return tokens_of_text(self._engine, text, allowed, as_text)
+        return list_tokens(self._engine, text, allowed, as_text)
 
     def explain(self, text: TextLike) -> str:
         """A description of how a text becomes its tokens, with each word and every merge in it, for people to read.
@@ -711,7 +711,7 @@ class Tokenizer:
 
         """
         if isinstance(batch, TokenBatch) and skip_special and not skip_invalid:
-            batch, skip_special = self._decoder.batch_without_special(batch), False
+            batch, skip_special = self._decoder.drop_special_in_batch(batch), False
         plain = isinstance(batch, TokenBatch) and not skip_invalid
         if plain and (found := self._decoder.texts_of(cast("TokenBatch", batch), errors)) is not None:
             return found  # otherwise the first row with an id that is no token says so below

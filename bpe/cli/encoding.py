@@ -127,12 +127,12 @@ def _batches(
     around = _token_id(tokenizer, "--prepend", args.prepend), _token_id(tokenizer, "--append", args.append)
     warning = NameWarning(literal_names(tokenizer, around, allowed, sources.separators) if warn else ())
     separators, keep = sources.separators, sources.keep_separator
-    streams = not separators and not engine.cuts_documents(allowed)  # a document may exceed the memory
+    streams = not separators and not engine.can_split_documents(allowed)  # a document may exceed the memory
     with bar(args, "encode", sources.size) as advance:
         for number, file in enumerate(sources.files):
             one = sources.one_file(number)
             streamed = streams and file.format == "text" and sources.on_error == "raise"
-            cut = character_cut if streamed else engine.end_cut(separators, keep, allowed)
+            cut = character_cut if streamed else engine.find_block_end(separators, keep, allowed)
             with closing(warning.watch(one.blocks(cut, threads))) as blocks:
                 if streamed:
                     parts = _streamed(tokenizer, blocks, allowed, around)

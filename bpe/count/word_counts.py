@@ -31,7 +31,6 @@ from bpe.pretokenize import _safe_points as cutting
 from bpe.pretokenize.patterns import WHOLE
 from bpe.pretokenize.preparing import TextPreparer
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, as_pretokenizer, scanner_of
-from bpe.pretokenize.segments import Segment
 from bpe.vocab.special_tokens import check_special_tokens
 
 if TYPE_CHECKING:
@@ -554,13 +553,14 @@ class Splitter:
             begins = starts  # each line is a text of its own
         if isinstance(self.pretokenizer, PipelinePretokenizer) and self.scanner is None:
             for start, end, first in zip(starts.tolist(), ends.tolist(), np.isin(starts, begins).tolist(), strict=True):
-                segment = self._prepare(text[start:end], first)
+                segment = self._preparer.split(self._preparer.normalize(bytes(text[start:end])), first)
                 table.count_spans(segment.data, *segment.bounds(), position)
                 position += len(segment.data)
             return position + 1
         if self.changes_text:
             bounds = zip(starts.tolist(), ends.tolist(), strict=True)
-            parts = [self._prepare(text[start:end], True).data for start, end in bounds]
+            change = self._preparer.change
+            parts = [change(bytes(text[start:end])) for start, end in bounds]
             text = b"".join(parts)
             offsets = offsets_of(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)))
             starts, ends = offsets[:-1], offsets[1:]
@@ -569,10 +569,6 @@ class Splitter:
         elif self.pretokenizer is not None:
             table.count_spans(text, *self.pretokenizer.spans_of_texts(text, starts, ends), position)
         return position + len(text) + 1
-
-    def _prepare(self, part: Bytes, first: bool) -> Segment:
-        """Prepare text between special tokens; `first` says whether it begins a text."""
-        return self._preparer.split(self._preparer.normalize(bytes(part)), first)
 
 
 #: A word as subword-nmt spells it: symbols separated by spaces, the last with an end-of-word mark.

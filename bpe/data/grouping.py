@@ -177,9 +177,9 @@ def _cut(engine: Engine, allowed: frozenset[str]) -> Callable[[list[bytes], bool
 
     def cut_at(separators: list[bytes], keep: bool) -> EndCut | None:
         at_document = document_cut(separators, keep)
-        if not engine.cuts_documents(allowed):
+        if not engine.can_split_documents(allowed):
             return at_document
-        within = engine.end_cut(separators, keep, allowed)
+        within = engine.find_block_end(separators, keep, allowed)
         if at_document is None or within is None:
             return within
         return lambda buffer, low, end: at_document(buffer, low, end) or within(buffer, low, end)

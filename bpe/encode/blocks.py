@@ -48,12 +48,12 @@ def encode_sources(
     """The ids of the documents in files, which are read in blocks while they are encoded."""
     allowed, disallowed = engine.specials.policy(*policy)
     names = allowed | disallowed
-    cut = engine.end_cut(corpus.separators, corpus.keep_separator, names)
-    uncut = engine.uncut(corpus.separators, names) if corpus.regular else None
+    cut = engine.find_block_end(corpus.separators, corpus.keep_separator, names)
+    uncut = engine.list_unsplittable(corpus.separators, names) if corpus.regular else None
     with closing(corpus.blocks(cut, threads, uncut=uncut)) as blocks:  # an error leaves no file open
         size, ahead = corpus.text_size or _UNKNOWN_SIZE, not corpus.regular
         parts = block_ids(engine, blocks, threads, size, allowed, disallowed=disallowed, around=around, ahead=ahead)
-        return BlockIds.joined(list(parts))
+        return BlockIds.join(list(parts))
 
 
 def block_ids(
@@ -97,7 +97,7 @@ def encode_some_blocks(
     most: int = sys.maxsize,
     ahead: bool = False,
 ) -> BlockIds | None:
-    """The ids of blocks of files, divided by `Engine.end_cut`. Each block is read and encoded by one of the threads.
+    """The ids of blocks of files, divided by `Engine.find_block_end`; one of the threads reads and encodes each block.
 
     One call takes a limited number of blocks, and none after `most` bytes; it returns None when there are no more.
 
@@ -118,27 +118,27 @@ def encode_some_blocks(
     """
     work = _Blocks(engine, allowed, disallowed, around)
     if ahead and threads > 1:
-        blocks = iter(list(_taken(blocks, min(most, AHEAD))))
+        blocks = iter(list(_take(blocks, min(most, AHEAD))))
     if engine.kernel_takes_raw_text and engine.specials.need_one_search(allowed):
         job = BlockJob(
             engine.kernel,
             threads if n_bytes >= MIN_PARALLEL_BYTES else 1,
             blocks,
             work.prepare,
-            work.done,
-            work.special(),
+            work.finish,
+            work.make_finder(),
             n_bytes,
             most,
         )
         together(job.work, job.prepare(), job.stop)
         ids, lengths, records = job.result()
-        return _merge_words(engine, _joined_blocks(ids, lengths, records))
+        return _merge_words(engine, _join_records(ids, lengths, records))
     batches, parts = [], []
-    for block in _taken(blocks, most):
+    for block in _take(blocks, most):
         batch, part = work.encode(block, threads)
         batches.append(batch.ids)
         parts.append(part)
-    return _joined_parts(end_to_end(batches), parts)
+    return _join_parts(end_to_end(batches), parts)
 
 
 @dataclass(frozen=True)
@@ -165,23 +165,23 @@ class BlockIds:
     begun: NDArray[np.int64] = field(default_factory=lambda: _NO_COUNTS)
 
     @staticmethod
-    def joined(parts: list[BlockIds]) -> TokenBatch:
+    def join(parts: list[BlockIds]) -> TokenBatch:
         """The ids of all the blocks of some files."""
-        whole = _joined_parts(end_to_end([part.ids for part in parts]), parts)
+        whole = _join_parts(end_to_end([part.ids for part in parts]), parts)
         if whole is None:
             return TokenBatch(_NO_IDS, offsets_of([]))
         return TokenBatch(whole.ids, offsets_of(whole.lengths))
 
 
-def _joined_parts(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockIds | None:
+def _join_parts(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockIds | None:
     """Join the records of blocks, with the ids of all of them; None if there are no blocks."""
     if not parts:
         return None
     fields = [(len(part.lengths), part.begins, part.ends, part.n_bytes, part.size) for part in parts]
-    return _joined_blocks(ids, np.concatenate([part.lengths for part in parts]), np.array(fields, dtype=np.int64))
+    return _join_records(ids, np.concatenate([part.lengths for part in parts]), np.array(fields, dtype=np.int64))
 
 
-def _joined_blocks(ids: NDArray[np.uint32], lengths: NDArray[np.int64], records: NDArray[np.int64]) -> BlockIds | None:
+def _join_records(ids: NDArray[np.uint32], lengths: NDArray[np.int64], records: NDArray[np.int64]) -> BlockIds | None:
     """Join the records of blocks as `BlockJob.result` returns them."""
     if not len(records):
         return None
@@ -204,7 +204,7 @@ def _merge_words(engine: Engine, part: BlockIds | None) -> BlockIds | None:
     return replace(part, ids=ids, lengths=lengths)
 
 
-def _taken(blocks: Iterator[Block], most: int) -> Iterator[Block]:
+def _take(blocks: Iterator[Block], most: int) -> Iterator[Block]:
     """Take blocks until they have `most` bytes."""
     taken = 0
     while taken < most and (block := next(blocks, None)) is not None:
@@ -219,7 +219,7 @@ class _Blocks:
         self._engine, self._specials = engine, engine.specials
         self._allowed, self._disallowed, self._around = allowed, disallowed, around
 
-    def special(self) -> Finder | None:
+    def make_finder(self) -> Finder | None:
         """Finds the strings for which a block needs `prepare`; None if every block does."""
         if self._around != NOTHING:
             return None
@@ -227,18 +227,18 @@ class _Blocks:
 
     def prepare(self, block: Block) -> tuple[Bytes, NDArray[np.int64], NDArray[np.int64], Any]:
         """A block's rows, in the form that `BlockJob` takes."""
-        starts, ends = self._documents(block)
+        starts, ends = self._find_documents(block)
         sizes, firsts = ends - starts, None
         n_bytes = int(sizes.sum())
         if self._allowed and self._specials.occur(block.text, self._allowed):
-            starts, sizes, firsts = self._cut_at_specials(block.text, starts, ends)
+            starts, sizes, firsts = self._split_at_specials(block.text, starts, ends)
         if self._around != NOTHING:
             starts, sizes, firsts = self._surround(block, starts, sizes, firsts)
         assert isinstance(block.text, memoryview)
         buffer: Any = block.text.obj  # starts with the block's text; the kernel may read past the text
         return buffer, starts, sizes, (block, starts, sizes, firsts, n_bytes)
 
-    def done(self, note: Any, lengths: NDArray[np.int64], bad: int) -> BlockIds:
+    def finish(self, note: Any, lengths: NDArray[np.int64], bad: int) -> BlockIds:
         """The record of a block whose rows are encoded, without the ids."""
         block, starts, sizes, firsts, n_bytes = note
         if bad >= 0:
@@ -252,14 +252,14 @@ class _Blocks:
 
     def encode(self, block: Block, threads: int) -> tuple[TokenBatch, BlockIds]:
         """The ids of a block of whole documents whose text changes before the kernel encodes it."""
-        starts, ends = self._documents(block)
+        starts, ends = self._find_documents(block)
         texts = [bytes(block.text[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
         with error_context(block.source):
             batch = self._engine.encode_batch(texts, threads, self._allowed, self._around)
         block.release()
         return batch, BlockIds(_NO_IDS, batch.lengths, True, True, int((ends - starts).sum()), block.size)
 
-    def _documents(self, block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _find_documents(self, block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Check a block; returns the starts and ends of its documents."""
         block.check()
         starts, ends = block.documents(empty=True)
@@ -269,7 +269,7 @@ class _Blocks:
                     self._specials.refuse(bytes(block.text[start:end]), self._disallowed, block.offset + start)
         return starts, ends
 
-    def _cut_at_specials(
+    def _split_at_specials(
         self, text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Rows for documents that contain special tokens: (starts, sizes, the first row of each document)."""

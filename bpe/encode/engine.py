@@ -79,7 +79,7 @@ class Engine:
         self.model = build_model(spec, whole_words, cache_memory) if model is None else model
         self.kernel, self.merger, self.symbols, self._finds_units = self.model.tables
         marks = self.model.marks
-        self._last_cut = self.kernel.last_cut if marks is None else marks.last_cut
+        self._find_last_split = self.kernel.last_cut if marks is None else marks.find_last_split
         pretokenizer = spec.pretokenizer
         changes = pretokenizer is not None and pretokenizer.changes_text
         scanned = not changes and scanner_of(pretokenizer) is not None
@@ -120,10 +120,12 @@ class Engine:
     def encode(self, text: TextLike, allowed: frozenset[str] = frozenset()) -> NDArray[np.uint32]:
         """The ids of one text. The special tokens in `allowed` are found; others are encoded as text."""
         if self.kernel_takes_raw_text and not (allowed and self._may_hold(text, allowed)):
-            is_ascii = isinstance(text, str) and text.isascii()
-            if not is_ascii and isinstance(text, str) and len(text) > LONG_TEXT:
+            if isinstance(text, str) and text.isascii():
+                ids, known = self.kernel.encode(text)
+            elif isinstance(text, str) and len(text) > LONG_TEXT:
                 return self.encode_batch([text], 1).ids  # converts the str to UTF-8 in steps
-            ids, known = self.kernel.encode(text if is_ascii else self.check_text(text))
+            else:
+                ids, known = self.kernel.encode(to_bytes(text) if isinstance(text, str) else self.check_text(text))
             if not known:
                 self.refuse_unknown(text)
             return ids if self.model.word_merges is None else self._merge_words(ids)
@@ -137,12 +139,12 @@ class Engine:
         if self._only_normalizes and text and not allowed and isinstance(text, str) and text.isascii():
             assert self.spec.normalizer is not None
             return self.encode_segment(Segment(unescape(self.spec.normalizer(text)), splitter=self.spec.pretokenizer))
-        return end_to_end([self.encode_part(segment) for segment in self.prepare(text, allowed)])
-
-    def encode_part(self, segment: Segment) -> NDArray[np.uint32]:
-        """The ids of a special token, or of text between special tokens."""
-        token_id = segment.token_id
-        return self.encode_segment(segment) if token_id is None else np.array([token_id], dtype=np.uint32)
+        parts = []
+        for segment in self.prepare(text, allowed):
+            token_id = segment.token_id
+            ids = self.encode_segment(segment) if token_id is None else np.array([token_id], dtype=np.uint32)
+            parts.append(ids)
+        return end_to_end(parts)
 
     def check_text(self, text: TextLike) -> str | bytes:
         """The text in the form that the kernel takes: an ASCII str unchanged, anything else as UTF-8."""
@@ -169,11 +171,11 @@ class Engine:
         spans, done, splitter = self.specials.spans(data, allowed), 0, self.spec.pretokenizer
         for start, end, token_id in zip(*(each.tolist() for each in spans), strict=True) if spans else ():
             if start > done:
-                yield Segment(data[done:start], splitter=splitter)
-            yield Segment(data[start:end], token_id=token_id)
+                yield Segment(data[done:start], splitter)
+            yield Segment(data[start:end], None, token_id)
             done = end
         if done < len(data):
-            yield Segment(data[done:], splitter=splitter)
+            yield Segment(data[done:], splitter)
 
     def _may_hold(self, text: TextLike, allowed: frozenset[str]) -> bool:
         """Whether a text may contain one of the special tokens. Other types than text are refused elsewhere."""
@@ -236,7 +238,7 @@ class Engine:
             self.refuse_unknown(segment.data)
         return ids, state
 
-    def last_cut(self, data: Bytes, low: int) -> int:
+    def find_last_split(self, data: Bytes, low: int) -> int:
         """The last safe split point of a prepared segment after `low`, whatever text follows; `low` if there is none.
 
         Raises:
@@ -245,14 +247,14 @@ class Engine:
         """
         if scanner_of(self.spec.pretokenizer) is None:
             raise ValueError("this pretokenizer has no scanner, so safe split points are unknown")
-        return self._last_cut(data, low)
+        return self._find_last_split(data, low)
 
     def refuse_unknown(self, text: TextLike) -> None:
         """Raise ValueError for the first symbol of a text that has no id."""
         for piece in self.pieces(text, self.specials.always):
             if isinstance(piece, int):
                 continue
-            for symbol, number in self.named_symbols(piece):
+            for symbol, number in self.name_symbols(piece):
                 if number == NO_TOKEN:
                     kind = "character" if self._chars else "byte"
                     name = repr(symbol.decode()) if self._chars else f"0x{symbol[0]:02x}"
@@ -279,7 +281,10 @@ class Engine:
         if unchanged:
             job.add_texts(texts, self.check_text)
         else:
-            rows = [[segment.item() for segment in self.prepare(text, allowed)] for text in texts]
+            rows = [
+                [each.data if each.token_id is None else each.token_id for each in self.prepare(text, allowed)]
+                for text in texts
+            ]
             job.add_items(chain.from_iterable(rows), offsets_of([len(row) for row in rows]))
         batch, bad = self._run(job, threads)
         if bad >= 0:
@@ -343,21 +348,21 @@ class Engine:
         job.add_documents(blob, np.ascontiguousarray(offsets[:-1]), np.ascontiguousarray(offsets[1:]))
         return self._run(job, 1)[0]
 
-    def end_cut(self, separators: list[bytes], keep: bool, names: frozenset[str]) -> EndCut | None:
+    def find_block_end(self, separators: list[bytes], keep: bool, names: frozenset[str]) -> EndCut | None:
         """A function that finds where a block of a file may end, given the special tokens to find in it."""
         from bpe.corpus.blocks import document_cut, safe_cut
 
-        if not self.cuts_documents(names):
+        if not self.can_split_documents(names):
             return document_cut(separators, keep)
-        return safe_cut(self._last_cut, [*separators, *(name.encode() for name in names)])
+        return safe_cut(self._find_last_split, [*separators, *(name.encode() for name in names)])
 
-    def uncut(self, separators: list[bytes], names: frozenset[str]) -> list[bytes] | None:
+    def list_unsplittable(self, separators: list[bytes], names: frozenset[str]) -> list[bytes] | None:
         """The strings that a `FileReader` must not cut; None if blocks may not end within documents."""
-        if not self.cuts_documents(names):
+        if not self.can_split_documents(names):
             return None
         return list(dict.fromkeys([*separators, *(name.encode() for name in names)]))
 
-    def cuts_documents(self, names: frozenset[str]) -> bool:
+    def can_split_documents(self, names: frozenset[str]) -> bool:
         """Whether blocks of a file may end within documents."""
         if not self.kernel_takes_raw_text or scanner_of(self.spec.pretokenizer) in (None, WHOLE):
             return False
@@ -390,19 +395,19 @@ class Engine:
             else:
                 yield from segment.pretokens()
 
-    def piece_ids(self, piece: bytes) -> list[int]:
+    def encode_piece(self, piece: bytes) -> list[int]:
         """The ids of one pretoken; NO_TOKEN for a symbol without an id."""
         ids, marks = self.kernel.encode_piece(piece), self.model.marks
         if self.model.word_merges is None or marks is None:
             return ids
         return [int(marks.tokens[token_id - marks.first]) if token_id >= marks.first else token_id for token_id in ids]
 
-    def word_lengths(self, piece: bytes) -> list[int]:
+    def measure_tokens(self, piece: bytes) -> list[int]:
         """For each token of one pretoken, the number of bytes of text that it stands for."""
-        ids = self.piece_ids(piece) if self.spec.ignore_merges else []
+        ids = self.encode_piece(piece) if self.spec.ignore_merges else []
         if len(ids) == 1 and self.spec.vocabulary[ids[0]] == piece:
-            return [self.words.size(piece)]
-        return self.words.merged(piece)[1]
+            return [self.words.measure(piece)]
+        return self.words.merge(piece)[1]
 
     def find_unreachable(self) -> NDArray[np.int64]:
         """The ids that encoding never produces, as `Tokenizer.unreachable` documents them."""
@@ -412,9 +417,9 @@ class Engine:
         step = self.model.word_merges
         return found if step is None else step.find_unreachable(found, self.spec.vocabulary.limit)
 
-    def named_symbols(self, piece: bytes) -> list[tuple[bytes, int]]:
+    def name_symbols(self, piece: bytes) -> list[tuple[bytes, int]]:
         """The symbols of one pretoken before any merge, the end-of-word mark included, with their ids."""
-        return [(symbol.name, symbol.token) for symbol in self.words.symbols(piece)]
+        return [(symbol.name, symbol.token) for symbol in self.words.list_symbols(piece)]
 
 
 def end_to_end(rows: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:

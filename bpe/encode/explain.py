@@ -16,11 +16,11 @@ from bpe.encode.engine import Engine
 from bpe.vocab.spec import TokenizerSpec, check_defined
 from bpe.vocab.vocabulary import NO_TOKEN
 
-#: What `tokens_of_text(as_text=True)` puts before a symbol that has no id.
+#: What `list_tokens(as_text=True)` puts before a symbol that has no id.
 UNKNOWN = "⁇"
 
 
-def tokens_of_text(engine: Engine, text: TextLike, allowed: frozenset[str], as_text: bool) -> list[Any]:
+def list_tokens(engine: Engine, text: TextLike, allowed: frozenset[str], as_text: bool) -> list[Any]:
     """The tokens of a text, as `Tokenizer.tokens` documents them; a symbol without an id is a token of its own."""
     vocabulary = engine.spec.vocabulary
     found: list[tuple[bytes, bool]] = []  # a token or a symbol without an id, and which of the two
@@ -29,8 +29,8 @@ def tokens_of_text(engine: Engine, text: TextLike, allowed: frozenset[str], as_t
         if isinstance(piece, int):
             found.append((vocabulary[piece], True))
             continue
-        ids = engine.piece_ids(piece)
-        unnamed = iter([symbol for symbol, token_id in engine.named_symbols(piece) if token_id == NO_TOKEN])
+        ids = engine.encode_piece(piece)
+        unnamed = iter([symbol for symbol, token_id in engine.name_symbols(piece) if token_id == NO_TOKEN])
         found += [(next(unnamed), False) if token_id == NO_TOKEN else (vocabulary[token_id], True) for token_id in ids]
     if as_text:
         return [
@@ -45,18 +45,18 @@ def explain(engine: Engine, text: TextLike) -> str:
     if engine.model.events is None:
         check_defined(engine.spec, "explain", across_words=False)
     pieces, spec = engine.pieces(text, engine.specials.always), engine.spec
-    events, ranks = engine.model.events, _ranks(spec)
+    events, ranks = engine.model.events, _find_ranks(spec)
     paragraphs = []
     for piece in pieces:
         if isinstance(piece, int):
-            paragraphs.append(f"{_shown(spec.vocabulary[piece])}\n  special token, id {piece}")
+            paragraphs.append(f"{_quote(spec.vocabulary[piece])}\n  special token, id {piece}")
         else:
-            symbols, final = engine.named_symbols(piece), engine.piece_ids(piece)
+            symbols, final = engine.name_symbols(piece), engine.encode_piece(piece)
             if events is None:
                 steps = _explain_merges(spec, ranks, symbols, final)
             else:
                 steps = chain(events.explain(symbols), [_describe_ids(final)])
-            paragraphs.append("\n".join([_shown(piece), *steps]))
+            paragraphs.append("\n".join([_quote(piece), *steps]))
     return "\n".join(paragraphs)
 
 
@@ -70,21 +70,21 @@ def merge_steps(engine: Engine, text: TextLike) -> list[tuple[str, list[tuple[by
     """
     spec = engine.spec
     check_defined(spec, "show_merges", across_words=False)
-    ranks, whole = _ranks(spec), list(engine.pieces(text, engine.specials.always))
+    ranks, whole = _find_ranks(spec), list(engine.pieces(text, engine.specials.always))
     state = [
-        [(spec.vocabulary[piece], piece)] if isinstance(piece, int) else engine.named_symbols(piece) for piece in whole
+        [(spec.vocabulary[piece], piece)] if isinstance(piece, int) else engine.name_symbols(piece) for piece in whole
     ]
-    final = [[piece] if isinstance(piece, int) else engine.piece_ids(piece) for piece in whole]
-    best = [_best_merge(symbols, ranks) for symbols in state]
+    final = [[piece] if isinstance(piece, int) else engine.encode_piece(piece) for piece in whole]
+    best = [_find_best_merge(symbols, ranks) for symbols in state]
     steps = [("", [symbol for symbols in state for symbol in symbols])]
     while (found := min((merge for merge in best if merge), default=None)) is not None:
         rank, token, index = found
         symbols = next(symbols for symbols, merge in zip(state, best, strict=True) if merge == found)
-        left, right = _spelled(symbols)[index : index + 2]
+        left, right = _spell(symbols)[index : index + 2]
         for i, symbols in enumerate(state):
             while (merge := best[i]) is not None and merge[:2] == (rank, token):
                 symbols[merge[2] : merge[2] + 2] = [(spec.vocabulary[token], token)]
-                best[i] = _best_merge(symbols, ranks)
+                best[i] = _find_best_merge(symbols, ranks)
         made = [symbol for symbols in state for symbol in symbols]
         steps.append((f"{left} + {right} (rank {rank}, id {token})", made))
     if [number for _, number in steps[-1][1]] != [number for ids in final for number in ids]:
@@ -98,7 +98,7 @@ def merge_steps(engine: Engine, text: TextLike) -> list[tuple[str, list[tuple[by
     return steps
 
 
-def _ranks(spec: TokenizerSpec) -> dict[tuple[int, int], tuple[int, int]]:
+def _find_ranks(spec: TokenizerSpec) -> dict[tuple[int, int], tuple[int, int]]:
     """The rank of the merge of each pair of ids, and the id of its result."""
     numbers = range(len(spec.merges)) if spec.merge_ranks is None else spec.merge_ranks.tolist()
     ranks: dict[tuple[int, int], tuple[int, int]] = {}
@@ -107,7 +107,7 @@ def _ranks(spec: TokenizerSpec) -> dict[tuple[int, int], tuple[int, int]]:
     return ranks
 
 
-def _best_merge(
+def _find_best_merge(
     symbols: list[tuple[bytes, int]], ranks: dict[tuple[int, int], tuple[int, int]]
 ) -> tuple[int, int, int] | None:
     """The first merge of the best rank in a pretoken: its rank, its result and its index; None if there is none."""
@@ -130,16 +130,16 @@ def _explain_merges(
 ) -> Iterator[str]:
     """A line for the symbols of a pretoken, (name, id) each, one for every merge, and one for its ids."""
     symbols = [(token if number == NO_TOKEN else spec.vocabulary[number], number) for token, number in named]
-    spelled = _spelled(symbols)
+    spelled = _spell(symbols)
     yield "  " + " ".join(spelled)
     if spec.ignore_merges and len(final) == 1 and len(symbols) > 1:
         yield f"  the whole word is a token, id {final[0]}"
         return
-    while (found := _best_merge(symbols, ranks)) is not None:
+    while (found := _find_best_merge(symbols, ranks)) is not None:
         rank, token, index = found
         left, right = spelled[index], spelled[index + 1]
         symbols[index : index + 2] = [(spec.vocabulary[token], token)]
-        spelled = _spelled(symbols)
+        spelled = _spell(symbols)
         yield f"  {left} + {right} -> {spelled[index]}  (rank {rank}, id {token})    {' '.join(spelled)}"
     yield _describe_ids(final)
 
@@ -148,9 +148,9 @@ def _describe_ids(ids: list[int]) -> str:
     return "  ids " + " ".join("none" if token_id == NO_TOKEN else str(token_id) for token_id in ids)
 
 
-def _spelled(symbols: list[tuple[bytes, int]]) -> list[str]:
+def _spell(symbols: list[tuple[bytes, int]]) -> list[str]:
     return spell_together(token for token, _ in symbols)
 
 
-def _shown(piece: bytes) -> str:
+def _quote(piece: bytes) -> str:
     return repr(piece.decode("utf-8", "backslashreplace"))

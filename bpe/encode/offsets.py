@@ -23,7 +23,7 @@ from bpe.errors import check_choice
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, scanner_of
 from bpe.pretokenize.segments import Segment
 from bpe.text.alignment import Convention
-from bpe.text.letters import lengths_in_utf8, to_letters
+from bpe.text.letters import measure_utf8, to_letters
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
 from bpe.vocab.symbols import unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL
@@ -44,13 +44,13 @@ class OffsetEncoder:
     def __init__(self, engine: Engine) -> None:
         spec = engine.spec
         self.engine = engine
-        self._lengths = _text_lengths(spec)
+        self._lengths = _measure_texts(spec)
         self._unk = NO_TOKEN if spec.unk_token is None else unk_id(spec)
         pretokenizer = spec.pretokenizer
         #: Whether a token that ends with the mark may come from text that spells the mark.
         self._spelled_like_text = has_text_marks(spec)
         #: Whether lengths of tokens are found by merging again: they are not those of the tokens' names then.
-        self._by_word = _merges_again(engine)
+        self._by_word = _must_merge_again(engine)
         #: Whether bytes of a prefix or suffix become tokens, which stand for no text.
         self._affix_bytes = spec.byte_fallback and bool(spec.subword_prefix or spec.end_of_word_glued)
         self._word_lengths: dict[bytes, list[int]] = {}
@@ -99,14 +99,14 @@ class OffsetEncoder:
         ids, spans, words, matched = self.encode_columns(text, allowed, unit, convention)
         if convention == "tokenizers":
             for prefix in self._trims:
-                spans = self._trimmed(ids, spans, matched, prefix)
+                spans = self._trim(ids, spans, matched, prefix)
         return ids, spans, words
 
     def encode_columns(
         self, text: TextLike, allowed: frozenset[str], unit: Unit, convention: Convention
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64], dict[int, str]]:
         """Ids, untrimmed spans, pretoken numbers, and the text that each special token was found as, by its index."""
-        if unit == "char" and (plain := self._plain_columns(text, allowed)):
+        if unit == "char" and (plain := self._encode_own_bytes(text, allowed)):
             return *plain, {}
         data = to_bytes(self.engine.check_text(text))
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
@@ -130,12 +130,12 @@ class OffsetEncoder:
             n_ids, n_words = n_ids + len(found), n_words + int((starts < ends).sum())
         joined = np.concatenate(spans)
         if unit == "char":
-            joined = _in_characters(joined, text, data)
+            joined = _convert_to_characters(joined, text, data)
         if beyond and convention == "tokenizers":
-            joined[list(beyond)] = _spans_beyond(list(beyond.values()), data, unit)
+            joined[list(beyond)] = _find_spans_beyond(list(beyond.values()), data, unit)
         return np.concatenate(ids), joined, np.concatenate(words), matched
 
-    def _plain_columns(
+    def _encode_own_bytes(
         self, text: TextLike, allowed: frozenset[str]
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]] | None:
         """The ids, spans in characters, and words of a text without special tokens whose tokens are parts of it.
@@ -172,16 +172,16 @@ class OffsetEncoder:
         for kind in (ORDINARY, SPECIAL):
             for number, token in spec.vocabulary.items(kind):
                 spelled = spec.model == "byte" and kind == ORDINARY  # no letter of a byte is white space
-                counts[:, number] = spaces_around(to_letters(escape(token)) if spelled else token.decode())
+                counts[:, number] = count_spaces_around(to_letters(escape(token)) if spelled else token.decode())
         return counts[0], counts[1]
 
-    def _trimmed(
+    def _trim(
         self, ids: NDArray[np.uint32], spans: NDArray[np.int64], matched: dict[int, str], prefix: bool
     ) -> NDArray[np.int64]:
         """Spans without the spaces at their ends, as `process_offsets` of `tokenizers` trims them."""
         leading, trailing = self._spaces[0][ids], self._spaces[1][ids]
         for index, text in matched.items():
-            leading[index], trailing[index] = spaces_around(text)
+            leading[index], trailing[index] = count_spaces_around(text)
         starts, ends = spans[:, 0], spans[:, 1]
         if prefix:
             leading = np.where((leading == 1) & ((np.arange(len(ids)) == 0) | (starts == 0)), 0, leading)
@@ -201,37 +201,40 @@ class OffsetEncoder:
             ids.append(found)
             spans.append(segment.origin.locate_bytes(inner))
         joined = np.concatenate(spans)
-        return np.concatenate(ids), joined if unit == "byte" else _in_characters(joined, text, data)
+        return np.concatenate(ids), joined if unit == "byte" else _convert_to_characters(joined, text, data)
 
     def _encode_segment(self, segment: Segment) -> tuple[NDArray[np.uint32], NDArray[np.int64], _Beyond]:
         """The ids of a segment, their spans in its bytes, and the tokens that end after their pretoken."""
         if segment.token_id is not None:
-            return self.engine.encode_part(segment), np.array([[0, len(segment.data)]], dtype=np.int64), {}
+            ids = np.array([segment.token_id], dtype=np.uint32)
+            return ids, np.array([[0, len(segment.data)]], dtype=np.int64), {}
         starts, ends = segment.bounds()
         data = segment.data
         if not self._by_word:
             ids = self.engine.encode_segment(segment)
-            return ids, self._token_spans(ids, data, starts, ends), {}
+            return ids, self._find_token_spans(ids, data, starts, ends), {}
         bounds = list(zip(starts.tolist(), ends.tolist(), strict=True))
         if dropout := self.engine.spec.dropout:
-            merged = [self.engine.words.merged(data[start:end], dropout) for start, end in bounds]
+            merged = [self.engine.words.merge(data[start:end], dropout) for start, end in bounds]
             ids = np.array([token for tokens, _ in merged for token in tokens], dtype=np.uint32)
             lengths = [each for _, each in merged]
         else:
             ids = self.engine.encode_segment(segment)
-            lengths = [self._lengths_of(data[start:end]) for start, end in bounds]
+            lengths = [self._measure_pretoken(data[start:end]) for start, end in bounds]
         letters = None
         if self.engine.words.counts_letters:
-            letters = offsets_of(lengths_in_utf8(to_letters(escape(data))))
+            letters = offsets_of(measure_utf8(to_letters(escape(data))))
             bounds = list(zip(letters[starts].tolist(), letters[ends].tolist(), strict=True))
-        listed = [span for own, (start, end) in zip(lengths, bounds, strict=True) for span in _spans(own, start, end)]
+        listed = [
+            span for own, (start, end) in zip(lengths, bounds, strict=True) for span in _make_spans(own, start, end)
+        ]
         spans = np.array(listed, dtype=np.int64).reshape(-1, 2)
         if letters is not None:
             first, last = np.searchsorted(letters, spans[:, 0], "right") - 1, np.searchsorted(letters, spans[:, 1])
             spans = np.stack((first, last), axis=1)
-        return ids, spans, _beyond(lengths, bounds) if self._affix_bytes else {}
+        return ids, spans, _find_beyond(lengths, bounds) if self._affix_bytes else {}
 
-    def _token_spans(
+    def _find_token_spans(
         self, ids: NDArray[np.uint32], data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """The spans in `data` of the tokens of the pretokens `data[starts[i]:ends[i]]`, by the tokens' own lengths."""
@@ -241,7 +244,7 @@ class OffsetEncoder:
         lengths = self._lengths[ids]
         unknown = ids == self._unk
         if not self.engine.spec.byte_fallback and unknown.any():
-            lengths[unknown] = self._unknown_lengths(data, starts, ends)
+            lengths[unknown] = self._measure_unknown(data, starts, ends)
         if self._spelled_like_text:
             self._add_text_marks(lengths, ids, bounds)
         token_ends = np.cumsum(lengths)
@@ -253,11 +256,11 @@ class OffsetEncoder:
             (starts[first] + token_starts - bounds[first], starts[last] + token_ends - bounds[last]), axis=1
         )
 
-    def _lengths_of(self, word: bytes) -> list[int]:
+    def _measure_pretoken(self, word: bytes) -> list[int]:
         """The number of bytes of each token of a pretoken, counted from its start, as in `tokenizers`."""
         lengths = self._word_lengths.get(word)
         if lengths is None:
-            lengths = self.engine.word_lengths(word)
+            lengths = self.engine.measure_tokens(word)
             if len(self._word_lengths) < WORDS_KEPT and len(word) <= LONG_WORD:
                 self._word_lengths[word] = lengths
         return lengths
@@ -275,7 +278,7 @@ class OffsetEncoder:
                 lengths[index] += mark
             at += int(lengths[index])
 
-    def _unknown_lengths(self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _measure_unknown(self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """The number of bytes of each unknown token, in order: of one symbol, or of fused neighbours."""
         inner, last = self.engine.symbols.inner, self.engine.symbols.last
         codes = np.frombuffer(data, dtype=np.uint8).astype(np.uint32)
@@ -285,8 +288,8 @@ class OffsetEncoder:
             bounds = byte_offsets(data.decode())
         starts, ends = starts[starts < ends], ends[starts < ends]
         lasts = np.searchsorted(bounds, ends) - 1
-        tokens = _tokens_of(inner, codes)
-        tokens[lasts] = _tokens_of(last, codes[lasts])
+        tokens = _look_up_tokens(inner, codes)
+        tokens[lasts] = _look_up_tokens(last, codes[lasts])
         word = np.searchsorted(starts, bounds[:-1], side="right") - 1
         unknown = ((tokens == NO_TOKEN) | (tokens == self._unk)) & (bounds[:-1] < ends[word]) & (word >= 0)
         found = np.flatnonzero(unknown)
@@ -308,13 +311,13 @@ def _locate_characters(segment: Segment, spans: NDArray[np.int64]) -> NDArray[np
     return segment.origin.locate_characters(first, end)
 
 
-def _spans(lengths: list[int], start: int, end: int) -> list[tuple[int, int]]:
+def _make_spans(lengths: list[int], start: int, end: int) -> list[tuple[int, int]]:
     """The spans of the tokens of a pretoken, given their numbers of bytes; none reaches beyond its end."""
     bounds = [min(start + length, end) for length in accumulate(lengths, initial=0)]
     return list(pairwise(bounds))
 
 
-def _beyond(lengths: list[list[int]], bounds: list[tuple[int, int]]) -> _Beyond:
+def _find_beyond(lengths: list[list[int]], bounds: list[tuple[int, int]]) -> _Beyond:
     """The tokens of pretokens that end after their pretoken, given all lengths and the pretokens' bounds."""
     found: _Beyond = {}
     at = 0
@@ -326,7 +329,7 @@ def _beyond(lengths: list[list[int]], bounds: list[tuple[int, int]]) -> _Beyond:
     return found
 
 
-def _spans_beyond(spans: list[tuple[int, int]], data: bytes, unit: Unit) -> list[tuple[int, int]]:
+def _find_spans_beyond(spans: list[tuple[int, int]], data: bytes, unit: Unit) -> list[tuple[int, int]]:
     """What `tokenizers` gives as the spans of tokens that end after their pretoken.
 
     It finds no text for them, so it takes their bytes in the pretoken for bytes of the whole text.
@@ -345,12 +348,12 @@ def _spans_beyond(spans: list[tuple[int, int]], data: bytes, unit: Unit) -> list
     return found
 
 
-def spaces_around(text: str) -> tuple[int, int]:
+def count_spaces_around(text: str) -> tuple[int, int]:
     """The number of spaces that a token begins and ends with, as `tokenizers` counts them."""
     return len(text) - len(text.lstrip(_WHITE)), len(text) - len(text.rstrip(_WHITE))
 
 
-def _merges_again(engine: Engine) -> bool:
+def _must_merge_again(engine: Engine) -> bool:
     """Whether the text that a token stands for may have another length than its name.
 
     Byte tokens stand for one byte each; where no other rule changes lengths, that is enough.
@@ -369,7 +372,7 @@ def _unknown_is_text(spec: TokenizerSpec) -> bool:
     return spec.ignore_merges or bool(spec.vocabulary.kinds[unk_id(spec)] == ORDINARY)
 
 
-def _tokens_of(table: NDArray[np.uint32], codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def _look_up_tokens(table: NDArray[np.uint32], codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Look symbols up in a table; NO_TOKEN for codes outside it."""
     tokens: NDArray[np.uint32] = np.append(table, np.uint32(NO_TOKEN))[np.minimum(codes, len(table))]
     return tokens
@@ -385,7 +388,7 @@ def _has_whole_characters(text: TextLike) -> bool:
         return False
 
 
-def _text_lengths(spec: TokenizerSpec) -> NDArray[np.int64]:
+def _measure_texts(spec: TokenizerSpec) -> NDArray[np.int64]:
     """The number of bytes of text that each token stands for, without the end-of-word mark: int64 by id."""
     lengths = spec.vocabulary.lengths.astype(np.int64)
     if spec.end_of_word is not None and spec.ends_word is not None:
@@ -396,11 +399,11 @@ def _text_lengths(spec: TokenizerSpec) -> NDArray[np.int64]:
     return lengths
 
 
-def _in_characters(spans: NDArray[np.int64], text: TextLike, data: bytes) -> NDArray[np.int64]:
+def _convert_to_characters(spans: NDArray[np.int64], text: TextLike, data: bytes) -> NDArray[np.int64]:
     """Byte offsets as character offsets. A byte that is not UTF-8 counts as a character."""
     if data.isascii():
         return spans
-    first, second = _character_bounds(text, data)
+    first, second = _find_character_bounds(text, data)
     empty = spans[:, 0] == spans[:, 1]
     starts = np.where(
         empty, np.searchsorted(first, spans[:, 0], side="left"), np.searchsorted(first, spans[:, 0], side="right") - 1
@@ -409,7 +412,7 @@ def _in_characters(spans: NDArray[np.int64], text: TextLike, data: bytes) -> NDA
     return np.stack((starts, ends), axis=1)
 
 
-def _character_bounds(text: TextLike, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _find_character_bounds(text: TextLike, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The byte at which each character begins: a table to look up tokens' starts in, and one for their ends.
 
     They differ for a surrogate pair, two characters that are one in UTF-8: a token with any of its bytes has both.
@@ -458,7 +461,7 @@ def _find_prefix(engine: Engine, data: bytes, max_tokens: int, allowed: frozense
     scanner = scanner_of(engine.spec.pretokenizer)
     size = 32 * max_tokens + 1024
     while scanner is not None and not allowed and size < len(data):
-        cut = engine.last_cut(memoryview(data)[:size], 0)
+        cut = engine.find_last_split(memoryview(data)[:size], 0)
         if cut and len(engine.encode(data[:cut])) > max_tokens:
             return data[:cut]
         size *= 4

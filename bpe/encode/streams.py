@@ -53,10 +53,10 @@ def encode_stream(
         )
     if cut_after is not None:
         check_unicode("cut_after", cut_after)
-    return _encoded(engine, chunks, allowed, disallowed, cut_after)
+    return _encode_parts(engine, chunks, allowed, disallowed, cut_after)
 
 
-def _encoded(
+def _encode_parts(
     engine: Engine,
     chunks: Iterable[TextLike],
     allowed: frozenset[str],
@@ -68,7 +68,7 @@ def _encoded(
     came = 0
     before = b""  # the end of the text so far, where a disallowed token may begin
     parts = _as_bytes(chunks)
-    for data in _checked(parts) if engine.spec.model == "char" else parts:
+    for data in _check_parts(parts) if engine.spec.model == "char" else parts:
         if disallowed:
             seen = before + data
             engine.specials.refuse(seen, disallowed, came - len(before))
@@ -94,7 +94,7 @@ def _as_bytes(chunks: Iterable[TextLike]) -> Iterator[bytes]:
     yield to_bytes(half)
 
 
-def _checked(parts: Iterable[bytes]) -> Iterator[bytes]:
+def _check_parts(parts: Iterable[bytes]) -> Iterator[bytes]:
     """Pass the parts of a text on, and raise ValueError if they are not UTF-8."""
     decoder, came = _DECODER(), 0
     for data in parts:
@@ -175,17 +175,17 @@ class _Stretch:
             self._started = True
             data = data if self._pretokenizer is None else self._pretokenizer.put_prefix(data)
         self._data += data
-        cut = len(self._data) if final else self._cut()
+        cut = len(self._data) if final else self._find_split()
         yield from self._encode(bytes(self._data[:cut]))
         del self._data[:cut]
         self._searched = max(len(self._data) - 4, 0)  # the last character may be incomplete
         if final:
             self._begin()
 
-    def _cut(self) -> int:
+    def _find_split(self) -> int:
         """The last position where the text may be cut whatever follows it; 0 if there is none."""
         if self._scanner is not None:
-            cut = self._engine.last_cut(memoryview(self._data), self._searched)
+            cut = self._engine.find_last_split(memoryview(self._data), self._searched)
             return cut if cut > self._searched else 0
         if self._cut_after is None:
             return 0
@@ -235,7 +235,7 @@ class StreamNormalizer:
 
 
 class _StepStream:
-    """A normalizer applied to a text in parts, split where `last_cut` allows it."""
+    """A normalizer applied to a text in parts, split where `find_last_split` allows it."""
 
     def __init__(self, normalizer: Normalizer, cut_after: str | None) -> None:
         self.held = ""
@@ -246,15 +246,15 @@ class _StepStream:
 
     def push(self, text: str, final: bool) -> str:
         self.held += text
-        cut = len(self.held) if final else self._cut()
+        cut = len(self.held) if final else self._find_split()
         ready, self.held = self.held[:cut], self.held[cut:]
         self._searched = max(len(self.held) - 1, 0)
         result = self._normalizer(ready) if ready or (final and self._nothing_passed) else ""
         self._nothing_passed = final or (self._nothing_passed and not ready)
         return result
 
-    def _cut(self) -> int:
-        cut = self._normalizer.last_cut(self.held, self._searched)
+    def _find_split(self) -> int:
+        cut = self._normalizer.find_last_split(self.held, self._searched)
         if self._cut_after is not None:
             found = self.held.rfind(self._cut_after, max(self._searched - len(self._cut_after), 0))
             cut = max(cut, found + len(self._cut_after) if found >= 0 else 0)

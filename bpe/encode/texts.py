@@ -54,10 +54,10 @@ def encode_spans(
 
 def encode_texts(engine: Engine, texts: Iterable[TextLike], threads: int, policy: Policy, around: Around) -> TokenBatch:
     """The ids of an iterable of texts or of an Arrow array."""
-    documents = arrow_groups(texts)
+    documents = find_arrow_groups(texts)
     if documents is not None:
         return _encode_documents(engine, documents, threads, policy, around)
-    listed = listed_texts(texts)
+    listed = list_texts(texts)
     try:
         return engine.encode_batch(listed, threads, engine.specials.check_texts(listed, *policy), around)
     except TypeError:
@@ -76,8 +76,8 @@ def encode_texts_with_dropout(
     around: Around,
 ) -> TokenBatch:
     """The ids of many texts with random merges left out; text i is encoded with the seed + i."""
-    documents = arrow_groups(texts)
-    listed = listed_texts(texts) if documents is None else [text for each in documents for text in each.texts()]
+    documents = find_arrow_groups(texts)
+    listed = list_texts(texts) if documents is None else [text for each in documents for text in each.texts()]
     allowed = engine.specials.check_texts(listed, *policy)
     dropout, seed = sampling
 
@@ -98,7 +98,7 @@ def check_dropout(spec: TokenizerSpec, dropout: float, seed: int | None) -> tupl
     return check_sampling("dropout", dropout, seed)
 
 
-def arrow_groups(texts: object) -> Iterable[Documents] | None:
+def find_arrow_groups(texts: object) -> Iterable[Documents] | None:
     """The texts of an Arrow array in its buffers; None for anything else."""
     if isinstance(texts, (list, tuple)):
         return None
@@ -107,7 +107,7 @@ def arrow_groups(texts: object) -> Iterable[Documents] | None:
     return arrow_documents(texts)
 
 
-def listed_texts(texts: Iterable[TextLike]) -> list[TextLike]:
+def list_texts(texts: Iterable[TextLike]) -> list[TextLike]:
     """The argument `texts` as a list of its own, which nobody else changes, after refusing what is one text."""
     if isinstance(texts, (str, bytes, bytearray, memoryview)):
         raise TypeError(f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{shown(texts, 20)}]")
@@ -195,7 +195,7 @@ class ClipRows:
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The rows of texts, as `Tokenizer.clip_rows` describes them."""
         width = check_int("context_length", context_length, 2)
-        batch = self._engine.encode_batch(listed_texts(texts), 1, self._engine.specials.always)
+        batch = self._engine.encode_batch(list_texts(texts), 1, self._engine.specials.always)
         lengths = batch.lengths + 2
         if not truncate and len(lengths) and lengths.max() > width:
             at = int(np.argmax(lengths > width))

@@ -16,7 +16,7 @@ from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import byte_offsets, unescape
 from bpe.pretokenize.segments import Segment
 from bpe.pretokenize.steps import ByteLevel, Metaspace, Split, Step
-from bpe.text.letters import from_letters, lengths_in_utf8, to_letters
+from bpe.text.letters import from_letters, measure_utf8, to_letters
 
 if TYPE_CHECKING:
     from bpe.text.matching import Deadline
@@ -104,8 +104,8 @@ class Pipeline:
     def _cut(self, text: str, level: int, first: bool, deadline: Deadline) -> list[str]:
         step = self.steps[level]
         if isinstance(step, Split):
-            return step.pieces_within(text, deadline)
-        pieces = step.pieces(step.edited(text, first)[0])
+            return step.split_within(text, deadline)
+        pieces = step.pieces(step.edit(text, first)[0])
         return list(map(to_letters, pieces)) if self._spells[level] else pieces
 
     # Offsets ----------------------------------------------------------------------------------------------------------
@@ -121,18 +121,18 @@ class Pipeline:
             for piece, sources in pieces:
                 at = int(sources[0])
                 here = first and (at if origins is None else int(origins[at])) == 0
-                changed, added = step.edited(piece, here)
+                changed, added = step.edit(piece, here)
                 if added:
                     sources = np.concatenate((np.repeat(sources[:1], added), sources))
-                spans = step.spans_within(changed, deadline) if isinstance(step, Split) else step.spans(changed)
+                spans = step.find_spans_within(changed, deadline) if isinstance(step, Split) else step.spans(changed)
                 cut += [(changed[start:end], sources[start:end]) for start, end in spans]
             if spells:
-                cut = [(to_letters(piece), sources.repeat(lengths_in_utf8(piece))) for piece, sources in cut]
+                cut = [(to_letters(piece), sources.repeat(measure_utf8(piece))) for piece, sources in cut]
             pieces = cut
         joined = "".join(piece for piece, _ in pieces)
         found = np.concatenate([np.zeros(0, dtype=np.int64), *(sources for _, sources in pieces)])
         if not self._letters:
-            found = found.repeat(lengths_in_utf8(joined))
+            found = found.repeat(measure_utf8(joined))
         return _join([piece for piece, _ in pieces], self._letters, found)
 
 
@@ -146,4 +146,6 @@ def _join(pieces: list[str], letters: bool, sources: NDArray[np.int64] | None = 
         data = unescape(text)
         if len(data) != len(text):
             bounds = byte_offsets(text)[bounds]
-    return Segment(data, bounds[:-1], bounds[1:], sources=sources)
+    segment = Segment(data)
+    segment.starts, segment.ends, segment.sources = bounds[:-1], bounds[1:], sources
+    return segment

@@ -48,12 +48,14 @@ class TextPreparer:
 
     """
 
-    __slots__ = ("_needs_origins", "_normalizer", "_pretokenizer", "_specials")
+    __slots__ = ("_needs_origins", "_normalizer", "_prefixes", "_pretokenizer", "_specials")
 
     def __init__(
         self, normalizer: Normalizer | None, pretokenizer: Pretokenizer | None, specials: SpecialSearch | None = None
     ) -> None:
         self._normalizer, self._pretokenizer, self._specials = normalizer, pretokenizer, specials
+        #: The pretokenizer, if it changes text.
+        self._prefixes = pretokenizer if pretokenizer is not None and pretokenizer.changes_text else None
         steps = pretokenizer.pipeline if isinstance(pretokenizer, PipelinePretokenizer) else None
         self._needs_origins = normalizer is not None and steps is not None and steps.needs_origins
 
@@ -71,25 +73,32 @@ class TextPreparer:
         for start, piece, token_id in self._specials.locate_pieces(data, names):
             piece = bytes(piece)
             if token_id is not None:
-                yield Segment(piece, token_id=token_id, origin=None if convention is None else Origin(start, piece))
+                segment = Segment(piece, None, token_id)
+                if convention is not None:
+                    segment.origin = Origin(start, piece)
+                yield segment
             elif convention is None and not names_after and not self._needs_origins:
-                yield self.prepare_part(piece, start == 0)
+                piece = piece if self._normalizer is None else self._normalizer.on_bytes(piece)
+                yield self.split(piece, start == 0)
             else:
                 yield from self._prepare_traced(piece, start, names_after, convention)
-
-    def prepare_part(self, piece: bytes, first: bool = True) -> Segment:
-        """Prepare text between special tokens; `first` says whether it begins the text."""
-        if self._needs_origins and first:
-            return next(self._prepare_traced(piece, 0, frozenset(), None))
-        return self.split(self.normalize(piece), first)
 
     def normalize(self, piece: bytes) -> bytes:
         """Normalize text between special tokens."""
         return piece if self._normalizer is None else self._normalizer.on_bytes(piece)
 
+    def change(self, piece: bytes) -> Bytes:
+        """Change text between special tokens as its pretokens are found in it, where a scanner finds them."""
+        piece = piece if self._normalizer is None else self._normalizer.on_bytes(piece)
+        return piece if self._prefixes is None else self._prefixes.put_prefix(piece)
+
     def split(self, normalized: bytes, first: bool = True) -> Segment:
         """Prepare text that is normalized."""
-        return Segment(normalized) if self._pretokenizer is None else self._pretokenizer.segment(normalized, first)
+        return (
+            Segment(normalized, self._pretokenizer)
+            if self._prefixes is None
+            else self._prefixes.segment(normalized, first)
+        )
 
     def _prepare_traced(
         self, piece: bytes, start: int, names_after: frozenset[str], convention: Convention | None
@@ -115,7 +124,7 @@ class TextPreparer:
             part = text if bounds is None else escape(bytes(data))
             own = None if origins is None else origins[at : at + len(part)]
             if token_id is not None:
-                segment = Segment(bytes(data), token_id=token_id)
+                segment = Segment(bytes(data), None, token_id)
             elif convention is None:
                 segment = self._split_part(bytes(data), part, first and (at == 0 or own is not None), own)
             else:

@@ -190,7 +190,7 @@ class Pretokenizer:
 
     def segment(self, data: Bytes, first: bool = True) -> Segment:
         """The segment of normalized text between special tokens; `first` says whether it begins the text."""
-        return Segment(bytes(self.put_prefix(data, first)), splitter=self)
+        return Segment(bytes(self.put_prefix(data, first)), self)
 
     def put_prefix(self, data: Bytes, first: bool = True) -> Bytes:
         """The bytes to split: `data`, after a space if `add_prefix_space` is set and `data` does not begin with one."""
@@ -232,17 +232,17 @@ class Pretokenizer:
     def spans_by_regex(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find pretokens by the `regex` package, for any pattern, which sees an invalid byte as a lone surrogate."""
         from bpe.text.character_sets import masked
-        from bpe.text.matching import matches_of, within_time
+        from bpe.text.matching import find_matches, run_within_time
 
         text = escape(data)
         seen = text if self.name is not None else masked(text, self.pattern)
         compiled_pattern = self._compiled
 
         def match_bounds(timeout: float | None) -> NDArray[np.int64]:
-            matches = matches_of(compiled_pattern, seen, timeout)
+            matches = find_matches(compiled_pattern, seen, timeout)
             return np.fromiter((bound for match in matches for bound in match.span()), dtype=np.int64)
 
-        found = within_time(self.pattern, text, self.timeout, match_bounds)
+        found = run_within_time(self.pattern, text, self.timeout, match_bounds)
         starts, ends = found[0::2], found[1::2]
         if self.gaps == "keep":
             bounds = np.concatenate((np.zeros(1, dtype=np.int64), found, np.array([len(text)], dtype=np.int64)))
@@ -410,7 +410,7 @@ class PipelinePretokenizer(Pretokenizer):
         step = self._metaspace
         return None if step is None else METASPACE if step.split else WHOLE
 
-    @property
+    @cached_property
     def _metaspace(self) -> Metaspace | None:
         """The only step, if it is a Metaspace that a scanner covers: whole, or split before each `▁`."""
         step = self.steps[0] if len(self.steps) == 1 else None
@@ -526,7 +526,7 @@ def _check_intersections(pattern: str) -> None:
 @cache
 def _unit_rules(pattern: str) -> PieceRules:
     """How the kernel finds the units of a pattern of UNIT_PATTERNS; it finds no pieces by these rules."""
-    from bpe.text.character_sets import character_classes
+    from bpe.text.character_sets import find_character_classes
 
     none = np.zeros(256, dtype=np.uint8)
-    return PieceRules(none, none, UNIT_PATTERNS[pattern], character_classes())
+    return PieceRules(none, none, UNIT_PATTERNS[pattern], find_character_classes())

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.utf8 import byte_offsets, escape
-from bpe.text.letters import lengths_in_utf8
+from bpe.text.letters import measure_utf8
 
 if TYPE_CHECKING:
     from bpe.text.alignment import Aligned, Convention
@@ -23,7 +23,6 @@ class Splitter(Protocol):
         ...
 
 
-@dataclass(slots=True)
 class Segment:
     """A special token, or text between special tokens in which the kernel merges pretokens.
 
@@ -39,13 +38,13 @@ class Segment:
 
     """
 
-    data: bytes
     starts: NDArray[np.int64] | None = None
     ends: NDArray[np.int64] | None = None
-    token_id: int | None = None
     sources: NDArray[np.int64] | None = None
-    splitter: Splitter | None = None
     origin: Origin | None = None
+
+    def __init__(self, data: bytes, splitter: Splitter | None = None, token_id: int | None = None) -> None:
+        self.data, self.splitter, self.token_id = data, splitter, token_id  # most segments have no other field
 
     def bounds(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The starts and the ends of the pretokens."""
@@ -62,21 +61,17 @@ class Segment:
         starts, ends = self.bounds()
         return [self.data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
-    def item(self) -> bytes | int:
-        """The id of a special token, or the text that the kernel encodes."""
-        return self.data if self.token_id is None else self.token_id
-
     def find_sources(self) -> NDArray[np.int64]:
         """For each byte of a segment with an origin, the index of the character of its part that it comes from."""
         if self.sources is not None:
             return self.sources
         assert self.origin is not None
         part = self.origin.part if self.token_id is None else escape(self.data)
-        sources = np.arange(len(part)).repeat(lengths_in_utf8(part))
+        sources = np.arange(len(part)).repeat(measure_utf8(part))
         return np.concatenate((np.zeros(self.origin.n_added, dtype=np.int64), sources))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Origin:
     """Where a segment comes from.
 
@@ -101,14 +96,17 @@ class Origin:
 
     def locate_bytes(self, spans: NDArray[np.int64]) -> NDArray[np.int64]:
         """The spans of the text that spans of the segment's bytes come from; whole characters with a normalizer."""
-        spans = np.maximum(spans - self.n_added, 0)
+        if self.n_added:
+            spans = np.maximum(spans - self.n_added, 0)
         if self.aligned is None:
-            return spans + self.start
+            return spans + self.start if self.start else spans
         bounds = byte_offsets(self.part)
         first = np.searchsorted(bounds, spans[:, 0], side="right") - 1
         end = np.searchsorted(bounds, spans[:, 1], side="left")
         first = np.where(spans[:, 0] < spans[:, 1], first, end)
-        return self._locate(*self.aligned.hull(first + self.part_start, end + self.part_start))
+        if self.part_start:
+            first, end = first + self.part_start, end + self.part_start
+        return self._locate(*self.aligned.find_hull(first, end))
 
     def locate_characters(self, first: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
         """The spans of the text that spans of the part's characters come from."""
@@ -116,7 +114,7 @@ class Origin:
         if aligned is None:
             return self._locate(first, end)
         if self.convention == "whole":
-            return self._locate(*aligned.hull(first, end))
+            return self._locate(*aligned.find_hull(first, end))
         if not len(aligned.text):
             return np.zeros((0, 2), dtype=np.int64)
         starts = aligned.starts[np.minimum(first, len(aligned.text) - 1)]
@@ -124,4 +122,5 @@ class Origin:
 
     def _locate(self, first: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
         bounds = byte_offsets(escape(self.piece))
-        return np.stack((bounds[first], bounds[end]), axis=1) + self.start
+        found = np.stack((bounds[first], bounds[end]), axis=1)
+        return found + self.start if self.start else found

@@ -29,7 +29,7 @@ def prefixed() -> Pretokenizer:
     return Pretokenizer.from_regex("(?s:.+)", add_prefix_space=True)
 
 
-def simplified(steps: PipelinePretokenizer, byte: bool) -> Pretokenizer | None:
+def simplify(steps: PipelinePretokenizer, byte: bool) -> Pretokenizer | None:
     """The pretokenizer that these steps are; None if the whole text is one word.
 
     Args:
@@ -39,7 +39,7 @@ def simplified(steps: PipelinePretokenizer, byte: bool) -> Pretokenizer | None:
     Raises:
         ValueError: for steps with a ByteLevel that are not of a byte model.
 
-    >>> simplified(PipelinePretokenizer(Digits(individual_digits=True), ByteLevel()), byte=True)
+    >>> simplify(PipelinePretokenizer(Digits(individual_digits=True), ByteLevel()), byte=True)
     Pretokenizer('starcoder')
 
     """

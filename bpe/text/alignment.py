@@ -66,10 +66,12 @@ class Aligned:
         if later.in_place:
             n = len(later.text)
             return Aligned(later.text, self.starts[:n], self.ends[:n])
-        starts, ends = self.hull(later.starts, later.ends)
+        starts, ends = self.find_hull(later.starts, later.ends)
         return Aligned(later.text, starts, ends)
 
-    def hull(self, first: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def find_hull(
+        self, first: NDArray[np.int64], end: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The (starts, ends) of the smallest original spans that the spans `text[first[i]:end[i]]` come from."""
         n = len(self.text)
         if self.in_place:
@@ -89,7 +91,7 @@ class Aligned:
         return np.where(empty, position, starts), np.where(empty, position, ends)
 
 
-def unchanged(text: str, start: int = 0, end: int | None = None) -> Aligned:
+def align_unchanged(text: str, start: int = 0, end: int | None = None) -> Aligned:
     """The substring `text[start:end]`, aligned with `text`."""
     positions = np.arange(start, len(text) if end is None else end, dtype=np.int64)
     return Aligned(text[start:end], positions, positions + 1, in_place=start == 0, sources=positions)
@@ -113,7 +115,7 @@ def apply_edits(text: str, edits: Iterable[tuple[int, int, Iterable[MappedChar]]
             length += 1
         position = end
     if not kept_at:
-        return unchanged(text)
+        return align_unchanged(text)
     parts.append(text[position:])
     kept_at.append(length)
     shifts.append(position - length)
@@ -150,7 +152,7 @@ def find_sources(counts: Sequence[int]) -> NDArray[np.int64]:
 def normalize(form: Any, text: str) -> Aligned:
     """Bring a text to a Unicode normalization form: NFC, NFD, NFKC or NFKD."""
     if unicodedata.is_normalized(form, text):
-        return unchanged(text)
+        return align_unchanged(text)
     stretches = _find_stretches(form, text)
     return apply_edits(
         text, ((start, end, _normalize_stretch(form, text[start:end], start)) for start, end in stretches)
@@ -177,11 +179,11 @@ def is_boundary_before(char: str) -> bool:
     if char < "\u0300" or is_new(char):
         return True
     first = normalized("NFKD", char)[0]
-    return not {char, first} & _composed_onto() and not combining(char) and not combining(first)
+    return not {char, first} & _find_composed_onto() and not combining(char) and not combining(first)
 
 
 @cache
-def _composed_onto() -> frozenset[str]:
+def _find_composed_onto() -> frozenset[str]:
     """The characters that composition joins to the one before (marks aside). All lie below U+30000."""
     pairs = (unicodedata.decomposition(chr(code)).split() for code in range(0xC0, 0x30000))
     seconds = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2 and pair[0][0] != "<"}

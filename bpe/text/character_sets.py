@@ -106,7 +106,7 @@ N_CLASSES = 0x40000
 
 
 @cache
-def character_classes() -> NDArray[np.uint8]:
+def find_character_classes() -> NDArray[np.uint8]:
     """The classes of code points, as the `regex` package has them; those that are not in Unicode 16 have none."""
     import regex
 
@@ -139,13 +139,13 @@ _NAMED = (
 )
 
 
-def _code(item: str) -> int:
+def _read_code(item: str) -> int:
     """The code point of a character in a pattern."""
     return int(item[2:], 16) if len(item) > 2 else ord(item[-1])  # noqa: FURB166 (the prefix is not that of base 0)
 
 
 @cache
-def _all_later() -> tuple[str, ...]:
+def _list_later() -> tuple[str, ...]:
     """The characters that `regex` has assigned and Unicode 16 has not, in ascending order."""
     import regex
 
@@ -153,19 +153,19 @@ def _all_later() -> tuple[str, ...]:
     return tuple(regex.findall(r"\P{Cn}", "".join(map(chr, planes))))
 
 
-def masks_within(first: int, last: int) -> tuple[int, int] | None:
+def find_mask_range(first: int, last: int) -> tuple[int, int] | None:
     """The first and the last of the code points that stand for the later characters of a range; None without any."""
     if not any(low <= last and first <= high for low, high in ranges("UNASSIGNED")):
         return None
-    low, high = bisect_left(_all_later(), first, key=ord), bisect_right(_all_later(), last, key=ord)
+    low, high = bisect_left(_list_later(), first, key=ord), bisect_right(_list_later(), last, key=ord)
     return (UNASSIGNED + low, UNASSIGNED + high - 1) if low < high else None
 
 
 @lru_cache(256)
-def _named(pattern: str) -> list[tuple[int, int]]:
+def _find_named(pattern: str) -> list[tuple[int, int]]:
     """The ranges of characters that a pattern names."""
     matches = re.finditer(_NAMED, pattern, re.DOTALL)
-    return [(_code(match["first"]), _code(match["last"] or match["first"])) for match in matches]
+    return [(_read_code(match["first"]), _read_code(match["last"] or match["first"])) for match in matches]
 
 
 @lru_cache(256)
@@ -180,7 +180,7 @@ def as_before(pattern: str) -> str:
     import regex
 
     letters = "ĸƍƪƺ" if regex.match(r"\p{Lo}", _CHANGED) else ""
-    for first, last in _named(pattern):
+    for first, last in _find_named(pattern):
         is_named = first <= ord(_CHANGED) <= last
         letters = "".join(char for char in letters if (first <= ord(char) <= last) == is_named)
     return letters
@@ -195,12 +195,12 @@ def differs_by_case(pattern: str) -> bool:
 
 
 @lru_cache(256)
-def _masks(pattern: str) -> dict[int, str]:
+def _make_masks(pattern: str) -> dict[int, str]:
     """For `str.translate`: later characters that the pattern does not name → what stands for them."""
-    later = list(_all_later())
-    for first, last in _named(pattern):
+    later = list(_list_later())
+    for first, last in _find_named(pattern):
         del later[bisect_left(later, first, key=ord) : bisect_right(later, last, key=ord)]
-    return {ord(char): chr(UNASSIGNED + bisect_left(_all_later(), char)) for char in later}
+    return {ord(char): chr(UNASSIGNED + bisect_left(_list_later(), char)) for char in later}
 
 
 def masked(text: str, pattern: str = "", translated: bool = False) -> str:
@@ -221,4 +221,4 @@ def masked(text: str, pattern: str = "", translated: bool = False) -> str:
         return text
     if _CHANGED in text and (letters := as_before(pattern)):
         text = text.replace(_CHANGED, next((char for char in letters if char not in text), letters[0]))
-    return text.translate(_masks("" if translated else pattern))
+    return text.translate(_make_masks("" if translated else pattern))

@@ -20,7 +20,7 @@ from bpe.errors import FormatError, check_int, shown, type_name, typed
 from bpe.text import alignment
 from bpe.text.alignment import Aligned, Convention
 from bpe.text.character_sets import WHITE, masked
-from bpe.text.matching import check_timeout, compiled, matches_of, within_time
+from bpe.text.matching import check_timeout, compiled, find_matches, run_within_time
 from bpe.text.oniguruma import translate
 from bpe.text.unicode import lower, normalized
 
@@ -53,7 +53,7 @@ class Normalizer:
         _check_str(text)
         if convention == "whole":
             return self._align(text)
-        result = alignment.unchanged(text)
+        result = alignment.align_unchanged(text)
         for step in self.flat_steps():
             result = result.then(step._align(result.text), convention)
         return result
@@ -77,7 +77,7 @@ class Normalizer:
     def _align(self, text: str) -> Aligned:
         raise NotImplementedError
 
-    def last_cut(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, low: int) -> int:
         """The last position after `low` where a text may be split before normalization, whatever follows; 0 if none."""
         del text, low
         return 0
@@ -106,7 +106,7 @@ class _Unicode(Normalizer):
     def _align(self, text: str) -> Aligned:
         return alignment.normalize(self.form, text)
 
-    def last_cut(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, low: int) -> int:
         """A text may be split before a character that no form joins with the one before it."""
         return next((i for i in range(len(text) - 1, low, -1) if alignment.is_boundary_before(text[i])), 0)
 
@@ -175,7 +175,7 @@ class Lowercase(Normalizer):
 
     def _align(self, text: str) -> Aligned:
         result = self._normalize(text)
-        original = alignment.unchanged(text)
+        original = alignment.align_unchanged(text)
         if len(result) == len(text):
             starts, ends = original.starts, original.ends
         else:
@@ -184,7 +184,7 @@ class Lowercase(Normalizer):
         sources = None if self.final_sigma else starts  # `tokenizers` does not have a final sigma
         return Aligned(result, starts, ends, len(result) == len(text), sources)
 
-    def last_cut(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, low: int) -> int:
         """A text may be split anywhere; with `final_sigma`, only before a character that ends a word."""
         if not self.final_sigma:
             return len(text)
@@ -210,7 +210,7 @@ class Strip(Normalizer):
         return text[slice(*self._kept(text))]
 
     def _align(self, text: str) -> Aligned:
-        return alignment.unchanged(text, *self._kept(text))
+        return alignment.align_unchanged(text, *self._kept(text))
 
     def _kept(self, text: str) -> tuple[int, int]:
         start = len(text) - len(text.lstrip(WHITE)) if self.left else 0
@@ -240,7 +240,7 @@ class CollapseWhitespace(Normalizer):
         spans = (match.span() for match in _WIDE_SPACE.finditer(text))
         return alignment.apply_edits(text, ((*span, alignment.map_to_span(" ", *span)) for span in spans))
 
-    def last_cut(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, low: int) -> int:
         """A text may be split after any character that is not white space."""
         del low
         return len(text.rstrip(WHITE))
@@ -298,18 +298,18 @@ class Replace(Normalizer):
         def replaced(timeout: float | None) -> str:
             return str(self._compiled.sub(lambda _: self.replacement, seen, timeout=timeout))
 
-        return within_time(self.pattern, text, self.timeout, replaced)
+        return run_within_time(self.pattern, text, self.timeout, replaced)
 
     def _align(self, text: str) -> Aligned:
         seen = masked(text, self.pattern)
 
         def found(timeout: float | None) -> list[tuple[int, int]]:
-            return [match.span() for match in matches_of(self._compiled, seen, timeout)]
+            return [match.span() for match in find_matches(self._compiled, seen, timeout)]
 
-        spans = within_time(self.pattern, text, self.timeout, found)
+        spans = run_within_time(self.pattern, text, self.timeout, found)
         return alignment.apply_edits(text, ((*span, alignment.map_to_span(self.replacement, *span)) for span in spans))
 
-    def last_cut(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, low: int) -> int:
         """A text may be split anywhere if the pattern is one character or character class, otherwise nowhere."""
         del low
         return len(text) if regex.fullmatch(_ONE_CHARACTER, self.pattern) else 0
@@ -356,13 +356,13 @@ class UnescapeHTML(Normalizer):
         return text
 
     def _align(self, text: str) -> Aligned:
-        result = alignment.unchanged(text)
+        result = alignment.align_unchanged(text)
         for _ in range(self.times):
-            edits = map(_entity, _ENTITY.finditer(result.text))
+            edits = map(_map_entity, _ENTITY.finditer(result.text))
             result = result.through(alignment.apply_edits(result.text, edits))
         return dataclasses.replace(result, sources=None)
 
-    def last_cut(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, low: int) -> int:
         """A text may be split before a character that no entity contains, at any level of escaping."""
         return max(0, *(text.rfind(char, low + 1) for char in "\t\n\f <"))
 
@@ -387,7 +387,7 @@ class FixText(Normalizer):
         tag = text.find("<")
         parts = []
         done = 0
-        for start, end in _suspect_lines(text):
+        for start, end in _find_suspect_lines(text):
             unescape = False if 0 <= tag < start else "auto"  # ftfy takes a text with tags for HTML: do so line by line
             parts += [text[done:start], ftfy.fix_text(text[start:end], unescape_html=unescape)]
             done = end
@@ -452,7 +452,7 @@ class Sequence(Normalizer):
         return text
 
     def _align(self, text: str) -> Aligned:
-        result = alignment.unchanged(text)
+        result = alignment.align_unchanged(text)
         for one in self.normalizers:
             result = result.through(one._align(result.text))
         return result
@@ -475,10 +475,10 @@ def _check_str(text: object) -> None:
         raise TypeError(f"text is {typed(text)}; it must be a str (decode bytes first, or use on_bytes)")
 
 
-def _suspect_lines(text: str) -> Iterator[tuple[int, int]]:
+def _find_suspect_lines(text: str) -> Iterator[tuple[int, int]]:
     r"""(start, end) of the lines with a character that ftfy may change; adjacent lines are joined.
 
-    >>> list(_suspect_lines("plain\n\nR&amp;B\n\u201cso\u201d\nplain"))
+    >>> list(_find_suspect_lines("plain\n\nR&amp;B\n\u201cso\u201d\nplain"))
     [(7, 20)]
     """
     start, end = 0, -1  # of the last group of lines
@@ -498,7 +498,7 @@ def _ends_word(char: str) -> bool:
     return lower(f"AΣ{char}A", final_sigma=True)[1] == "ς"
 
 
-def _entity(match: Any) -> tuple[int, int, Iterator[alignment.MappedChar]]:
+def _map_entity(match: Any) -> tuple[int, int, Iterator[alignment.MappedChar]]:
     """(start, end, characters) of an entity. In `&notit;` it is `&not`, which stands for `¬`; `&it;` has none."""
     import html.entities
 

@@ -21,7 +21,7 @@ from typing import Any, Literal, NoReturn
 import regex
 
 from bpe.errors import shown
-from bpe.text.character_sets import UNASSIGNED, differs_by_case, masks_within
+from bpe.text.character_sets import UNASSIGNED, differs_by_case, find_mask_range
 from bpe.text.oniguruma_sets import (
     ESCAPES,
     POSIX,
@@ -563,7 +563,7 @@ def _fold(text: str) -> list[_Part]:
 
 def _spell_any(chars: str) -> str:
     """A pattern of any of some characters."""
-    if len(chars) == 1 and masks_within(ord(chars), ord(chars)) is None:
+    if len(chars) == 1 and find_mask_range(ord(chars), ord(chars)) is None:
         return spell(ord(chars))
     return f"[{''.join(spell_range(ord(char), ord(char)) for char in chars)}]"
 

@@ -18,7 +18,7 @@ from bpe.errors import check_unicode, shown, typed
 from bpe.text import alignment
 from bpe.text.alignment import Aligned
 from bpe.text.character_sets import WHITE, pattern
-from bpe.text.letters import LETTERS, lengths_in_utf8, to_letters
+from bpe.text.letters import LETTERS, measure_utf8, to_letters
 from bpe.text.normalizers import NFD, REGISTRY, Lowercase, Normalizer, Sequence
 
 _NMT_DELETED = re.compile("[\x01-\x08\x0b\x0e-\x1f\x7f\x8f\x9f]")
@@ -104,7 +104,7 @@ class _Filter(Normalizer):
         result = alignment.apply_edits(text, edits())
         return dataclasses.replace(result, text=self._normalize(text))
 
-    def last_cut(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, low: int) -> int:
         """A text may be split anywhere."""
         del low
         return len(text)
@@ -165,7 +165,7 @@ class _SpacedIdeographs(Normalizer):
 
         return alignment.apply_edits(text, edits())
 
-    def last_cut(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, low: int) -> int:
         del low
         return len(text)
 
@@ -217,10 +217,10 @@ class ByteLevel(Normalizer):
         return to_letters(text)
 
     def _align(self, text: str) -> Aligned:
-        starts = np.arange(len(text), dtype=np.int64).repeat(lengths_in_utf8(text))
+        starts = np.arange(len(text), dtype=np.int64).repeat(measure_utf8(text))
         return Aligned(to_letters(text), starts, starts + 1, sources=starts)
 
-    def last_cut(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, low: int) -> int:
         """A text may be split anywhere."""
         del low
         return len(text)

@@ -150,7 +150,7 @@ def _encoded(
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64], int]]:
     """The ids of the corpus, of `step` bytes of text at once: (ids, their number by document, the bytes read)."""
     if isinstance(source, Sources):
-        cut = engine.end_cut(source.separators, source.keep_separator, names)
+        cut = engine.find_block_end(source.separators, source.keep_separator, names)
         with closing(source.blocks(cut, threads)) as blocks:
             size = source.text_size or sys.maxsize
             while (part := encode_some_blocks(engine, blocks, threads, size, allowed=names, most=step)) is not None:

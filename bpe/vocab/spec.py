@@ -127,9 +127,9 @@ class TokenizerSpec:
         """Convert the names of a pretokenizer and a normalizer."""
         pretokenizer = as_pretokenizer(self.pretokenizer)
         if isinstance(pretokenizer, PipelinePretokenizer):
-            from bpe.pretokenize.shapes import simplified
+            from bpe.pretokenize.shapes import simplify
 
-            timeout, pretokenizer = pretokenizer.timeout, simplified(pretokenizer, self.model == "byte")
+            timeout, pretokenizer = pretokenizer.timeout, simplify(pretokenizer, self.model == "byte")
             if timeout is not None and pretokenizer is not None:
                 pretokenizer = pretokenizer.with_timeout(timeout)
         object.__setattr__(self, "pretokenizer", pretokenizer)

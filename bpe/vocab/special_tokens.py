@@ -57,15 +57,15 @@ class _Search:
 class _Plan:
     """The plan of a search for a set of names. It is computed once per set."""
 
-    __slots__ = ("first", "late", "one_search", "searches", "short")
+    __slots__ = ("after", "before", "one_search", "searches", "short")
 
-    def __init__(self, first: frozenset[str], late: frozenset[str], one_search: bool) -> None:
-        self.first, self.late = first, late
+    def __init__(self, before: frozenset[str], after: frozenset[str], one_search: bool) -> None:
+        self.before, self.after = before, after
         #: Whether one search of the original text finds all these tokens, and none has flags.
         self.one_search = one_search
         #: All names if there are at most `_FEW`, else None.
-        self.short = (*first, *late) if len(first) + len(late) <= _FEW else None
-        #: The searches: "all", "first" and "late" of the original text, "spelled" of the normalized text.
+        self.short = (*before, *after) if len(before) + len(after) <= _FEW else None
+        #: The searches: "all", "before" and "after" of the original text, "spelled" of the normalized text.
         self.searches: dict[str, _Search] = {}
 
 
@@ -171,18 +171,18 @@ class SpecialTokens:
             plan = _remember(self._plans, names, _Plan(names - late, late, one_search))
         return plan
 
-    def _search(self, names: frozenset[str], which: Literal["all", "first", "late", "spelled"]) -> _Search:
+    def _search(self, names: frozenset[str], which: Literal["all", "before", "after", "spelled"]) -> _Search:
         """The search for a part of these names. It is built when it is first needed."""
         plan = self._plan(names)
-        if (which == "first" and not plan.late) or (which == "late" and not plan.first):
+        if (which == "before" and not plan.after) or (which == "after" and not plan.before):
             which = "all"
         found = plan.searches.get(which)
         if found is None:
-            sought = list({"all": names, "first": plan.first, "late": plan.late}.get(which, ()))
+            sought = list({"all": names, "before": plan.before, "after": plan.after}.get(which, ()))
             tokens = sought
             if which == "spelled":
                 spelled: dict[str, str] = {}
-                for name in sorted(plan.late, key=lambda each: self.ids[each]):
+                for name in sorted(plan.after, key=lambda each: self.ids[each]):
                     if self._spelled[name]:
                         spelled.setdefault(self._spelled[name], name)
                 sought, tokens = list(spelled), list(spelled.values())
@@ -202,7 +202,7 @@ class SpecialTokens:
         if not names:
             return False
         plan = self._plan(names)
-        if plan.late and self._normalizer is not None:
+        if plan.after and self._normalizer is not None:
             return True
         if not isinstance(text, str):
             return self._search(names, "all").finder.occurs(text)
@@ -255,11 +255,11 @@ class SpecialTokens:
         A match may begin before the last one ends, if that one's white space has a token too, as in `tokenizers`.
         """
         plan = self._plan(names)
-        first = self._search(names, "first") if plan.first else None
-        if not plan.late or (self._normalizer is not None and not before_normalization):
+        first = self._search(names, "before") if plan.before else None
+        if not plan.after or (self._normalizer is not None and not before_normalization):
             yield from self._cut(data, first)
             return
-        late = self._search(names, "late")
+        late = self._search(names, "after")
         for start, piece, special in self._cut(data, first):
             if special is None:
                 for at, inner, number in self._cut(piece, late):
@@ -269,7 +269,7 @@ class SpecialTokens:
 
     def after_normalization(self, names: frozenset[str]) -> frozenset[str]:
         """The subset of these tokens that is sought in normalized text."""
-        return self._plan(names).late if self._normalizer is not None else _NONE
+        return self._plan(names).after if self._normalizer is not None else _NONE
 
     def locate_pieces_after(self, data: Bytes, names: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
         """Cut the normalized text between the tokens that were found in the original text."""

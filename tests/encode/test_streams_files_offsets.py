@@ -688,7 +688,7 @@ def test_columns_of_plain_texts_are_those_of_traced_ones(text: str, name: str | 
         for convention in ("whole", "tokenizers"):
             found = encoder.encode_columns(text, allowed, unit, convention)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(OffsetEncoder, "_plain_columns", lambda *given: None)
+                patch.setattr(OffsetEncoder, "_encode_own_bytes", lambda *given: None)
                 expected = encoder.encode_columns(text, allowed, unit, convention)
             assert [each.tolist() for each in found[:3]] == [each.tolist() for each in expected[:3]]
             assert found[3] == expected[3]

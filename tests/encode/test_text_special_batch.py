@@ -435,8 +435,8 @@ def test_texts_with_special_tokens_are_encoded_part_by_part(parts: list[str], al
         names = engine.specials.allowed(allowed)
         expected: list[int] = []
         for piece, number in engine.specials.pieces(to_bytes(text), names):
-            segment = Segment(bytes(piece), token_id=number, splitter=engine.spec.pretokenizer)
-            expected += engine.encode_part(segment).tolist()
+            segment = Segment(bytes(piece), engine.spec.pretokenizer)
+            expected += engine.encode_segment(segment).tolist() if number is None else [number]
         options: Any = {"allowed_special": allowed, "disallowed_special": ()}
         for given_text in (text, to_bytes(text)):
             assert tok.encode(given_text, **options).tolist() == expected

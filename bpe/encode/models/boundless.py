@@ -37,7 +37,7 @@ class MarkedWords:
     first: int
     tokens: NDArray[np.uint32]
 
-    def last_cut(self, data: Bytes, low: int) -> int:
+    def find_last_split(self, data: Bytes, low: int) -> int:
         """The last split point after a pretoken that has no second id, so that no run crosses it; else `low`."""
         end = self.kernel.last_cut(data, low)
         while end > low:

@@ -101,11 +101,11 @@ def _has_long_units(spec: TokenizerSpec, merger: Merger) -> bool:
 
 def _find_superwords(spec: TokenizerSpec, merges: MergeList, tables: SymbolTables) -> tuple[Superwords | None, bool]:
     """The two stages of a superword vocabulary, or None; and whether the kernel finds its units."""
-    from bpe.merge.superwords import superwords_of
-    from bpe.pretokenize.unit_rules import units_of
+    from bpe.merge.superwords import find_superwords
+    from bpe.pretokenize.unit_rules import find_units
 
-    units = units_of(spec.pretokenizer)
-    superwords = superwords_of(merges, tables, spec.vocabulary, units)
+    units = find_units(spec.pretokenizer)
+    superwords = find_superwords(merges, tables, spec.vocabulary, units)
     return superwords, superwords is not None and units is not None
 
 

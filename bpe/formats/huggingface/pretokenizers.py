@@ -9,7 +9,7 @@ from bpe.errors import FormatError
 from bpe.formats.json_fields import LATER, MAX_DEPTH, as_object, get, make_at, refuse, type_of
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS, SPELLED, published
 from bpe.pretokenize.pretokenizer import Gaps, PipelinePretokenizer, Pretokenizer, check_unicode_version
-from bpe.pretokenize.shapes import BYTES, prefixed, simplified, words
+from bpe.pretokenize.shapes import BYTES, prefixed, simplify, words
 from bpe.pretokenize.steps import STEPS, ByteLevel, Step
 
 
@@ -30,7 +30,7 @@ def read_pre_tokenizer(value: object, letters: bool = False) -> tuple[bool, Pret
         return _read_own(listed, where, letters)
     steps = [_read_step(step, position) for step, position in listed]
     byte = letters or any(isinstance(step, ByteLevel) for step in steps)
-    return byte, make_at(where, lambda: simplified(PipelinePretokenizer(*steps, letters=letters), byte))
+    return byte, make_at(where, lambda: simplify(PipelinePretokenizer(*steps, letters=letters), byte))
 
 
 def _flat(value: object, where: str, depth: int = 0) -> Iterator[tuple[object, str]]:
