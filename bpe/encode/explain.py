@@ -45,7 +45,7 @@ def explain(engine: Engine, text: TextLike) -> str:
     if engine.model.events is None:
         check_defined(engine.spec, "explain", across_words=False)
     pieces, spec = engine.pieces(text, engine.specials.always), engine.spec
-    events, ranks = engine.model.events, _find_ranks(spec)
+    events, ranks = engine.model.events, engine.words.ranks
     paragraphs = []
     for piece in pieces:
         if isinstance(piece, int):
@@ -70,7 +70,7 @@ def merge_steps(engine: Engine, text: TextLike) -> list[tuple[str, list[tuple[by
     """
     spec = engine.spec
     check_defined(spec, "show_merges", across_words=False)
-    ranks, whole = _find_ranks(spec), list(engine.pieces(text, engine.specials.always))
+    ranks, whole = engine.words.ranks, list(engine.pieces(text, engine.specials.always))
     state = [
         [(spec.vocabulary[piece], piece)] if isinstance(piece, int) else engine.name_symbols(piece) for piece in whole
     ]
@@ -96,15 +96,6 @@ def merge_steps(engine: Engine, text: TextLike) -> list[tuple[str, list[tuple[by
         ]
         steps.append(("words and symbols that become tokens without merges", known))
     return steps
-
-
-def _find_ranks(spec: TokenizerSpec) -> dict[tuple[int, int], tuple[int, int]]:
-    """The rank of the merge of each pair of ids, and the id of its result."""
-    numbers = range(len(spec.merges)) if spec.merge_ranks is None else spec.merge_ranks.tolist()
-    ranks: dict[tuple[int, int], tuple[int, int]] = {}
-    for (left, right), token, rank in zip(spec.merges.tolist(), spec.merge_results.tolist(), numbers, strict=True):
-        ranks.setdefault((left, right), (rank, token))
-    return ranks
 
 
 def _find_best_merge(

@@ -101,7 +101,7 @@ class WordModel:
         following = [*range(1, len(tokens)), -1]
         before = list(range(-1, len(tokens) - 1))
         gone = [False] * len(tokens)
-        ranks = self._ranks
+        ranks = self.ranks
         queue: list[tuple[int, int, int]] = []
 
         def enter(at: int) -> None:
@@ -139,7 +139,7 @@ class WordModel:
         return [tokens[index] for index in kept], [lengths[index] for index in kept]
 
     @cached_property
-    def _ranks(self) -> dict[tuple[int, int], tuple[int, int]]:
+    def ranks(self) -> dict[tuple[int, int], tuple[int, int]]:
         """Pair of tokens → (rank, merge result)."""
         spec = self._spec
         numbers = range(len(spec.merges)) if spec.merge_ranks is None else spec.merge_ranks.tolist()
