@@ -27,7 +27,7 @@ from bpe.corpus.blocks import Cut, PathLike, document_cut, last_line, next_line,
 from bpe.corpus.separators import split
 from bpe.count._word_table import WordTable
 from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, counted, shown, type_name, typed
-from bpe.pretokenize import _safe_points as cutting
+from bpe.pretokenize import _safe_points
 from bpe.pretokenize.patterns import WHOLE
 from bpe.pretokenize.preparing import TextPreparer
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, as_pretokenizer, scanner_of
@@ -499,7 +499,7 @@ class Splitter:
         #: Whether a text changes before it is split, so that a part of it cannot be counted alone.
         self.changes_text = self.normalizer is not None or prefix
 
-    def cutter(self) -> Cut | None:
+    def make_split_finder(self) -> Cut | None:
         """A function that finds safe split points of a document: pretoken starts outside special tokens.
 
         None if the pretokenizer has no scanner, or the text changes before it is split. With `lines`, the starts of
@@ -511,7 +511,7 @@ class Splitter:
         elif self.scanner is None or self.changes_text:
             return None
         else:
-            find_next = partial(cutting.find_next, self.scanner)
+            find_next = partial(_safe_points.find_next, self.scanner)
 
         def cut(text: Bytes, at: int) -> int:
             while (at := find_next(text, at)) < len(text):
@@ -522,15 +522,15 @@ class Splitter:
 
         return cut
 
-    def end_cut(self, separators: list[bytes], keep: bool) -> EndCut | None:
+    def find_block_end(self, separators: list[bytes], keep: bool) -> EndCut | None:
         """A function that finds where a block of a file may end: between documents, or at a safe split point."""
         if self.lines:
             return safe_cut(last_line, separators + self.specials)
         if self.scanner is None or self.scanner == WHOLE or self.changes_text:
             return document_cut(separators, keep)
-        return safe_cut(partial(cutting.find_last, self.scanner), separators + self.specials)
+        return safe_cut(partial(_safe_points.find_last, self.scanner), separators + self.specials)
 
-    def uncut(self, separators: list[bytes], keep: bool) -> list[bytes] | None:
+    def list_unsplittable(self, separators: list[bytes], keep: bool) -> list[bytes] | None:
         """The strings that a `FileReader` must not cut; None if `WordTable.count_file` cannot count its blocks."""
         if self.lines or self.changes_text or self.scanner in (None, WHOLE):
             return None

@@ -120,6 +120,6 @@ def common_cuts(adapters: Sequence[Adapter]) -> CommonCuts | None:
     for adapter in adapters:
         if not (isinstance(adapter, OwnAdapter) and adapter.direct and adapter.engine.can_split_documents(frozenset())):
             return None
-        if adapter.engine.specials.always:
+        if adapter.engine.fast_kernel is None:
             return None
     return CommonCuts([adapter.engine.kernel for adapter in adapters if isinstance(adapter, OwnAdapter)])

@@ -309,7 +309,7 @@ def test_a_read_error_of_a_kernel_names_the_file(tmp_path: Path, threads: int, s
     try:
         reader = FileReader(file, "text", 1000, [], False, [], False)
         with pytest.raises(IsADirectoryError, match="'text'"):
-            tokenizer("scanner")._engine.encode_blocks(iter([reader]), threads, 1000)
+            encoding.encode_some_blocks(tokenizer("scanner")._engine, iter([reader]), threads, 1000)
     finally:
         os.close(file)
 
