@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bpe.base.utf8 import TextLike, to_bytes
-from bpe.encode.explain import tokens_of_text
+from bpe.encode.explain import list_tokens
 from bpe.errors import check_int
 from bpe.show.html import Html, Token, card, separate
 from bpe.show.views import TokenView
@@ -76,6 +76,6 @@ def _tokens_with_ids(tokenizer: Tokenizer, text: TextLike, allowed_special: Allo
         ids = tokenizer.encode(text, allowed_special=allowed_special)
     except ValueError:  # a symbol without an id; anything else raises again
         special = {token: token_id for token_id, token in vocabulary.items(SPECIAL)}
-        tokens = map(to_bytes, tokens_of_text(engine, text, engine.specials.allowed(allowed_special), False))
+        tokens = map(to_bytes, list_tokens(engine, text, engine.specials.allowed(allowed_special), False))
         return [(token, vocabulary.ids.get(token, special.get(token))) for token in tokens]
     return [(vocabulary[token_id], token_id) for token_id in ids.tolist()]

@@ -22,8 +22,17 @@ from bpe.batch import TokenBatch
 from bpe.decode.decoder import Ids, IncrementalDecoder, TokenDecoder, with_fast_decode
 from bpe.encode import _fast_path
 from bpe.encode._encoder import CACHE_MEMORY
-from bpe.encode.models.choosing import engine_of_spec
-from bpe.encode.texts import add_template, check_out, encode_sources, encode_spans, encode_texts, write_into
+from bpe.encode.engine import Engine
+from bpe.encode.texts import (
+    ClipRows,
+    add_template,
+    check_dropout,
+    check_out,
+    encode_spans,
+    encode_texts,
+    encode_texts_with_dropout,
+    write_into,
+)
 from bpe.errors import check_choice, check_int, check_iterable, counted, error_context, shown, typed
 from bpe.vocab.spec import TokenizerSpec, check_spec, limit_time
 from bpe.vocab.special_names import bos_token, eos_token, resolve_token
@@ -33,12 +42,11 @@ if TYPE_CHECKING:
     from bpe.corpus.blocks import PathLike
     from bpe.corpus.reading import EncodingErrors
     from bpe.corpus.sources import Sources
-    from bpe.encode.clip_rows import ClipRows
-    from bpe.encode.dropout import DropoutEncoder
-    from bpe.encode.engine import Around, Engine
-    from bpe.encode.offsets import Convention, OffsetEncoder, Unit
+    from bpe.encode.engine import Around
+    from bpe.encode.offsets import OffsetEncoder, Unit
     from bpe.pretokenize.pretokenizer import Pretokenizer
     from bpe.show.views import TokenView
+    from bpe.text.alignment import Convention
     from bpe.text.normalizers import Normalizer
     from bpe.vocab.merging import MergeTree
     from bpe.vocab.spec import Model
@@ -104,7 +112,7 @@ class Tokenizer:
         check_spec(spec)
         if timeout is not None:
             spec = limit_time(spec, timeout)
-        self._set(spec, engine_of_spec(spec, _cache_bytes(cache_memory)))
+        self._set(spec, Engine(spec, cache_memory=_cache_bytes(cache_memory)))
 
     def _set(self, spec: TokenizerSpec, engine: Engine) -> None:
         self._spec, self._engine = spec, engine
@@ -155,7 +163,7 @@ class Tokenizer:
         """
         allowed = self._engine.specials.check_texts((text,), allowed_special, disallowed_special)
         if chance := self._spec.dropout if dropout is None else dropout:
-            ids = self._dropout_encoder.encode(text, allowed, *self._check_dropout(chance, seed))
+            ids = self._engine.encode_with_dropout(text, allowed, *check_dropout(self._spec, chance, seed))
         else:
             ids = self._exact_engine.encode(text, allowed)
         if not template or self._spec.template is None:
@@ -168,18 +176,7 @@ class Tokenizer:
         """The engine without the tokenizer's own dropout."""
         if not self._spec.dropout:
             return self._engine
-        return engine_of_spec(replace(self._spec, dropout=0.0), self.cache_memory)
-
-    @cached_property
-    def _dropout_encoder(self) -> DropoutEncoder:
-        from bpe.encode.dropout import DropoutEncoder
-
-        return DropoutEncoder(self._engine)
-
-    def _check_dropout(self, dropout: float, seed: int | None) -> tuple[float, int]:
-        from bpe.encode.dropout import check_dropout
-
-        return check_dropout(self._spec, dropout, seed)
+        return Engine(replace(self._spec, dropout=0.0), cache_memory=self.cache_memory)
 
     def encode_spans(
         self, spans: Iterable[tuple[TextLike, bool]], *, allowed_special: Allowed = "all"
@@ -296,13 +293,9 @@ class Tokenizer:
 
         """
         limit = check_int("max_tokens", max_tokens, 0)
-        return self._truncate(text, limit, self._engine.specials.allowed(allowed_special))
+        from bpe.encode.offsets import truncate
 
-    @cached_property
-    def _truncate(self) -> Callable[..., TextLike]:
-        from bpe.encode.truncation import truncate
-
-        return partial(truncate, self._engine, self._offset_encoder)
+        return truncate(self._offset_encoder, text, limit, self._engine.specials.allowed(allowed_special))
 
     # Encoding many texts ----------------------------------------------------------------------------------------------
 
@@ -353,8 +346,8 @@ class Tokenizer:
         around = self._around(prepend, append, template)
         n_threads, policy = thread_count(threads), (allowed_special, disallowed_special)
         if chance := self._spec.dropout if dropout is None else dropout:
-            sampling = self._check_dropout(chance, seed)
-            batch = self._dropout_encoder.encode_batch(texts, n_threads, policy, sampling, around)
+            sampling = check_dropout(self._spec, chance, seed)
+            batch = encode_texts_with_dropout(self._engine, texts, n_threads, policy, sampling, around)
         else:
             batch = encode_texts(self._exact_engine, texts, n_threads, policy, around)
         if template and self._spec.template is not None:
@@ -426,6 +419,7 @@ class Tokenizer:
 
         """
         from bpe.corpus.sources import Sources
+        from bpe.encode.blocks import encode_sources
 
         check_out(out, self.n_vocab)
         around = self._around(prepend, append)
@@ -586,10 +580,10 @@ class Tokenizer:
         ([b'\xed\x95\x9c', b' ', b'\xea', b'\xb8', b'\x80'], ['한', ' ', '�', '�', '�'])
 
         """
-        from bpe.encode.explain import tokens_of_text
+        from bpe.encode.explain import list_tokens
 
         allowed = self._engine.specials.check_texts((text,), allowed_special, disallowed_special)
-        return tokens_of_text(self._engine, text, allowed, as_text)
+        return list_tokens(self._engine, text, allowed, as_text)
 
     def explain(self, text: TextLike) -> str:
         """A description of how a text becomes its tokens, with each word and every merge in it, for people to read.
@@ -725,7 +719,7 @@ class Tokenizer:
 
         """
         if isinstance(batch, TokenBatch) and skip_special and not skip_invalid:
-            batch, skip_special = self._decoder.batch_without_special(batch), False
+            batch, skip_special = self._decoder.drop_special_in_batch(batch), False
         plain = isinstance(batch, TokenBatch) and not skip_invalid
         if plain and (found := self._decoder.texts_of(cast("TokenBatch", batch), errors)) is not None:
             return found  # otherwise the first row with an id that is no token says so below
@@ -1099,14 +1093,7 @@ class Tokenizer:
         >>> tok.unreachable(), tok.token_id("<unk>")               # every byte is known
         (array([0]), 0)
         """
-        from bpe.encode.engine import Engine
-        from bpe.encode.models.boundless import BoundlessEngine
-        from bpe.vocab import merging
-
-        engine = self._engine
-        if isinstance(engine, BoundlessEngine):
-            return engine.unreachable()
-        return merging.find_unreachable(self._spec, Engine)
+        return self._engine.find_unreachable()
 
     # CLIP -------------------------------------------------------------------------------------------------------------
 
@@ -1140,8 +1127,6 @@ class Tokenizer:
 
     @cached_property
     def _clip_encoder(self) -> ClipRows:
-        from bpe.encode.clip_rows import ClipRows
-
         return ClipRows(self._spec, self.cache_memory)
 
     # Files ------------------------------------------------------------------------------------------------------------
@@ -1443,13 +1428,8 @@ def check_tokenizer(tokenizer: object) -> None:
 
 def with_specials(tokenizer: Tokenizer, spec: TokenizerSpec) -> Tokenizer:
     """The tokenizer of a spec that has more special tokens than a tokenizer, after its ids; it shares the tables."""
-    from bpe.encode.engine import Engine
-
-    engine = tokenizer._engine
-    if type(engine) is not Engine:
-        return Tokenizer(spec, cache_memory=tokenizer.cache_memory)
     made = Tokenizer.__new__(Tokenizer)
-    made._set(spec, engine.with_specials(spec))
+    made._set(spec, tokenizer._engine.with_specials(spec))
     return made
 
 

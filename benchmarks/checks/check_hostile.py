@@ -34,8 +34,7 @@ from check_corpora import END, chunks
 from inputs import SEPARATOR, TOKENIZERS, VOCAB_NAMES, Vocab, vocabularies
 
 import bpe
-from bpe.pretokenize.patterns import DEEPSEEK_STEPS
-from bpe.pretokenize.spellings import SPELLED
+from bpe.pretokenize.patterns import DEEPSEEK_STEPS, SPELLED
 
 #: Bytes of text per seed.
 SIZE = 1_000_000

@@ -119,9 +119,9 @@ class HuggingFace(Peer):
         alphabet = pre_tokenizers.ByteLevel.alphabet()
         trainer = trainers.BpeTrainer(vocab_size=vocab_size, initial_alphabet=alphabet, show_progress=False)
         tok.train_from_iterator(documents(path), trainer)
-        byte_of = letter_bytes()
+        read_byte = letter_bytes()
         return lambda: tokens_by_id(
-            {bytes(byte_of[letter] for letter in token): number for token, number in tok.get_vocab().items()}
+            {bytes(read_byte[letter] for letter in token): number for token, number in tok.get_vocab().items()}
         )
 
 

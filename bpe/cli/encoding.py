@@ -31,8 +31,8 @@ from bpe.data.grouping import NameWarning, find_unexpected_names
 from bpe.data.manifest import Manifest
 from bpe.data.plan import DEFAULT
 from bpe.decode.decoder import ByteDecoder, TokenDecoder
-from bpe.encode.engine import Around, BlockIds
-from bpe.encode.texts import block_ids
+from bpe.encode.blocks import BlockIds, block_ids
+from bpe.encode.engine import Around
 from bpe.errors import FormatError, counted, printable
 from bpe.formats.id_files import offsets_path, read_ids, write_lines, write_npy
 from bpe.vocab.special_names import resolve_token
@@ -154,12 +154,12 @@ def _encode_groups(
     around = prepend, append
     warning = NameWarning(find_unexpected_names(tokenizer, around, allowed, sources.separators) if warn else ())
     separators, keep = sources.separators, sources.keep_separator
-    streams = not separators and not engine.cuts_documents(allowed)  # a document may exceed the memory
+    streams = not separators and not engine.can_split_documents(allowed)  # a document may exceed the memory
     with bar(args, "encode", sources.size) as advance:
         for index, file in enumerate(sources.files):
             one = sources.one_file(index)
             streamed = streams and file.format == "text" and sources.on_error == "raise"
-            cut = character_cut if streamed else engine.end_cut(separators, keep, allowed)
+            cut = character_cut if streamed else engine.find_block_end(separators, keep, allowed)
             with closing(warning.wrap_blocks(one.blocks(cut, threads))) as blocks:
                 if streamed:
                     parts = _encode_stream(tokenizer, blocks, allowed, around)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from bpe.compat._rows import Row
-from bpe.encode.offsets import spaces_around
+from bpe.encode.offsets import count_spaces_around
 from bpe.errors import check_int
 
 Offsets = tuple[int, int]
@@ -179,7 +179,7 @@ def trim_span(token: str, span: Offsets, prefixed: bool) -> Offsets:
 
     """
     start, end = span
-    leading, trailing = spaces_around(token)
+    leading, trailing = count_spaces_around(token)
     if leading > 1 or (leading and not prefixed):  # the pretokenizer inserts one space at most
         start = min(start + leading, end)
     if trailing and end >= trailing:

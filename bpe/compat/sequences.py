@@ -197,7 +197,8 @@ class Core:
             names &= self.added_ids.keys()
         self._all = names | specials.always if specials.always - names else names
         self._ordinary = specials.always
-        by_name = not specials.always and not specials.late(names)  # a normalizer may make a name of other text
+        # A normalizer may make a name of other text.
+        by_name = not specials.always and not specials.after_normalization(names)
         self._prefix = common_prefix(names) if by_name else ""
         keep_ints(native.n_vocab)
         self._known = np.append(spec.vocabulary.kinds != 0, False)

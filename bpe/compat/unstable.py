@@ -20,7 +20,6 @@ from bpe.base.forks import cached_property
 from bpe.base.utf8 import utf8_error
 from bpe.batch import TokenBatch
 from bpe.encode.engine import Engine
-from bpe.encode.models.choosing import engine_of_spec
 from bpe.vocab.special_tokens import SPACES
 from bpe.vocab.vocabulary import NO_TOKEN
 
@@ -49,7 +48,7 @@ class Completer:
 
     def piece(self, data: bytes) -> list[int]:
         """The ids of bytes that are not split into words."""
-        ids = self._engine.piece_ids(data)
+        ids = self._engine.encode_piece(data)
         if NO_TOKEN in ids:
             self._engine.refuse_unknown(data)
         return ids
@@ -58,7 +57,7 @@ class Completer:
     def _merging(self) -> Engine:
         """An engine for bytes that are not split into words, which does not look up whether they are a token."""
         spec = replace(self._engine.spec, pretokenizer=None, ignore_merges=False, unreachable=None)
-        return engine_of_spec(spec, cache_memory=0)
+        return Engine(spec, cache_memory=0)
 
     def encode_bytes(self, data: bytes) -> list[int]:
         """The ids of bytes. From the last word before the first byte that is not UTF-8, all is merged as one piece."""
@@ -96,14 +95,12 @@ class Completer:
     def _split(self, text: bytes, allowed: frozenset[str]) -> tuple[list[int], bytes]:
         """The stable ids of a text, and the bytes of the others."""
         ids = self._engine.encode(text, allowed).tolist()
-        *_, last = ["", *self._engine.items(text, allowed)]
-        if isinstance(last, (int, str)):
+        *_, last = [None, *self._engine.prepare(text, allowed)]
+        if last is None or last.token_id is not None:
             return ids, b""  # no text, or a special token at its end
-        assert isinstance(last, bytes), "steps, which tiktoken does not have"
-        pieces = list(self._engine.pieces(last, frozenset()))
+        pieces = last.pretokens()
         if not pieces:
             return ids, b""  # the pattern matches nothing there
-        assert isinstance(pieces[-1], bytes)
         n_unstable = len(self.piece(pieces[-1]))
         if self._is_blank(ids[-n_unstable]):
             while n_unstable < len(ids) and self._is_blank(ids[-n_unstable - 1]):

@@ -271,12 +271,12 @@ def _blocks(
 
     if isinstance(source, Sources):
         separators, keep = source.separators, source.keep_separator
-        uncut = splitter.uncut(separators, keep) if source.regular else None
-        return source.blocks(splitter.end_cut(separators, keep), threads, start=start, uncut=uncut)
+        uncut = splitter.list_unsplittable(separators, keep) if source.regular else None
+        return source.blocks(splitter.find_block_end(separators, keep), threads, start=start, uncut=uncut)
     rows = arrow_documents(source)
     if rows is None:
-        return text_blocks(source, splitter.cutter(), utf8=utf8, threads=threads)  # type: ignore[arg-type]
-    return row_blocks(rows, splitter.cutter(), utf8=utf8, threads=threads)
+        return text_blocks(source, splitter.make_split_finder(), utf8=utf8, threads=threads)  # type: ignore[arg-type]
+    return row_blocks(rows, splitter.make_split_finder(), utf8=utf8, threads=threads)
 
 
 def _positioned(blocks: Iterable[Block | FileReader], start: int) -> Iterator[tuple[int, Block | FileReader]]:

@@ -26,9 +26,10 @@ from bpe.base.utf8 import Bytes, TextLike, to_bytes
 from bpe.corpus.blocks import Cut, PathLike, document_cut, last_line, next_line, safe_cut, split
 from bpe.count._word_table import WordTable
 from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, counted, shown, type_name, typed
-from bpe.pretokenize import _safe_points as cutting
+from bpe.pretokenize import _safe_points
 from bpe.pretokenize.patterns import WHOLE
-from bpe.pretokenize.pretokenizer import Pretokenizer, Steps, as_pretokenizer, prepared, scanner_of
+from bpe.pretokenize.preparing import TextPreparer
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, as_pretokenizer, scanner_of
 from bpe.vocab.special_tokens import check_special_tokens
 
 if TYPE_CHECKING:
@@ -492,11 +493,12 @@ class Splitter:
                 f"{own} in this release, so no more texts can be added to them: count the corpus again"
             )
         self.scanner = scanner_of(counts.pretokenizer)
+        self._preparer = TextPreparer(self.normalizer, self.pretokenizer)
         prefix = counts.pretokenizer is not None and counts.pretokenizer.changes_text
         #: Whether a text changes before it is split, so that a part of it cannot be counted alone.
         self.changes_text = self.normalizer is not None or prefix
 
-    def cutter(self) -> Cut | None:
+    def make_split_finder(self) -> Cut | None:
         """A function that finds safe split points of a document: pretoken starts outside special tokens.
 
         None if the pretokenizer has no scanner, or the text changes before it is split. With `lines`, the starts of
@@ -508,7 +510,7 @@ class Splitter:
         elif self.scanner is None or self.changes_text:
             return None
         else:
-            find_next = partial(cutting.find_next, self.scanner)
+            find_next = partial(_safe_points.find_next, self.scanner)
 
         def cut(text: Bytes, at: int) -> int:
             while (at := find_next(text, at)) < len(text):
@@ -519,15 +521,15 @@ class Splitter:
 
         return cut
 
-    def end_cut(self, separators: list[bytes], keep: bool) -> EndCut | None:
+    def find_block_end(self, separators: list[bytes], keep: bool) -> EndCut | None:
         """A function that finds where a block of a file may end: between documents, or at a safe split point."""
         if self.lines:
             return safe_cut(last_line, separators + self.specials)
         if self.scanner is None or self.scanner == WHOLE or self.changes_text:
             return document_cut(separators, keep)
-        return safe_cut(partial(cutting.find_last, self.scanner), separators + self.specials)
+        return safe_cut(partial(_safe_points.find_last, self.scanner), separators + self.specials)
 
-    def uncut(self, separators: list[bytes], keep: bool) -> list[bytes] | None:
+    def list_unsplittable(self, separators: list[bytes], keep: bool) -> list[bytes] | None:
         """The strings that a `FileReader` must not cut; None if `WordTable.count_file` cannot count its blocks."""
         if self.lines or self.changes_text or self.scanner in (None, WHOLE):
             return None
@@ -548,12 +550,16 @@ class Splitter:
         if self.lines:
             starts, ends = split(text, starts, ends, [b"\n"], keep=True)
             begins = starts  # each line is a text of its own
-        if isinstance(self.pretokenizer, Steps) and self.scanner is None:
-            first = np.isin(starts, begins).tolist()
-            return self._count_steps(table, text, zip(starts.tolist(), ends.tolist(), first, strict=True), position)
+        if isinstance(self.pretokenizer, PipelinePretokenizer) and self.scanner is None:
+            for start, end, first in zip(starts.tolist(), ends.tolist(), np.isin(starts, begins).tolist(), strict=True):
+                segment = self._preparer.split(self._preparer.normalize(bytes(text[start:end])), first)
+                table.count_spans(segment.data, *segment.bounds(), position)
+                position += len(segment.data)
+            return position + 1
         if self.changes_text:
             bounds = zip(starts.tolist(), ends.tolist(), strict=True)
-            parts = [prepared(text[start:end], self.normalizer, self.pretokenizer) for start, end in bounds]
+            change = self._preparer.change
+            parts = [change(bytes(text[start:end])) for start, end in bounds]
             text = b"".join(parts)
             offsets = offsets_of(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)))
             starts, ends = offsets[:-1], offsets[1:]
@@ -562,19 +568,6 @@ class Splitter:
         elif self.pretokenizer is not None:
             table.count_spans(text, *self.pretokenizer.spans_of_texts(text, starts, ends), position)
         return position + len(text) + 1
-
-    def _count_steps(
-        self, table: WordTable, text: Bytes, bounds: Iterable[tuple[int, int, bool]], position: int
-    ) -> int:
-        """Count by steps that run in Python: each part of `text` is (start, end, whether it begins a text)."""
-        assert isinstance(self.pretokenizer, Steps)
-        for start, end, first in bounds:
-            part = bytes(text[start:end])
-            data = part if self.normalizer is None else self.normalizer.on_bytes(part)
-            found = self.pretokenizer.pretokens(data, first)
-            table.count_spans(found.data, found.starts, found.ends, position)
-            position += len(found.data)
-        return position + 1
 
 
 #: A word as subword-nmt spells it: symbols separated by spaces, the last with an end-of-word mark.

@@ -28,7 +28,8 @@ from bpe.corpus.blocks import Block, Position, document_cut
 from bpe.corpus.reading import EndCut
 from bpe.corpus.sources import Sources
 from bpe.data.plan import find_end_of_text
-from bpe.encode.engine import Around, BlockIds, Engine
+from bpe.encode.blocks import BlockIds, encode_some_blocks
+from bpe.encode.engine import Around, Engine
 from bpe.errors import counted
 from bpe.tokenizer import Tokenizer
 
@@ -189,7 +190,8 @@ class DocumentGroups(Iterator[Block]):
                 self._begin_group()
                 # Memory for the largest group each time, which the next one uses again. Where it grew with the groups,
                 # clearing it took 0.1 s more for 110 MB.
-                ids = self._engine.encode_blocks(
+                ids = encode_some_blocks(
+                    self._engine,
                     self,
                     threads,
                     MOST,
@@ -213,9 +215,9 @@ class DocumentGroups(Iterator[Block]):
         """The cut of blocks: they end after a document where they can, and unless `whole` also within one."""
         separators, keep = self._sources.separators, self._sources.keep_separator
         at_document = document_cut(separators, keep)
-        if self._whole or not self._engine.cuts_documents(self._allowed):
+        if self._whole or not self._engine.can_split_documents(self._allowed):
             return at_document
-        within = self._engine.end_cut(separators, keep, self._allowed)
+        within = self._engine.find_block_end(separators, keep, self._allowed)
         if at_document is None or within is None:
             return within
         return lambda buffer, low, end: at_document(buffer, low, end) or within(buffer, low, end)

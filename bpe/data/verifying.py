@@ -307,7 +307,8 @@ class _Comparison:
         self._allowed = tokenizer._engine.specials.allowed(_parse_allowed(options.get("allow_special")))
         self._validation = float(options.get("validation") or 0)
         spec = tokenizer.spec
-        self._is_lossless = tokenizer._engine.direct and spec.end_of_word is None and spec.unk_token is None
+        is_raw = tokenizer._engine.kernel_takes_raw_text
+        self._is_lossless = is_raw and spec.end_of_word is None and spec.unk_token is None
         self._random = Random(_SEED)
 
     def compare_ordered(self, shards: Sequence[ShardEntry], samples: int) -> Iterator[str]:

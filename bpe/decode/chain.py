@@ -66,7 +66,7 @@ def decode_strings(steps: Sequence[DecoderStep], tokens: list[str]) -> str:
     'aé'
     """
     if steps and isinstance(last := steps[-1], DummySpace):
-        steps, tokens = steps[:-1], _without_space(last, tokens)
+        steps, tokens = steps[:-1], _drop_space(last, tokens)
     for step in steps:
         if isinstance(step, Fuse):
             tokens = ["".join(tokens)]
@@ -80,10 +80,10 @@ def decode_strings(steps: Sequence[DecoderStep], tokens: list[str]) -> str:
     return "".join(tokens)
 
 
-def byte_of(token: str) -> int | None:
+def read_byte(token: str) -> int | None:
     """The byte that `ByteFallback` reads a token as, or None.
 
-    >>> byte_of("<0x0A>"), byte_of("<0x0>")
+    >>> read_byte("<0x0A>"), read_byte("<0x0>")
     (10, None)
     """
     found = _BYTE.fullmatch(token)
@@ -97,14 +97,14 @@ class ChainDecoder:
         assert spec.decoder is not None
         self._spec = spec
         self.steps = spec.decoder
-        self._strings = token_strings(spec)
+        self._strings = spell_tokens(spec)
         dummy = spec.decoder[-1] if spec.decoder else None
         #: The step that takes the first token's space, or None.
         self.dummy = dummy if isinstance(dummy, DummySpace) else None
         drops = self.dummy is not None and self.dummy.each and SPACE in self._strings
         #: The id of the token that is dropped at the beginning of a text, or None.
         self._empty_id = self._strings.index(SPACE) if drops else None
-        plan = _plan(spec.decoder if self.dummy is None else spec.decoder[:-1])
+        plan = _make_plan(spec.decoder if self.dummy is None else spec.decoder[:-1])
         #: Whether the text of a token does not depend on other tokens, but for byte tokens and the first and last one.
         self.by_token = plan is not None
         self._changes, self._bytes, strips = plan or ([], False, [])
@@ -140,9 +140,9 @@ class ChainDecoder:
 
     def byte_within(self, token: str, first: bool, last: bool) -> int | None:
         """The byte that a token stands for, or None."""
-        return byte_of(self.changed(token, first, last)) if self._bytes else None
+        return read_byte(self.changed(token, first, last)) if self._bytes else None
 
-    def string_of(self, number: int) -> str | None:
+    def get_string(self, number: int) -> str | None:
         """The name of a token; None for an id that is no token."""
         return self._strings[number] if 0 <= number < len(self._strings) else None
 
@@ -155,7 +155,7 @@ class ChainDecoder:
         if not len(ids):
             return b""
         middle = self._table.bytes_of(ids[1:-1]) if len(ids) > 2 else b""
-        ends = [self.string_of(int(ids[0])), self.string_of(int(ids[-1]))]
+        ends = [self.get_string(int(ids[0])), self.get_string(int(ids[-1]))]
         if isinstance(middle, int) or None in ends:
             return None
         if len(ids) == 1:
@@ -168,14 +168,14 @@ class ChainDecoder:
         if joined is None:
             return self.text_of(ids).encode()
         text = joined.decode("utf-8", "surrogateescape")
-        return reduce(_stripped, self.strips, text).encode("utf-8", "surrogateescape")
+        return reduce(_strip_text, self.strips, text).encode("utf-8", "surrogateescape")
 
     def text_of(self, ids: NDArray[np.uint32]) -> str:
         """The text of ids that are all tokens."""
         joined = self.joined(ids)
         if joined is not None:
             try:
-                return reduce(_stripped, self.strips, joined.decode())
+                return reduce(_strip_text, self.strips, joined.decode())
             except UnicodeDecodeError:
                 pass  # byte tokens that are not UTF-8
         return decode_strings(self.steps, [self._strings[number] or "" for number in ids.tolist()])
@@ -288,7 +288,7 @@ class _StripStream:
 # Steps ----------------------------------------------------------------------------------------------------------------
 
 
-def token_strings(spec: TokenizerSpec) -> list[str | None]:
+def spell_tokens(spec: TokenizerSpec) -> list[str | None]:
     """By id, the tokens as a tokenizer.json spells them for its decoder; None for an id that is no token."""
     strings: list[str | None] = [None] * spec.vocabulary.limit
     for number, token in spec.vocabulary.items():
@@ -299,7 +299,7 @@ def token_strings(spec: TokenizerSpec) -> list[str | None]:
     return strings
 
 
-def _plan(steps: Sequence[DecoderStep]) -> tuple[list[TokenStep], bool, list[Strip]] | None:
+def _make_plan(steps: Sequence[DecoderStep]) -> tuple[list[TokenStep], bool, list[Strip]] | None:
     """(Steps on single tokens, whether ByteFallback follows, strips of the whole text); None for other lists."""
     rest = list(steps)
     changes: list[TokenStep] = []
@@ -314,7 +314,7 @@ def _plan(steps: Sequence[DecoderStep]) -> tuple[list[TokenStep], bool, list[Str
     return None if rest else (changes, with_bytes, [])
 
 
-def _without_space(step: DummySpace, tokens: list[str]) -> list[str]:
+def _drop_space(step: DummySpace, tokens: list[str]) -> list[str]:
     """The tokens without those that `DummySpace` makes empty, and the next one without its space."""
     n_empty = next((i for i, token in enumerate(tokens) if token != SPACE), len(tokens)) if step.each else 0
     return [token.removeprefix(SPACE) if i == 0 else token for i, token in enumerate(tokens[n_empty:])]
@@ -325,19 +325,19 @@ def _with_bytes(tokens: list[str], by_character: bool) -> list[str]:
     found: list[str] = []
     run = bytearray()
     for token in [*tokens, None]:
-        byte = None if token is None else byte_of(token)
+        byte = None if token is None else read_byte(token)
         if byte is not None:
             run.append(byte)
             continue
         if run:
-            found += _texts_of_run(run, by_character)
+            found += _decode_run(run, by_character)
             run = bytearray()
         if token is not None:
             found.append(token)
     return found
 
 
-def _texts_of_run(run: bytearray, by_character: bool) -> list[str]:
+def _decode_run(run: bytearray, by_character: bool) -> list[str]:
     """What a run of byte tokens becomes: its text, with U+FFFD for each byte that is not UTF-8, or for all bytes."""
     try:
         return [run.decode()]
@@ -346,7 +346,7 @@ def _texts_of_run(run: bytearray, by_character: bool) -> list[str]:
         return [_BAD.sub("\ufffd", text)] if by_character else ["\ufffd"] * len(run)
 
 
-def _stripped(text: str, step: Strip) -> str:
+def _strip_text(text: str, step: Strip) -> str:
     start, end = 0, len(text)
     while start < min(step.start, end) and text[start] == step.content:
         start += 1
@@ -364,7 +364,7 @@ def _replace(step: Any) -> TokenStep:
 
 
 def _strip(step: Any) -> TokenStep:
-    return lambda token, _first, _last: _stripped(token, step)
+    return lambda token, _first, _last: _strip_text(token, step)
 
 
 def _metaspace(step: Any) -> TokenStep:

@@ -54,7 +54,7 @@ class TokenDecoder:
         self._ends_word = None if spec.ends_word is None or byte_level else spec.ends_word.copy()
         if self._ends_word is not None:
             self._ends_word[list(decoded_bytes(spec, byte_level=False))] = False  # their text has no mark
-        self._table = TokenTable(*_decoded(spec, byte_level))
+        self._table = TokenTable(*_decode_tokens(spec, byte_level))
         #: For `with_fast_decode`: the table, or None where a text is more than the bytes of its tokens.
         self.short_table = self._table if self.chain is None and self._ends_word is None else None
         self._special = np.zeros(self.limit + 1, dtype=np.bool_)  # the last entry is for ids outside the vocabulary
@@ -66,7 +66,7 @@ class TokenDecoder:
     def __reduce__(self) -> tuple[Any, ...]:
         return TokenDecoder, (self._spec,)
 
-    def without_special(self, ids: Ids) -> NDArray[np.uint32]:
+    def drop_special(self, ids: Ids) -> NDArray[np.uint32]:
         """The ids without those of special tokens.
 
         Raises:
@@ -82,7 +82,7 @@ class TokenDecoder:
         """The ids to decode: those of tokens with `skip_invalid`, and without those of special tokens."""
         if skip_invalid:
             ids = self.select_valid(ids)
-        return self.without_special(ids) if skip_special else ids
+        return self.drop_special(ids) if skip_special else ids
 
     def select_valid(self, ids: Ids) -> NDArray[np.uint32]:
         """The ids that have a token; also negative ids and large ones, as in labels, are left out.
@@ -98,7 +98,7 @@ class TokenDecoder:
         valid: NDArray[np.uint32] = within[self._is_token.take(within, mode="clip")]
         return valid
 
-    def batch_without_special(self, batch: TokenBatch) -> TokenBatch:
+    def drop_special_in_batch(self, batch: TokenBatch) -> TokenBatch:
         """The batch without special tokens; ids outside the vocabulary stay."""
         kept = ~self._special[np.minimum(batch.ids, self.limit)]
         before = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(kept)))
@@ -145,7 +145,7 @@ class TokenDecoder:
         """
         data = self._table.bytes_of(array)
         if isinstance(data, int):
-            raise self._no_token(int(array[data]), before + data)
+            raise self._make_error(int(array[data]), before + data)
         return data
 
     def check(self, array: NDArray[np.uint32], before: int = 0) -> None:
@@ -154,9 +154,9 @@ class TokenDecoder:
             return
         for index, number in enumerate(array.tolist()):  # none, if another thread has corrected the array meanwhile
             if number >= self.limit or not self._is_token[number]:
-                raise self._no_token(number, before + index)
+                raise self._make_error(number, before + index)
 
-    def _no_token(self, number: int, position: int) -> ValueError:
+    def _make_error(self, number: int, position: int) -> ValueError:
         rule = f"ids are from 0 to {self.limit - 1}" if number >= self.limit else "the vocabulary has a gap there"
         return ValueError(
             f"token id {number} at position {position} is no token of this vocabulary: {rule}; to leave out such "
@@ -164,7 +164,7 @@ class TokenDecoder:
         )
 
 
-def _decoded(spec: TokenizerSpec, byte_level: bool) -> tuple[bytes, NDArray[np.int64]]:
+def _decode_tokens(spec: TokenizerSpec, byte_level: bool) -> tuple[bytes, NDArray[np.int64]]:
     """The bytes that each token is decoded as, (blob, offsets).
 
     An end-of-word mark becomes a space; with `byte_level` it stays, as in the decoder ByteLevel.
@@ -225,7 +225,7 @@ class ByteDecoder:
         if self._stream is not None and self._tokens.chain is not None:
             self._tokens.check(array, self._n_ids)
             self._n_ids += len(array)
-            return self._stream.push([self._tokens.chain.string_of(n) or "" for n in array.tolist()]).encode()
+            return self._stream.push([self._tokens.chain.get_string(n) or "" for n in array.tolist()]).encode()
         data = self._space + self._tokens.pieces_of(array, self._n_ids)
         self._space, self._n_ids = b"", self._n_ids + len(array)
         ends_word = self._tokens._ends_word

@@ -6,31 +6,31 @@ of ranks, which is the order in which training made the merges.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterator
+from itertools import chain, pairwise
 from typing import Any
 
 from bpe.base.spelling import spell_together
 from bpe.base.utf8 import TextLike
 from bpe.encode.engine import Engine
-from bpe.encode.models.picky import PickyEngine
-from bpe.vocab.spec import TokenizerSpec, refuse_events
+from bpe.vocab.spec import TokenizerSpec, check_defined
 from bpe.vocab.vocabulary import NO_TOKEN
 
-#: What `tokens_of_text(as_text=True)` puts before a symbol that has no id.
+#: What `list_tokens(as_text=True)` puts before a symbol that has no id.
 UNKNOWN = "⁇"
 
 
-def tokens_of_text(engine: Engine, text: TextLike, allowed: frozenset[str], as_text: bool) -> list[Any]:
+def list_tokens(engine: Engine, text: TextLike, allowed: frozenset[str], as_text: bool) -> list[Any]:
     """The tokens of a text, as `Tokenizer.tokens` documents them; a symbol without an id is a token of its own."""
     vocabulary = engine.spec.vocabulary
     found: list[tuple[bytes, bool]] = []  # a token or a symbol without an id, and which of the two
-    across = engine.spec.word_merges is not None
+    across = engine.model.word_merges is not None
     for piece in engine.encode(text, allowed).tolist() if across else engine.pieces(text, allowed):
         if isinstance(piece, int):
             found.append((vocabulary[piece], True))
             continue
-        ids = engine.piece_ids(piece)
-        unnamed = iter([symbol for symbol, token_id in engine.named_symbols(piece) if token_id == NO_TOKEN])
+        ids = engine.encode_piece(piece)
+        unnamed = iter([symbol for symbol, token_id in engine.name_symbols(piece) if token_id == NO_TOKEN])
         found += [(next(unnamed), False) if token_id == NO_TOKEN else (vocabulary[token_id], True) for token_id in ids]
     if as_text:
         return [
@@ -42,17 +42,21 @@ def tokens_of_text(engine: Engine, text: TextLike, allowed: frozenset[str], as_t
 
 def explain(engine: Engine, text: TextLike) -> str:
     """A paragraph for each pretoken: its symbols, every merge in order with rank and id, and the ids."""
-    _check_words_only(engine.spec, "explain")
+    if engine.model.events is None:
+        check_defined(engine.spec, "explain", across_words=False)
     pieces, spec = engine.pieces(text, engine.specials.always), engine.spec
-    if isinstance(engine, PickyEngine):
-        return engine.explained(pieces)
-    ranks = _ranks(spec)
+    events, ranks = engine.model.events, engine.words.ranks
     paragraphs = []
     for piece in pieces:
         if isinstance(piece, int):
-            paragraphs.append(f"{_shown(spec.vocabulary[piece])}\n  special token, id {piece}")
+            paragraphs.append(f"{_quote(spec.vocabulary[piece])}\n  special token, id {piece}")
         else:
-            paragraphs.append("\n".join(_explain_piece(engine, spec, ranks, piece)))
+            symbols, final = engine.name_symbols(piece), engine.encode_piece(piece)
+            if events is None:
+                steps = _explain_merges(spec, ranks, symbols, final)
+            else:
+                steps = chain(events.explain(symbols), [_describe_ids(final)])
+            paragraphs.append("\n".join([_quote(piece), *steps]))
     return "\n".join(paragraphs)
 
 
@@ -65,23 +69,22 @@ def merge_steps(engine: Engine, text: TextLike) -> list[tuple[str, list[tuple[by
 
     """
     spec = engine.spec
-    _check_words_only(spec, "show_merges")
-    refuse_events(spec, "show_merges")
-    ranks, whole = _ranks(spec), list(engine.pieces(text, engine.specials.always))
+    check_defined(spec, "show_merges", across_words=False)
+    ranks, whole = engine.words.ranks, list(engine.pieces(text, engine.specials.always))
     state = [
-        [(spec.vocabulary[piece], piece)] if isinstance(piece, int) else engine.named_symbols(piece) for piece in whole
+        [(spec.vocabulary[piece], piece)] if isinstance(piece, int) else engine.name_symbols(piece) for piece in whole
     ]
-    final = [[piece] if isinstance(piece, int) else engine.piece_ids(piece) for piece in whole]
-    best = [_best_merge(symbols, ranks) for symbols in state]
+    final = [[piece] if isinstance(piece, int) else engine.encode_piece(piece) for piece in whole]
+    best = [_find_best_merge(symbols, ranks) for symbols in state]
     steps = [("", [symbol for symbols in state for symbol in symbols])]
     while (found := min((merge for merge in best if merge), default=None)) is not None:
         rank, token, index = found
         symbols = next(symbols for symbols, merge in zip(state, best, strict=True) if merge == found)
-        left, right = _spelled(symbols)[index : index + 2]
+        left, right = _spell(symbols)[index : index + 2]
         for i, symbols in enumerate(state):
             while (merge := best[i]) is not None and merge[:2] == (rank, token):
                 symbols[merge[2] : merge[2] + 2] = [(spec.vocabulary[token], token)]
-                best[i] = _best_merge(symbols, ranks)
+                best[i] = _find_best_merge(symbols, ranks)
         made = [symbol for symbols in state for symbol in symbols]
         steps.append((f"{left} + {right} (rank {rank}, id {token})", made))
     if [number for _, number in steps[-1][1]] != [number for ids in final for number in ids]:
@@ -95,24 +98,7 @@ def merge_steps(engine: Engine, text: TextLike) -> list[tuple[str, list[tuple[by
     return steps
 
 
-def _check_words_only(spec: TokenizerSpec, function: str) -> None:
-    if spec.word_merges is not None:
-        raise ValueError(
-            f"{function} follows merges within words only, and this tokenizer has merges across words; call `tokens` "
-            "to see the result"
-        )
-
-
-def _ranks(spec: TokenizerSpec) -> dict[tuple[int, int], tuple[int, int]]:
-    """The rank of the merge of each pair of ids, and the id of its result."""
-    numbers = range(len(spec.merges)) if spec.merge_ranks is None else spec.merge_ranks.tolist()
-    ranks: dict[tuple[int, int], tuple[int, int]] = {}
-    for (left, right), token, rank in zip(spec.merges.tolist(), spec.merge_results.tolist(), numbers, strict=True):
-        ranks.setdefault((left, right), (rank, token))
-    return ranks
-
-
-def _best_merge(
+def _find_best_merge(
     symbols: list[tuple[bytes, int]], ranks: dict[tuple[int, int], tuple[int, int]]
 ) -> tuple[int, int, int] | None:
     """The first merge of the best rank in a pretoken: its rank, its result and its index; None if there is none."""
@@ -127,34 +113,35 @@ def _best_merge(
     )
 
 
-def _explain_piece(
-    engine: Engine, spec: TokenizerSpec, ranks: dict[tuple[int, int], tuple[int, int]], piece: bytes
-) -> list[str]:
-    symbols = [
-        (token if number == NO_TOKEN else spec.vocabulary[number], number)
-        for token, number in engine.named_symbols(piece)
-    ]
-    spelled = _spelled(symbols)
-    lines = [_shown(piece), "  " + " ".join(spelled)]
-    final = engine.piece_ids(piece)
+def _explain_merges(
+    spec: TokenizerSpec,
+    ranks: dict[tuple[int, int], tuple[int, int]],
+    named: list[tuple[bytes, int]],
+    final: list[int],
+) -> Iterator[str]:
+    """A line for the symbols of a pretoken, (name, id) each, one for every merge, and one for its ids."""
+    symbols = [(token if number == NO_TOKEN else spec.vocabulary[number], number) for token, number in named]
+    spelled = _spell(symbols)
+    yield "  " + " ".join(spelled)
     if spec.ignore_merges and len(final) == 1 and len(symbols) > 1:
-        return [*lines, f"  the whole word is a token, id {final[0]}"]
-    while True:
-        found = _best_merge(symbols, ranks)
-        if found is None:
-            break
+        yield f"  the whole word is a token, id {final[0]}"
+        return
+    while (found := _find_best_merge(symbols, ranks)) is not None:
         rank, token, index = found
         left, right = spelled[index], spelled[index + 1]
         symbols[index : index + 2] = [(spec.vocabulary[token], token)]
-        spelled = _spelled(symbols)
-        lines.append(f"  {left} + {right} -> {spelled[index]}  (rank {rank}, id {token})    {' '.join(spelled)}")
-    lines.append("  ids " + " ".join("none" if number == NO_TOKEN else str(number) for number in final))
-    return lines
+        spelled = _spell(symbols)
+        yield f"  {left} + {right} -> {spelled[index]}  (rank {rank}, id {token})    {' '.join(spelled)}"
+    yield _describe_ids(final)
 
 
-def _spelled(symbols: list[tuple[bytes, int]]) -> list[str]:
+def _describe_ids(ids: list[int]) -> str:
+    return "  ids " + " ".join("none" if token_id == NO_TOKEN else str(token_id) for token_id in ids)
+
+
+def _spell(symbols: list[tuple[bytes, int]]) -> list[str]:
     return spell_together(token for token, _ in symbols)
 
 
-def _shown(piece: bytes) -> str:
+def _quote(piece: bytes) -> str:
     return repr(piece.decode("utf-8", "backslashreplace"))

@@ -8,7 +8,6 @@ offsets are found in the normalized text, and `bpe/text/alignment.py` maps them 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Literal
 
@@ -17,15 +16,14 @@ from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
 from bpe.base.offsets import offsets_of
-from bpe.base.utf8 import TextLike, byte_offsets, escape, to_bytes, unescape
+from bpe.base.utf8 import TextLike, byte_offsets, escape, to_bytes
 from bpe.encode import _offsets as tokenspans
 from bpe.encode.engine import Engine
 from bpe.errors import check_choice
-from bpe.pretokenize.pipeline import Pretokens
-from bpe.pretokenize.pretokenizer import Pretokenizer, Steps, prepared
-from bpe.text.alignment import unchanged
-from bpe.text.letters import lengths_in_utf8, to_letters
-from bpe.text.tracing import traced
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, scanner_of
+from bpe.pretokenize.segments import Segment
+from bpe.text.alignment import Convention
+from bpe.text.letters import measure_utf8, to_letters
 from bpe.vocab.spec import TokenizerSpec, has_text_marks
 from bpe.vocab.symbols import unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL
@@ -34,8 +32,6 @@ from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL
 WORDS_KEPT, LONG_WORD = 1 << 16, 256
 #: The unit of offsets.
 Unit = Literal["char", "byte"]
-#: The rule for the spans of normalized text: all that a character was made from, or what `tokenizers` gives.
-Convention = Literal["whole", "tokenizers"]
 #: Index of a token that ends after its pretoken → (number of the pretoken, start and end in its bytes).
 _Beyond = dict[int, tuple[int, int, int]]
 #: White space and the letter for a space, which `tokenizers` trims.
@@ -47,14 +43,14 @@ class OffsetEncoder:
 
     def __init__(self, engine: Engine) -> None:
         spec = engine.spec
-        self._engine = engine
-        self._lengths = _text_lengths(spec)
+        self.engine = engine
+        self._lengths = _measure_texts(spec)
         self._unk = NO_TOKEN if spec.unk_token is None else unk_id(spec)
         pretokenizer = spec.pretokenizer
         #: Whether a token that ends with the mark may come from text that spells the mark.
         self._spelled_like_text = has_text_marks(spec)
         #: Whether lengths of tokens are found by merging again: they are not those of the tokens' names then.
-        self._by_word = _merges_again(engine)
+        self._by_word = _must_merge_again(engine)
         #: Whether bytes of a prefix or suffix become tokens, which stand for no text.
         self._affix_bytes = spec.byte_fallback and bool(spec.subword_prefix or spec.end_of_word_glued)
         self._word_lengths: dict[bytes, list[int]] = {}
@@ -80,12 +76,12 @@ class OffsetEncoder:
 
         """
         check_choice("unit", unit, ("char", "byte"))
-        if isinstance(self._engine.spec.pretokenizer, Steps):
+        if isinstance(self.engine.spec.pretokenizer, PipelinePretokenizer):
             return self.encode_words(text, allowed, unit, "whole")[:2]
-        data = to_bytes(self._engine.checked(text))
+        data = to_bytes(self.engine.check_text(text))
         if self._own_bytes and (unit == "byte" or _has_whole_characters(text)):
-            ids = self._engine.encode(data, allowed)
-            lengths = self._engine.spec.vocabulary.lengths
+            ids = self.engine.encode(data, allowed)
+            lengths = self.engine.spec.vocabulary.lengths
             spans = tokenspans.in_bytes(ids, lengths, 0)
             if len(ids) and spans[-1, 1] == len(data):
                 if unit == "char":
@@ -103,147 +99,89 @@ class OffsetEncoder:
         ids, spans, words, matched = self.encode_columns(text, allowed, unit, convention)
         if convention == "tokenizers":
             for prefix in self._trims:
-                spans = self._trimmed(ids, spans, matched, prefix)
+                spans = self._trim(ids, spans, matched, prefix)
         return ids, spans, words
 
     def encode_columns(
         self, text: TextLike, allowed: frozenset[str], unit: Unit, convention: Convention
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64], dict[int, str]]:
         """Ids, untrimmed spans, pretoken numbers, and the text that each special token was found as, by its index."""
-        if unit == "char" and (plain := self._plain_columns(text, allowed)):
+        if unit == "char" and (plain := self._encode_own_bytes(text, allowed)):
             return *plain, {}
-        data = to_bytes(self._engine.checked(text))
+        data = to_bytes(self.engine.check_text(text))
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
         words: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
         matched: dict[int, str] = {}
         beyond: dict[int, tuple[int, int]] = {}
         n_ids = n_words = 0
-        for at, piece, special in self._engine.specials.locate_pieces(data, allowed):
-            if special is not None:
-                parts = [_Part.of_special(special, 0, len(piece), escape(bytes(piece)))]
-            else:
-                late = self._engine.specials.late(allowed)
-                parts = self._traced_parts(bytes(piece), at == 0, late, convention)
-            for part in parts:
-                if part.matched is not None:
-                    matched[n_ids] = part.matched
-                beyond |= {n_ids + index: span for index, span in part.beyond.items()}
-                ids.append(part.ids)
-                spans.append(part.spans + at)
-                words.append(part.words + n_words)
-                n_ids, n_words = n_ids + len(part.ids), n_words + part.n_words
+        for segment in self.engine.prepare(data, allowed, convention):
+            if segment.token_id is not None:
+                matched[n_ids] = escape(segment.data)
+            found, inner, reaching = self._encode_segment(segment)
+            beyond |= {n_ids + index: (start, end) for index, (_, start, end) in reaching.items()}
+            ids.append(found)
+            spans.append(_locate_characters(segment, inner))
+            starts, ends = segment.bounds()
+            numbers = np.searchsorted(ends, inner[:, 0], side="right")
+            for index, (word, _, _) in reaching.items():
+                numbers[index] = word
+            words.append(numbers + n_words)
+            n_ids, n_words = n_ids + len(found), n_words + int((starts < ends).sum())
         joined = np.concatenate(spans)
         if unit == "char":
-            joined = _in_characters(joined, text, data)
+            joined = _convert_to_characters(joined, text, data)
         if beyond and convention == "tokenizers":
-            joined[list(beyond)] = _spans_beyond(list(beyond.values()), data, unit)
+            joined[list(beyond)] = _find_spans_beyond(list(beyond.values()), data, unit)
         return np.concatenate(ids), joined, np.concatenate(words), matched
 
-    def _plain_columns(
+    def _encode_own_bytes(
         self, text: TextLike, allowed: frozenset[str]
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]] | None:
         """The ids, spans in characters, and words of a text without special tokens whose tokens are parts of it.
 
         None for any other.
         """
-        pretokenizer = self._engine.spec.pretokenizer
-        if not self._own_bytes or self._by_word or isinstance(pretokenizer, Steps):
+        pretokenizer = self.engine.spec.pretokenizer
+        if not self._own_bytes or self._by_word or isinstance(pretokenizer, PipelinePretokenizer):
             return None
-        data = to_bytes(self._engine.checked(text))
-        if self._engine.specials.occur(data, allowed) or not _has_whole_characters(text):
+        data = to_bytes(self.engine.check_text(text))
+        if self.engine.specials.occur(data, allowed) or not _has_whole_characters(text):
             return None
-        starts, ends = self.bounds(data, pretokenizer)
-        ids = self._engine.encode_segment(Pretokens(data, starts, ends))
-        spans = tokenspans.in_bytes(ids, self._engine.spec.vocabulary.lengths, 0)
+        segment = Segment(data, splitter=pretokenizer)
+        starts, ends = segment.bounds()
+        ids = self.engine.encode_segment(segment)
+        spans = tokenspans.in_bytes(ids, self.engine.spec.vocabulary.lengths, 0)
         words = tokenspans.words_of(spans, starts, ends, len(data))
         if words is None or not len(ids) or spans[-1, 1] != len(data):
             return None
         tokenspans.to_characters(data, spans)
         return ids, spans, words
 
-    def _traced_parts(self, piece: bytes, first: bool, late: frozenset[str], convention: Convention) -> list[_Part]:
-        """The parts of text between special tokens."""
-        spec, text = self._engine.spec, escape(piece)
-        aligned = unchanged(text)
-        if spec.normalizer is not None:
-            aligned = traced(spec.normalizer, text) if convention == "tokenizers" else spec.normalizer.aligned(text)
-        origins = aligned.starts if convention == "tokenizers" else None
-        if origins is None and spec.normalizer is not None and first:
-            origins = traced(spec.normalizer, text).starts
-        bounds = byte_offsets(text)
-        found: list[_Part] = []
-        data = unescape(aligned.text)
-        own_bounds = byte_offsets(aligned.text)
-        pieces = self._engine.specials.late_pieces(data, late) if late else [(0, data, None)]
-        for start, part, number in pieces:
-            inner, at = escape(bytes(part)), int(np.searchsorted(own_bounds, start))
-            if number is not None:
-                part_found = _Part.of_special(number, at, at + len(inner), inner)
-            else:
-                own = None if origins is None else origins[at : at + len(inner)]
-                part_found = self._encode_traced(inner, first, own)
-                part_found.spans += at
-            sources = part_found.spans
-            if convention == "whole":
-                starts, ends = aligned.hull(sources[:, 0], sources[:, 1])
-            elif len(aligned.text):
-                starts = aligned.starts[np.minimum(sources[:, 0], len(aligned.text) - 1)]
-                ends = np.where(sources[:, 0] < sources[:, 1], aligned.ends[sources[:, 1] - 1], starts)
-            else:
-                starts = ends = np.zeros(0, dtype=np.int64)
-            part_found.spans = np.stack((bounds[starts], bounds[ends]), axis=1)
-            found.append(part_found)
-        return found
-
-    def _encode_traced(self, text: str, first: bool, origins: NDArray[np.int64] | None) -> _Part:
-        """Normalized text, with spans in its characters."""
-        pretokenizer = self._engine.spec.pretokenizer
-        if isinstance(pretokenizer, Steps):
-            found = pretokenizer.pipeline.traced(text, first, origins)
-        else:
-            piece = unescape(text)
-            data = bytes(prepared(piece, None, pretokenizer))
-            sources = np.arange(len(text)).repeat(lengths_in_utf8(text))
-            added = len(data) - len(piece)
-            found = Pretokens(data, *self.bounds(data, pretokenizer), np.concatenate((np.zeros(added, int), sources)))
-        data, starts, ends, by_byte = found
-        assert by_byte is not None
-        ids, spans, beyond = self._encode_pretokens(data, starts, ends)
-        if not len(by_byte):
-            return _Part(ids, spans, np.zeros(len(ids), dtype=np.int64), 0)
-        first_chars = by_byte[np.minimum(spans[:, 0], len(by_byte) - 1)]
-        last_chars = np.where(spans[:, 0] < spans[:, 1], by_byte[np.maximum(spans[:, 1] - 1, 0)] + 1, first_chars)
-        words = np.searchsorted(ends, spans[:, 0], side="right")
-        for index, (word, _, _) in beyond.items():
-            words[index] = word
-        own = {index: (start, end) for index, (_, start, end) in beyond.items()}
-        return _Part(ids, np.stack((first_chars, last_chars), axis=1), words, int((starts < ends).sum()), beyond=own)
-
     @cached_property
     def _trims(self) -> tuple[bool, ...]:
         """For each time that the post-processor trims spans: whether a space is put before a text."""
-        processor = self._engine.spec.post_processor
+        processor = self.engine.spec.post_processor
         return () if processor is None else processor.trims
 
     @cached_property
     def _spaces(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """By id: the number of spaces that a token begins and ends with, as `tokenizers` counts them."""
-        spec = self._engine.spec
+        spec = self.engine.spec
         counts = np.zeros((2, spec.vocabulary.limit), dtype=np.int64)
         for kind in (ORDINARY, SPECIAL):
             for number, token in spec.vocabulary.items(kind):
                 spelled = spec.model == "byte" and kind == ORDINARY  # no letter of a byte is white space
-                counts[:, number] = spaces_around(to_letters(escape(token)) if spelled else token.decode())
+                counts[:, number] = count_spaces_around(to_letters(escape(token)) if spelled else token.decode())
         return counts[0], counts[1]
 
-    def _trimmed(
+    def _trim(
         self, ids: NDArray[np.uint32], spans: NDArray[np.int64], matched: dict[int, str], prefix: bool
     ) -> NDArray[np.int64]:
         """Spans without the spaces at their ends, as `process_offsets` of `tokenizers` trims them."""
         leading, trailing = self._spaces[0][ids], self._spaces[1][ids]
         for index, text in matched.items():
-            leading[index], trailing[index] = spaces_around(text)
+            leading[index], trailing[index] = count_spaces_around(text)
         starts, ends = spans[:, 0], spans[:, 1]
         if prefix:
             leading = np.where((leading == 1) & ((np.arange(len(ids)) == 0) | (starts == 0)), 0, leading)
@@ -257,87 +195,46 @@ class OffsetEncoder:
         """Ids and spans, by finding the pretoken that each token is a part of."""
         ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
         spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
-        for at, piece, special in self._engine.specials.locate_pieces(data, allowed):
-            if special is not None:
-                ids.append(np.array([special], dtype=np.uint32))
-                spans.append(np.array([[at, at + len(piece)]], dtype=np.int64))
-            else:
-                found, found_spans = self._encode_segment(bytes(piece), self._engine.specials.late(allowed))
-                ids.append(found)
-                spans.append(found_spans + at)
-        joined = np.concatenate(spans)
-        return np.concatenate(ids), joined if unit == "byte" else _in_characters(joined, text, data)
-
-    def _encode_segment(self, piece: bytes, late: frozenset[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Ids and spans of text between special tokens. Those that are found in normalized text may occur in it."""
-        normalizer = self._engine.spec.normalizer
-        if normalizer is None:
-            return self._encode_normalized(piece)
-        normalized = normalizer.aligned(escape(piece))
-        ids, spans = self._encode_late(unescape(normalized.text), late)
-        bounds = byte_offsets(normalized.text)
-        first = np.searchsorted(bounds, spans[:, 0], side="right") - 1
-        end = np.searchsorted(bounds, spans[:, 1], side="left")
-        first = np.where(spans[:, 0] < spans[:, 1], first, end)
-        given_bounds = byte_offsets(escape(piece))
-        starts, ends = normalized.hull(first, end)
-        return ids, np.stack((given_bounds[starts], given_bounds[ends]), axis=1)
-
-    def _encode_late(self, text: bytes, late: frozenset[str]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Ids and spans of normalized text, split at the special tokens in it."""
-        if not late:
-            return self._encode_normalized(text)
-        ids: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
-        spans: list[NDArray[np.int64]] = [np.empty((0, 2), dtype=np.int64)]
-        for at, piece, special in self._engine.specials.late_pieces(text, late):
-            found, found_spans = np.array([special or 0], dtype=np.uint32), np.array([[0, len(piece)]], dtype=np.int64)
-            if special is None:
-                found, found_spans = self._encode_normalized(bytes(piece))
+        for segment in self.engine.prepare(data, allowed, "whole"):
+            found, inner, _ = self._encode_segment(segment)
+            assert segment.origin is not None
             ids.append(found)
-            spans.append(found_spans + at)
-        return np.concatenate(ids), np.concatenate(spans)
+            spans.append(segment.origin.locate_bytes(inner))
+        joined = np.concatenate(spans)
+        return np.concatenate(ids), joined if unit == "byte" else _convert_to_characters(joined, text, data)
 
-    def _encode_normalized(self, piece: bytes) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Ids and spans of normalized text without special tokens."""
-        pretokenizer = self._engine.spec.pretokenizer
-        data = bytes(prepared(piece, None, pretokenizer))
-        ids, spans, _ = self._encode_pretokens(data, *self.bounds(data, pretokenizer))
-        return ids, np.maximum(spans - (len(data) - len(piece)), 0)
-
-    def _encode_pretokens(
-        self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint32], NDArray[np.int64], _Beyond]:
-        """The ids of the pretokens `data[starts[i]:ends[i]]`, their spans, and those that end after them."""
+    def _encode_segment(self, segment: Segment) -> tuple[NDArray[np.uint32], NDArray[np.int64], _Beyond]:
+        """The ids of a segment, their spans in its bytes, and the tokens that end after their pretoken."""
+        if segment.token_id is not None:
+            ids = np.array([segment.token_id], dtype=np.uint32)
+            return ids, np.array([[0, len(segment.data)]], dtype=np.int64), {}
+        starts, ends = segment.bounds()
+        data = segment.data
         if not self._by_word:
-            ids = self._engine.encode_segment(Pretokens(data, starts, ends))
-            return ids, self._token_spans(ids, data, starts, ends), {}
+            ids = self.engine.encode_segment(segment)
+            return ids, self._find_token_spans(ids, data, starts, ends), {}
         bounds = list(zip(starts.tolist(), ends.tolist(), strict=True))
-        if dropout := self._engine.spec.dropout:
-            merged = [self._engine.words.merged(data[start:end], dropout) for start, end in bounds]
+        if dropout := self.engine.spec.dropout:
+            merged = [self.engine.words.merge(data[start:end], dropout) for start, end in bounds]
             ids = np.array([token for tokens, _ in merged for token in tokens], dtype=np.uint32)
             lengths = [each for _, each in merged]
         else:
-            ids = self._engine.encode_segment(Pretokens(data, starts, ends))
-            lengths = [self._lengths_of(data[start:end]) for start, end in bounds]
+            ids = self.engine.encode_segment(segment)
+            lengths = [self._measure_pretoken(data[start:end]) for start, end in bounds]
         letters = None
-        if self._engine.words.counts_letters:
-            letters = offsets_of(lengths_in_utf8(to_letters(escape(data))))
+        if self.engine.words.counts_letters:
+            letters = offsets_of(measure_utf8(to_letters(escape(data))))
             bounds = list(zip(letters[starts].tolist(), letters[ends].tolist(), strict=True))
-        listed = [span for own, (start, end) in zip(lengths, bounds, strict=True) for span in _spans(own, start, end)]
+        listed = [
+            span for own, (start, end) in zip(lengths, bounds, strict=True) for span in _make_spans(own, start, end)
+        ]
         spans = np.array(listed, dtype=np.int64).reshape(-1, 2)
         if letters is not None:
             first, last = np.searchsorted(letters, spans[:, 0], "right") - 1, np.searchsorted(letters, spans[:, 1])
             spans = np.stack((first, last), axis=1)
-        return ids, spans, _beyond(lengths, bounds) if self._affix_bytes else {}
+        return ids, spans, _find_beyond(lengths, bounds) if self._affix_bytes else {}
 
-    def bounds(self, data: bytes, pretokenizer: Pretokenizer | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The starts and ends of the pretokens of prepared text."""
-        if pretokenizer is None:
-            whole = np.array([0, len(data)] if data else [], dtype=np.int64)
-            return whole[:1], whole[1:]
-        return pretokenizer.spans(data)
-
-    def _token_spans(
+    def _find_token_spans(
         self, ids: NDArray[np.uint32], data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """The spans in `data` of the tokens of the pretokens `data[starts[i]:ends[i]]`, by the tokens' own lengths."""
@@ -346,8 +243,8 @@ class OffsetEncoder:
         bounds = offsets_of(ends - starts)
         lengths = self._lengths[ids]
         unknown = ids == self._unk
-        if not self._engine.spec.byte_fallback and unknown.any():
-            lengths[unknown] = self._unknown_lengths(data, starts, ends)
+        if not self.engine.spec.byte_fallback and unknown.any():
+            lengths[unknown] = self._measure_unknown(data, starts, ends)
         if self._spelled_like_text:
             self._add_text_marks(lengths, ids, bounds)
         token_ends = np.cumsum(lengths)
@@ -359,18 +256,18 @@ class OffsetEncoder:
             (starts[first] + token_starts - bounds[first], starts[last] + token_ends - bounds[last]), axis=1
         )
 
-    def _lengths_of(self, word: bytes) -> list[int]:
+    def _measure_pretoken(self, word: bytes) -> list[int]:
         """The number of bytes of each token of a pretoken, counted from its start, as in `tokenizers`."""
         lengths = self._word_lengths.get(word)
         if lengths is None:
-            lengths = self._engine.word_lengths(word)
+            lengths = self.engine.measure_tokens(word)
             if len(self._word_lengths) < WORDS_KEPT and len(word) <= LONG_WORD:
                 self._word_lengths[word] = lengths
         return lengths
 
     def _add_text_marks(self, lengths: NDArray[np.int64], ids: NDArray[np.uint32], bounds: NDArray[np.int64]) -> None:
         """Add the mark's length to tokens that end with the mark but not at a word's end: it is text there."""
-        spec, at, word = self._engine.spec, 0, 0
+        spec, at, word = self.engine.spec, 0, 0
         assert spec.end_of_word is not None
         assert spec.ends_word is not None
         mark, without_mark, word_ends = len(spec.end_of_word.encode()), lengths.tolist(), bounds.tolist()
@@ -381,56 +278,46 @@ class OffsetEncoder:
                 lengths[index] += mark
             at += int(lengths[index])
 
-    def _unknown_lengths(self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _measure_unknown(self, data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """The number of bytes of each unknown token, in order: of one symbol, or of fused neighbours."""
-        inner, last = self._engine.symbols.inner, self._engine.symbols.last
+        inner, last = self.engine.symbols.inner, self.engine.symbols.last
         codes = np.frombuffer(data, dtype=np.uint8).astype(np.uint32)
         bounds = np.arange(len(data) + 1)
-        if self._engine.spec.model == "char":
+        if self.engine.spec.model == "char":
             codes = np.frombuffer(data.decode().encode("utf-32-le"), dtype=np.uint32)
             bounds = byte_offsets(data.decode())
         starts, ends = starts[starts < ends], ends[starts < ends]
         lasts = np.searchsorted(bounds, ends) - 1
-        tokens = _tokens_of(inner, codes)
-        tokens[lasts] = _tokens_of(last, codes[lasts])
+        tokens = _look_up_tokens(inner, codes)
+        tokens[lasts] = _look_up_tokens(last, codes[lasts])
         word = np.searchsorted(starts, bounds[:-1], side="right") - 1
         unknown = ((tokens == NO_TOKEN) | (tokens == self._unk)) & (bounds[:-1] < ends[word]) & (word >= 0)
         found = np.flatnonzero(unknown)
         lengths: NDArray[np.int64] = np.diff(bounds)[found]
-        if not self._engine.spec.fuse_unk:
+        if not self.engine.spec.fuse_unk:
             return lengths
         fused = (np.diff(found) == 1) & (np.diff(word[found]) == 0)
         return np.add.reduceat(lengths, np.flatnonzero(np.append(True, ~fused)))
 
 
-@dataclass
-class _Part:
-    """The tokens of a part of a text, with spans and the numbers of their pretokens; a special token with its text.
-
-    `beyond` has the tokens that end after their pretoken, with their spans in it.
-    """
-
-    ids: NDArray[np.uint32]
-    spans: NDArray[np.int64]
-    words: NDArray[np.int64]
-    n_words: int
-    matched: str | None = None
-    beyond: dict[int, tuple[int, int]] = field(default_factory=dict)
-
-    @classmethod
-    def of_special(cls, number: int, start: int, end: int, matched: str) -> _Part:
-        """A special token."""
-        spans = np.array([[start, end]], dtype=np.int64)
-        return cls(np.array([number], dtype=np.uint32), spans, np.zeros(1, dtype=np.int64), 1, matched)
+def _locate_characters(segment: Segment, spans: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The spans of the text that spans of a segment's bytes come from, in whole characters."""
+    assert segment.origin is not None
+    sources, first, end = segment.find_sources(), spans[:, 0], spans[:, 1]
+    if len(sources):
+        empty = first >= end
+        first = sources[np.minimum(first, len(sources) - 1)]
+        end = np.where(empty, first, sources[np.maximum(end - 1, 0)] + 1)
+    return segment.origin.locate_characters(first, end)
 
 
-def _spans(lengths: list[int], start: int, end: int) -> list[tuple[int, int]]:
+def _make_spans(lengths: list[int], start: int, end: int) -> list[tuple[int, int]]:
     """The spans of the tokens of a pretoken, given their numbers of bytes; none reaches beyond its end."""
     bounds = [min(start + length, end) for length in accumulate(lengths, initial=0)]
     return list(pairwise(bounds))
 
 
-def _beyond(lengths: list[list[int]], bounds: list[tuple[int, int]]) -> _Beyond:
+def _find_beyond(lengths: list[list[int]], bounds: list[tuple[int, int]]) -> _Beyond:
     """The tokens of pretokens that end after their pretoken, given all lengths and the pretokens' bounds."""
     found: _Beyond = {}
     at = 0
@@ -442,7 +329,7 @@ def _beyond(lengths: list[list[int]], bounds: list[tuple[int, int]]) -> _Beyond:
     return found
 
 
-def _spans_beyond(spans: list[tuple[int, int]], data: bytes, unit: Unit) -> list[tuple[int, int]]:
+def _find_spans_beyond(spans: list[tuple[int, int]], data: bytes, unit: Unit) -> list[tuple[int, int]]:
     """What `tokenizers` gives as the spans of tokens that end after their pretoken.
 
     It finds no text for them, so it takes their bytes in the pretoken for bytes of the whole text.
@@ -461,12 +348,12 @@ def _spans_beyond(spans: list[tuple[int, int]], data: bytes, unit: Unit) -> list
     return found
 
 
-def spaces_around(text: str) -> tuple[int, int]:
+def count_spaces_around(text: str) -> tuple[int, int]:
     """The number of spaces that a token begins and ends with, as `tokenizers` counts them."""
     return len(text) - len(text.lstrip(_WHITE)), len(text) - len(text.rstrip(_WHITE))
 
 
-def _merges_again(engine: Engine) -> bool:
+def _must_merge_again(engine: Engine) -> bool:
     """Whether the text that a token stands for may have another length than its name.
 
     Byte tokens stand for one byte each; where no other rule changes lengths, that is enough.
@@ -485,7 +372,7 @@ def _unknown_is_text(spec: TokenizerSpec) -> bool:
     return spec.ignore_merges or bool(spec.vocabulary.kinds[unk_id(spec)] == ORDINARY)
 
 
-def _tokens_of(table: NDArray[np.uint32], codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def _look_up_tokens(table: NDArray[np.uint32], codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Look symbols up in a table; NO_TOKEN for codes outside it."""
     tokens: NDArray[np.uint32] = np.append(table, np.uint32(NO_TOKEN))[np.minimum(codes, len(table))]
     return tokens
@@ -501,7 +388,7 @@ def _has_whole_characters(text: TextLike) -> bool:
         return False
 
 
-def _text_lengths(spec: TokenizerSpec) -> NDArray[np.int64]:
+def _measure_texts(spec: TokenizerSpec) -> NDArray[np.int64]:
     """The number of bytes of text that each token stands for, without the end-of-word mark: int64 by id."""
     lengths = spec.vocabulary.lengths.astype(np.int64)
     if spec.end_of_word is not None and spec.ends_word is not None:
@@ -512,11 +399,11 @@ def _text_lengths(spec: TokenizerSpec) -> NDArray[np.int64]:
     return lengths
 
 
-def _in_characters(spans: NDArray[np.int64], text: TextLike, data: bytes) -> NDArray[np.int64]:
+def _convert_to_characters(spans: NDArray[np.int64], text: TextLike, data: bytes) -> NDArray[np.int64]:
     """Byte offsets as character offsets. A byte that is not UTF-8 counts as a character."""
     if data.isascii():
         return spans
-    first, second = _character_bounds(text, data)
+    first, second = _find_character_bounds(text, data)
     empty = spans[:, 0] == spans[:, 1]
     starts = np.where(
         empty, np.searchsorted(first, spans[:, 0], side="left"), np.searchsorted(first, spans[:, 0], side="right") - 1
@@ -525,7 +412,7 @@ def _in_characters(spans: NDArray[np.int64], text: TextLike, data: bytes) -> NDA
     return np.stack((starts, ends), axis=1)
 
 
-def _character_bounds(text: TextLike, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _find_character_bounds(text: TextLike, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The byte at which each character begins: a table to look up tokens' starts in, and one for their ends.
 
     They differ for a surrogate pair, two characters that are one in UTF-8: a token with any of its bytes has both.
@@ -545,3 +432,64 @@ def _character_bounds(text: TextLike, data: bytes) -> tuple[NDArray[np.int64], N
     for_ends = begins.copy()
     for_ends[pairs + 1] = begins[pairs]
     return begins, for_ends
+
+
+# Truncation -----------------------------------------------------------------------------------------------------------
+
+
+def truncate(offsets: OffsetEncoder, text: TextLike, max_tokens: int, allowed: frozenset[str]) -> TextLike:
+    """The beginning of a text that has at most `max_tokens` tokens: a str for a str, else bytes."""
+    engine, pretokenizer = offsets.engine, offsets.engine.spec.pretokenizer
+    if engine.spec.normalizer is not None or isinstance(pretokenizer, PipelinePretokenizer):
+        return _truncate_by_trying(engine, text, max_tokens, allowed)
+    data = to_bytes(text)
+    prefix = _find_prefix(engine, data, max_tokens, allowed)
+    _, spans = offsets.encode(prefix, allowed, "byte")
+    if len(prefix) == len(data) and len(spans) <= max_tokens:
+        return text
+    for count in range(min(max_tokens, len(spans)), 0, -1):
+        end = int(spans[count - 1, 1])
+        while end > 0 and end < len(data) and data[end] & 0xC0 == 0x80:
+            end -= 1
+        if len(engine.encode(data[:end], allowed)) <= max_tokens:
+            return data[:end].decode() if isinstance(text, str) else data[:end]
+    return "" if isinstance(text, str) else b""
+
+
+def _find_prefix(engine: Engine, data: bytes, max_tokens: int, allowed: frozenset[str]) -> bytes:
+    """A prefix that ends at a safe split point and has more than `max_tokens` tokens; without one, the whole text."""
+    scanner = scanner_of(engine.spec.pretokenizer)
+    size = 32 * max_tokens + 1024
+    while scanner is not None and not allowed and size < len(data):
+        cut = engine.find_last_split(memoryview(data)[:size], 0)
+        if cut and len(engine.encode(data[:cut])) > max_tokens:
+            return data[:cut]
+        size *= 4
+    return data
+
+
+def _truncate_by_trying(engine: Engine, text: TextLike, max_tokens: int, allowed: frozenset[str]) -> TextLike:
+    """Truncate by bisection, for text that a normalizer changes. It assumes that longer text has no fewer tokens."""
+    whole = text if isinstance(text, (str, bytes)) else to_bytes(text)
+    low, high = 0, len(whole)  # the prefix of length `low` has few enough tokens, that of length `high` too many
+    if len(engine.encode(whole, allowed)) <= max_tokens:
+        return text
+    while high - low > 1:
+        middle = (low + high) // 2
+        if len(engine.encode(_whole_characters(whole[:middle]), allowed)) <= max_tokens:
+            low = middle
+        else:
+            high = middle
+    return _whole_characters(whole[:low])
+
+
+def _whole_characters(text: str | bytes) -> str | bytes:
+    """The text without its last character if that is incomplete."""
+    if isinstance(text, str):
+        return text[:-1] if text and 0xD800 <= ord(text[-1]) <= 0xDBFF else text
+    end = len(text)
+    while end > max(len(text) - 3, 0) and text[end - 1] & 0xC0 == 0x80:
+        end -= 1
+    lead = text[end - 1] if end else 0
+    width = 1 if lead < 0xC0 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+    return text[: end - 1] if end and end - 1 + width > len(text) else text

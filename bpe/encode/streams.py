@@ -1,7 +1,7 @@
 """Encoding a stream of chunks in bounded memory, with the ids of the joined text.
 
 The text passes through three stages, and each holds back what may depend on later text. Special tokens are found; the
-text between them is normalized (`bpe/text/streaming.py`), and encoded up to the last safe split point
+text between them is normalized, step by step; and it is encoded up to the last safe split point
 (`bpe/pretokenize/_safe_points.pyx`, `bpe/encode/_split_filter.pyx`). Memory holds one chunk and the longest text
 between two safe split points: a word, or a run of digits, punctuation or white space; ideographs and Hangul are split
 inside words too. A pretokenizer without a scanner needs all text between two special tokens at once, unless the caller
@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, unescape
 from bpe.encode.engine import Engine
 from bpe.errors import check_unicode, shown, typed
-from bpe.pretokenize.pretokenizer import Steps, prepared, scanner_of
-from bpe.text.streaming import Normalizing
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, scanner_of
+from bpe.pretokenize.segments import Segment
+from bpe.text.normalizers import Normalizer, Strip
 
 #: The number of bytes that are gathered before they are encoded.
 PIECE = 1 << 18
@@ -52,10 +53,10 @@ def encode_stream(
         )
     if cut_after is not None:
         check_unicode("cut_after", cut_after)
-    return _encoded(engine, chunks, allowed, disallowed, cut_after)
+    return _encode_parts(engine, chunks, allowed, disallowed, cut_after)
 
 
-def _encoded(
+def _encode_parts(
     engine: Engine,
     chunks: Iterable[TextLike],
     allowed: frozenset[str],
@@ -67,7 +68,7 @@ def _encoded(
     came = 0
     before = b""  # the end of the text so far, where a disallowed token may begin
     parts = _as_bytes(chunks)
-    for data in _checked(parts) if engine.spec.model == "char" else parts:
+    for data in _check_parts(parts) if engine.spec.model == "char" else parts:
         if disallowed:
             seen = before + data
             engine.specials.refuse(seen, disallowed, came - len(before))
@@ -93,7 +94,7 @@ def _as_bytes(chunks: Iterable[TextLike]) -> Iterator[bytes]:
     yield to_bytes(half)
 
 
-def _checked(parts: Iterable[bytes]) -> Iterator[bytes]:
+def _check_parts(parts: Iterable[bytes]) -> Iterator[bytes]:
     """Pass the parts of a text on, and raise ValueError if they are not UTF-8."""
     decoder, came = _DECODER(), 0
     for data in parts:
@@ -117,7 +118,8 @@ class _Waiting:
         self._engine, self._allowed = engine, allowed
         #: Whether the whole text is needed: special tokens depend on the text beside them or are found in normalized
         #: text, or the pretokenizer is made of steps.
-        self._whole = not engine.specials.plain(allowed) or isinstance(engine.spec.pretokenizer, Steps)
+        steps = isinstance(engine.spec.pretokenizer, PipelinePretokenizer)
+        self._whole = steps or not engine.specials.need_one_search(allowed)
         self._specials = engine.specials
         self._longest = engine.specials.longest(allowed)
         self._stretch = _Stretch(engine, cut_after)
@@ -151,7 +153,7 @@ class _Stretch:
         self._scanner = scanner_of(spec.pretokenizer)
         self._pretokenizer = spec.pretokenizer
         self._cut_after = None if cut_after is None else cut_after.encode()
-        self._normalizing = None if spec.normalizer is None else Normalizing(spec.normalizer, cut_after)
+        self._normalizing = None if spec.normalizer is None else StreamNormalizer(spec.normalizer, cut_after)
         self._begin()
 
     def _begin(self) -> None:
@@ -171,19 +173,19 @@ class _Stretch:
             data = unescape(self._normalizing.push(self._decoder.decode(data, final), final))
         if len(data) and not self._started:
             self._started = True
-            data = prepared(data, None, self._pretokenizer)
+            data = data if self._pretokenizer is None else self._pretokenizer.put_prefix(data)
         self._data += data
-        cut = len(self._data) if final else self._cut()
+        cut = len(self._data) if final else self._find_split()
         yield from self._encode(bytes(self._data[:cut]))
         del self._data[:cut]
         self._searched = max(len(self._data) - 4, 0)  # the last character may be incomplete
         if final:
             self._begin()
 
-    def _cut(self) -> int:
+    def _find_split(self) -> int:
         """The last position where the text may be cut whatever follows it; 0 if there is none."""
         if self._scanner is not None:
-            cut = self._engine.last_cut(memoryview(self._data), self._searched)
+            cut = self._engine.find_last_split(memoryview(self._data), self._searched)
             return cut if cut > self._searched else 0
         if self._cut_after is None:
             return 0
@@ -191,5 +193,90 @@ class _Stretch:
         return found + len(self._cut_after) if found >= 0 else 0
 
     def _encode(self, data: bytes) -> Iterator[NDArray[np.uint32]]:
-        if data and len(ids := self._engine.encode_segment(data)):
+        if data and len(ids := self._engine.encode_segment(Segment(data, splitter=self._pretokenizer))):
             yield ids
+
+
+# Normalization --------------------------------------------------------------------------------------------------------
+
+
+class StreamNormalizer:
+    """A normalizer as a chain of incremental steps. It can be used for one text after another.
+
+    Args:
+        normalizer: the normalizer.
+        cut_after: a string after which every step may split the text; None: only at the steps' own split points.
+
+    >>> from bpe.text.normalizers import NFC, Sequence, Strip
+    >>> steps = StreamNormalizer(Sequence(NFC(), Strip()))
+    >>> [steps.push(" e", False), steps.push("\\u0301x ", False), steps.push(" ", True)]
+    ['', 'éx', '']
+    """
+
+    def __init__(self, normalizer: Normalizer, cut_after: str | None = None) -> None:
+        steps = normalizer.flat_steps()
+        self._steps = [_StripStream(one) if isinstance(one, Strip) else _StepStream(one, cut_after) for one in steps]
+        self._empty = True
+
+    @property
+    def held(self) -> int:
+        """The number of characters held back."""
+        return sum(len(step.held) for step in self._steps)
+
+    def push(self, text: str, final: bool) -> str:
+        """Add a chunk; return the normalized text that no later chunk can change. `final` marks the last chunk."""
+        self._empty = self._empty and not text
+        if final and self._empty:
+            return ""  # an empty text is not normalized
+        for step in self._steps:
+            text = step.push(text, final)
+        self._empty = self._empty or final
+        return text
+
+
+class _StepStream:
+    """A normalizer applied to a text in parts, split where `find_last_split` allows it."""
+
+    def __init__(self, normalizer: Normalizer, cut_after: str | None) -> None:
+        self.held = ""
+        self._normalizer = normalizer
+        self._cut_after = cut_after
+        self._searched = 0  # no split point at or before this position of the held text
+        self._nothing_passed = True  # all of the text so far is held
+
+    def push(self, text: str, final: bool) -> str:
+        self.held += text
+        cut = len(self.held) if final else self._find_split()
+        ready, self.held = self.held[:cut], self.held[cut:]
+        self._searched = max(len(self.held) - 1, 0)
+        result = self._normalizer(ready) if ready or (final and self._nothing_passed) else ""
+        self._nothing_passed = final or (self._nothing_passed and not ready)
+        return result
+
+    def _find_split(self) -> int:
+        cut = self._normalizer.find_last_split(self.held, self._searched)
+        if self._cut_after is not None:
+            found = self.held.rfind(self._cut_after, max(self._searched - len(self._cut_after), 0))
+            cut = max(cut, found + len(self._cut_after) if found >= 0 else 0)
+        return cut
+
+
+class _StripStream:
+    """`Strip` applied to a text in parts: white space is held back until other text follows it."""
+
+    def __init__(self, strip: Strip) -> None:
+        self.held = ""
+        self._left = Strip(left=strip.left, right=False)
+        self._right = Strip(left=False, right=True)
+        self._at_end = Strip(left=False, right=strip.right)
+        self._begun = False
+
+    def push(self, text: str, final: bool) -> str:
+        if not self._begun:
+            text = self._left(self.held + text)
+            self.held = ""
+        text = self.held + text
+        ready = (self._at_end if final else self._right)(text)
+        self.held = "" if final else text[len(ready) :]
+        self._begun = not final and (self._begun or bool(ready))
+        return ready

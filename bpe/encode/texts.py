@@ -1,37 +1,31 @@
-"""Many texts, files and trusted spans to ids, with the engine of a tokenizer: what methods of `Tokenizer` call.
+"""Many texts and trusted spans to ids, with the engine of a tokenizer: what methods of `Tokenizer` call.
 
-Texts, batches and blocks of files go to the engine (`bpe/encode/engine.py`), Arrow arrays come from
-`bpe/corpus/documents.py`. One text goes from `Tokenizer.encode` to the engine directly.
+Arrow arrays come from `bpe/corpus/documents.py`. One text goes from `Tokenizer.encode` to the engine directly; files
+go through `blocks.py`.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator
-from contextlib import closing
-from itertools import chain
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.threads import in_order
 from bpe.base.utf8 import TextLike, no_text, to_bytes
 from bpe.batch import TokenBatch
-from bpe.encode.engine import NOTHING, Around, BlockIds, Engine
-from bpe.errors import check_iterable, error_context, shown
+from bpe.encode.engine import Around, Engine, surrounded
+from bpe.errors import check_int, check_iterable, check_sampling, error_context, shown
+from bpe.vocab.spec import TokenizerSpec, check_defined
 from bpe.vocab.special_tokens import Allowed
 
 if TYPE_CHECKING:
-    from bpe.corpus._file_reader import FileReader
-    from bpe.corpus.blocks import Block
     from bpe.corpus.documents import Documents
-    from bpe.corpus.sources import Sources
 
 #: The arguments `allowed_special` and `disallowed_special`.
 Policy = tuple[Allowed, Allowed]
-
-#: The size assumed for files, in bytes, if it is unknown.
-_UNKNOWN_SIZE = 1 << 24
 
 
 def encode_spans(
@@ -45,7 +39,8 @@ def encode_spans(
     for span in spans:
         if not isinstance(span, (tuple, list)) or len(span) != 2 or not isinstance(span[1], (bool, np.bool_)):
             raise TypeError(f"span is {shown(span)}; it must be (text, trusted), such as ('Hello', False)")
-        for piece, special in specials.pieces(to_bytes(span[0]), allowed if span[1] else frozenset(), raw=True):
+        names = allowed if span[1] else frozenset()
+        for piece, special in specials.pieces(to_bytes(span[0]), names, before_normalization=True):
             if special is None:
                 held.append(bytes(piece))
                 continue
@@ -59,10 +54,10 @@ def encode_spans(
 
 def encode_texts(engine: Engine, texts: Iterable[TextLike], threads: int, policy: Policy, around: Around) -> TokenBatch:
     """The ids of an iterable of texts or of an Arrow array."""
-    documents = arrow_groups(texts)
+    documents = find_arrow_groups(texts)
     if documents is not None:
         return _encode_documents(engine, documents, threads, policy, around)
-    listed = listed_texts(texts)
+    listed = list_texts(texts)
     try:
         return engine.encode_batch(listed, threads, engine.specials.check_texts(listed, *policy), around)
     except TypeError:
@@ -72,7 +67,38 @@ def encode_texts(engine: Engine, texts: Iterable[TextLike], threads: int, policy
         raise
 
 
-def arrow_groups(texts: object) -> Iterable[Documents] | None:
+def encode_texts_with_dropout(
+    engine: Engine,
+    texts: Iterable[TextLike],
+    threads: int,
+    policy: Policy,
+    sampling: tuple[float, int],
+    around: Around,
+) -> TokenBatch:
+    """The ids of many texts with random merges left out; text i is encoded with the seed + i."""
+    documents = find_arrow_groups(texts)
+    listed = list_texts(texts) if documents is None else [text for each in documents for text in each.texts()]
+    allowed = engine.specials.check_texts(listed, *policy)
+    dropout, seed = sampling
+
+    def encode_row(index: int) -> NDArray[np.uint32]:
+        return surrounded(engine.encode_with_dropout(listed[index], allowed, dropout, seed + index), around)
+
+    return TokenBatch.from_lists(in_order(encode_row, range(len(listed)), min(threads, len(listed) or 1)))
+
+
+def check_dropout(spec: TokenizerSpec, dropout: float, seed: int | None) -> tuple[float, int]:
+    """The arguments `dropout` and `seed`, if the tokenizer can be used with dropout; a random seed for None.
+
+    Raises:
+        TypeError, ValueError: for invalid arguments, and for merges across words or deletions.
+
+    """
+    check_defined(spec, f"dropout={shown(dropout)}", across_words=False)
+    return check_sampling("dropout", dropout, seed)
+
+
+def find_arrow_groups(texts: object) -> Iterable[Documents] | None:
     """The texts of an Arrow array in its buffers; None for anything else."""
     if isinstance(texts, (list, tuple)):
         return None
@@ -81,7 +107,7 @@ def arrow_groups(texts: object) -> Iterable[Documents] | None:
     return arrow_documents(texts)
 
 
-def listed_texts(texts: Iterable[TextLike]) -> list[TextLike]:
+def list_texts(texts: Iterable[TextLike]) -> list[TextLike]:
     """The argument `texts` as a list of its own, which nobody else changes, after refusing what is one text."""
     if isinstance(texts, (str, bytes, bytearray, memoryview)):
         raise TypeError(f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{shown(texts, 20)}]")
@@ -108,49 +134,6 @@ def _encode_documents(
     lengths = [np.zeros(1, dtype=np.int64), *(batch.lengths for batch in batches)]
     ids = [np.empty(0, dtype=np.uint32), *(batch.ids for batch in batches)]
     return TokenBatch(np.concatenate(ids), np.cumsum(np.concatenate(lengths)))
-
-
-# Files ----------------------------------------------------------------------------------------------------------------
-
-
-def encode_sources(engine: Engine, corpus: Sources, threads: int, policy: Policy, around: Around) -> TokenBatch:
-    """The ids of the documents in files, which are read in blocks while they are encoded."""
-    allowed, disallowed = engine.specials.policy(*policy)
-    names = allowed | disallowed
-    cut = engine.end_cut(corpus.separators, corpus.keep_separator, names)
-    uncut = engine.uncut(corpus.separators, names) if corpus.regular else None
-    with closing(corpus.blocks(cut, threads, uncut=uncut)) as blocks:  # an error leaves no file open
-        size, ahead = corpus.text_size or _UNKNOWN_SIZE, not corpus.regular
-        parts = block_ids(engine, blocks, threads, size, allowed, disallowed=disallowed, around=around, ahead=ahead)
-        return BlockIds.joined(list(parts))
-
-
-def block_ids(
-    engine: Engine,
-    blocks: Iterator[Block | FileReader],
-    threads: int,
-    n_bytes: int,
-    allowed: frozenset[str],
-    *,
-    disallowed: frozenset[str] = frozenset(),
-    around: Around = NOTHING,
-    most: int = sys.maxsize,
-    ahead: bool = False,
-) -> Iterator[BlockIds]:
-    """The ids of all blocks of files, in parts of about `most` bytes."""
-    for first in blocks:  # a job without blocks would start threads for nothing
-        part = engine.encode_blocks(
-            chain((first,), blocks),
-            threads,
-            n_bytes,
-            allowed=allowed,
-            disallowed=disallowed,
-            around=around,
-            most=most,
-            ahead=ahead,
-        )
-        if part is not None:
-            yield part
 
 
 # Results --------------------------------------------------------------------------------------------------------------
@@ -188,3 +171,43 @@ def add_template(batch: TokenBatch, template: tuple[tuple[int, ...], tuple[int, 
     own[first] = own[last] = False
     ids[first], ids[last], ids[own] = before, after, batch.ids
     return TokenBatch(ids, offsets)
+
+
+# CLIP -----------------------------------------------------------------------------------------------------------------
+
+
+class ClipRows:
+    """Encodes texts to CLIP's rows, for a spec with CLIP's start and end tokens. Immutable.
+
+    As in OpenAI's code, the names of the two tokens are found in text as words. Of the other special tokens those that
+    are flagged "ordinary" are found.
+    """
+
+    def __init__(self, spec: TokenizerSpec, cache_memory: int) -> None:
+        added = {name: i for name, i in spec.special_tokens.items() if "ordinary" in spec.token_flags.get(name, ())}
+        flags = {name: spec.token_flags[name] for name in added}
+        self._ends = spec.clip or (0, 0)
+        names = [(spec.vocabulary[number], number) for number in self._ends]
+        self._engine = Engine(replace(spec, special_tokens=added, token_flags=flags), names, cache_memory)
+
+    def rows(
+        self, texts: Iterable[str], context_length: int, truncate: bool
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The rows of texts, as `Tokenizer.clip_rows` describes them."""
+        width = check_int("context_length", context_length, 2)
+        batch = self._engine.encode_batch(list_texts(texts), 1, self._engine.specials.always)
+        lengths = batch.lengths + 2
+        if not truncate and len(lengths) and lengths.max() > width:
+            at = int(np.argmax(lengths > width))
+            raise ValueError(
+                f"text {at} has {lengths[at]} ids with start and end, more than context_length={width}; pass "
+                "truncate=True to cut it, or a greater context_length"
+            )
+        lengths = np.minimum(lengths, width)
+        rows = np.zeros((len(batch), width), dtype=np.int32)
+        start, end = self._ends
+        for row, ids, length in zip(rows, batch, lengths.tolist(), strict=True):
+            row[0] = start
+            row[1 : length - 1] = ids[: length - 2]
+            row[length - 1] = end
+        return rows, lengths

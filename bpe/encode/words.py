@@ -21,7 +21,7 @@ from bpe.vocab.vocabulary import NO_TOKEN
 class Symbol:
     """A symbol of a word: its name, its token (or NO_TOKEN), and the number of bytes of text that it stands for.
 
-    If bytes without a token are left out, it is that of the letters of these bytes (`WordModel.size`).
+    If bytes without a token are left out, it is that of the letters of these bytes (`WordModel.measure`).
     """
 
     name: bytes
@@ -40,14 +40,14 @@ class WordModel:
         self._prefix = (spec.subword_prefix or "").encode()
         self._suffix = (spec.end_of_word or "").encode() if spec.end_of_word_glued else b""
 
-    def symbols(self, word: bytes) -> list[Symbol]:
+    def list_symbols(self, word: bytes) -> list[Symbol]:
         """The symbols of a word before any merge, in the order in which the kernel writes them."""
         parts = [char.encode() for char in word.decode()] if self._chars else [bytes([byte]) for byte in word]
         found: list[Symbol] = []
         unknown: Symbol | None = None  # not written yet
         for index, part in enumerate(parts):
-            token = self._token_of(part, index == 0, index == len(parts) - 1)
-            of_bytes = self._bytes_of(part, index == 0, index == len(parts) - 1) if token == NO_TOKEN else None
+            token = self._find_token(part, index == 0, index == len(parts) - 1)
+            of_bytes = self._find_bytes(part, index == 0, index == len(parts) - 1) if token == NO_TOKEN else None
             if of_bytes is not None:
                 found += of_bytes
             elif token == NO_TOKEN and self._unk != NO_TOKEN:
@@ -58,14 +58,14 @@ class WordModel:
                     unknown = Symbol(part, self._unk, len(part))
             elif token != NO_TOKEN or self._spec.drop_unknown is not True:
                 found += [unknown] if unknown is not None else []
-                found.append(Symbol(part, token, self.size(part)))
+                found.append(Symbol(part, token, self.measure(part)))
                 unknown = None
         found += [unknown] if unknown is not None else []
         if self._symbols.mark != NO_TOKEN:
             found.append(Symbol(self._spec.vocabulary[self._symbols.mark], self._symbols.mark, 0))
         return found
 
-    def size(self, text: bytes) -> int:
+    def measure(self, text: bytes) -> int:
         """The number of bytes of a text, by which tokens have their spans.
 
         If bytes without a token are left out, it is that of the letters that stand for its bytes: spans then begin too
@@ -73,13 +73,13 @@ class WordModel:
         """
         return len(to_letters(text).encode()) if self.counts_letters else len(text)
 
-    def _token_of(self, part: bytes, first: bool, last: bool) -> int:
+    def _find_token(self, part: bytes, first: bool, last: bool) -> int:
         symbols = self._symbols
         table = (symbols.only if first else symbols.last) if last else symbols.first if first else symbols.inner
         code = ord(part.decode()) if self._chars else part[0]
         return int(table[code]) if code < len(table) else NO_TOKEN
 
-    def _bytes_of(self, part: bytes, first: bool, last: bool) -> list[Symbol] | None:
+    def _find_bytes(self, part: bytes, first: bool, last: bool) -> list[Symbol] | None:
         """The symbols of the bytes of one that has no token; None if some byte has none."""
         if self._symbols.of_bytes is None:
             return None
@@ -89,19 +89,19 @@ class WordModel:
             return None
         return [Symbol(bytes([byte]), token, 1) for byte, token in zip(data, tokens, strict=True)]
 
-    def merged(self, word: bytes, dropout: float = 0.0) -> tuple[list[int], list[int]]:
+    def merge(self, word: bytes, dropout: float = 0.0) -> tuple[list[int], list[int]]:
         """The tokens of a word, and for each the number of bytes of text that it stands for.
 
         A symbol that is left out after merging counts for the token that follows.
 
         With `dropout`, each merge that could be next is left out with that probability until another was applied.
         """
-        symbols = self.symbols(word)
+        symbols = self.list_symbols(word)
         tokens, lengths = [symbol.token for symbol in symbols], [symbol.length for symbol in symbols]
         following = [*range(1, len(tokens)), -1]
         before = list(range(-1, len(tokens) - 1))
         gone = [False] * len(tokens)
-        ranks = self._ranks
+        ranks = self.ranks
         queue: list[tuple[int, int, int]] = []
 
         def enter(at: int) -> None:
@@ -139,7 +139,7 @@ class WordModel:
         return [tokens[index] for index in kept], [lengths[index] for index in kept]
 
     @cached_property
-    def _ranks(self) -> dict[tuple[int, int], tuple[int, int]]:
+    def ranks(self) -> dict[tuple[int, int], tuple[int, int]]:
         """Pair of tokens → (rank, merge result)."""
         spec = self._spec
         numbers = range(len(spec.merges)) if spec.merge_ranks is None else spec.merge_ranks.tolist()

@@ -143,7 +143,7 @@ class OwnAdapter(Adapter):
             spec.model == "byte" and spec.unk_token is None and spec.end_of_word is None and spec.normalizer is None
         )
         #: Whether the kernel takes documents in a buffer too.
-        self.direct = self.engine.direct and self._own_bytes
+        self.direct = self.engine.kernel_takes_raw_text and self._own_bytes
         #: Whether ids can be counted as the kernel writes them.
         self.counted = (
             self.direct and not self.engine.specials.always and spec.vocabulary.lengths.max(initial=0) <= LONGEST

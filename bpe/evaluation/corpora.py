@@ -111,8 +111,8 @@ def _check_texts(name: str, value: Any) -> None:
 def common_cuts(adapters: Sequence[Adapter]) -> CommonCuts | None:
     """Where documents may be cut: where no tokenizer and no word is. None if some tokenizer allows no cut."""
     for adapter in adapters:
-        if not (isinstance(adapter, OwnAdapter) and adapter.direct and adapter.engine.cuts_documents(frozenset())):
+        if not (isinstance(adapter, OwnAdapter) and adapter.direct and adapter.engine.can_split_documents(frozenset())):
             return None
-        if adapter.engine.specials.always:
+        if adapter.engine.fast_kernel is None:
             return None
     return CommonCuts([adapter.engine.kernel for adapter in adapters if isinstance(adapter, OwnAdapter)])

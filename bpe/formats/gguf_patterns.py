@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from bpe.formats.tiktoken_folder import KIMI
-from bpe.pretokenize.patterns import PATTERNS
-from bpe.pretokenize.spellings import SPELLED
+from bpe.pretokenize.patterns import PATTERNS, SPELLED
 from bpe.pretokenize.steps import DIGIT_GROUPS
 
 

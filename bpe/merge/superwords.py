@@ -36,7 +36,7 @@ class Superwords(NamedTuple):
     rules: PieceRules
 
 
-def superwords_of(
+def find_superwords(
     merges: MergeList, symbols: SymbolTables, vocabulary: Vocabulary, units: Units | None
 ) -> Superwords | None:
     """The two stages of a byte vocabulary without an end-of-word mark; None if the general way must encode it.
@@ -48,26 +48,26 @@ def superwords_of(
         units: how a text is divided; None if the units are given with it.
 
     """
-    before, after = _bytes_joined(merges, vocabulary)
-    n_low = _first_across_words(merges, vocabulary, before, after)
+    before, after = _find_joined_bytes(merges, vocabulary)
+    n_low = _find_first_across_words(merges, vocabulary, before, after)
     if n_low * _ONE_LOW_IN < len(merges.ranks) or not len(merges.ranks):
         return None
     if units is None and n_low == len(merges.ranks):
         return None  # an ordinary vocabulary, whose pretokens are short
     if n_low < len(merges.ranks) and merges.ranks[n_low - 1] == merges.ranks[n_low]:
         return None
-    low, high = _part(merges, slice(n_low)), _part(merges, slice(n_low, None))
+    low, high = _select_part(merges, slice(n_low)), _select_part(merges, slice(n_low, None))
     try:
         highs = HighMerges(low, high)
     except ValueError:
         return None
     kind, classes = units or (UNDIVIDED, None)
-    apart = _digits_apart(merges, vocabulary, before, after, units)
-    rules = PieceRules(*_byte_rules(before[:n_low], after[:n_low]), kind, classes, apart)
+    apart = _are_digits_apart(merges, vocabulary, before, after, units)
+    rules = PieceRules(*_make_byte_rules(before[:n_low], after[:n_low]), kind, classes, apart)
     return Superwords(Merger(low, symbols), highs, rules)
 
 
-def _part(merges: MergeList, chosen: slice) -> MergeList:
+def _select_part(merges: MergeList, chosen: slice) -> MergeList:
     return replace(
         merges,
         pairs=np.ascontiguousarray(merges.pairs[chosen]),
@@ -76,13 +76,13 @@ def _part(merges: MergeList, chosen: slice) -> MergeList:
     )
 
 
-def _bytes_joined(merges: MergeList, vocabulary: Vocabulary) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def _find_joined_bytes(merges: MergeList, vocabulary: Vocabulary) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """The bytes that each merge joins: the last of its left token and the first of its right one."""
     blob = np.frombuffer(vocabulary.blob, dtype=np.uint8)
     return blob[vocabulary.offsets[merges.pairs[:, 0] + 1] - 1], blob[vocabulary.offsets[merges.pairs[:, 1]]]
 
 
-def _first_across_words(
+def _find_first_across_words(
     merges: MergeList, vocabulary: Vocabulary, before: NDArray[np.uint8], after: NDArray[np.uint8]
 ) -> int:
     """The number of the first merge that joins a character with a space after it, where that is no white space too.
@@ -101,7 +101,7 @@ def _first_across_words(
     return len(merges.ranks)
 
 
-def _digits_apart(
+def _are_digits_apart(
     merges: MergeList,
     vocabulary: Vocabulary,
     before: NDArray[np.uint8],
@@ -125,7 +125,9 @@ def _digits_apart(
     return True
 
 
-def _byte_rules(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def _make_byte_rules(
+    before: NDArray[np.uint8], after: NDArray[np.uint8]
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """The group of each byte before a position, and of each byte after it the groups that no merge joins it to."""
     joined = np.zeros((256, 256), dtype=np.bool_)
     joined[before, after] = True

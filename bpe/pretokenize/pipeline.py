@@ -7,15 +7,16 @@ run the steps of `bpe/pretokenize/steps.py` in the same order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import byte_offsets, unescape
+from bpe.pretokenize.segments import Segment
 from bpe.pretokenize.steps import ByteLevel, Metaspace, Split, Step
-from bpe.text.letters import from_letters, lengths_in_utf8, to_letters
+from bpe.text.letters import from_letters, measure_utf8, to_letters
 
 if TYPE_CHECKING:
     from bpe.text.matching import Deadline
@@ -26,19 +27,6 @@ _SHORT, _MOST_CACHED = 32, 1 << 15
 _MOST_RECURSIVE = 100
 #: The time limit for several steps: they take some microseconds for each piece of a text, and more on a busy machine.
 _SECONDS_PER_CHARACTER = 1e-4
-
-
-class Pretokens(NamedTuple):
-    """The pretokens of a text: pretoken i is `data[starts[i]:ends[i]]`. They are adjacent.
-
-    `sources` has for each byte of `data` the index of the character of the text that it comes from, if it was asked
-    for.
-    """
-
-    data: bytes
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    sources: NDArray[np.int64] | None = None
 
 
 class Pipeline:
@@ -67,7 +55,7 @@ class Pipeline:
 
     # Ids --------------------------------------------------------------------------------------------------------------
 
-    def pretokens(self, text: str, first: bool, origins: NDArray[np.int64] | None = None) -> Pretokens:
+    def split(self, text: str, first: bool, origins: NDArray[np.int64] | None = None) -> Segment:
         """The pretokens of a text between special tokens.
 
         Args:
@@ -78,12 +66,12 @@ class Pipeline:
         """
         traces = first and self.needs_origins and not (self._first_step_only and origins is None)
         if traces or len(self.steps) > _MOST_RECURSIVE:
-            return self.traced(text, first, origins)
+            return self.split_tracing(text, first, origins)
         if not text:
-            return _joined([], self._letters)
+            return _join([], self._letters)
         found: list[str] = []
         self._run(text, 0, first, self._deadline(text), found)
-        return _joined(found, self._letters)
+        return _join(found, self._letters)
 
     def _deadline(self, text: str) -> Deadline:
         from bpe.text.matching import SECONDS, Deadline
@@ -116,16 +104,16 @@ class Pipeline:
     def _cut(self, text: str, level: int, first: bool, deadline: Deadline) -> list[str]:
         step = self.steps[level]
         if isinstance(step, Split):
-            return step.pieces_within(text, deadline)
-        pieces = step.pieces(step.edited(text, first)[0])
+            return step.split_within(text, deadline)
+        pieces = step.pieces(step.edit(text, first)[0])
         return list(map(to_letters, pieces)) if self._spells[level] else pieces
 
     # Offsets ----------------------------------------------------------------------------------------------------------
 
-    def traced(self, text: str, first: bool, origins: NDArray[np.int64] | None = None) -> Pretokens:
+    def split_tracing(self, text: str, first: bool, origins: NDArray[np.int64] | None = None) -> Segment:
         """The pretokens of a text, with the character that each byte comes from."""
         if not text:
-            return _joined([], self._letters, np.zeros(0, dtype=np.int64))
+            return _join([], self._letters, np.zeros(0, dtype=np.int64))
         deadline = self._deadline(text)
         pieces = [(text, np.arange(len(text), dtype=np.int64))]
         for step, spells in zip(self.steps, self._spells, strict=True):
@@ -133,22 +121,22 @@ class Pipeline:
             for piece, sources in pieces:
                 at = int(sources[0])
                 here = first and (at if origins is None else int(origins[at])) == 0
-                changed, added = step.edited(piece, here)
+                changed, added = step.edit(piece, here)
                 if added:
                     sources = np.concatenate((np.repeat(sources[:1], added), sources))
-                spans = step.spans_within(changed, deadline) if isinstance(step, Split) else step.spans(changed)
+                spans = step.find_spans_within(changed, deadline) if isinstance(step, Split) else step.spans(changed)
                 cut += [(changed[start:end], sources[start:end]) for start, end in spans]
             if spells:
-                cut = [(to_letters(piece), sources.repeat(lengths_in_utf8(piece))) for piece, sources in cut]
+                cut = [(to_letters(piece), sources.repeat(measure_utf8(piece))) for piece, sources in cut]
             pieces = cut
         joined = "".join(piece for piece, _ in pieces)
         found = np.concatenate([np.zeros(0, dtype=np.int64), *(sources for _, sources in pieces)])
         if not self._letters:
-            found = found.repeat(lengths_in_utf8(joined))
-        return _joined([piece for piece, _ in pieces], self._letters, found)
+            found = found.repeat(measure_utf8(joined))
+        return _join([piece for piece, _ in pieces], self._letters, found)
 
 
-def _joined(pieces: list[str], letters: bool, sources: NDArray[np.int64] | None = None) -> Pretokens:
+def _join(pieces: list[str], letters: bool, sources: NDArray[np.int64] | None = None) -> Segment:
     """The pretokens that are these pieces."""
     text = "".join(pieces)
     bounds = offsets_of(list(map(len, pieces)))
@@ -158,4 +146,6 @@ def _joined(pieces: list[str], letters: bool, sources: NDArray[np.int64] | None 
         data = unescape(text)
         if len(data) != len(text):
             bounds = byte_offsets(text)[bounds]
-    return Pretokens(data, bounds[:-1], bounds[1:], sources)
+    segment = Segment(data)
+    segment.starts, segment.ends, segment.sources = bounds[:-1], bounds[1:], sources
+    return segment

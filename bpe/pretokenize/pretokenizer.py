@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +31,10 @@ from bpe.pretokenize.patterns import (
     WHOLE,
     WORD_PATTERNS,
 )
-from bpe.pretokenize.pipeline import Pipeline, Pretokens
+from bpe.pretokenize.pipeline import Pipeline
+from bpe.pretokenize.segments import Segment
 from bpe.pretokenize.steps import ByteLevel, Metaspace, Step, step_from_json
 from bpe.text.matching import check_timeout
-
-if TYPE_CHECKING:
-    from bpe.text.normalizers import Normalizer
 
 #: How text between matches is treated.
 Gaps = Literal["drop", "keep", "error"]
@@ -178,13 +176,11 @@ class Pretokenizer:
 
     def split_bytes(self, text: TextLike) -> list[bytes]:
         """The pretokens of a text, a str or bytes, as bytes. Invalid UTF-8 is allowed."""
-        data = bytes(self.prepared(to_bytes(text)))
-        starts, ends = self.spans(data)
-        return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        return self.segment(to_bytes(text)).pretokens()
 
     @property
     def changes_text(self) -> bool:
-        """Whether `prepared` may return other bytes than it was given."""
+        """Whether a segment may have other bytes than the text that it was made from."""
         return self.add_prefix_space
 
     @property
@@ -192,18 +188,19 @@ class Pretokenizer:
         """The number of this pattern's scanner; None if the `regex` package matches it."""
         return None if self.name is None else PATTERNS[self.name].scanner
 
-    def prepared(self, data: Bytes, first: bool = True) -> Bytes:
-        """The bytes to split: `data`, after a space if `add_prefix_space` is set and `data` does not begin with one.
+    def segment(self, data: Bytes, first: bool = True) -> Segment:
+        """The segment of normalized text between special tokens; `first` says whether it begins the text."""
+        return Segment(bytes(self.put_prefix(data, first)), self)
 
-        `first` says whether they begin the text, which matters to `Steps` only.
-        """
+    def put_prefix(self, data: Bytes, first: bool = True) -> Bytes:
+        """The bytes to split: `data`, after a space if `add_prefix_space` is set and `data` does not begin with one."""
         del first
         if self.add_prefix_space and len(data) and data[0] != 0x20:
             return b" " + data
         return data
 
     def spans(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The starts and the ends of the pretokens in the result of `prepared`: two int64 arrays of byte offsets."""
+        """The starts and the ends of the pretokens of a segment: two int64 arrays of byte offsets."""
         if self.scanner is not None:
             return scan.spans(self.scanner, data)
         whole = np.array([0, len(data)], dtype=np.int64)
@@ -234,18 +231,18 @@ class Pretokenizer:
 
     def spans_by_regex(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find pretokens by the `regex` package, for any pattern, which sees an invalid byte as a lone surrogate."""
-        from bpe.text.masking import masked
-        from bpe.text.matching import matches_of, within_time
+        from bpe.text.character_sets import masked
+        from bpe.text.matching import find_matches, run_within_time
 
         text = escape(data)
         seen = text if self.name is not None else masked(text, self.pattern)
         compiled_pattern = self._compiled
 
         def match_bounds(timeout: float | None) -> NDArray[np.int64]:
-            matches = matches_of(compiled_pattern, seen, timeout)
+            matches = find_matches(compiled_pattern, seen, timeout)
             return np.fromiter((bound for match in matches for bound in match.span()), dtype=np.int64)
 
-        found = within_time(self.pattern, text, self.timeout, match_bounds)
+        found = run_within_time(self.pattern, text, self.timeout, match_bounds)
         starts, ends = found[0::2], found[1::2]
         if self.gaps == "keep":
             bounds = np.concatenate((np.zeros(1, dtype=np.int64), found, np.array([len(text)], dtype=np.int64)))
@@ -298,7 +295,7 @@ class Pretokenizer:
         """Create a pretokenizer from the result of `to_json`; raises TypeError or ValueError for anything else."""
         data = dict(data)
         if "steps" in data:
-            return Steps(*map(step_from_json, data["steps"]), letters=data.get("letters", False))
+            return PipelinePretokenizer(*map(step_from_json, data["steps"]), letters=data.get("letters", False))
         return cls(data.pop("name"), **data) if "name" in data else cls.from_regex(data.pop("pattern"), **data)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -356,10 +353,10 @@ def check_unicode_version(pretokenizer: Pretokenizer | None, version: object) ->
         )
 
 
-class Steps(Pretokenizer):
+class PipelinePretokenizer(Pretokenizer):
     """Several steps of `bpe.pretokenizers`, applied one after the other as in Hugging Face's `tokenizers`.
 
-    A step may change the text, so pretokens need not be parts of it: `pretokens` returns them.
+    A step may change the text, so pretokens need not be parts of it: `segment` returns them.
 
     Args:
         steps: the steps, in order.
@@ -370,7 +367,7 @@ class Steps(Pretokenizer):
         ValueError: for a ByteLevel where the text is spelled in letters already, or a Metaspace after it.
 
     >>> from bpe.pretokenize.steps import Digits, Metaspace
-    >>> Steps(Metaspace(), Digits()).split("in 1984")
+    >>> PipelinePretokenizer(Metaspace(), Digits()).split("in 1984")
     ['▁in', '▁', '1984']
 
     """
@@ -404,22 +401,22 @@ class Steps(Pretokenizer):
 
     @property
     def changes_text(self) -> bool:
-        """Whether `prepared` may return other bytes than it was given."""
+        """Whether a segment may have other bytes than the text that it was made from."""
         return True
 
     @property
     def scanner(self) -> int | None:
-        """The number of the scanner that finds the pretokens in the result of `prepared`; None for most steps."""
+        """The number of the scanner that finds the pretokens after `put_prefix`; None for most steps."""
         step = self._metaspace
         return None if step is None else METASPACE if step.split else WHOLE
 
-    @property
+    @cached_property
     def _metaspace(self) -> Metaspace | None:
         """The only step, if it is a Metaspace that a scanner covers: whole, or split before each `▁`."""
         step = self.steps[0] if len(self.steps) == 1 else None
         return step if isinstance(step, Metaspace) and (step.replacement == "▁" or not step.split) else None
 
-    def prepared(self, data: Bytes, first: bool = True) -> Bytes:
+    def put_prefix(self, data: Bytes, first: bool = True) -> Bytes:
         """For a Metaspace alone, the text with its character for spaces; else the text itself."""
         step = self._metaspace
         if step is None or not len(data):
@@ -429,27 +426,24 @@ class Steps(Pretokenizer):
         wanted = step.prepend_scheme == "always" or (step.prepend_scheme == "first" and first)
         return mark + changed if wanted and not changed.startswith(mark) else changed
 
-    def pretokens(self, data: bytes, first: bool = True) -> Pretokens:
-        """The pretokens of a text between special tokens; `first` says whether it begins the text."""
-        return self.pipeline.pretokens(escape(data), first)
-
-    def split_bytes(self, text: TextLike) -> list[bytes]:
-        """The pretokens of a text, a str or bytes, as bytes. Invalid UTF-8 is allowed."""
-        found = self.pretokens(to_bytes(text))
-        return [found.data[start:end] for start, end in zip(found.starts.tolist(), found.ends.tolist(), strict=True)]
+    def segment(self, data: Bytes, first: bool = True) -> Segment:
+        """The segment of normalized text between special tokens; `first` says whether it begins the text."""
+        if self.scanner is not None:
+            return super().segment(data, first)
+        return self.pipeline.split(escape(bytes(data)), first)
 
     def spans(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The starts and the ends of the pretokens in the result of `prepared`, where the steps have a scanner.
+        """The starts and the ends of the pretokens of a segment, where the steps have a scanner.
 
         Raises:
-            TypeError: for other steps, which change the text while they split it: use `pretokens`.
+            TypeError: for other steps, which change the text while they split it: use `segment`.
 
         """
         if self.scanner is None:
-            raise TypeError("these steps change the text, so their pretokens are no spans of it; use pretokens")
+            raise TypeError("these steps change the text, so their pretokens are no spans of it; use segment")
         return scan.spans(self.scanner, data)
 
-    def with_timeout(self, timeout: float | None) -> Steps:
+    def with_timeout(self, timeout: float | None) -> PipelinePretokenizer:
         """Make a copy with another time limit for matching all patterns of the steps on one text.
 
         None means 10 s plus 1 s for each 10,000 characters.
@@ -470,11 +464,11 @@ class Steps(Pretokenizer):
 
     def __repr__(self) -> str:
         inside = ", ".join(map(repr, self.steps))
-        return f"Steps({inside}{', letters=True' if self.letters else ''})"
+        return f"PipelinePretokenizer({inside}{', letters=True' if self.letters else ''})"
 
 
-def _steps(steps: tuple[Step, ...], letters: bool, timeout: float | None = None) -> Steps:
-    return Steps(*steps, letters=letters).with_timeout(timeout)
+def _steps(steps: tuple[Step, ...], letters: bool, timeout: float | None = None) -> PipelinePretokenizer:
+    return PipelinePretokenizer(*steps, letters=letters).with_timeout(timeout)
 
 
 #: The types of an argument named `pretokenizer`, apart from None.
@@ -486,26 +480,17 @@ def as_pretokenizer(value: PretokenizerLike | None) -> Pretokenizer | None:
     if value is None or isinstance(value, Pretokenizer):
         return value
     if value == "metaspace":
-        return Steps(Metaspace())
+        return PipelinePretokenizer(Metaspace())
     if isinstance(value, str):
         return Pretokenizer(value)
     if isinstance(value, Step):
-        return Steps(value)
+        return PipelinePretokenizer(value)
     if isinstance(value, (list, tuple)):
-        return Steps(*value)
+        return PipelinePretokenizer(*value)
     raise TypeError(
         f"pretokenizer is {typed(value)}; it must be a name ({', '.join(NAMES)}, metaspace), a bpe.Pretokenizer, steps "
         "of bpe.pretokenizers, or None"
     )
-
-
-def prepared(
-    data: Bytes, normalizer: Normalizer | None, pretokenizer: Pretokenizer | None, first: bool = True
-) -> Bytes:
-    """Prepare a text between special tokens for pretokenization: normalize it, then apply `Pretokenizer.prepared`."""
-    if normalizer is not None:
-        data = normalizer.on_bytes(bytes(data))
-    return data if pretokenizer is None else pretokenizer.prepared(data, first)
 
 
 def scanner_of(pretokenizer: Pretokenizer | None) -> int | None:
@@ -515,12 +500,11 @@ def scanner_of(pretokenizer: Pretokenizer | None) -> int | None:
 
 __all__ = [
     "NAMES",
+    "PipelinePretokenizer",
     "Pretokenizer",
     "PretokenizerLike",
-    "Steps",
     "as_pretokenizer",
     "check_unicode_version",
-    "prepared",
     "scanner_of",
 ]
 
@@ -542,7 +526,7 @@ def _check_intersections(pattern: str) -> None:
 @cache
 def _unit_rules(pattern: str) -> PieceRules:
     """How the kernel finds the units of a pattern of UNIT_PATTERNS; it finds no pieces by these rules."""
-    from bpe.pretokenize.character_classes import character_classes
+    from bpe.text.character_sets import find_character_classes
 
     none = np.zeros(256, dtype=np.uint8)
-    return PieceRules(none, none, UNIT_PATTERNS[pattern], character_classes())
+    return PieceRules(none, none, UNIT_PATTERNS[pattern], find_character_classes())

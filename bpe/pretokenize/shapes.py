@@ -1,4 +1,4 @@
-"""Steps that a single pretokenizer does: one with a scanner, or a pattern of the `regex` package.
+"""PipelinePretokenizer that a single pretokenizer does: one with a scanner, or a pattern of the `regex` package.
 
 Equal tokenizers so have equal pretokenizers, however a file or a user spells them, and kernels run where they apply.
 """
@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from bpe.pretokenize.patterns import DEEPSEEK_STEPS, DEEPSEEK_STEPS_ESCAPED
-from bpe.pretokenize.pretokenizer import Gaps, Pretokenizer, Steps
-from bpe.pretokenize.spellings import published
+from bpe.pretokenize.patterns import DEEPSEEK_STEPS, DEEPSEEK_STEPS_ESCAPED, published
+from bpe.pretokenize.pretokenizer import Gaps, PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import ByteLevel, Digits, Split, Step, Whitespace, WhitespaceSplit
 
 #: The patterns of the three Splits that are DeepSeek's pretokenizer, as published and with CR and LF as escapes.
@@ -30,7 +29,7 @@ def prefixed() -> Pretokenizer:
     return Pretokenizer.from_regex("(?s:.+)", add_prefix_space=True)
 
 
-def simplified(steps: Steps, byte: bool) -> Pretokenizer | None:
+def simplify(steps: PipelinePretokenizer, byte: bool) -> Pretokenizer | None:
     """The pretokenizer that these steps are; None if the whole text is one word.
 
     Args:
@@ -40,7 +39,7 @@ def simplified(steps: Steps, byte: bool) -> Pretokenizer | None:
     Raises:
         ValueError: for steps with a ByteLevel that are not of a byte model.
 
-    >>> simplified(Steps(Digits(individual_digits=True), ByteLevel()), byte=True)
+    >>> simplify(PipelinePretokenizer(Digits(individual_digits=True), ByteLevel()), byte=True)
     Pretokenizer('starcoder')
 
     """
@@ -61,14 +60,16 @@ def simplified(steps: Steps, byte: bool) -> Pretokenizer | None:
             return prefixed()
         if listed == [Digits(individual_digits=True)] and level == ByteLevel():
             return Pretokenizer("starcoder")
-        return Steps(*listed, level)
+        return PipelinePretokenizer(*listed, level)
     if not listed:
         return None
     patterns = [_isolated(step) for step in listed]
     found = Pretokenizer("deepseek_v3") if patterns in DEEPSEEK_SPLITS else None
     if len(listed) == 1:
         found = _single(listed[0])
-    return found if found is not None else Steps(*listed, BYTES) if byte else Steps(*listed)
+    if found is not None:
+        return found
+    return PipelinePretokenizer(*listed, BYTES) if byte else PipelinePretokenizer(*listed)
 
 
 def _isolated(step: Step) -> str | None:
@@ -77,7 +78,7 @@ def _isolated(step: Step) -> str | None:
 
 
 def _single(step: Step) -> Pretokenizer | None:
-    """The pretokenizer of one step; None if only `Steps` does the same."""
+    """The pretokenizer of one step; None if only `PipelinePretokenizer` does the same."""
     from bpe.text.oniguruma import escaped, means_the_same
 
     if isinstance(step, WhitespaceSplit):

@@ -20,8 +20,7 @@ from bpe.base.forks import cached_property
 from bpe.base.utf8 import byte_offsets, unescape
 from bpe.errors import check_choice, check_int, check_unicode, shown, typed
 from bpe.pretokenize import _scanner as scan
-from bpe.pretokenize.patterns import PATTERNS
-from bpe.pretokenize.spellings import NAMED, SPELLED
+from bpe.pretokenize.patterns import NAMED, PATTERNS, SPELLED
 from bpe.text.character_sets import WHITE
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class Step:
     def __post_init__(self) -> None:
         """Check the fields."""
 
-    def edited(self, text: str, first: bool) -> tuple[str, int]:
+    def edit(self, text: str, first: bool) -> tuple[str, int]:
         """The piece before it is cut, and the number of characters that were put in front of it."""
         del first
         return text, 0
@@ -67,10 +66,10 @@ class Step:
         return {"type": type(self).__name__, **{field.name: getattr(self, field.name) for field in fields}}
 
 
-def merged(matches: Iterable[Span], n: int, behavior: Behavior, invert: bool = False) -> list[Span]:
+def merge_matches(matches: Iterable[Span], n: int, behavior: Behavior, invert: bool = False) -> list[Span]:
     """The pieces of a text of length `n`, given the matches of a pattern in it.
 
-    >>> merged([(1, 2), (2, 3)], 4, "Isolated"), merged([(1, 2), (2, 3)], 4, "MergedWithPrevious")
+    >>> merge_matches([(1, 2), (2, 3)], 4, "Isolated"), merge_matches([(1, 2), (2, 3)], 4, "MergedWithPrevious")
     ([(0, 1), (1, 2), (2, 3), (3, 4)], [(0, 2), (2, 3), (3, 4)])
     """
     found: list[tuple[Span, bool]] = []  # the matches and the gaps between them, in order
@@ -170,9 +169,9 @@ class Split(Step):
 
     def spans(self, text: str) -> list[Span]:
         """The pieces of a text, as spans."""
-        from bpe.text.matching import Deadline, default_limit
+        from bpe.text.matching import Deadline, compute_time_limit
 
-        return self.spans_within(text, Deadline(default_limit(len(text), None), len(text)))
+        return self.find_spans_within(text, Deadline(compute_time_limit(len(text), None), len(text)))
 
     @cached_property
     def _divider(self) -> Any:
@@ -187,19 +186,19 @@ class Split(Step):
         return compiled(f"{flag}({expression.removeprefix(flag)})" if self.behavior == "Isolated" else expression)
 
     def _masked(self, text: str) -> str:
-        from bpe.text.masking import masked
+        from bpe.text.character_sets import masked
 
         return text if self._found is None or self.literal else masked(text, self._found[1].expression, translated=True)
 
-    def pieces_within(self, text: str, deadline: Deadline) -> list[str]:
+    def split_within(self, text: str, deadline: Deadline) -> list[str]:
         """The pieces of a text."""
         divider = self._divider
         if divider is None or self._masked(text) is not text:
-            return [text[start:end] for start, end in self.spans_within(text, deadline)]
+            return [text[start:end] for start, end in self.find_spans_within(text, deadline)]
         pieces: list[str] = deadline.run(self.pattern, text, lambda limit: divider.split(text, timeout=limit))
         return [piece for piece in pieces if piece]
 
-    def spans_within(self, text: str, deadline: Deadline) -> list[Span]:
+    def find_spans_within(self, text: str, deadline: Deadline) -> list[Span]:
         """The pieces of a text, as spans; raises TimeoutError if matching takes longer."""
         from bpe.text.oniguruma import find_spans
 
@@ -210,11 +209,11 @@ class Split(Step):
             if len(data) != len(text):
                 offsets = byte_offsets(text)
                 bounds = [np.searchsorted(offsets, bound).tolist() for bound in bounds]
-            return merged(zip(*bounds, strict=True), len(text), self.behavior, self.invert)
+            return merge_matches(zip(*bounds, strict=True), len(text), self.behavior, self.invert)
         pattern, translation = self._found
         seen = self._masked(text)
         matches = find_spans(pattern, translation, seen, lambda match: deadline.run(self.pattern, text, match))
-        pieces = merged(matches, len(text), self.behavior, self.invert)
+        pieces = merge_matches(matches, len(text), self.behavior, self.invert)
         return pieces if translation.empty == "never" else [span for span in pieces if span[0] < span[1]]
 
     def to_json(self) -> dict[str, Any]:
@@ -243,11 +242,11 @@ class Digits(_ByCharacters):
 
     @property
     def _pieces(self) -> re.Pattern[str]:
-        return _alternating("NUMERIC", "" if self.individual_digits else "+")
+        return _make_alternation("NUMERIC", "" if self.individual_digits else "+")
 
 
 @cache
-def _alternating(name: str, repeat: str) -> re.Pattern[str]:
+def _make_alternation(name: str, repeat: str) -> re.Pattern[str]:
     """A pattern that matches one character (or all adjacent ones) of a set, or all adjacent others."""
     from bpe.text.character_sets import char_class
 
@@ -273,7 +272,7 @@ class Punctuation(Step):
         from bpe.text.character_sets import pattern
 
         matches = (match.span() for match in pattern("PUNCTUATION").finditer(text))
-        return merged(matches, len(text), self.behavior)
+        return merge_matches(matches, len(text), self.behavior)
 
 
 @dataclass(frozen=True)
@@ -404,7 +403,7 @@ class Metaspace(Step):
     """Replace each space by a character, put it before a text that does not begin with it, and split before each.
 
     >>> step = Metaspace()
-    >>> step.pieces(step.edited("a  b", first=True)[0])
+    >>> step.pieces(step.edit("a  b", first=True)[0])
     ['▁a', '▁', '▁b']
     """
 
@@ -417,7 +416,7 @@ class Metaspace(Step):
         check_choice("prepend_scheme", self.prepend_scheme, get_args(PrependScheme))
         object.__setattr__(self, "split", bool(self.split))
 
-    def edited(self, text: str, first: bool) -> tuple[str, int]:
+    def edit(self, text: str, first: bool) -> tuple[str, int]:
         """The piece before it is cut, and the number of characters that were put in front of it."""
         text = text.replace(" ", self.replacement)
         wanted = self.prepend_scheme == "always" or (self.prepend_scheme == "first" and first)
@@ -450,7 +449,7 @@ class ByteLevel(Step):
         use_regex: split by GPT-2's pattern.
 
     >>> step = ByteLevel(add_prefix_space=True)
-    >>> step.pieces(step.edited("a b", first=True)[0])  # the pipeline spells the bytes
+    >>> step.pieces(step.edit("a b", first=True)[0])  # the pipeline spells the bytes
     [' a', ' b']
 
     """
@@ -458,7 +457,7 @@ class ByteLevel(Step):
     add_prefix_space: bool = False
     use_regex: bool = True
 
-    def edited(self, text: str, first: bool) -> tuple[str, int]:
+    def edit(self, text: str, first: bool) -> tuple[str, int]:
         """The piece before it is cut, and the number of characters that were put in front of it."""
         del first
         if not self.add_prefix_space or not text or text.startswith(" "):

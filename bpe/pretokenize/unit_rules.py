@@ -7,11 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.pretokenize.character_classes import DIGIT, N_CLASSES, NUMBER, character_classes
 from bpe.pretokenize.patterns import NUMBERS, UNDIVIDED, UNIT_PATTERNS
-from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import DIGIT_GROUPS, ByteLevel, Digits, Split
-from bpe.text.character_sets import codes
+from bpe.text.character_sets import DIGIT, N_CLASSES, NUMBER, codes, find_character_classes
 
 #: The steps of published files, and another spelling of the same pattern.
 _STEPS = (Digits(), Split(DIGIT_GROUPS), ByteLevel(use_regex=False))
@@ -25,31 +24,31 @@ class Units(NamedTuple):
     classes: NDArray[np.uint8] | None
 
 
-def units_of(pretokenizer: Pretokenizer | None) -> Units | None:
+def find_units(pretokenizer: Pretokenizer | None) -> Units | None:
     """The units that a pretokenizer divides a text into; None if the kernel does not find them.
 
-    >>> units_of(None)
+    >>> find_units(None)
     Units(kind=0, classes=None)
-    >>> units_of(Pretokenizer("gpt2")) is None
+    >>> find_units(Pretokenizer("gpt2")) is None
     True
 
     """
     if pretokenizer is None:
         return Units(UNDIVIDED, None)
-    if isinstance(pretokenizer, Steps):
+    if isinstance(pretokenizer, PipelinePretokenizer):
         if pretokenizer.steps != _STEPS or pretokenizer.letters:
             return None
         numbers = np.zeros(N_CLASSES, dtype=np.uint8)
         numbers[[code for code in codes("NUMERIC") if code < N_CLASSES]] = NUMBER
-        classes = numbers | (character_classes() & np.uint8(DIGIT))
+        classes = numbers | (find_character_classes() & np.uint8(DIGIT))
         return Units(NUMBERS, classes) if np.all(classes[classes & DIGIT > 0] & NUMBER) else None
     if pretokenizer.add_prefix_space:
         return None
     pattern = pretokenizer.pattern
     if pattern == _ONE_PATTERN:
-        return Units(NUMBERS, character_classes())
+        return Units(NUMBERS, find_character_classes())
     if pattern in UNIT_PATTERNS and pretokenizer.gaps == "keep":
-        return Units(UNIT_PATTERNS[pattern], character_classes())
+        return Units(UNIT_PATTERNS[pattern], find_character_classes())
     return None
 
 

@@ -25,7 +25,10 @@ from bpe.corpus.documents import arrow_documents
 from bpe.corpus.sources import Sources
 from bpe.count.counting import Tables
 from bpe.count.word_counts import WordCounts, arrays_of, fill
-from bpe.encode.models.boundless import MarkedEngine
+from bpe.encode.blocks import encode_some_blocks
+from bpe.encode.engine import Engine
+from bpe.encode.models.boundless import MarkedWords, build_marked
+from bpe.encode.models.model import Model
 from bpe.errors import typed
 from bpe.text.matching import compiled
 from bpe.tokenizer import Tokenizer
@@ -106,6 +109,12 @@ def find_eligible_tokens(spec: TokenizerSpec, pattern: str) -> NDArray[np.int64]
     return np.array(found, dtype=np.int64)
 
 
+def _make_engine(spec: TokenizerSpec, tokens: NDArray[np.int64]) -> tuple[Engine, MarkedWords]:
+    """An engine that gives pretokens that are one of some tokens a second id, and these ids."""
+    tables, marks = build_marked(spec, tokens)
+    return Engine(spec, model=Model(tables, marks)), marks
+
+
 def find_runs(
     spec: TokenizerSpec,
     pattern: str,
@@ -130,8 +139,8 @@ def find_runs(
         ValueError: for runs with too many tokens.
 
     """
-    engine = MarkedEngine(spec, find_eligible_tokens(spec, pattern))
-    number_of = engine.marked - np.uint32(_first_id(spec))
+    engine, marks = _make_engine(spec, find_eligible_tokens(spec, pattern))
+    number_of = marks.tokens - np.uint32(_first_id(spec))
     total = source.size if isinstance(source, Sources) else None
     step = TEXT_PER_STEP if max_memory is None else TEXT_PER_STEP_LIMITED
     tables = Tables(1, 0, None if max_memory is None else max_memory - LEAST)
@@ -139,7 +148,7 @@ def find_runs(
     try:
         with progress_bar(progress, "count", total, "B") as bar:
             for ids, lengths, size in _encoded(engine, source, frozenset(special_tokens), threads, step):
-                numbers, starts, ends = _runs(ids, lengths, engine, number_of)
+                numbers, starts, ends = _runs(ids, lengths, marks, number_of)
                 with tables.one() as table:
                     table.count_spans(numbers.view(np.uint8), 4 * starts, 4 * ends, position)
                 position += numbers.nbytes
@@ -157,17 +166,17 @@ def _first_id(spec: TokenizerSpec) -> int:
 
 
 def _runs(
-    ids: NDArray[np.uint32], lengths: NDArray[np.int64], engine: MarkedEngine, number_of: NDArray[np.uint32]
+    ids: NDArray[np.uint32], lengths: NDArray[np.int64], marks: MarkedWords, number_of: NDArray[np.uint32]
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
     """(The token numbers of texts, the starts of their runs, the ends); other tokens have any number."""
-    marked = ids >= engine.first
+    marked = ids >= marks.first
     begins = np.ones(len(ids) + 1, dtype=np.bool_)
     np.not_equal(marked[1:], marked[:-1], out=begins[1:-1])
     begins[np.cumsum(lengths)] = True  # of documents
     bounds = np.flatnonzero(begins)
     starts, ends = bounds[:-1], bounds[1:]
     kept = marked[starts] & (ends - starts > 1) if len(ids) else starts > 0
-    numbers = number_of[np.where(marked, ids - np.uint32(engine.first), 0)] if len(number_of) else ids
+    numbers = number_of[np.where(marked, ids - np.uint32(marks.first), 0)] if len(number_of) else ids
     return numbers, starts[kept], ends[kept]
 
 
@@ -190,14 +199,14 @@ def _words(blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[
 
 
 def _encoded(
-    engine: MarkedEngine, source: Sources | Iterable[TextLike] | None, names: frozenset[str], threads: int, step: int
+    engine: Engine, source: Sources | Iterable[TextLike] | None, names: frozenset[str], threads: int, step: int
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64], int]]:
     """The ids of the corpus, of `step` bytes of text at once: (ids, their number by document, the bytes read)."""
     if isinstance(source, Sources):
-        cut = engine.end_cut(source.separators, source.keep_separator, names)
+        cut = engine.find_block_end(source.separators, source.keep_separator, names)
         with closing(source.blocks(cut, threads)) as blocks:
             size = source.text_size or sys.maxsize
-            while (part := engine.encode_blocks(blocks, threads, size, allowed=names, most=step)) is not None:
+            while (part := encode_some_blocks(engine, blocks, threads, size, allowed=names, most=step)) is not None:
                 yield part.ids, part.lengths, part.size or part.n_bytes
         return
     assert source is not None
@@ -249,7 +258,7 @@ def from_counts(counts: WordCounts, spec: TokenizerSpec, pattern: str) -> Words:
     """
     blob, offsets, numbers = arrays_of(counts)
     words = replace(spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={})
-    engine = MarkedEngine(words, find_eligible_tokens(spec, pattern))
+    engine, marks = _make_engine(words, find_eligible_tokens(spec, pattern))
     ends = np.flatnonzero(blob == END)
     whole = len(numbers) == 0 or bool((blob[offsets[1:] - 1] == END).all())
     starts = np.concatenate(([0], ends + 1))[:-1]
@@ -259,12 +268,12 @@ def from_counts(counts: WordCounts, spec: TokenizerSpec, pattern: str) -> Words:
     text, bounds = end_to_end(blob, starts, ends - starts)
     batch = engine.encode_words(text, bounds)
     marked = np.asarray(batch.ids, dtype=np.uint32)
-    if len(marked) != len(starts) or (marked < engine.first).any():
+    if len(marked) != len(starts) or (marked < marks.first).any():
         raise ValueError(
             "the second counts have words that are not one eligible token each after the word phase of this training; "
             "count them again, with a tokenizer that was trained on the first counts to the same size"
         )
-    tokens = engine.marked[marked - np.uint32(engine.first)] - np.uint32(_first_id(spec))
+    tokens = marks.tokens[marked - np.uint32(marks.first)] - np.uint32(_first_id(spec))
     kept = numbers > 0
     data, at = end_to_end(tokens.view(np.uint8), 4 * at[:-1][kept], 4 * np.diff(at)[kept])
     return _words(data, at, numbers[kept])

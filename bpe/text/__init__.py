@@ -6,9 +6,9 @@ comes from. The files, in the order in which text passes through them:
 - `normalizers.py` the normalizers (imported as `bpe.normalizers`), each plain data with `normalize` and `to_json`;
 - `unicode.py` over `_unicode.pyx`, `unicode_data.py` normalization forms and lower case with the Unicode versions of
   `tokenizers`, independent of Python's;
-- `alignment.py` the spans; `streaming.py` normalization of a text that arrives in chunks, with the same result;
+- `alignment.py` the spans;
 - `matching.py` patterns of the `regex` package under a time limit; `oniguruma.py` and `oniguruma_sets.py` translate
-  Oniguruma's patterns for it, and `masking.py` gives it characters as Unicode 16 has them;
+  Oniguruma's patterns for it, and `character_sets.py` gives it characters as Unicode 16 has them;
 - `_unicode.pxd`, `_unicode_classes.h` character classes for the kernels; `generate_unicode.py` writes the tables.
 
 Invariants: a normalizer is immutable and deterministic; a stream, however chunked, gives the same result as the whole

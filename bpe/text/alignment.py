@@ -1,8 +1,15 @@
-"""Alignment: the span of the original text that each character of a normalized text comes from.
+"""Alignment: the span of the original text that each character of a normalized text comes from, by two conventions.
 
-The span is the smallest that contains all sources of the character: for an `é` that composition produced, the letter
-and the accent; for a space that replaced several, all of them; for an inserted character, an empty span at the position
-of the insertion. Offsets of tokens: `bpe/encode/offsets.py`.
+By "whole", the span is the smallest that contains all sources of the character: for an `é` that composition produced,
+the letter and the accent; for a space that replaced several, all of them; for an inserted character, an empty span at
+the position of the insertion.
+
+By "tokenizers", it is the span that this package gives: that of one character, the *source*. A composed character has
+the first one's, a replacement the last one's, an inserted character its neighbour's; marks that composition or sorting
+moved have those of their positions. Sources: `NormalizedString::transform_range` of `tokenizers` and its
+`unicode_normalization_alignments`.
+
+Offsets of tokens: `bpe/encode/offsets.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +18,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import regex
@@ -19,17 +26,20 @@ from numpy.typing import NDArray
 
 from bpe.text.unicode import combining, is_new, normalized
 
-#: A character of the normalized text, and the start and end of its span in the original.
-MappedChar = tuple[str, int, int]
+#: The rule for the spans of normalized text: all that a character was made from, or what `tokenizers` gives.
+Convention = Literal["whole", "tokenizers"]
+#: A character of the normalized text, the start and end of its span in the original, and its source.
+MappedChar = tuple[str, int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
     """A normalized text. Its character i comes from the characters `starts[i]:ends[i]` of the original text.
 
-    With `in_place`, character i comes from character i alone, so spans need no lookup.
+    With `in_place`, character i comes from character i alone, so spans need no lookup. `sources` has the character that
+    each takes its span from in `tokenizers`, -1 before the first; None for a step that `tokenizers` does not have.
 
-    >>> composed("NFC", "cafe\\u0301!").starts.tolist()
+    >>> normalize("NFC", "cafe\\u0301!").starts.tolist()
     [0, 1, 2, 3, 5]
     """
 
@@ -37,18 +47,31 @@ class Aligned:
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
     in_place: bool = False
+    sources: NDArray[np.int64] | None = None
+
+    def then(self, later: Aligned, convention: Convention) -> Aligned:
+        """The composition of this alignment with `later`, whose original is this one's text."""
+        if convention == "whole" or later.sources is None:
+            return self.through(later)
+        starts, ends = (
+            np.where(later.sources < 0, 0, bound[np.maximum(later.sources, 0)]) if len(bound) else bound
+            for bound in (self.starts, self.ends)
+        )
+        return Aligned(later.text, starts, ends)
 
     def through(self, later: Aligned) -> Aligned:
-        """The composition of this alignment with `later`, whose original is this one's text."""
+        """The composition by the convention "whole"."""
         if self.in_place:
             return later
         if later.in_place:
             n = len(later.text)
             return Aligned(later.text, self.starts[:n], self.ends[:n])
-        starts, ends = self.hull(later.starts, later.ends)
+        starts, ends = self.find_hull(later.starts, later.ends)
         return Aligned(later.text, starts, ends)
 
-    def hull(self, first: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def find_hull(
+        self, first: NDArray[np.int64], end: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The (starts, ends) of the smallest original spans that the spans `text[first[i]:end[i]]` come from."""
         n = len(self.text)
         if self.in_place:
@@ -68,54 +91,54 @@ class Aligned:
         return np.where(empty, position, starts), np.where(empty, position, ends)
 
 
-def unchanged(text: str, start: int = 0, end: int | None = None) -> Aligned:
+def align_unchanged(text: str, start: int = 0, end: int | None = None) -> Aligned:
     """The substring `text[start:end]`, aligned with `text`."""
     positions = np.arange(start, len(text) if end is None else end, dtype=np.int64)
-    return Aligned(text[start:end], positions, positions + 1, in_place=start == 0)
+    return Aligned(text[start:end], positions, positions + 1, in_place=start == 0, sources=positions)
 
 
-def edited(text: str, edits: Iterable[tuple[int, int, Iterable[MappedChar]]]) -> Aligned:
+def apply_edits(text: str, edits: Iterable[tuple[int, int, Iterable[MappedChar]]]) -> Aligned:
     """A text after some edits: each (start, end, chars), in ascending order, replaces `text[start:end]` by chars."""
     parts: list[str] = []
     kept_at: list[int] = []  # of each kept stretch: its position in the result (the next starts after the edit)
     shifts: list[int] = []  # of each kept stretch: its position in the text less that in the result
-    replaced: list[int] = []  # of each new character: its position in the result, the start and the end of its span
+    replaced: list[int] = []  # of each new character: its position in the result, its span and its source
     position = length = 0
     for start, end, chars in edits:
         parts.append(text[position:start])
         kept_at.append(length)
         shifts.append(position - length)
         length += start - position
-        for char, source_start, source_end in chars:
+        for char, *span_and_source in chars:
             parts.append(char)
-            replaced += (length, source_start, source_end)
+            replaced += (length, *span_and_source)
             length += 1
         position = end
     if not kept_at:
-        return unchanged(text)
+        return align_unchanged(text)
     parts.append(text[position:])
     kept_at.append(length)
     shifts.append(position - length)
     length += len(text) - position
     starts = np.arange(length) + np.repeat(shifts, np.diff(kept_at, append=length))
-    ends = starts + 1
-    positions, source_starts, source_ends = np.array(replaced, dtype=np.int64).reshape(-1, 3).T
-    starts[positions], ends[positions] = source_starts, source_ends
-    return Aligned("".join(parts), starts, ends)
+    ends, sources = starts + 1, starts.copy()
+    positions, *mapped = np.array(replaced, dtype=np.int64).reshape(-1, 4).T
+    starts[positions], ends[positions], sources[positions] = mapped
+    return Aligned("".join(parts), starts, ends, sources=sources)
 
 
-def mapped_to(chars: str, start: int, end: int) -> Iterator[MappedChar]:
-    """Characters that all come from the same span."""
-    return ((char, start, end) for char in chars)
+def map_to_span(chars: str, start: int, end: int) -> Iterator[MappedChar]:
+    """Map characters to one span; their source is its last character."""
+    return ((char, start, end, max(end - 1, 0)) for char in chars)
 
 
-def sources_of(counts: Sequence[int]) -> NDArray[np.int64]:
-    """The source character that each character takes its span from in `tokenizers`, as in its `transform_range`.
+def find_sources(counts: Sequence[int]) -> NDArray[np.int64]:
+    """Find the source of each character as `transform_range` of `tokenizers` does.
 
     It is the first of the `counts[i]` source characters that character i stands for, which follow those of the
     character before it. An inserted character (0) takes the span of the source character before it, or -1.
 
-    >>> sources_of([1, 0, 2, 1]).tolist()
+    >>> find_sources([1, 0, 2, 1]).tolist()
     [0, 0, 1, 3]
     """
     numbers = np.array(counts, dtype=np.int64)
@@ -126,14 +149,17 @@ def sources_of(counts: Sequence[int]) -> NDArray[np.int64]:
 # Normalization forms --------------------------------------------------------------------------------------------------
 
 
-def composed(form: Any, text: str) -> Aligned:
-    """A text in a Unicode normalization form: NFC, NFD, NFKC or NFKD."""
+def normalize(form: Any, text: str) -> Aligned:
+    """Bring a text to a Unicode normalization form: NFC, NFD, NFKC or NFKD."""
     if unicodedata.is_normalized(form, text):
-        return unchanged(text)
-    return edited(text, ((start, end, _form(form, text[start:end], start)) for start, end in stretches(form, text)))
+        return align_unchanged(text)
+    stretches = _find_stretches(form, text)
+    return apply_edits(
+        text, ((start, end, _normalize_stretch(form, text[start:end], start)) for start, end in stretches)
+    )
 
 
-def stretches(form: Any, text: str) -> Iterator[tuple[int, int]]:
+def _find_stretches(form: Any, text: str) -> Iterator[tuple[int, int]]:
     """The (start, end) of the parts of a text that a form may change, each by itself."""
     joining = {char for char in set(text) if not is_boundary_before(char)}
     changing = {char for char in set(text) if normalized(form, char) != char}
@@ -153,49 +179,51 @@ def is_boundary_before(char: str) -> bool:
     if char < "\u0300" or is_new(char):
         return True
     first = normalized("NFKD", char)[0]
-    return not {char, first} & _composed_onto() and not combining(char) and not combining(first)
+    return not {char, first} & _find_composed_onto() and not combining(char) and not combining(first)
 
 
 @cache
-def _composed_onto() -> frozenset[str]:
+def _find_composed_onto() -> frozenset[str]:
     """The characters that composition joins to the one before (marks aside). All lie below U+30000."""
     pairs = (unicodedata.decomposition(chr(code)).split() for code in range(0xC0, 0x30000))
     seconds = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2 and pair[0][0] != "<"}
     return frozenset(seconds | {chr(code) for code in (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))})
 
 
-def _form(form: str, text: str, offset: int) -> list[MappedChar]:
+def _normalize_stretch(form: str, text: str, offset: int) -> Iterator[MappedChar]:
     """The characters of a stretch in a form: decomposed, marks sorted by combining class, then composed.
 
     `offset` is the position of the stretch in the whole text.
     """
-    decomposition = "NFKD" if "K" in form else "NFD"
-    chars: list[MappedChar] = []
+    chars: list[MappedChar] = []  # the last number of each counts the source characters that it stands for
     for position, char in enumerate(text, offset):
-        for part in normalized(decomposition, char):
-            chars.append((part, position, position + 1))
+        for part_index, part in enumerate(normalized("NFKD" if "K" in form else "NFD", char)):
+            chars.append((part, position, position + 1, int(part_index == 0)))
             i = len(chars) - 1
             combining_class = combining(part)
             while combining_class and i and combining(chars[i - 1][0]) > combining_class:
                 chars[i - 1], chars[i] = chars[i], chars[i - 1]
                 i -= 1
-    return chars if form.endswith("D") else _compose(chars)
+    if form.endswith("C"):
+        chars = _compose(chars)
+    sources = find_sources([count for *_, count in chars]) + offset
+    return ((*mapped[:3], source) for mapped, source in zip(chars, sources.tolist(), strict=True))
 
 
 def _compose(decomposed: list[MappedChar]) -> list[MappedChar]:
     """Compose each character with the last starter, unless a character between them blocks it (Unicode, D115)."""
     chars: list[MappedChar] = []
     starter, last_class = -1, 0  # of `chars`: the index of the last starter; the combining class of the last one
-    for char, start, end in decomposed:
+    for char, start, end, count in decomposed:
         combining_class = combining(char)
         if starter >= 0 and (last_class < combining_class or last_class == 0):
-            base, base_start, base_end = chars[starter]
+            base, base_start, base_end, base_count = chars[starter]
             both = normalized("NFC", base + char)
             if len(both) == 1:
-                chars[starter] = (both, min(base_start, start), max(base_end, end))
+                chars[starter] = (both, min(base_start, start), max(base_end, end), base_count + count)
                 continue
         if combining_class == 0:
             starter = len(chars)
         last_class = combining_class
-        chars.append((char, start, end))
+        chars.append((char, start, end, count))
     return chars

@@ -59,7 +59,7 @@ def shared_properties() -> list[str]:
     import regex
     from tokenizers import Regex, pre_tokenizers
 
-    from bpe.text.masking import masked
+    from bpe.text.character_sets import masked
 
     known = import_module("regex._regex_core").PROPERTIES
     names = {name for name, (_, values) in known.items() for name in (name, *values)}

@@ -51,7 +51,7 @@ def from_letters(text: str) -> bytes:
     return text.translate(_BYTE).encode("latin-1")
 
 
-def lengths_in_utf8(text: str) -> NDArray[np.int64]:
+def measure_utf8(text: str) -> NDArray[np.int64]:
     """The number of bytes of each character of a text. A lone surrogate of `escape` is one byte."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     counts = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)

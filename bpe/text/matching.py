@@ -49,7 +49,7 @@ def compiled(pattern: str) -> Any:
     """
     import regex
 
-    count, depth = size_of(pattern) if len(pattern) <= MOST_ITEMS else (len(pattern), 0)
+    count, depth = measure_pattern(pattern) if len(pattern) <= MOST_ITEMS else (len(pattern), 0)
     if count > MOST_ITEMS:
         raise ValueError(
             f"pattern {shown(pattern)} has {count} items when its repeats are expanded; the limit is {MOST_ITEMS}: "
@@ -72,7 +72,7 @@ def compiled(pattern: str) -> Any:
     return expression
 
 
-def matches_of(expression: Any, text: str, timeout: float | None) -> Iterator[Any]:
+def find_matches(expression: Any, text: str, timeout: float | None) -> Iterator[Any]:
     r"""The matches of a compiled pattern in a text, in order and without overlaps.
 
     Raises:
@@ -97,12 +97,12 @@ def _check_order(matches: Iterator[Any], pattern: str) -> Iterator[Any]:
         yield match
 
 
-def size_of(pattern: str) -> tuple[int, int]:
+def measure_pattern(pattern: str) -> tuple[int, int]:
     """(number of items in a pattern, counting one once per repetition; greatest nesting depth of its groups).
 
     The number is an upper bound of what compiling creates, even for an invalid pattern.
 
-    >>> size_of("(a{10}b){3}|c"), size_of(r"\\p{L}{1,3}[a{9}]")
+    >>> measure_pattern("(a{10}b){3}|c"), measure_pattern(r"\\p{L}{1,3}[a{9}]")
     ((35, 1), (7, 0))
     """
     import regex
@@ -202,14 +202,14 @@ class Deadline:
         self._left -= used - self._start
         self._start, self._next = used, now + self._limit / 100
         if self._left <= 0:
-            raise _timed_out(pattern, text, self._limit, self._n_chars)
+            raise _make_timeout_error(pattern, text, self._limit, self._n_chars)
 
 
 #: A longer limit is none: the `regex` package cannot count it.
 _LONGEST = 1e9
 
 
-def _timed_out(pattern: str, text: str, limit: float, n_chars: int) -> TimeoutError:
+def _make_timeout_error(pattern: str, text: str, limit: float, n_chars: int) -> TimeoutError:
     part = "" if len(text) == n_chars else f"a part of {len(text)} characters of "
     return TimeoutError(
         f"pattern {shown(pattern)} took more than {limit:.3g} s on {part}a text of {n_chars} characters, "
@@ -218,21 +218,23 @@ def _timed_out(pattern: str, text: str, limit: float, n_chars: int) -> TimeoutEr
     )
 
 
-def default_limit(n_chars: int, timeout: float | None) -> float:
+def compute_time_limit(n_chars: int, timeout: float | None) -> float:
     """The limit in seconds for matching a text: `timeout`, or 10 s and 1 s more for each million characters."""
     return SECONDS + SECONDS_PER_MILLION * n_chars / 1e6 if timeout is None else timeout
 
 
-def within_time(pattern: str, text: str, timeout: float | None, match: Callable[[float | None], _Result]) -> _Result:
+def run_within_time(
+    pattern: str, text: str, timeout: float | None, match: Callable[[float | None], _Result]
+) -> _Result:
     """Call `match` as `Deadline.run` does, with a limit for this text alone; None means the default limit.
 
     The thread's time is read only after `regex` has timed out, so that short texts are not slower; if other threads may
     have used the time, matching is then repeated.
     """
-    limit = default_limit(len(text), timeout)
+    limit = compute_time_limit(len(text), timeout)
     try:
         return match(limit if limit <= _LONGEST else None)
     except TimeoutError:
         if time.process_time() - time.thread_time() < limit / 100:  # other threads have used nothing
-            raise _timed_out(pattern, text, limit, len(text)) from None
+            raise _make_timeout_error(pattern, text, limit, len(text)) from None
         return Deadline(limit, len(text)).run(pattern, text, match)

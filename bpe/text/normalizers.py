@@ -18,10 +18,9 @@ from bpe.base.forks import cached_property
 from bpe.base.utf8 import escape, unescape
 from bpe.errors import FormatError, check_int, shown, type_name, typed
 from bpe.text import alignment
-from bpe.text.alignment import Aligned
-from bpe.text.character_sets import WHITE
-from bpe.text.masking import masked
-from bpe.text.matching import check_timeout, compiled, matches_of, within_time
+from bpe.text.alignment import Aligned, Convention
+from bpe.text.character_sets import WHITE, masked
+from bpe.text.matching import check_timeout, compiled, find_matches, run_within_time
 from bpe.text.oniguruma import translate
 from bpe.text.unicode import lower, normalized
 
@@ -36,7 +35,8 @@ class Normalizer:
             TypeError: if the text is not a str.
 
         """
-        return self._normalize(_checked(text))
+        _check_str(text)
+        return self._normalize(text)
 
     def on_bytes(self, data: bytes) -> bytes:
         """The normalized text for UTF-8 bytes; bytes that are not UTF-8 stay unchanged."""
@@ -44,9 +44,23 @@ class Normalizer:
             raise TypeError(f"data is {typed(data)}; it must be bytes")
         return unescape(self._normalize(escape(data)))
 
-    def aligned(self, text: str) -> Aligned:
-        """The normalized text, with the span of the original text that each of its characters comes from."""
-        return self._align(_checked(text))
+    def align(self, text: str, convention: Convention = "whole") -> Aligned:
+        """The normalized text, with the span of the original text that each of its characters comes from.
+
+        >>> NFC().align("cafe\u0301!").ends.tolist(), NFC().align("cafe\u0301!", "tokenizers").ends.tolist()
+        ([1, 2, 3, 5, 6], [1, 2, 3, 4, 6])
+        """
+        _check_str(text)
+        if convention == "whole":
+            return self._align(text)
+        result = alignment.align_unchanged(text)
+        for step in self.flat_steps():
+            result = result.then(step._align(result.text), convention)
+        return result
+
+    def flat_steps(self) -> list[Normalizer]:
+        """The normalizers that it applies in order, none of which has steps of its own."""
+        return [self]
 
     def spelling(self, name: str) -> str:
         """How the name of an added token is spelled where it is sought in normalized text."""
@@ -63,7 +77,7 @@ class Normalizer:
     def _align(self, text: str) -> Aligned:
         raise NotImplementedError
 
-    def last_cut(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, low: int) -> int:
         """The last position after `low` where a text may be split before normalization, whatever follows; 0 if none."""
         del text, low
         return 0
@@ -90,9 +104,9 @@ class _Unicode(Normalizer):
         return normalized(self.form, text)
 
     def _align(self, text: str) -> Aligned:
-        return alignment.composed(self.form, text)
+        return alignment.normalize(self.form, text)
 
-    def last_cut(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, low: int) -> int:
         """A text may be split before a character that no form joins with the one before it."""
         return next((i for i in range(len(text) - 1, low, -1) if alignment.is_boundary_before(text[i])), 0)
 
@@ -161,13 +175,16 @@ class Lowercase(Normalizer):
 
     def _align(self, text: str) -> Aligned:
         result = self._normalize(text)
-        original = alignment.unchanged(text)
+        original = alignment.align_unchanged(text)
         if len(result) == len(text):
-            return Aligned(result, original.starts, original.ends, in_place=True)
-        lengths = [len(lower(char)) for char in text]
-        return Aligned(result, original.starts.repeat(lengths), original.ends.repeat(lengths))
+            starts, ends = original.starts, original.ends
+        else:
+            lengths = [len(lower(char)) for char in text]
+            starts, ends = original.starts.repeat(lengths), original.ends.repeat(lengths)
+        sources = None if self.final_sigma else starts  # `tokenizers` does not have a final sigma
+        return Aligned(result, starts, ends, len(result) == len(text), sources)
 
-    def last_cut(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, low: int) -> int:
         """A text may be split anywhere; with `final_sigma`, only before a character that ends a word."""
         if not self.final_sigma:
             return len(text)
@@ -193,7 +210,7 @@ class Strip(Normalizer):
         return text[slice(*self._kept(text))]
 
     def _align(self, text: str) -> Aligned:
-        return alignment.unchanged(text, *self._kept(text))
+        return alignment.align_unchanged(text, *self._kept(text))
 
     def _kept(self, text: str) -> tuple[int, int]:
         start = len(text) - len(text.lstrip(WHITE)) if self.left else 0
@@ -221,9 +238,9 @@ class CollapseWhitespace(Normalizer):
 
     def _align(self, text: str) -> Aligned:
         spans = (match.span() for match in _WIDE_SPACE.finditer(text))
-        return alignment.edited(text, ((*span, alignment.mapped_to(" ", *span)) for span in spans))
+        return alignment.apply_edits(text, ((*span, alignment.map_to_span(" ", *span)) for span in spans))
 
-    def last_cut(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, low: int) -> int:
         """A text may be split after any character that is not white space."""
         del low
         return len(text.rstrip(WHITE))
@@ -281,18 +298,18 @@ class Replace(Normalizer):
         def replaced(timeout: float | None) -> str:
             return str(self._compiled.sub(lambda _: self.replacement, seen, timeout=timeout))
 
-        return within_time(self.pattern, text, self.timeout, replaced)
+        return run_within_time(self.pattern, text, self.timeout, replaced)
 
     def _align(self, text: str) -> Aligned:
         seen = masked(text, self.pattern)
 
         def found(timeout: float | None) -> list[tuple[int, int]]:
-            return [match.span() for match in matches_of(self._compiled, seen, timeout)]
+            return [match.span() for match in find_matches(self._compiled, seen, timeout)]
 
-        spans = within_time(self.pattern, text, self.timeout, found)
-        return alignment.edited(text, ((*span, alignment.mapped_to(self.replacement, *span)) for span in spans))
+        spans = run_within_time(self.pattern, text, self.timeout, found)
+        return alignment.apply_edits(text, ((*span, alignment.map_to_span(self.replacement, *span)) for span in spans))
 
-    def last_cut(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, low: int) -> int:
         """A text may be split anywhere if the pattern is one character or character class, otherwise nowhere."""
         del low
         return len(text) if regex.fullmatch(_ONE_CHARACTER, self.pattern) else 0
@@ -339,13 +356,13 @@ class UnescapeHTML(Normalizer):
         return text
 
     def _align(self, text: str) -> Aligned:
-        result = alignment.unchanged(text)
+        result = alignment.align_unchanged(text)
         for _ in range(self.times):
-            edits = map(_entity, _ENTITY.finditer(result.text))
-            result = result.through(alignment.edited(result.text, edits))
-        return result
+            edits = map(_map_entity, _ENTITY.finditer(result.text))
+            result = result.through(alignment.apply_edits(result.text, edits))
+        return dataclasses.replace(result, sources=None)
 
-    def last_cut(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, low: int) -> int:
         """A text may be split before a character that no entity contains, at any level of escaping."""
         return max(0, *(text.rfind(char, low + 1) for char in "\t\n\f <"))
 
@@ -370,7 +387,7 @@ class FixText(Normalizer):
         tag = text.find("<")
         parts = []
         done = 0
-        for start, end in _suspect_lines(text):
+        for start, end in _find_suspect_lines(text):
             unescape = False if 0 <= tag < start else "auto"  # ftfy takes a text with tags for HTML: do so line by line
             parts += [text[done:start], ftfy.fix_text(text[start:end], unescape_html=unescape)]
             done = end
@@ -389,9 +406,9 @@ class FixText(Normalizer):
                 head = next((i for i in range(shorter) if old[i] != new[i]), shorter)
                 tail = next((i for i in range(shorter - head) if old[-1 - i] != new[-1 - i]), shorter - head)
                 start, end = line_start + head, line_start + len(old) - tail
-                edits.append((start, end, alignment.mapped_to(new[head : len(new) - tail], start, end)))
+                edits.append((start, end, alignment.map_to_span(new[head : len(new) - tail], start, end)))
             line_start += len(old) + 1
-        return alignment.edited(text, edits)
+        return dataclasses.replace(alignment.apply_edits(text, edits), sources=None)
 
 
 @dataclass(frozen=True, init=False)
@@ -435,10 +452,14 @@ class Sequence(Normalizer):
         return text
 
     def _align(self, text: str) -> Aligned:
-        result = alignment.unchanged(text)
+        result = alignment.align_unchanged(text)
         for one in self.normalizers:
             result = result.through(one._align(result.text))
         return result
+
+    def flat_steps(self) -> list[Normalizer]:
+        """The steps of its normalizers."""
+        return [step for one in self.normalizers for step in one.flat_steps()]
 
     def with_timeout(self, timeout: float | None) -> Sequence:
         """Make a copy whose normalizers have another time limit each."""
@@ -449,16 +470,15 @@ class Sequence(Normalizer):
         return {"type": "Sequence", "normalizers": [one.to_json() for one in self.normalizers]}
 
 
-def _checked(text: str) -> str:
+def _check_str(text: object) -> None:
     if not isinstance(text, str):
         raise TypeError(f"text is {typed(text)}; it must be a str (decode bytes first, or use on_bytes)")
-    return text
 
 
-def _suspect_lines(text: str) -> Iterator[tuple[int, int]]:
+def _find_suspect_lines(text: str) -> Iterator[tuple[int, int]]:
     r"""(start, end) of the lines with a character that ftfy may change; adjacent lines are joined.
 
-    >>> list(_suspect_lines("plain\n\nR&amp;B\n\u201cso\u201d\nplain"))
+    >>> list(_find_suspect_lines("plain\n\nR&amp;B\n\u201cso\u201d\nplain"))
     [(7, 20)]
     """
     start, end = 0, -1  # of the last group of lines
@@ -478,7 +498,7 @@ def _ends_word(char: str) -> bool:
     return lower(f"AΣ{char}A", final_sigma=True)[1] == "ς"
 
 
-def _entity(match: Any) -> tuple[int, int, Iterator[alignment.MappedChar]]:
+def _map_entity(match: Any) -> tuple[int, int, Iterator[alignment.MappedChar]]:
     """(start, end, characters) of an entity. In `&notit;` it is `&not`, which stands for `¬`; `&it;` has none."""
     import html.entities
 
@@ -486,7 +506,7 @@ def _entity(match: Any) -> tuple[int, int, Iterator[alignment.MappedChar]]:
     name, (start, end) = match[1], match.span()
     if name[0] != "#" and name not in html5:
         end = start + 1 + next((size for size in range(len(name) - 1, 1, -1) if name[:size] in html5), -1)
-    return start, end, alignment.mapped_to(html.unescape(match.string[start:end]), start, end)
+    return start, end, alignment.map_to_span(html.unescape(match.string[start:end]), start, end)
 
 
 #: The candidates for entities that `html.unescape` considers.

@@ -4,9 +4,10 @@ The two engines differ without an error: `{1,3}+` is possessive in one and a rep
 match the ends of the text in one and of each line in the other, `\w` matches other characters, `[a[b]]` is a class
 within a class in one, and Oniguruma's `(?i:st)` matches the ligature ﬆ. So a pattern is parsed by Oniguruma's rules, as
 `tokenizers` sets them (its syntax is called ONIG_SYNTAX_ONIGURUMA), and each part is written for `regex`. A construct
-that has no equal there is refused. Published patterns with a known spelling are in `bpe/pretokenize/spellings.py`.
+that has no equal there is refused. Published patterns with a known spelling are in `bpe/pretokenize/patterns.py`.
 
-The classes of Oniguruma in `tokenizers` are those of Unicode 16; the installed `regex` may be newer: `masking.py`.
+The classes of Oniguruma in `tokenizers` are those of Unicode 16; the installed `regex` may be newer:
+`character_sets.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any, Literal, NoReturn
 import regex
 
 from bpe.errors import shown
-from bpe.text.masking import UNASSIGNED, differs_by_case, masks_within
+from bpe.text.character_sets import UNASSIGNED, differs_by_case, find_mask_range
 from bpe.text.oniguruma_sets import (
     ESCAPES,
     POSIX,
@@ -562,7 +563,7 @@ def _fold(text: str) -> list[_Part]:
 
 def _spell_any(chars: str) -> str:
     """A pattern of any of some characters."""
-    if len(chars) == 1 and masks_within(ord(chars), ord(chars)) is None:
+    if len(chars) == 1 and find_mask_range(ord(chars), ord(chars)) is None:
         return spell(ord(chars))
     return f"[{''.join(spell_range(ord(char), ord(char)) for char in chars)}]"
 

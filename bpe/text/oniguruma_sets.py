@@ -13,8 +13,7 @@ from functools import cache, lru_cache
 import regex
 
 from bpe.text import character_data
-from bpe.text.character_sets import pattern
-from bpe.text.masking import masks_within
+from bpe.text.character_sets import find_mask_range, pattern
 
 #: The members of Oniguruma's `\w` in a class. Outside a class, it has some of Latin-1's numbers too.
 WORD_IN_CLASS = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}"
@@ -116,7 +115,7 @@ def spell_range(first: int, last: int) -> str:
     >>> spell_range(ord("a"), ord("c")), spell_range(ord("-"), ord("-"))
     ('a-c', '\\-')
     """
-    ranges = [(first, last), masks_within(first, last)]
+    ranges = [(first, last), find_mask_range(first, last)]
     return "".join("-".join(spell(code, True) for code in dict.fromkeys(ends)) for ends in ranges if ends is not None)
 
 

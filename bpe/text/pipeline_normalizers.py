@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,14 +12,13 @@ from typing import Any
 
 import numpy as np
 import regex
-from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
 from bpe.errors import check_unicode, shown, typed
 from bpe.text import alignment
 from bpe.text.alignment import Aligned
 from bpe.text.character_sets import WHITE, pattern
-from bpe.text.letters import LETTERS, lengths_in_utf8, to_letters
+from bpe.text.letters import LETTERS, measure_utf8, to_letters
 from bpe.text.normalizers import NFD, REGISTRY, Lowercase, Normalizer, Sequence
 
 _NMT_DELETED = re.compile("[\x01-\x08\x0b\x0e-\x1f\x7f\x8f\x9f]")
@@ -49,12 +49,7 @@ class _Prefix(Normalizer):
         return self._string + text if text else ""
 
     def _align(self, text: str) -> Aligned:
-        return alignment.edited(text, [(0, 0, alignment.mapped_to(self._string, 0, 0))] if text else [])
-
-    def sources(self, text: str) -> tuple[str, NDArray[np.int64]]:
-        """The result, and the index of the character that each of its characters takes its span from."""
-        added = np.zeros(len(self._string), dtype=np.int64)
-        return self._normalize(text), np.concatenate((added, np.arange(len(text)))) if text else added[:0]
+        return alignment.apply_edits(text, [(0, 0, alignment.map_to_span(self._string, 0, 0))] if text else [])
 
 
 @dataclass(frozen=True)
@@ -84,7 +79,7 @@ class DummyPrefix(_Prefix):
         return self.space + text
 
     def _align(self, text: str) -> Aligned:
-        return alignment.edited(text, [(0, 0, alignment.mapped_to(self.space, 0, 0))])
+        return alignment.apply_edits(text, [(0, 0, alignment.map_to_span(self.space, 0, 0))])
 
     def spelling(self, name: str) -> str:
         """The name."""
@@ -106,17 +101,10 @@ class _Filter(Normalizer):
             for match in self.removed.finditer(text) if self.removed is not None else ():
                 yield *match.span(), iter(())
 
-        result = alignment.edited(text, edits())
-        return Aligned(self._normalize(text), result.starts, result.ends, result.in_place)
+        result = alignment.apply_edits(text, edits())
+        return dataclasses.replace(result, text=self._normalize(text))
 
-    def sources(self, text: str) -> tuple[str, NDArray[np.int64]]:
-        """The result, and the index of the character that each of its characters takes its span from."""
-        kept = np.ones(len(text), dtype=np.bool_)
-        if self.removed is not None:
-            kept[[match.start() for match in self.removed.finditer(text)]] = False
-        return self._normalize(text), np.flatnonzero(kept)
-
-    def last_cut(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, low: int) -> int:
         """A text may be split anywhere."""
         del low
         return len(text)
@@ -172,16 +160,12 @@ class _SpacedIdeographs(Normalizer):
         def edits() -> Iterator[tuple[int, int, Iterator[alignment.MappedChar]]]:
             for match in _IDEOGRAPHS.finditer(text):
                 start, end = match.span()
-                yield start, end, iter([(" ", start, start), (match[0], start, end), (" ", end, end)])
+                around = (" ", start, start, start), (match[0], start, end, start), (" ", end, end, start)
+                yield start, end, iter(around)
 
-        return alignment.edited(text, edits())
+        return alignment.apply_edits(text, edits())
 
-    def sources(self, text: str) -> tuple[str, NDArray[np.int64]]:
-        counts = np.ones(len(text), dtype=np.int64)
-        counts[[match.start() for match in _IDEOGRAPHS.finditer(text)]] = 3
-        return self._normalize(text), np.arange(len(text)).repeat(counts)
-
-    def last_cut(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, low: int) -> int:
         del low
         return len(text)
 
@@ -213,6 +197,10 @@ class BertNormalizer(Normalizer):
     def _align(self, text: str) -> Aligned:
         return self.steps._align(text)
 
+    def flat_steps(self) -> list[Normalizer]:
+        """The steps."""
+        return self.steps.flat_steps()
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
@@ -229,14 +217,10 @@ class ByteLevel(Normalizer):
         return to_letters(text)
 
     def _align(self, text: str) -> Aligned:
-        counts, positions = lengths_in_utf8(text), np.arange(len(text), dtype=np.int64)
-        return Aligned(to_letters(text), positions.repeat(counts), (positions + 1).repeat(counts))
+        starts = np.arange(len(text), dtype=np.int64).repeat(measure_utf8(text))
+        return Aligned(to_letters(text), starts, starts + 1, sources=starts)
 
-    def sources(self, text: str) -> tuple[str, NDArray[np.int64]]:
-        """The result, and the index of the character that each of its characters takes its span from."""
-        return to_letters(text), np.arange(len(text)).repeat(lengths_in_utf8(text))
-
-    def last_cut(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, low: int) -> int:
         """A text may be split anywhere."""
         del low
         return len(text)
@@ -329,30 +313,25 @@ class Precompiled(Normalizer):
         return "".join(part if new is None else new for _, part, new in self._pieces(text))
 
     def _align(self, text: str) -> Aligned:
-        return alignment.edited(
+        pieces = list(self._pieces(text))
+        result = alignment.apply_edits(
             text,
             (
-                (start, start + len(part), alignment.mapped_to(new, start, start + len(part)))
-                for start, part, new in self._pieces(text)
+                (start, start + len(part), alignment.map_to_span(new, start, start + len(part)))
+                for start, part, new in pieces
                 if new is not None
             ),
         )
-
-    def sources(self, text: str) -> tuple[str, NDArray[np.int64]]:
-        """The result, and the index of the character that each of its characters takes its span from.
-
-        Of a longer replacement, the last characters count as inserted; of a shorter one, the last character stands for
-        the rest, as in `tokenizers`.
-        """
-        chars: list[str] = []
+        # Of a longer replacement, the last characters count as inserted; of a shorter one, the last character stands
+        # for the rest, as in `tokenizers`.
         counts: list[int] = []  # of each character: how many source characters it stands for
-        for _, part, new in self._pieces(text):
+        for _, part, new in pieces:
             kept = part if new is None else new
-            chars += kept
             counts += [int(i < len(part)) for i in range(len(kept))]
             if len(part) > len(kept) and counts:
                 counts[-1] += len(part) - len(kept)
-        return "".join(chars), np.minimum(alignment.sources_of(counts), max(len(text) - 1, 0))
+        sources = np.minimum(alignment.find_sources(counts), max(len(text) - 1, 0))
+        return dataclasses.replace(result, sources=sources)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"precompiled_charsmap": self.precompiled_charsmap}

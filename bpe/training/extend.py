@@ -24,7 +24,7 @@ from bpe.training.kernel_input import ENCODED, SYMBOL_LIMIT, InitialTokens, Word
 from bpe.training.merge_rules import MergeRules
 from bpe.training.superwords import SuperWords, second_stage_base
 from bpe.training.trainer import MergeLearner, learn_merges, make_trainer, record, run_merges
-from bpe.vocab.spec import TokenizerSpec, has_text_marks, refuse_events
+from bpe.vocab.spec import TokenizerSpec, check_defined, has_text_marks
 from bpe.vocab.symbols import word_symbols
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, NONE, ORDINARY, SPECIAL, Vocabulary
@@ -131,7 +131,7 @@ def _check_extendable(tok: Tokenizer) -> None:
             f"the tokenizer has ignore_merges and the end-of-word mark {spec.end_of_word!r}, so it cannot be extended: "
             "a new token would also replace whole words that do not contain its pair; load it without ignore_merges"
         )
-    refuse_events(spec, "extending")
+    check_defined(spec, "extending")
     if spec.word_merges is not None:
         raise ValueError(
             "the tokenizer has merges across words, so it cannot be extended: a new word token would change which "

@@ -23,7 +23,7 @@ from bpe.tokenizer import Tokenizer
 from bpe.training.encoded import encode_in_groups
 from bpe.training.extend import as_counts
 from bpe.vocab.editing import check_vocab_size, choose_rarest_leaves, find_removable_tokens
-from bpe.vocab.spec import TokenizerSpec, refuse_events
+from bpe.vocab.spec import TokenizerSpec, check_defined
 from bpe.vocab.vocabulary import NO_TOKEN
 
 Counts = WordCounts | Mapping[str, int] | Mapping[bytes, int]
@@ -147,7 +147,7 @@ def check_prunable(tok: object) -> TokenizerSpec:
         raise TypeError(f"tok is {typed(tok)}; it must be a bpe.Tokenizer")
     if tok.spec.word_merges is not None:
         raise ValueError("the tokenizer is a BoundlessBPE model, with two kinds of merges; train a smaller one")
-    refuse_events(tok.spec, "removing tokens by frequency")
+    check_defined(tok.spec, "removing tokens by frequency")
     return tok.spec
 
 

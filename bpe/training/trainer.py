@@ -18,7 +18,7 @@ from bpe.base.progress import ProgressLike, progress_bar, progress_note
 from bpe.base.threads import helped
 from bpe.count.word_counts import WordCounts
 from bpe.errors import FormatError, counted
-from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import Metaspace
 from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import FIX, Checkpoint
@@ -148,7 +148,7 @@ def choose_target(initial: InitialTokens, config: TrainConfig) -> int:
 
     """
     base = len(initial.tokens)
-    target = ID_LIMIT - config.alphabet.first_id
+    target: int = ID_LIMIT - config.alphabet.first_id
     if target < base:
         raise ValueError(
             f"first_id is {config.alphabet.first_id}; with {counted(base, 'initial token')} it must be at most "
@@ -164,7 +164,7 @@ def choose_target(initial: InitialTokens, config: TrainConfig) -> int:
                 + f"; it must be at least {base}"
                 + ("" if config.chars or config.alphabet.initial is not None else ", or give bpe.Alphabet('corpus')")
             )
-        target = min(target, int(config.vocab_size))
+        target = min(target, config.vocab_size)
     return target
 
 
@@ -339,7 +339,7 @@ def decoder_of_training(pretokenizer: Pretokenizer | None, byte_fallback: bool) 
     """The decoder steps of a trained tokenizer, which undo byte fallback and Metaspace; None if there is neither."""
     steps: list[DecoderStep] = []
     strips: list[DecoderStep] = []
-    for step in pretokenizer.steps if isinstance(pretokenizer, Steps) else ():
+    for step in pretokenizer.steps if isinstance(pretokenizer, PipelinePretokenizer) else ():
         if isinstance(step, Metaspace):
             steps.append(Replace(step.replacement, " "))
             if step.prepend_scheme != "never":

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.errors import check_int, counted, shown, typed
-from bpe.vocab.spec import TokenizerSpec, refuse_events
+from bpe.vocab.spec import TokenizerSpec, check_defined
 from bpe.vocab.special_tokens import check_special_tokens, effective_flags
 from bpe.vocab.symbols import symbol_tables, unk_id, word_symbols
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, NONE, SPECIAL
@@ -141,7 +141,7 @@ def truncate(spec: TokenizerSpec, size: int) -> TokenizerSpec:
         ValueError: for a size greater than the vocabulary's, or smaller than the number of tokens without a merge.
 
     """
-    refuse_events(spec, "truncating")
+    check_defined(spec, "truncating")
     base = find_base_tokens(spec)
     results = [number for number in dict.fromkeys(spec.merge_results.tolist()) if number not in base]
     removed = len(spec.vocabulary) - check_vocab_size(spec, size, len(results))
@@ -180,7 +180,7 @@ def without_tokens(spec: TokenizerSpec, tokens: Iterable[int | str]) -> Tokenize
 
 
 def _without_ids(spec: TokenizerSpec, ids: list[int]) -> TokenizerSpec:
-    refuse_events(spec, "removing tokens by their ids")
+    check_defined(spec, "removing tokens by their ids")
     kept = np.asarray(spec.vocabulary.kinds != NONE)
     kept[ids] = False
     base, alive = find_base_tokens(spec), np.ones(len(spec.merges), dtype=np.bool_)

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.vocab.spec import TokenizerSpec, has_text_marks, refuse_events
+from bpe.vocab.spec import TokenizerSpec, check_defined, has_text_marks
 from bpe.vocab.symbols import unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL
 
@@ -62,7 +62,7 @@ class MergeTree:
 class PieceEncoder(Protocol):
     """Encodes single pretokens, as `bpe.encode.engine.Engine` does."""
 
-    def piece_ids(self, piece: bytes) -> list[int]:
+    def encode_piece(self, piece: bytes) -> list[int]:
         """The ids of a pretoken."""
         ...
 
@@ -86,7 +86,7 @@ def find_unreachable(spec: TokenizerSpec, make_encoder: MakeEncoder) -> NDArray[
         ValueError: for a tokenizer with a subword prefix, whose tokens are not spelled as their text.
 
     """
-    refuse_events(spec, "finding unreachable tokens")
+    check_defined(spec, "finding unreachable tokens")
     if spec.subword_prefix:
         raise ValueError(
             f"the tokenizer has the subword prefix {spec.subword_prefix!r}; unreachable tokens can be found only where "
@@ -138,7 +138,7 @@ class _Reachability:
             if ends_word and self.text_marks:
                 inner.append((number, token))
         reachable_final = [each for each in final if self._ends_some_word(*each)]
-        stable_inner = [each for each in inner if self.inner_encoder.piece_ids(each[1]) == [each[0]]]
+        stable_inner = [each for each in inner if self.inner_encoder.encode_piece(each[1]) == [each[0]]]
         followed = self._find_followed(stable_inner, sorted(reachable_final, key=lambda each: len(each[1])))
         reachable = {number for number, _ in reachable_final} | followed
         unused = {number for number, reachable in byte_tokens.items() if not reachable}
@@ -166,9 +166,9 @@ class _Reachability:
     def _ends_some_word(self, number: int, token: bytes) -> bool:
         """Whether a token ends some word: it is a whole word, or it is the mark and some token can precede it."""
         if number != self.mark_id:
-            return self.encoder.piece_ids(token[: len(token) - len(self.mark)]) == [number]
+            return self.encoder.encode_piece(token[: len(token) - len(self.mark)]) == [number]
         return self.unk_occurs or any(
-            self.encoder.piece_ids(text) == [other, number] for other, text in self.spec.vocabulary.items(ORDINARY)
+            self.encoder.encode_piece(text) == [other, number] for other, text in self.spec.vocabulary.items(ORDINARY)
         )
 
     def _find_followed(self, tokens: list[Token], final: list[Token]) -> set[int]:
@@ -197,5 +197,5 @@ class _Reachability:
         """
         expected = [left[0], right[0]]
         if inside:
-            return self.inner_encoder.piece_ids(left[1] + right[1]) == expected
-        return self.encoder.piece_ids(left[1] + right[1][: len(right[1]) - len(self.mark)]) == expected
+            return self.inner_encoder.encode_piece(left[1] + right[1]) == expected
+        return self.encoder.encode_piece(left[1] + right[1][: len(right[1]) - len(self.mark)]) == expected

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.errors import check_choice, counted, shown, typed
-from bpe.pretokenize.pretokenizer import Pretokenizer, Steps, as_pretokenizer
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, as_pretokenizer
 from bpe.vocab._spec import wrong_merge
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import AFTER_MERGING, ID_LIMIT, NONE, ORDINARY, Vocabulary
@@ -125,10 +125,10 @@ class TokenizerSpec:
     def __post_init__(self) -> None:
         """Convert the names of a pretokenizer and a normalizer."""
         pretokenizer = as_pretokenizer(self.pretokenizer)
-        if isinstance(pretokenizer, Steps):
-            from bpe.pretokenize.shapes import simplified
+        if isinstance(pretokenizer, PipelinePretokenizer):
+            from bpe.pretokenize.shapes import simplify
 
-            timeout, pretokenizer = pretokenizer.timeout, simplified(pretokenizer, self.model == "byte")
+            timeout, pretokenizer = pretokenizer.timeout, simplify(pretokenizer, self.model == "byte")
             if timeout is not None and pretokenizer is not None:
                 pretokenizer = pretokenizer.with_timeout(timeout)
         object.__setattr__(self, "pretokenizer", pretokenizer)
@@ -346,8 +346,16 @@ def limit_time(spec: TokenizerSpec, timeout: float) -> TokenizerSpec:
     )
 
 
-def refuse_events(spec: TokenizerSpec, what: str) -> None:
-    """Raise ValueError if the tokenizer is a PickyBPE model; `what` cannot be done with one."""
+def check_defined(spec: TokenizerSpec, what: str, *, across_words: bool = True) -> None:
+    """Raise ValueError if `what` is not defined for the tokenizer's kind of model.
+
+    Nothing that asks is defined for a PickyBPE model; `across_words` says whether it is for merges across words.
+    """
+    if spec.word_merges is not None and not across_words:
+        raise ValueError(
+            f"{what} is defined for merges within words only, and this tokenizer has merges across words; `encode` and "
+            "`tokens` give its result"
+        )
     if spec.events is not None:
         raise ValueError(
             f"{what} is not defined for a PickyBPE model, whose merges and deletions depend on each other; use a "

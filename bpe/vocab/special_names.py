@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.errors import check_int, shown
-from bpe.pretokenize.pretokenizer import Steps
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer
 from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, SPECIAL
@@ -65,7 +65,7 @@ def decoded_bytes(spec: TokenizerSpec, *, byte_level: bool) -> dict[int, bytes]:
         names = spelled | names
     if not names:
         return {}
-    letters = byte_level or (isinstance(spec.pretokenizer, Steps) and spec.pretokenizer.letters)
+    letters = byte_level or (isinstance(spec.pretokenizer, PipelinePretokenizer) and spec.pretokenizer.letters)
     found = {number: bytes_or_utf8(text) if letters else text.encode() for number, text in names.items()}
     return {number: token for number, token in found.items() if token != spec.vocabulary[number]}
 

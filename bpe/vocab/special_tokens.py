@@ -28,6 +28,8 @@ SPACES = frozenset(char.encode() for char in "\t\n\x0b\f\r \x85\xa0\u1680\u2028\
     chr(code).encode() for code in range(0x2000, 0x200B)
 )
 _NONE: frozenset[str] = frozenset()
+#: The default of `allowed_special` and `disallowed_special`; there is one empty tuple.
+NO_NAMES: tuple[str, ...] = ()
 #: Up to this many names are sought in a str with `in`. For more, the str is encoded block by block and searched once.
 _FEW = 4
 #: The size of these blocks in characters.
@@ -65,15 +67,15 @@ class _Search:
 class _Plan:
     """The plan of a search for a set of names. It is computed once per set."""
 
-    __slots__ = ("first", "late", "plain", "searches", "short")
+    __slots__ = ("after", "before", "one_search", "searches", "short")
 
-    def __init__(self, first: frozenset[str], late: frozenset[str], plain: bool) -> None:
-        self.first, self.late = first, late
+    def __init__(self, before: frozenset[str], after: frozenset[str], one_search: bool) -> None:
+        self.before, self.after = before, after
         #: Whether one search of the original text finds all these tokens, and none has flags.
-        self.plain = plain
+        self.one_search = one_search
         #: All names if there are at most `_FEW`, else None.
-        self.short = (*first, *late) if len(first) + len(late) <= _FEW else None
-        #: The searches: "all", "first" and "late" of the original text, "spelled" of the normalized text.
+        self.short = (*before, *after) if len(before) + len(after) <= _FEW else None
+        #: The searches: "all", "before" and "after" of the original text, "spelled" of the normalized text.
         self.searches: dict[str, _Search] = {}
 
 
@@ -153,6 +155,8 @@ class SpecialTokens:
         self, texts: Iterable[TextLike], allowed_special: Allowed, disallowed_special: Allowed
     ) -> frozenset[str]:
         """The names to encode as tokens, after refusing texts with a disallowed one."""
+        if allowed_special is disallowed_special is NO_NAMES:
+            return self.always
         allowed, disallowed = self.policy(allowed_special, disallowed_special)
         if disallowed:
             for text in texts:
@@ -173,22 +177,22 @@ class SpecialTokens:
         plan = self._plans.get(names)
         if plan is None:
             late = names & self._late
-            plain = not late and self._flags.keys().isdisjoint(names)
-            plan = _remember(self._plans, names, _Plan(names - late, late, plain))
+            one_search = not late and self._flags.keys().isdisjoint(names)
+            plan = _remember(self._plans, names, _Plan(names - late, late, one_search))
         return plan
 
-    def _search(self, names: frozenset[str], which: Literal["all", "first", "late", "spelled"]) -> _Search:
+    def _search(self, names: frozenset[str], which: Literal["all", "before", "after", "spelled"]) -> _Search:
         """The search for a part of these names. It is built when it is first needed."""
         plan = self._plan(names)
-        if (which == "first" and not plan.late) or (which == "late" and not plan.first):
+        if (which == "before" and not plan.after) or (which == "after" and not plan.before):
             which = "all"
         found = plan.searches.get(which)
         if found is None:
-            sought = list({"all": names, "first": plan.first, "late": plan.late}.get(which, ()))
+            sought = list({"all": names, "before": plan.before, "after": plan.after}.get(which, ()))
             tokens = sought
             if which == "spelled":
                 spelled: dict[str, str] = {}
-                for name in sorted(plan.late, key=lambda each: self.ids[each]):
+                for name in sorted(plan.after, key=lambda each: self.ids[each]):
                     if self._spelled[name]:
                         spelled.setdefault(self._spelled[name], name)
                 sought, tokens = list(spelled), list(spelled.values())
@@ -199,16 +203,16 @@ class SpecialTokens:
         """The texts sought for these tokens: the names, or what the normalizer makes of those that are "normalized"."""
         return frozenset(filter(None, (self._spelled.get(name, name) for name in names)))
 
-    def plain(self, names: frozenset[str]) -> bool:
+    def need_one_search(self, names: frozenset[str]) -> bool:
         """Whether one search of the original text finds all these tokens, and none has flags."""
-        return self._plan(names).plain
+        return self._plan(names).one_search
 
     def occur(self, text: str | Bytes, names: frozenset[str]) -> bool:
         """Whether any of these tokens may occur in a text. False is certain; True is not."""
         if not names:
             return False
         plan = self._plan(names)
-        if plan.late and self._normalizer is not None:
+        if plan.after and self._normalizer is not None:
             return True
         if not isinstance(text, str):
             return self._search(names, "all").finder.occurs(text)
@@ -237,32 +241,35 @@ class SpecialTokens:
     def spans(
         self, data: Bytes, names: frozenset[str]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32]] | None:
-        """The (starts, ends, ids) of these tokens in a text; None if there are none. They must be `plain`."""
+        """The (starts, ends, ids) of these tokens in a text; None if there are none. They must `need_one_search`."""
         search = self._search(names, "all")
         found = search.finder.find(data)
         return None if found is None else (found[0], found[1], search.id_array[found[2]])
 
-    def pieces(self, data: Bytes, names: frozenset[str], raw: bool = False) -> Iterator[tuple[Bytes, int | None]]:
+    def pieces(
+        self, data: Bytes, names: frozenset[str], before_normalization: bool = False
+    ) -> Iterator[tuple[Bytes, int | None]]:
         """Split a text at these special tokens: yields (text, None) for non-empty text and (match, id) for tokens.
 
-        Tokens that are sought in normalized text are left to `late_pieces`; with `raw` they are sought in this text.
+        Those that are sought in normalized text are left to `locate_pieces_after`; with `before_normalization`, they
+        are sought in this text.
         """
-        for _, piece, special in self.locate_pieces(data, names, raw):
+        for _, piece, special in self.locate_pieces(data, names, before_normalization):
             yield piece, special
 
     def locate_pieces(
-        self, data: Bytes, names: frozenset[str], raw: bool = False
+        self, data: Bytes, names: frozenset[str], before_normalization: bool = False
     ) -> Iterator[tuple[int, Bytes, int | None]]:
         """Yield the start of each piece, too.
 
         A match may begin before the last one ends, if that one's white space has a token too, as in `tokenizers`.
         """
         plan = self._plan(names)
-        first = self._search(names, "first") if plan.first else None
-        if not plan.late or (self._normalizer is not None and not raw):
+        first = self._search(names, "before") if plan.before else None
+        if not plan.after or (self._normalizer is not None and not before_normalization):
             yield from self._cut(data, first)
             return
-        late = self._search(names, "late")
+        late = self._search(names, "after")
         for start, piece, special in self._cut(data, first):
             if special is None:
                 for at, inner, number in self._cut(piece, late):
@@ -270,13 +277,13 @@ class SpecialTokens:
             else:
                 yield start, piece, special
 
-    def late(self, names: frozenset[str]) -> frozenset[str]:
+    def after_normalization(self, names: frozenset[str]) -> frozenset[str]:
         """The subset of these tokens that is sought in normalized text."""
-        return self._plan(names).late if self._normalizer is not None else _NONE
+        return self._plan(names).after if self._normalizer is not None else _NONE
 
-    def late_pieces(self, data: Bytes, late: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
+    def locate_pieces_after(self, data: Bytes, names: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
         """Cut the normalized text between the tokens that were found in the original text."""
-        yield from self._cut(data, self._search(late, "spelled"))
+        yield from self._cut(data, self._search(names, "spelled"))
 
     def _cut(self, data: Bytes, search: _Search | None) -> Iterator[tuple[int, Bytes, int | None]]:
         done, spaces = 0, (-1, -1)  # `spaces`: the last run of white space; no run is scanned twice

@@ -29,7 +29,7 @@ from bpe.corpus import parquet, reading, sources, streams
 from bpe.corpus._file_reader import FileReader
 from bpe.corpus.sources import Sources
 from bpe.encode import _file_blocks as blocks
-from bpe.encode import engine as encoding
+from bpe.encode import blocks as encoding
 from bpe.formats import id_files as idfiles
 
 #: The vector level to restore.
@@ -314,7 +314,7 @@ def test_a_read_error_of_a_kernel_names_the_file(tmp_path: Path, threads: int, s
     try:
         reader = FileReader(file, "text", 1000, [], False, [], False)
         with pytest.raises(IsADirectoryError, match="'text'"):
-            tokenizer("scanner")._engine.encode_blocks(iter([reader]), threads, 1000)
+            encoding.encode_some_blocks(tokenizer("scanner")._engine, iter([reader]), threads, 1000)
     finally:
         os.close(file)
 

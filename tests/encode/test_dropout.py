@@ -76,7 +76,7 @@ def naive(tok: bpe.Tokenizer, text: str, p: float, seed: int) -> list[int]:
         pieces = [part.encode()] if spec.pretokenizer is None else spec.pretokenizer.split_bytes(part)
         for piece in pieces:
             if piece:
-                symbols = [number for _, number in tok._engine.named_symbols(piece)]
+                symbols = [number for _, number in tok._engine.name_symbols(piece)]
                 found += merged(symbols, merges, p, numbers)
     return found
 

@@ -62,7 +62,7 @@ def test_split_points_are_a_subset_of_the_naive_ones(text: str) -> None:
     kernel = encoder("gpt2")
     data, found = text.encode(), []
     end = len(data)
-    while cut := kernel.last_cut(data[:end], 0):
+    while cut := kernel.find_last_split(data[:end], 0):
         found.append(cut)
         end = cut + 2  # ends within a character, before which no split is allowed
     points = split_points([*kernel.spec.vocabulary.ids], text)
@@ -78,7 +78,7 @@ def test_ids_do_not_change_at_a_split_point(pretokenizer: str | None) -> None:
     @given(text=st.text(CHARACTERS, max_size=25), more=st.text(CHARACTERS, max_size=5), low=st.integers(0, 20))
     def check(text: str, more: str, low: int) -> None:
         data, after = text.encode("utf-8", "replace"), more.encode("utf-8", "replace")
-        cut = kernel.last_cut(data, min(low, len(data)))
+        cut = kernel.find_last_split(data, min(low, len(data)))
         assert min(low, len(data)) <= cut <= len(data)
         ids = [*kernel.encode(data[:cut]), *kernel.encode(data[cut:] + after)]
         assert cut <= low or ids == kernel.encode(data + after).tolist()
@@ -89,15 +89,15 @@ def test_ids_do_not_change_at_a_split_point(pretokenizer: str | None) -> None:
 def test_tokenizers_without_split_points() -> None:
     """There are none if word ends are marked, or if whole words are looked up and some are not made by merges."""
     data = "大猫学猫的猫".encode()
-    assert encoder("gpt2").last_cut(data, 0) == len(data) - 3
+    assert encoder("gpt2").find_last_split(data, 0) == len(data) - 3
     marked = bpe.train(texts=[TEXT], num_merges=9, end_of_word="</w>", pretokenizer="whitespace")
-    assert marked._engine.last_cut(data, 0) == 0
+    assert marked._engine.find_last_split(data, 0) == 0
     spec = bpe.train(texts=[TEXT], num_merges=9, pretokenizer="gpt2").spec
-    assert Engine(spec, [("猫的猫".encode(), 256)]).last_cut(data, 0) == 0
-    assert Engine(replace(spec, ignore_merges=True)).last_cut(data, 0) > 0  # merges make every token
+    assert Engine(spec, [("猫的猫".encode(), 256)]).find_last_split(data, 0) == 0
+    assert Engine(replace(spec, ignore_merges=True)).find_last_split(data, 0) > 0  # merges make every token
     by_regex = bpe.train(texts=[TEXT], num_merges=9, pretokenizer=Pretokenizer.from_regex(r"\w+|\W"))
     with pytest.raises(ValueError, match="this pretokenizer has no scanner"):
-        by_regex._engine.last_cut(data, 0)
+        by_regex._engine.find_last_split(data, 0)
 
 
 @pytest.fixture

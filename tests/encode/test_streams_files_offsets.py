@@ -20,9 +20,10 @@ import bpe
 from bpe.base.utf8 import to_bytes
 from bpe.corpus import reading
 from bpe.encode import _batch as gather
-from bpe.encode import engine as encoding
+from bpe.encode import blocks as encoding
 from bpe.encode import streams
 from bpe.encode.offsets import OffsetEncoder
+from bpe.encode.streams import StreamNormalizer
 from bpe.normalizers import (
     NFC,
     NFKC,
@@ -39,7 +40,6 @@ from bpe.normalizers import (
 from bpe.pretokenize import _safe_points as cutting
 from bpe.pretokenize.patterns import METASPACE, NAMES, PATTERNS, SPACE_RUNS
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.text.streaming import Normalizing
 
 TEXT = (
     "the low lower newest, 영화를 영화관에서 吾輩は猫である。\n名前はまだ無い。\n e\u0301 é 😊😊\n\n"
@@ -178,7 +178,7 @@ def test_streams_hold_little_text_for_normalization(one: Normalizer, held: int) 
     """They hold only text whose normal form may still change, and with `cut_after`, at most a line."""
     if isinstance(one, FixText):
         pytest.importorskip("ftfy")
-    steps, lines = Normalizing(one), Normalizing(one, "\n")
+    steps, lines = StreamNormalizer(one), StreamNormalizer(one, "\n")
     most = by_lines = 0
     for _ in range(20):
         for char in "lower and low\n":
@@ -688,7 +688,7 @@ def test_columns_of_plain_texts_are_those_of_traced_ones(text: str, name: str | 
         for convention in ("whole", "tokenizers"):
             found = encoder.encode_columns(text, allowed, unit, convention)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(OffsetEncoder, "_plain_columns", lambda *given: None)
+                patch.setattr(OffsetEncoder, "_encode_own_bytes", lambda *given: None)
                 expected = encoder.encode_columns(text, allowed, unit, convention)
             assert [each.tolist() for each in found[:3]] == [each.tolist() for each in expected[:3]]
             assert found[3] == expected[3]

@@ -17,16 +17,16 @@ from strategies import examples
 
 import bpe
 from bpe.base._cpu import set_vector_level
-from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import DIGIT_GROUPS, ByteLevel, Digits, Split
-from bpe.pretokenize.unit_rules import units_of
+from bpe.pretokenize.unit_rules import find_units
 from bpe.training.superwords import SuperWords
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
 #: How a text is divided → the transition and what else makes the vocabulary.
 KINDS = {"lines": SuperWords, "paper": SuperWords.paper, "v2": SuperWords.v2}
-STEPS = Steps(Digits(), Split(DIGIT_GROUPS), ByteLevel(use_regex=False))
+STEPS = PipelinePretokenizer(Digits(), Split(DIGIT_GROUPS), ByteLevel(use_regex=False))
 WORDS = ["the", "end", "of", "a", "day", "in", "2024", "no", "by", "way", "é", "語", "日本", "it's", "--", "“so”"]
 ENDS = ["\n", ".\n", ", ", ": ", "\r\n", "\n\n    ", "  ", "\t", "...", "\u00a0", " \n"]
 
@@ -155,7 +155,7 @@ def test_short_numbers_with_and_without_merges_across_their_ends(apart: bool) ->
 @given(data=DATA)
 def test_units_are_those_of_the_pretokenizer(pretokenizer: Any, data: bytes) -> None:
     """Without merges but of bytes in a unit, ids show where units end."""
-    rules = units_of(pretokenizer)
+    rules = find_units(pretokenizer)
     assert rules is not None
     tok = one_token_units(pretokenizer)
     sizes = [len(unit) for unit in pretokenizer.split_bytes(data)]

@@ -21,6 +21,7 @@ from bpe.base.atomic_files import atomic_write
 from bpe.base.utf8 import check_utf8, escape, to_bytes, unescape
 from bpe.batch import TokenBatch, id_array
 from bpe.errors import FormatError, check_choice, check_int, shown, typed
+from bpe.pretokenize.segments import Segment
 from bpe.vocab.byte_letters import byte_alphabet, byte_letters, letter_bytes, to_letters
 from bpe.vocab.special_tokens import SpecialTokens, check_special_tokens
 from bpe.vocab.vocabulary import NONE, ORDINARY, SPECIAL, Vocabulary
@@ -434,7 +435,8 @@ def test_texts_with_special_tokens_are_encoded_part_by_part(parts: list[str], al
         names = engine.specials.allowed(allowed)
         expected: list[int] = []
         for piece, number in engine.specials.pieces(to_bytes(text), names):
-            expected += engine.encode_segment(bytes(piece)).tolist() if number is None else [number]
+            segment = Segment(bytes(piece), engine.spec.pretokenizer)
+            expected += engine.encode_segment(segment).tolist() if number is None else [number]
         options: Any = {"allowed_special": allowed, "disallowed_special": ()}
         for given_text in (text, to_bytes(text)):
             assert tok.encode(given_text, **options).tolist() == expected

@@ -230,4 +230,4 @@ def test_many_steps() -> None:
 
 def test_slow_patterns_name_themselves() -> None:
     with pytest.raises(TimeoutError, match=r"pattern '\(\?:a\|aa\)\+b' took more than"):
-        bpe.pretokenizers.Split("(?:a|aa)+b").spans_within("a" * 60, Deadline(0.05, 60))
+        bpe.pretokenizers.Split("(?:a|aa)+b").find_spans_within("a" * 60, Deadline(0.05, 60))

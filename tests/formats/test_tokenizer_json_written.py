@@ -30,10 +30,9 @@ from bpe import normalizers as n
 from bpe.errors import FormatError
 from bpe.formats.huggingface import read, write
 from bpe.formats.huggingface.spelling import explain_difference
-from bpe.pretokenize.patterns import NAMES
+from bpe.pretokenize.patterns import NAMES, SPELLED
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.pretokenize.shapes import prefixed, words
-from bpe.pretokenize.spellings import SPELLED
 from bpe.text.oniguruma import escaped, means_the_same
 from bpe.vocab.byte_letters import letter_bytes, to_letters
 from bpe.vocab.spec import TokenizerSpec
@@ -259,7 +258,7 @@ def test_inconsistent_specs_are_not_written():
 
 
 def pieces_here(pretokenizer, text):
-    data = pretokenizer.prepared(text.encode())
+    data = pretokenizer.put_prefix(text.encode())
     starts, ends = pretokenizer.spans_by_regex(data)
     return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 

@@ -236,7 +236,6 @@ def test_what_is_refused(tok: bpe.Tokenizer) -> None:
         lambda: tok.encode("low", dropout=0.1),
         lambda: tok.encode_batch(["low"], dropout=0.1),
         tok.unreachable,
-        lambda: Engine(tok.spec),
     ]
     for call in calls:
         with pytest.raises(ValueError, match="is not defined for a PickyBPE model"):

@@ -235,8 +235,8 @@ class Comparison:
             expected = outcome(lambda split=split: [text[s:e] for _, (s, e) in split.pre_tokenize_str(text)])
             if expected is None:
                 return True  # its search has failed: it tried too often
-            pieces = step.pieces_within(text, Deadline(2.0, len(text)))
-            spans = [text[s:e] for s, e in step.spans_within(text, Deadline(2.0, len(text)))]
+            pieces = step.split_within(text, Deadline(2.0, len(text)))
+            spans = [text[s:e] for s, e in step.find_spans_within(text, Deadline(2.0, len(text)))]
             if pieces != expected or spans != expected:
                 wrong.append(f"{step.behavior}, {step.invert}: {pieces} for {expected}")
         item = {"type": "Replace", "pattern": {"Regex": pattern}, "content": "#"}

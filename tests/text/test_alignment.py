@@ -58,7 +58,7 @@ def test_aligned_text_equals_the_normalized_text(one: Normalizer) -> None:
     @example("e\u0323\u0301\u0302o\u0302\u0323")
     @example("&notit;&#59;&amp;amp;lt;&x")
     def check(text: str) -> None:
-        made = one.aligned(text)
+        made = one.align(text)
         assert made.text == one(text)
         assert len(made.starts) == len(made.ends) == len(made.text)
         assert ((made.starts >= 0) & (made.starts <= made.ends) & (made.ends <= len(text))).all()
@@ -76,7 +76,7 @@ def test_source_spans_of_unicode_forms_are_minimal(one: Normalizer) -> None:
     @examples(50)
     @given(texts)
     def check(text: str) -> None:
-        made = one.aligned(text)
+        made = one.align(text)
         for char, start, end in zip(made.text, made.starts.tolist(), made.ends.tolist(), strict=True):
             assert pieces(char) <= pieces(text[start:end])
             if end - start > 1:
@@ -111,13 +111,13 @@ CASES: list[tuple[Normalizer, str, list[tuple[str, int, int]]]] = [
 
 @pytest.mark.parametrize(("one", "text", "expected"), CASES, ids=lambda value: ascii(value)[:40])
 def test_source_spans(one: Normalizer, text: str, expected: list[tuple[str, int, int]]) -> None:
-    made = one.aligned(text)
+    made = one.align(text)
     assert list(zip(made.text, made.starts.tolist(), made.ends.tolist(), strict=True)) == expected
 
 
 def test_source_spans_of_repaired_text() -> None:
     pytest.importorskip("ftfy")
-    made = FixText().aligned("all well\nsâ€™il vous\nplaÃ®t")
+    made = FixText().align("all well\nsâ€™il vous\nplaÃ®t")
     parts = list(zip(made.text, made.starts.tolist(), made.ends.tolist(), strict=True))
     assert made.text == "all well\ns'il vous\nplaît"
     assert parts[:12] == [(char, i, i + 1) for i, char in enumerate("all well\ns")] + [("'", 10, 13), ("i", 13, 14)]
@@ -151,7 +151,7 @@ def test_a_token_spans_the_sources_of_its_characters(one: Normalizer, model: str
         same, in_bytes = tok.encode_with_offsets(text, "byte")
         assert same.tolist() == ids.tolist()
         assert [len(text[:offset].encode()) for offset in spans.ravel().tolist()] == in_bytes.ravel().tolist()
-        made = one.aligned(text)
+        made = one.align(text)
         plain = bpe.Tokenizer(_without_normalizer(tok)).encode_with_offsets(made.text)[1]
         for (start, end), (first, last) in zip(spans.tolist(), plain.tolist(), strict=True):
             parts = list(zip(made.starts.tolist(), made.ends.tolist(), strict=True))[first:last]
@@ -191,7 +191,7 @@ def test_spans_equal_or_contain_those_of_hugging_face(one: Normalizer, model: st
         ids, spans = tok.encode_with_offsets(text)
         found = peer.encode(text)
         assert found.ids == ids.tolist()
-        made = one.aligned(text)
+        made = one.align(text)
         if (made.ends - made.starts == 1).all():
             assert found.offsets == [tuple(span) for span in spans.tolist()]
         for (start, end), (first, last) in zip(spans.tolist(), found.offsets, strict=True):

@@ -64,12 +64,12 @@ def test_patterns_too_large_to_compile_are_refused(pattern):
 )
 def test_pattern_size_equals_the_count_of_its_generated_items(built):
     pattern, items = built
-    assert matching.size_of(pattern)[0] == items
+    assert matching.measure_pattern(pattern)[0] == items
 
 
 def test_no_published_pattern_is_too_large():
     for name in bpe.pretokenize.pretokenizer.NAMES:
-        assert matching.size_of(bpe.Pretokenizer(name).pattern)[0] < 1000
+        assert matching.measure_pattern(bpe.Pretokenizer(name).pattern)[0] < 1000
 
 
 def test_matching_beyond_the_timeout_raises():
@@ -85,7 +85,7 @@ def test_matching_beyond_the_timeout_raises():
         lambda: list(tok.encode_stream([text])),
         lambda: bpe.count_words(texts=[text], pretokenizer=slow),
         lambda: normalizers.Replace(SLOW, "c", timeout=0.2)(text),
-        lambda: normalizers.Replace(SLOW, "c", timeout=0.2).aligned(text),
+        lambda: normalizers.Replace(SLOW, "c", timeout=0.2).align(text),
     ):
         with pytest.raises(TimeoutError, match=r"took more than 0\.2 s on a text of 60 characters"):
             call()
@@ -172,10 +172,10 @@ def test_only_the_time_of_the_thread_counts(monkeypatch, speed, wall):
     for seconds in (0.01, 1.2, 8.5, 9.99, 10.01, 15.0, 1000.0):
         load = Load(monkeypatch, speed, wall)
         if seconds < 10:
-            assert matching.within_time("a", "aa", 10.0, load.match(seconds)) == "found"
+            assert matching.run_within_time("a", "aa", 10.0, load.match(seconds)) == "found"
         else:
             with pytest.raises(TimeoutError, match=r"pattern 'a' took more than 10 s on a text of 2 characters, 'aa'"):
-                matching.within_time("a", "aa", 10.0, load.match(seconds))
+                matching.run_within_time("a", "aa", 10.0, load.match(seconds))
         assert load.calls < 9
 
 
@@ -204,7 +204,7 @@ def test_limits_without_an_end(monkeypatch):
     """The `regex` package times out at once where its own clock cannot count to the limit."""
     given = []
     for limit in (math.inf, 1e300, 2e9):
-        assert matching.within_time("a", "aa", limit, given.append) is None
+        assert matching.run_within_time("a", "aa", limit, given.append) is None
     assert given == [None] * 3
 
 

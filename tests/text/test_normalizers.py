@@ -299,7 +299,7 @@ def test_invalid_patterns_are_refused() -> None:
 @each
 @pytest.mark.parametrize(("value", "named"), [(5, "5, an int"), (None, "None"), (["a"], r"\['a'\], a list")])
 def test_a_value_that_is_not_text_is_refused(one: Normalizer, value: Any, named: str) -> None:
-    for call in (one, one.aligned):
+    for call in (one, one.align):
         with pytest.raises(TypeError, match=f"text is {named}; it must be a str"):
             call(value)
     with pytest.raises(TypeError, match=r"text is b'ab', a bytes; it must be a str \(decode bytes first, or use on_by"):
@@ -326,4 +326,4 @@ def test_the_base_class_does_nothing() -> None:
     with pytest.raises(NotImplementedError):
         Normalizer()("a")
     with pytest.raises(NotImplementedError):
-        Normalizer().aligned("a")
+        Normalizer().align("a")

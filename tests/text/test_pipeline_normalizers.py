@@ -13,10 +13,8 @@ import pytest
 
 from bpe import normalizers as n
 from bpe.pretokenizers import Split
-from bpe.text.character_sets import codes
-from bpe.text.masking import masked
+from bpe.text.character_sets import codes, masked
 from bpe.text.oniguruma import translate
-from bpe.text.tracing import traced
 
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -76,8 +74,8 @@ def test_texts_and_spans(seed: int) -> None:
         text = pipelines.text(chance)
         expected, spans = theirs(peer, text)
         assert ours(text) == expected, (steps, text)
-        found = traced(ours, text)
-        assert found.text == ours.aligned(text).text == expected
+        found = ours.align(text, "tokenizers")
+        assert found.text == ours.align(text).text == expected
         assert [*zip(found.starts.tolist(), found.ends.tolist(), strict=True)] == spans, (steps, text)
 
 

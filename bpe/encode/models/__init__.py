@@ -1,13 +1,11 @@
-"""The engines of models that are more than merges by rank.
+"""What turns pretokens into ids, for each kind of model.
 
-Each is an `Engine` (`bpe/encode/engine.py`) with another way to the ids of a text; what is built on engines, such as
-files, streams and offsets, does not know the difference.
+- `kernel.py` the kernel's tables of a vocabulary, which every kind has;
+- `boundless.py` BoundlessBPE: second ids for whole words, and a second step that merges words;
+- `picky.py` PickyBPE: tables of merges and deletions, in the order of training;
+- `model.py` composes the parts.
 
-- `choosing.py` the engine of a tokenizer, whatever its model is;
-- `boundless.py` BoundlessBPE: merges within words, and then merges of words that are one token each;
-- `picky.py` PickyBPE: merges and deletions of tokens, in the order of training.
-
-Invariants: as of `bpe/encode`. What is not defined for such a model, as dropout, is an error that says so.
+What is not defined for a kind of model, as dropout, is an error of `bpe.vocab.spec.check_defined`.
 
 Sources: the papers that the files name; their definitions are in docs/train.md and docs/careful_training.md.
 """

@@ -1,97 +1,45 @@
-"""Encoding with a BoundlessBPE model, in two levels: merges within words, then merges of words that are one token.
+"""BoundlessBPE models: merges within words, and then merges of words that are one token.
 
-The first level is an ordinary engine in which some tokens have a second id, `first` + i, for where a whole pretoken is
+The first level is an ordinary kernel in which some tokens have a second id, `first` + i, for where a whole pretoken is
 that token. To the kernel these are words with an id of their own, so the word cache serves them. The second level
 (`bpe/merge/_supermerge.pyx`) merges runs of them by rank, and gives those that are left their first id again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base._visitor import Visitor
 from bpe.base.offsets import offsets_of
-from bpe.base.utf8 import Bytes, TextLike
-from bpe.batch import TokenBatch
-from bpe.corpus.blocks import Block, document_cut, safe_cut
-from bpe.corpus.reading import EndCut
-from bpe.encode import _encoder as core
-from bpe.encode.engine import NOTHING, Around, BlockIds, Engine
+from bpe.base.utf8 import Bytes
+from bpe.encode._encoder import CACHE_MEMORY, Encoder
+from bpe.encode.models.kernel import KernelTables, build_tables
 from bpe.merge._supermerge import SuperMerger
-from bpe.pretokenize.pipeline import Pretokens
-from bpe.pretokenize.pretokenizer import scanner_of
-from bpe.vocab import merging
 from bpe.vocab.spec import TokenizerSpec, words_only
 from bpe.vocab.vocabulary import NONE, Vocabulary, end_to_end
 
 
-class MarkedEngine(Engine):
-    """An engine that gives some tokens another id where a whole pretoken is that token.
-
-    Args:
-        spec: the tokenizer; only its merges within words are applied.
-        marked: the ids of ordinary tokens.
-        cache_memory: as for `Engine`.
+@dataclass(frozen=True)
+class MarkedWords:
+    """The tokens with a second id.
 
     Attributes:
-        first: a pretoken that is the token `marked[i]` has the id `first` + i; all other ids are below `first`.
-        marked: those ids. One that merging the token's own bytes does not give has no other id in effect.
+        kernel: gives these ids.
+        first: a pretoken that is the token `tokens[i]` has the id `first` + i; all other ids are below `first`.
+        tokens: uint32. One that merging the token's own bytes does not give has no second id in effect.
 
     """
 
-    def __init__(self, spec: TokenizerSpec, marked: NDArray[np.integer], cache_memory: int = core.CACHE_MEMORY) -> None:
-        vocabulary, words = spec.vocabulary, words_only(spec)
-        self.first = vocabulary.limit
-        self.marked = marked.astype(np.uint32)
-        blob = np.frombuffer(vocabulary.blob, dtype=np.uint8)
-        more, offsets = end_to_end(blob, vocabulary.offsets[marked], vocabulary.lengths[marked])
-        self._blob, self._offsets = more.tobytes(), offsets
-        larger = Vocabulary.from_arrays(
-            vocabulary.blob + self._blob,
-            np.concatenate((vocabulary.offsets, offsets[1:] + vocabulary.offsets[-1])),
-            np.concatenate((vocabulary.kinds, np.full(len(marked), NONE, dtype=np.uint8))),
-        )
-        super().__init__(replace(words, vocabulary=larger), cache_memory=cache_memory)
-        self.spec = replace(spec, normalizer=self.spec.normalizer)
+    kernel: Encoder
+    first: int
+    tokens: NDArray[np.uint32]
 
-    @property
-    def fast_kernel(self) -> core.Encoder | None:
-        """None: ids need the second level."""
-        return None
-
-    def _kernel(self) -> core.Encoder:
-        """The kernel's tables, with the second ids."""
-        kernel = super()._kernel()
-        wanted = np.zeros(self.spec.vocabulary.limit, dtype=np.uint8)
-        wanted[self.marked] = 1
-        unreachable = kernel.unreachable_of(wanted)
-        if unreachable is None:
-            tokens = [self._blob[a:b] for a, b in pairwise(self._offsets.tolist())]
-            known = [
-                kernel.encode_piece(token) == [number]
-                for token, number in zip(tokens, self.marked.tolist(), strict=True)
-            ]
-            kept = np.flatnonzero(known)
-        else:
-            wanted[unreachable] = 0
-            kept = np.flatnonzero(wanted[self.marked])
-        data = np.frombuffer(self._blob, dtype=np.uint8)
-        blob, offsets = end_to_end(data, self._offsets[:-1][kept], np.diff(self._offsets)[kept])
-        kernel.keep_pretokens_whole()
-        kernel.set_whole_words(blob.tobytes(), offsets, (kept + self.first).astype(np.uint32), True)
-        return kernel
-
-    # Split points -----------------------------------------------------------------------------------------------------
-
-    def last_cut(self, data: Bytes, low: int) -> int:
+    def find_last_split(self, data: Bytes, low: int) -> int:
         """The last split point after a pretoken that has no second id, so that no run crosses it; else `low`."""
-        end = super().last_cut(data, low)
+        end = self.kernel.last_cut(data, low)
         while end > low:
             begin = self.kernel.last_cut(data[: end - 1], 0)  # where the pretoken before `end` begins, or earlier
             if begin <= 0:
@@ -102,103 +50,80 @@ class MarkedEngine(Engine):
             end = begin
         return low
 
-    def end_cut(self, separators: list[bytes], keep: bool, names: frozenset[str]) -> EndCut | None:
-        """Where blocks of files may end: at these split points, or between documents."""
-        if not self.cuts_documents(names) or scanner_of(self.spec.pretokenizer) is None:
-            return document_cut(separators, keep)
-        return safe_cut(self.last_cut, [*separators, *(name.encode() for name in names)])
 
+class WordMerges:
+    """The second level: merges of words that are one token each."""
 
-class BoundlessEngine(MarkedEngine):
-    """The engine of a tokenizer with merges across words."""
-
-    def __init__(self, spec: TokenizerSpec, cache_memory: int = core.CACHE_MEMORY) -> None:
+    def __init__(self, spec: TokenizerSpec, marks: MarkedWords) -> None:
         assert spec.word_merges is not None
-        pairs, results = spec.merges[spec.word_merges :], spec.merge_results[spec.word_merges :]
-        leaves = np.setdiff1d(pairs, results)
-        super().__init__(spec, leaves, cache_memory)
-        numbers = np.arange(spec.vocabulary.limit, dtype=np.int32)
-        numbers[leaves] = np.arange(len(leaves), dtype=np.int32) + self.first
-        self._merger = SuperMerger(numbers[pairs], results.astype(np.int32), self.first, self.marked)
+        self._pairs, self._results = spec.merges[spec.word_merges :], spec.merge_results[spec.word_merges :]
+        self._marks = marks
+        second_ids = np.arange(spec.vocabulary.limit, dtype=np.int32)
+        second_ids[marks.tokens] = np.arange(len(marks.tokens), dtype=np.int32) + marks.first
+        results = self._results.astype(np.int32)
+        self._merger = SuperMerger(second_ids[self._pairs], results, marks.first, marks.tokens)
 
-    def unreachable(self) -> NDArray[np.int64]:
-        """The ids that encoding never produces, as `Tokenizer.unreachable` documents them.
+    def merge(
+        self, ids: NDArray[np.uint32], offsets: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Merge the words of each text `ids[offsets[i]:offsets[i + 1]]`: (ids, the number of ids of each)."""
+        return self._merger.merge(np.asarray(ids, dtype=np.uint32), offsets)
+
+    def find_unreachable(self, unreachable_words: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+        """The ids that encoding never produces, given those that the first level never does.
 
         A supertoken is produced if all its words are, and if a run of these words becomes it.
         """
-        spec = self.spec
-        never = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
-        never[merging.find_unreachable(words_only(spec), Engine)] = True
+        never = np.zeros(limit, dtype=np.bool_)
+        never[unreachable_words] = True
         parts: dict[int, list[int]] = {}
-        n = spec.word_merges
-        for (left, right), token in zip(spec.merges[n:].tolist(), spec.merge_results[n:].tolist(), strict=True):
+        for (left, right), token in zip(self._pairs.tolist(), self._results.tolist(), strict=True):
             parts[token] = [word for part in (left, right) for word in parts.get(part, [part])]
         if parts:
             words, offsets = np.concatenate(list(parts.values())), offsets_of([len(each) for each in parts.values()])
-            ids = np.searchsorted(self.marked, words).astype(np.uint32) + np.uint32(self.first)
+            ids = np.searchsorted(self._marks.tokens, words).astype(np.uint32) + np.uint32(self._marks.first)
             made, lengths = self._merger.merge(ids, offsets)
             firsts = made[offsets_of(lengths)[:-1]]
             tokens = np.array(list(parts))
             never[tokens] = (lengths != 1) | (firsts != tokens) | np.logical_or.reduceat(never[words], offsets[:-1])
         return np.flatnonzero(never)
 
-    def _joined(self, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """The ids of a text after the second level."""
-        return self._merger.merge(ids, np.array([0, len(ids)], dtype=np.int64))[0]
 
-    def _joined_batch(self, batch: TokenBatch) -> TokenBatch:
-        ids, lengths = self._merger.merge(np.asarray(batch.ids, dtype=np.uint32), batch.offsets)
-        return TokenBatch(ids, offsets_of(lengths))
+def build_boundless(spec: TokenizerSpec, cache_memory: int) -> tuple[KernelTables, MarkedWords, WordMerges]:
+    """Build the parts of the model of a tokenizer with merges across words."""
+    leaves = np.setdiff1d(spec.merges[spec.word_merges :], spec.merge_results[spec.word_merges :])
+    tables, marks = build_marked(spec, leaves, cache_memory)
+    return tables, marks, WordMerges(spec, marks)
 
-    def encode(self, text: TextLike, allowed: frozenset[str] = frozenset()) -> NDArray[np.uint32]:
-        """Encode one text, and merge across words."""
-        return self._joined(super().encode(text, allowed))
 
-    def encode_segment(self, data: str | bytes | Pretokens) -> NDArray[np.uint32]:
-        """Encode a segment without special tokens, and merge across words."""
-        return self._joined(super().encode_segment(data))
-
-    def encode_batch(
-        self,
-        texts: Sequence[TextLike],
-        threads: int,
-        allowed: frozenset[str] = frozenset(),
-        around: Around = NOTHING,
-    ) -> TokenBatch:
-        """Encode several texts, and merge across words in each."""
-        return self._joined_batch(super().encode_batch(texts, threads, allowed, around))
-
-    def encode_documents(
-        self,
-        buffer: Bytes,
-        starts: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        threads: int,
-        around: Around = NOTHING,
-    ) -> TokenBatch:
-        """Encode documents in one buffer, and merge across words in each."""
-        return self._joined_batch(super().encode_documents(buffer, starts, ends, threads, around))
-
-    def visit_documents(
-        self, buffer: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], visitor: Visitor
-    ) -> None:
-        """Give a visitor the ids of documents in one buffer, merged across words."""
-        batch = self.encode_documents(buffer, starts, ends, 1)
-        visitor.visit(batch.ids, batch.offsets)
-
-    def encode_words(self, blob: NDArray[np.uint8], offsets: NDArray[np.int64]) -> TokenBatch:
-        """Encode words, each a text of its own."""
-        return self._joined_batch(super().encode_words(blob, offsets))
-
-    def encode_blocks(self, blocks: Iterator[Block], threads: int, n_bytes: int, **options: Any) -> BlockIds | None:
-        """Encode blocks of files, and merge across words in each document."""
-        found = super().encode_blocks(blocks, threads, n_bytes, **options)
-        if found is None:
-            return None
-        ids, lengths = self._merger.merge(found.ids, offsets_of(found.lengths))
-        return replace(found, ids=ids, lengths=lengths)
-
-    def piece_ids(self, piece: bytes) -> list[int]:
-        """The ids of one pretoken, without second ids."""
-        ids = self.kernel.encode_piece(piece)
-        return [int(self.marked[number - self.first]) if number >= self.first else number for number in ids]
+def build_marked(
+    spec: TokenizerSpec, tokens: NDArray[np.integer], cache_memory: int = CACHE_MEMORY
+) -> tuple[KernelTables, MarkedWords]:
+    """Build a kernel for the merges within words that gives some ordinary tokens a second id."""
+    vocabulary, first = spec.vocabulary, spec.vocabulary.limit
+    data = np.frombuffer(vocabulary.blob, dtype=np.uint8)
+    array, offsets = end_to_end(data, vocabulary.offsets[tokens], vocabulary.lengths[tokens])
+    blob = array.tobytes()
+    larger = Vocabulary.from_arrays(
+        vocabulary.blob + blob,
+        np.concatenate((vocabulary.offsets, offsets[1:] + vocabulary.offsets[-1])),
+        np.concatenate((vocabulary.kinds, np.full(len(tokens), NONE, dtype=np.uint8))),
+    )
+    tables = build_tables(replace(words_only(spec), vocabulary=larger), cache_memory)
+    kernel, marks = tables.kernel, MarkedWords(tables.kernel, first, tokens.astype(np.uint32))
+    wanted = np.zeros(first, dtype=np.uint8)
+    wanted[marks.tokens] = 1
+    unreachable = kernel.unreachable_of(np.concatenate((wanted, np.zeros(len(tokens), dtype=np.uint8))))
+    if unreachable is None:
+        spelled = zip(pairwise(offsets.tolist()), marks.tokens.tolist(), strict=True)
+        kept = np.flatnonzero(
+            [kernel.encode_piece(blob[start:end]) == [token_id] for (start, end), token_id in spelled]
+        )
+    else:
+        wanted[unreachable] = 0
+        kept = np.flatnonzero(wanted[marks.tokens])
+    kept_words, bounds = end_to_end(array, offsets[:-1][kept], np.diff(offsets)[kept])
+    kernel.keep_pretokens_whole()
+    kernel.set_whole_words(kept_words.tobytes(), bounds, (kept + first).astype(np.uint32), True)
+    kernel.finish()
+    return tables, marks

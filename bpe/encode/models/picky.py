@@ -1,4 +1,4 @@
-"""Encoding with a PickyBPE model: its merges and deletions are done in each pretoken, in the order of training.
+"""PickyBPE models: merges and deletions are done in each pretoken, in the order of training.
 
 To the kernel the deleted tokens are ids after those of the vocabulary; no text is encoded to them in the end. The word
 cache serves as usual, and so does the split filter: no merge crosses where none of all tokens reaches across.
@@ -7,7 +7,7 @@ cache serves as usual, and so does the split filter: no merge crosses where none
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -16,68 +16,63 @@ import numpy as np
 from bpe.base.forks import cached_property
 from bpe.base.offsets import offsets_of
 from bpe.base.spelling import spell_together
-from bpe.encode import _encoder as core
-from bpe.encode.engine import Engine
+from bpe.encode.models.kernel import KernelTables, build_tables
 from bpe.merge._merger import Merger
 from bpe.merge._replay import EventMerger
-from bpe.merge.superwords import Superwords
 from bpe.merge.tables import EventList, MergeList, SymbolTables
 from bpe.vocab.events import timeline
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NO_TOKEN, NONE, Vocabulary
 
 
-class PickyEngine(Engine):
-    """The engine of a tokenizer with events."""
+def build_picky(spec: TokenizerSpec, cache_memory: int) -> tuple[KernelTables, EventTables]:
+    """Build the parts of the model of a tokenizer with events."""
+    events = EventTables(spec)
+    larger = replace(spec, vocabulary=events.vocabulary, events=None)
+    tables = build_tables(larger, cache_memory, events.make_merger)
+    tables.kernel.finish()
+    return tables, events
 
-    def __init__(self, spec: TokenizerSpec, cache_memory: int = core.CACHE_MEMORY) -> None:
+
+class EventTables:
+    """The events of a tokenizer, with ids after those of the vocabulary for deleted tokens.
+
+    Attributes:
+        vocabulary: all tokens, the deleted ones included.
+
+    """
+
+    def __init__(self, spec: TokenizerSpec) -> None:
         events, vocabulary = spec.events, spec.vocabulary
         assert events is not None
-        limit, self._line = vocabulary.limit, timeline(events, vocabulary)
+        self._limit, self._line = vocabulary.limit, timeline(events, vocabulary)
         deleted = self._line.deleted
         self._pairs, self._results, self._tokens, self._parts = (
-            np.where(tokens < 0, limit - 1 - tokens, tokens).astype(np.int32)
+            np.where(tokens < 0, self._limit - 1 - tokens, tokens).astype(np.int32)
             for tokens in (events.pairs, events.results, events.deletions[:, 1], self._line.parts)
         )
-        larger = Vocabulary.from_arrays(
+        self.vocabulary = Vocabulary.from_arrays(
             vocabulary.blob + b"".join(deleted),
             np.concatenate((vocabulary.offsets[:-1], vocabulary.offsets[-1] + offsets_of(list(map(len, deleted))))),
             np.concatenate((vocabulary.kinds, np.full(len(deleted), NONE, dtype=np.uint8))),
         )
-        super().__init__(replace(spec, vocabulary=larger, events=None), cache_memory=cache_memory)
-        self.spec = replace(spec, normalizer=self.spec.normalizer)
-        self._names = larger
 
-    def _new_merger(self, merges: MergeList, tables: SymbolTables) -> Merger:
-        """The kernel's tables of the events, in place of those of merges."""
+    def make_merger(self, merges: MergeList, tables: SymbolTables) -> Merger:
+        """Make the kernel's tables of the events, in place of those of merges."""
         merges = replace(merges, pairs=self._pairs, results=self._results, ranks=self._line.merge_at)
-        width = np.maximum(self.spec.vocabulary.lengths, 1)
+        width = np.maximum(self.vocabulary.lengths, 1)
         return EventMerger(
             merges, tables, EventList(self._line.split_at, self._tokens, self._line.offsets, self._parts, width)
         )
 
-    def _superwords(self, merges: MergeList, tables: SymbolTables) -> Superwords | None:
-        """None: the kernel for superwords knows merges only."""
+    def explain(self, named: Sequence[tuple[bytes, int]]) -> Iterator[str]:
+        """A line for the symbols of a pretoken, (name, id) each, and one for every event that changes it; slow."""
+        state, unknown = [token_id for _, token_id in named], {token_id: name for name, token_id in named}
 
-    def explained(self, pieces: Iterable[bytes | int]) -> str:
-        """A paragraph for each pretoken: its symbols, every event that changes it, and the ids."""
-        paragraphs = []
-        for piece in pieces:
-            if isinstance(piece, int):
-                paragraphs.append(f"{_shown(self._names[piece])}\n  special token, id {piece}")
-            else:
-                paragraphs.append("\n".join([_shown(piece), *self._steps(piece)]))
-        return "\n".join(paragraphs)
+        def spell(tokens: Iterable[int]) -> list[str]:
+            return spell_together(unknown[each] if each == NO_TOKEN else self.vocabulary[each] for each in tokens)
 
-    def _steps(self, piece: bytes) -> Iterator[str]:
-        """The lines of one pretoken; simple and slow."""
-        named = self.named_symbols(piece)
-        state, unknown = [number for _, number in named], {number: name for name, number in named}
-
-        def spelled(tokens: Iterable[int]) -> list[str]:
-            return spell_together(unknown[each] if each == NO_TOKEN else self._names[each] for each in tokens)
-
-        yield "  " + " ".join(spelled(state))
+        yield "  " + " ".join(spell(state))
         event = -1
         while True:
             soon = [self._next_event((each,), event) for each in state]
@@ -86,15 +81,14 @@ class PickyEngine(Engine):
             if found is None:
                 break
             event, what, parts = found
-            state = _replaced(state, what, parts)
-            names = spelled((*what, *parts))
+            state = _replace(state, what, parts)
+            names = spell((*what, *parts))
             before, after = names[: len(what)], names[len(what) :]
-            kind = f"merge, {self._described(parts[0])}" if len(what) == 2 else "deletion"
-            yield f"  {' + '.join(before)} -> {' '.join(after)}  (event {event}, {kind})    {' '.join(spelled(state))}"
-        yield "  ids " + " ".join("none" if number == NO_TOKEN else str(number) for number in self.piece_ids(piece))
+            kind = f"merge, {self._describe(parts[0])}" if len(what) == 2 else "deletion"
+            yield f"  {' + '.join(before)} -> {' '.join(after)}  (event {event}, {kind})    {' '.join(spell(state))}"
 
-    def _described(self, token: int) -> str:
-        return f"id {token}" if token < self.spec.vocabulary.limit else "deleted later"
+    def _describe(self, token: int) -> str:
+        return f"id {token}" if token < self._limit else "deleted later"
 
     def _next_event(self, what: tuple[int, ...], event: int) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
         """The first event of a pair or of a token after an event: its index, the pair or token, what it becomes."""
@@ -113,7 +107,7 @@ class PickyEngine(Engine):
         return found
 
 
-def _replaced(state: list[int], what: tuple[int, ...], parts: tuple[int, ...]) -> list[int]:
+def _replace(state: list[int], what: tuple[int, ...], parts: tuple[int, ...]) -> list[int]:
     """Tokens with every occurrence of some of them, from left to right, replaced."""
     found: list[int] = []
     at = 0
@@ -122,7 +116,3 @@ def _replaced(state: list[int], what: tuple[int, ...], parts: tuple[int, ...]) -
         found += parts if matches else state[at : at + 1]
         at += len(what) if matches else 1
     return found
-
-
-def _shown(piece: bytes) -> str:
-    return repr(piece.decode("utf-8", "backslashreplace"))

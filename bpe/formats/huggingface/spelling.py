@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.pretokenize.pretokenizer import Pretokenizer, Steps
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import Metaspace
 from bpe.vocab.byte_letters import letter_bytes, letters_to_bytes, to_letters
 from bpe.vocab.spec import TokenizerSpec
@@ -195,7 +195,7 @@ def _may_be_word(spec: TokenizerSpec, name: str) -> bool:
 
 def _puts_ascii(pretokenizer: Pretokenizer | None) -> bool:
     """Whether a pretokenizer replaces white space by another ASCII character."""
-    steps = pretokenizer.steps if isinstance(pretokenizer, Steps) else ()
+    steps = pretokenizer.steps if isinstance(pretokenizer, PipelinePretokenizer) else ()
     return any(isinstance(step, Metaspace) and step.replacement.isascii() for step in steps)
 
 

@@ -24,10 +24,9 @@ from bpe.formats.schema import (
     read_type,
     refuse,
 )
-from bpe.pretokenize.patterns import DEEPSEEK_STEPS
-from bpe.pretokenize.pretokenizer import Gaps, Pretokenizer, Steps, check_unicode_version
-from bpe.pretokenize.shapes import BYTES, prefixed, simplified, words
-from bpe.pretokenize.spellings import NAMED, SPELLED, published
+from bpe.pretokenize.patterns import DEEPSEEK_STEPS, NAMED, SPELLED, published
+from bpe.pretokenize.pretokenizer import Gaps, PipelinePretokenizer, Pretokenizer, check_unicode_version
+from bpe.pretokenize.shapes import BYTES, prefixed, simplify, words
 from bpe.pretokenize.steps import STEPS, ByteLevel, Metaspace, Split, Step
 from bpe.vocab import after_encoding as d
 from bpe.vocab.spec import TokenizerSpec
@@ -351,7 +350,7 @@ def _read_pre_tokenizer(value: object, letters: bool) -> tuple[bool, Pretokenize
     byte = letters or any(isinstance(step, ByteLevel) for step in steps)
     if own is None:
         with errors_at(where):
-            return byte, simplified(Steps(*steps, letters=letters), byte)
+            return byte, simplify(PipelinePretokenizer(*steps, letters=letters), byte)
     if letters or steps not in ([], [BYTES]):
         rule = "there can only be a ByteLevel without add_prefix_space and use_regex after it"
         refuse(where, "bpe.Regex", rule, "remove the other steps")
@@ -389,7 +388,7 @@ def write_pre_tokenizer(byte: bool, one: Pretokenizer | None) -> dict[str, Any] 
 
 
 def _write_steps(byte: bool, one: Pretokenizer | None) -> list[dict[str, Any]]:
-    if isinstance(one, Steps):
+    if isinstance(one, PipelinePretokenizer):
         return [step.to_json() for step in one.steps]
     if byte and (one is None or one.name == "gpt2" or one == prefixed()):
         prefix = one is not None and one.add_prefix_space

@@ -1,0 +1,305 @@
+"""Blocks of files to ids: each is read, checked, divided at special tokens and encoded by one of several threads.
+
+The threads run in `bpe/encode/_file_blocks.pyx`, which calls `_Blocks` for what one block needs in Python. Blocks may
+end within documents, where the engine says that ids do not depend on what follows.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base._aho_corasick import Finder
+from bpe.base.offsets import offsets_of
+from bpe.base.threads import together
+from bpe.base.utf8 import Bytes
+from bpe.batch import TokenBatch
+from bpe.encode._file_blocks import BlockJob
+from bpe.encode.engine import NOTHING, Around, Engine, end_to_end
+from bpe.errors import error_context
+from bpe.vocab.special_tokens import Allowed
+
+if TYPE_CHECKING:
+    from bpe.corpus._file_reader import FileReader
+    from bpe.corpus.blocks import Block
+    from bpe.corpus.sources import Sources
+
+#: The fewest bytes of files for which several threads are started.
+MIN_PARALLEL_BYTES = 1 << 19
+#: The number of bytes of a pipe that are read before several threads encode them.
+AHEAD = 32 << 20
+#: The size assumed for files, in bytes, if it is unknown.
+_UNKNOWN_SIZE = 1 << 24
+
+_NO_IDS = np.empty(0, dtype=np.uint32)
+_NO_COUNTS = np.empty(0, dtype=np.int64)
+
+
+def encode_sources(
+    engine: Engine, corpus: Sources, threads: int, policy: tuple[Allowed, Allowed], around: Around
+) -> TokenBatch:
+    """The ids of the documents in files, which are read in blocks while they are encoded."""
+    allowed, disallowed = engine.specials.policy(*policy)
+    names = allowed | disallowed
+    cut = engine.find_block_end(corpus.separators, corpus.keep_separator, names)
+    uncut = engine.list_unsplittable(corpus.separators, names) if corpus.regular else None
+    with closing(corpus.blocks(cut, threads, uncut=uncut)) as blocks:  # an error leaves no file open
+        size, ahead = corpus.text_size or _UNKNOWN_SIZE, not corpus.regular
+        parts = block_ids(engine, blocks, threads, size, allowed, disallowed=disallowed, around=around, ahead=ahead)
+        return BlockIds.join(list(parts))
+
+
+def block_ids(
+    engine: Engine,
+    blocks: Iterator[Block | FileReader],
+    threads: int,
+    n_bytes: int,
+    allowed: frozenset[str],
+    *,
+    disallowed: frozenset[str] = frozenset(),
+    around: Around = NOTHING,
+    most: int = sys.maxsize,
+    ahead: bool = False,
+) -> Iterator[BlockIds]:
+    """The ids of all blocks of files, in parts of about `most` bytes."""
+    for first in blocks:  # a job without blocks would start threads for nothing
+        part = encode_some_blocks(
+            engine,
+            chain((first,), blocks),
+            threads,
+            n_bytes,
+            allowed=allowed,
+            disallowed=disallowed,
+            around=around,
+            most=most,
+            ahead=ahead,
+        )
+        if part is not None:
+            yield part
+
+
+def encode_some_blocks(
+    engine: Engine,
+    blocks: Iterator[Any],
+    threads: int,
+    n_bytes: int,
+    *,
+    allowed: frozenset[str] = frozenset(),
+    disallowed: frozenset[str] = frozenset(),
+    around: Around = NOTHING,
+    most: int = sys.maxsize,
+    ahead: bool = False,
+) -> BlockIds | None:
+    """The ids of blocks of files, divided by `Engine.find_block_end`; one of the threads reads and encodes each block.
+
+    One call takes a limited number of blocks, and none after `most` bytes; it returns None when there are no more.
+
+    Args:
+        engine: the tokenizer's engine.
+        blocks: an iterator of blocks and of `FileReader`s, on which only one thread at a time calls `next`.
+        threads: the number of threads.
+        n_bytes: the approximate size of the text.
+        allowed: special tokens to find.
+        disallowed: special tokens to refuse.
+        around: ids to add before and after each document.
+        most: stop after this many bytes.
+        ahead: read up to `AHEAD` bytes of blocks in the caller's thread before any is encoded.
+
+    Raises:
+        FormatError: for text that is not UTF-8, and where `encode` raises ValueError; it names the file.
+
+    """
+    work = _Blocks(engine, allowed, disallowed, around)
+    if ahead and threads > 1:
+        blocks = iter(list(_take(blocks, min(most, AHEAD))))
+    if engine.kernel_takes_raw_text and engine.specials.need_one_search(allowed):
+        job = BlockJob(
+            engine.kernel,
+            threads if n_bytes >= MIN_PARALLEL_BYTES else 1,
+            blocks,
+            work.prepare,
+            work.finish,
+            work.make_finder(),
+            n_bytes,
+            most,
+        )
+        together(job.work, job.prepare(), job.stop)
+        ids, lengths, records = job.result()
+        return _merge_words(engine, _join_records(ids, lengths, records))
+    batches, parts = [], []
+    for block in _take(blocks, most):
+        batch, part = work.encode(block, threads)
+        batches.append(batch.ids)
+        parts.append(part)
+    return _join_parts(end_to_end(batches), parts)
+
+
+@dataclass(frozen=True)
+class BlockIds:
+    """The ids of some blocks of files.
+
+    Attributes:
+        ids: uint32, of all documents.
+        lengths: int64, the number of ids of each document, or part of one.
+        begins: whether the first document begins in these blocks rather than in earlier ones.
+        ends: whether the last document ends in these blocks.
+        n_bytes: the size of the text in bytes.
+        size: the bytes on disk that were read for it.
+        begun: int64, the number of documents that begin in each block.
+
+    """
+
+    ids: NDArray[np.uint32]
+    lengths: NDArray[np.int64]
+    begins: bool
+    ends: bool
+    n_bytes: int
+    size: int = 0
+    begun: NDArray[np.int64] = field(default_factory=lambda: _NO_COUNTS)
+
+    @staticmethod
+    def join(parts: list[BlockIds]) -> TokenBatch:
+        """The ids of all the blocks of some files."""
+        whole = _join_parts(end_to_end([part.ids for part in parts]), parts)
+        if whole is None:
+            return TokenBatch(_NO_IDS, offsets_of([]))
+        return TokenBatch(whole.ids, offsets_of(whole.lengths))
+
+
+def _join_parts(ids: NDArray[np.uint32], parts: Sequence[BlockIds]) -> BlockIds | None:
+    """Join the records of blocks, with the ids of all of them; None if there are no blocks."""
+    if not parts:
+        return None
+    fields = [(len(part.lengths), part.begins, part.ends, part.n_bytes, part.size) for part in parts]
+    return _join_records(ids, np.concatenate([part.lengths for part in parts]), np.array(fields, dtype=np.int64))
+
+
+def _join_records(ids: NDArray[np.uint32], lengths: NDArray[np.int64], records: NDArray[np.int64]) -> BlockIds | None:
+    """Join the records of blocks as `BlockJob.result` returns them."""
+    if not len(records):
+        return None
+    sizes, continued = records[:, 0], records[:, 1] == 0
+    begun, begins = sizes - continued, not continued[0]
+    continued[0] = False
+    if continued.any():
+        firsts = (np.cumsum(sizes) - sizes)[continued]
+        lengths = np.add.reduceat(lengths, np.delete(np.arange(len(lengths)), firsts))
+    n_bytes, size = records[:, 3:].sum(axis=0).tolist()
+    return BlockIds(ids, lengths, begins, bool(records[-1, 2]), n_bytes, size, begun)
+
+
+def _merge_words(engine: Engine, part: BlockIds | None) -> BlockIds | None:
+    """Merge across words in each document, if the model does so."""
+    step = engine.model.word_merges
+    if step is None or part is None:
+        return part
+    ids, lengths = step.merge(part.ids, offsets_of(part.lengths))
+    return replace(part, ids=ids, lengths=lengths)
+
+
+def _take(blocks: Iterator[Block], most: int) -> Iterator[Block]:
+    """Take blocks until they have `most` bytes."""
+    taken = 0
+    while taken < most and (block := next(blocks, None)) is not None:
+        taken += max(block.size, len(block.text))
+        yield block
+
+
+class _Blocks:
+    """Checks each block of a file and divides it into rows for the kernel."""
+
+    def __init__(self, engine: Engine, allowed: frozenset[str], disallowed: frozenset[str], around: Around) -> None:
+        self._engine, self._specials = engine, engine.specials
+        self._allowed, self._disallowed, self._around = allowed, disallowed, around
+
+    def make_finder(self) -> Finder | None:
+        """Finds the strings for which a block needs `prepare`; None if every block does."""
+        if self._around != NOTHING:
+            return None
+        return Finder([name.encode() for name in sorted(self._allowed | self._disallowed)])
+
+    def prepare(self, block: Block) -> tuple[Bytes, NDArray[np.int64], NDArray[np.int64], Any]:
+        """A block's rows, in the form that `BlockJob` takes."""
+        starts, ends = self._find_documents(block)
+        sizes, firsts = ends - starts, None
+        n_bytes = int(sizes.sum())
+        if self._allowed and self._specials.occur(block.text, self._allowed):
+            starts, sizes, firsts = self._split_at_specials(block.text, starts, ends)
+        if self._around != NOTHING:
+            starts, sizes, firsts = self._surround(block, starts, sizes, firsts)
+        assert isinstance(block.text, memoryview)
+        buffer: Any = block.text.obj  # starts with the block's text; the kernel may read past the text
+        return buffer, starts, sizes, (block, starts, sizes, firsts, n_bytes)
+
+    def finish(self, note: Any, lengths: NDArray[np.int64], bad: int) -> BlockIds:
+        """The record of a block whose rows are encoded, without the ids."""
+        block, starts, sizes, firsts, n_bytes = note
+        if bad >= 0:
+            with error_context(block.source):
+                self._engine.refuse_unknown(bytes(block.text[starts[bad] : starts[bad] + sizes[bad]]))
+        if firsts is not None and len(firsts):
+            lengths = np.add.reduceat(lengths, firsts)
+        begins, ends = block.begins, block.closes
+        block.release()
+        return BlockIds(_NO_IDS, lengths, begins, ends, n_bytes, block.size)
+
+    def encode(self, block: Block, threads: int) -> tuple[TokenBatch, BlockIds]:
+        """The ids of a block of whole documents whose text changes before the kernel encodes it."""
+        starts, ends = self._find_documents(block)
+        texts = [bytes(block.text[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+        with error_context(block.source):
+            batch = self._engine.encode_batch(texts, threads, self._allowed, self._around)
+        block.release()
+        return batch, BlockIds(_NO_IDS, batch.lengths, True, True, int((ends - starts).sum()), block.size)
+
+    def _find_documents(self, block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Check a block; returns the starts and ends of its documents."""
+        block.check()
+        starts, ends = block.documents(empty=True)
+        if self._disallowed and self._specials.occur(block.text, self._disallowed):
+            with error_context(block.source):
+                for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+                    self._specials.refuse(bytes(block.text[start:end]), self._disallowed, block.offset + start)
+        return starts, ends
+
+    def _split_at_specials(
+        self, text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Rows for documents that contain special tokens: (starts, sizes, the first row of each document)."""
+        rows: list[tuple[int, int]] = []
+        firsts: list[int] = []
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            firsts.append(len(rows))
+            at = start
+            for piece, special in self._specials.pieces(text[start:end], self._allowed):
+                rows.append((at, len(piece)) if special is None else (special, -1))
+                at += len(piece)
+            if start == end:
+                rows.append((start, 0))
+        table = np.array(rows, dtype=np.int64).reshape(-1, 2)
+        return table[:, 0].copy(), table[:, 1].copy(), np.array(firsts, dtype=np.int64)
+
+    def _surround(
+        self, block: Block, starts: NDArray[np.int64], sizes: NDArray[np.int64], firsts: NDArray[np.int64] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Insert rows for the ids before and after each document: (starts, sizes, the first row of each document)."""
+        firsts = np.arange(len(starts)) if firsts is None else firsts
+        before, after = self._around
+        begin, end = firsts[not block.begins :], np.append(firsts[1:], len(starts)) if len(firsts) else firsts
+        if not block.closes:
+            end = end[:-1]
+        if before is None:
+            begin = begin[:0]
+        if after is None:
+            end = end[:0]
+        positions = np.concatenate((end, begin))  # at equal positions the id after a document precedes the next one's
+        ids = np.repeat([after or 0, before or 0], [len(end), len(begin)])
+        moved = firsts + np.searchsorted(begin, firsts) + np.searchsorted(end, firsts, side="right")
+        return np.insert(starts, positions, ids), np.insert(sizes, positions, -1), moved

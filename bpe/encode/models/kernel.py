@@ -1,0 +1,137 @@
+"""The kernel's tables of a vocabulary: its symbols, its merges, and how it may divide texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from bpe.encode._encoder import Encoder
+from bpe.merge._merger import Merger
+from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
+from bpe.pretokenize.patterns import SPACE_RUNS, WHOLE
+from bpe.pretokenize.pretokenizer import scanner_of
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.symbols import WordSymbols, unk_id, word_symbols
+from bpe.vocab.vocabulary import NO_TOKEN, find_spelled
+
+if TYPE_CHECKING:
+    from bpe.merge.superwords import Superwords
+
+MakeMerger = Callable[[MergeList, SymbolTables], Merger]
+
+
+class KernelTables(NamedTuple):
+    """The kernel, and what it was made of.
+
+    Attributes:
+        kernel: encodes text, or pretokens, when the words that are one token are set and it is finished.
+        merger: its tables of merges.
+        symbols: the tokens of single symbols.
+        finds_units: whether it divides texts into the units of a superword vocabulary.
+
+    """
+
+    kernel: Encoder
+    merger: Merger
+    symbols: WordSymbols
+    finds_units: bool
+
+
+def build_tables(
+    spec: TokenizerSpec, cache_memory: int, make_merger: MakeMerger = Merger, *, may_have_superwords: bool = True
+) -> KernelTables:
+    """Build the tables of a kernel that still needs the words that are encoded as one token, and `finish`."""
+    symbols = word_symbols(spec)
+    # The kernels validate these arrays once and keep reading them, so they are copies: a caller could write to the
+    # arrays of the spec.
+    known = spec.ignore_merges and spec.unreachable is not None
+    ranks = np.arange(len(spec.merges)) if spec.merge_ranks is None else spec.merge_ranks
+    merges = MergeList(
+        np.array(spec.merges, dtype=np.int32, order="C"),
+        np.array(spec.merge_results, dtype=np.int32),
+        np.array(ranks, dtype=np.int32),
+        spec.vocabulary.limit,
+        np.array(spec.unreachable, dtype=np.int32) if known else None,
+    )
+    tables = SymbolTables(
+        symbols.inner,
+        symbols.last,
+        symbols.mark,
+        unknown_id(spec),
+        spec.fuse_unk,
+        spec.model == "char",
+        symbols.first,
+        symbols.only,
+        symbols.of_bytes,
+        prefix=(spec.subword_prefix or "").encode(),
+        suffix=(spec.end_of_word or "").encode() if spec.end_of_word_glued else b"",
+        drop_unknown=spec.drop_unknown,
+    )
+    merger = make_merger(merges, tables)
+    ends = None if spec.end_of_word is None else np.zeros(spec.vocabulary.limit, dtype=np.uint8)
+    if ends is not None and spec.ends_word is not None:
+        ends[:] = spec.ends_word
+    mark_size = 0 if spec.end_of_word is None else len(spec.end_of_word.encode())
+    tokens = TokenBytes(spec.vocabulary.blob, spec.vocabulary.offsets.copy(), ends, mark_size)
+    scanner = scanner_of(spec.pretokenizer)
+    if scanner == WHOLE and _can_split_at_spaces(spec, symbols, merger):
+        scanner = SPACE_RUNS
+    superwords, finds_units = None, False
+    if may_have_superwords and make_merger is Merger and _has_long_units(spec, merger):
+        superwords, finds_units = _find_superwords(spec, merges, tables)
+    if superwords is not None:
+        scanner = WHOLE
+    kernel = Encoder(merger, tokens, -1 if scanner is None else scanner, cache_memory, superwords)
+    return KernelTables(kernel, merger, symbols, finds_units)
+
+
+def unknown_id(spec: TokenizerSpec) -> int:
+    """The id of the unknown token; NO_TOKEN without one."""
+    return NO_TOKEN if spec.unk_token is None else unk_id(spec)
+
+
+def _has_long_units(spec: TokenizerSpec, merger: Merger) -> bool:
+    """Whether pretokens may be long and may be split anywhere, as those of a superword vocabulary."""
+    if scanner_of(spec.pretokenizer) not in (None, WHOLE) or spec.model == "char" or spec.end_of_word is not None:
+        return False
+    return not (spec.ignore_merges or spec.unk_token is not None or spec.drop_unknown) and merger.can_split
+
+
+def _find_superwords(spec: TokenizerSpec, merges: MergeList, tables: SymbolTables) -> tuple[Superwords | None, bool]:
+    """The two stages of a superword vocabulary, or None; and whether the kernel finds its units."""
+    from bpe.merge.superwords import find_superwords
+    from bpe.pretokenize.unit_rules import find_units
+
+    units = find_units(spec.pretokenizer)
+    superwords = find_superwords(merges, tables, spec.vocabulary, units)
+    return superwords, superwords is not None and units is not None
+
+
+def _can_split_at_spaces(spec: TokenizerSpec, symbols: WordSymbols, merger: Merger) -> bool:
+    """Whether texts that are words can be split before U+2581, which stands for a space, after another character.
+
+    True if no merge crosses these positions, as in most vocabularies of SentencePiece's kind. A text is then
+    encoded in parts that occur again and again.
+    """
+    space, inner = "\u2581".encode(), symbols.inner
+    if spec.model != "char" or len(inner) <= 0x2581 or inner[0x2581] == NO_TOKEN:
+        return False
+    if not np.array_equal(inner, symbols.last) or spec.ignore_merges or spec.end_of_word is not None:
+        return False
+    if not (merger.can_split or _fuses_only(spec)):
+        return False
+    vocabulary = spec.vocabulary
+    blob, lengths = np.frombuffer(vocabulary.blob, dtype=np.uint8), vocabulary.lengths
+    starts = find_spelled(blob, vocabulary.offsets[:-1], lengths, space)
+    ends = find_spelled(blob, vocabulary.offsets[1:] - len(space), lengths, space)
+    return not bool(np.any(starts[spec.merges[:, 1]] & ~ends[spec.merges[:, 0]]))
+
+
+def _fuses_only(spec: TokenizerSpec) -> bool:
+    """Whether pieces cannot be split anywhere because unknown symbols are fused, and for no other reason."""
+    if not spec.fuse_unk or spec.drop_unknown or spec.byte_fallback or spec.subword_prefix:
+        return False
+    unknown = unknown_id(spec)
+    return not np.any(spec.merges == unknown) and not np.any(spec.merge_results == unknown)

@@ -1,0 +1,88 @@
+"""Models: what turns pretokens into ids, whatever kind of model a tokenizer has.
+
+A model is composed of parts, so that the engine asks for a part and never for a kind: every model has a kernel that
+turns pretokens into ids; one with merges across words (`boundless.py`) also marks words that are one token, and has a
+second step on the ids of a text; one with deletions (`picky.py`) has a merger of events in place of one of merges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.offsets import offsets_of
+from bpe.encode._encoder import CACHE_MEMORY, Encoder
+from bpe.encode.models.kernel import KernelTables, build_tables
+from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.vocabulary import ORDINARY, end_to_end
+
+if TYPE_CHECKING:
+    from bpe.encode.models.boundless import MarkedWords, WordMerges
+    from bpe.encode.models.picky import EventTables
+
+
+@dataclass(frozen=True)
+class Model:
+    """The parts of a model.
+
+    Attributes:
+        tables: the kernel, and what it was made of.
+        marks: the tokens that have another id where a whole pretoken is that token; None if there are none.
+        word_merges: the step on ids that merges words; None if all merges are within words.
+        events: the merges and deletions of a PickyBPE model; None for any other.
+
+    """
+
+    tables: KernelTables
+    marks: MarkedWords | None = None
+    word_merges: WordMerges | None = None
+    events: EventTables | None = None
+
+
+def build_model(
+    spec: TokenizerSpec, whole_words: Sequence[tuple[bytes, int]] = (), cache_memory: int = CACHE_MEMORY
+) -> Model:
+    """Build the model of a tokenizer; the arguments are those of `Engine`."""
+    if spec.word_merges is not None:
+        from bpe.encode.models.boundless import build_boundless
+
+        tables, marks, word_merges = build_boundless(spec, cache_memory)
+        return Model(tables, marks, word_merges)
+    if spec.events is not None:
+        from bpe.encode.models.picky import build_picky
+
+        tables, events = build_picky(spec, cache_memory)
+        return Model(tables, events=events)
+    tables = build_tables(spec, cache_memory, may_have_superwords=not whole_words)
+    if spec.ignore_merges:
+        token_ids, vocabulary = np.flatnonzero(_find_unmerged_tokens(spec, tables.kernel)), spec.vocabulary
+        blob = np.frombuffer(vocabulary.blob, dtype=np.uint8)
+        tokens, offsets = end_to_end(blob, vocabulary.offsets[token_ids], vocabulary.lengths[token_ids])
+        # With a glued mark, a word is looked up without it: merging the word's symbols never gives that token.
+        as_spelled = spec.end_of_word_glued
+        tables.kernel.set_whole_words(tokens.tobytes(), offsets, token_ids.astype(np.uint32), as_spelled)
+    elif whole_words:
+        offsets = offsets_of([len(word) for word, _ in whole_words])
+        ids = np.array([token_id for _, token_id in whole_words], dtype=np.uint32)
+        tables.kernel.set_whole_words(b"".join(word for word, _ in whole_words), offsets, ids, True)
+    tables.kernel.finish()
+    return Model(tables)
+
+
+def _find_unmerged_tokens(spec: TokenizerSpec, kernel: Encoder) -> NDArray[np.bool_]:
+    """With `ignore_merges`, by id: whether merging the bytes of an ordinary token may give another id."""
+    vocabulary, known = spec.vocabulary, spec.unreachable
+    ordinary: NDArray[np.bool_] = vocabulary.kinds == ORDINARY
+    if spec.end_of_word_glued:
+        return ordinary
+    if known is None:
+        known = kernel.unreachable_of(ordinary.astype(np.uint8))
+    if known is None:
+        return ordinary
+    unmerged = np.zeros(vocabulary.limit, dtype=np.bool_)
+    unmerged[known] = True
+    return unmerged

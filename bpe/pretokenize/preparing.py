@@ -1,0 +1,151 @@
+"""Preparation: what happens to a text before its pretokens are merged.
+
+Special tokens are found, the text between them is normalized, those special tokens are found that are sought in
+normalized text, and the rest is split into pretokens. This is the only place that knows that order: encoding, offsets,
+streams, dropout and counting take segments. Each segment knows where it came from, if a convention for spans is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base.utf8 import Bytes, byte_offsets, escape, unescape
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
+from bpe.pretokenize.segments import Origin, Segment
+
+if TYPE_CHECKING:
+    from bpe.text.alignment import Convention
+    from bpe.text.normalizers import Normalizer
+
+
+class SpecialSearch(Protocol):
+    """A search for special tokens: `bpe.vocab.special_tokens.SpecialTokens`."""
+
+    def locate_pieces(self, data: Bytes, names: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
+        """Split a text at the tokens: the start of each piece, the piece, and the id if it is a token."""
+        ...
+
+    def after_normalization(self, names: frozenset[str]) -> frozenset[str]:
+        """The tokens that are sought in normalized text."""
+        ...
+
+    def locate_pieces_after(self, data: Bytes, names: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
+        """Split normalized text at these tokens."""
+        ...
+
+
+class TextPreparer:
+    """Prepares texts. Immutable.
+
+    Args:
+        normalizer: applied to text between special tokens, or None.
+        pretokenizer: splits it, or None: it is one pretoken.
+        specials: finds special tokens; None if that has been done.
+
+    """
+
+    __slots__ = ("_needs_origins", "_normalizer", "_prefixes", "_pretokenizer", "_specials")
+
+    def __init__(
+        self, normalizer: Normalizer | None, pretokenizer: Pretokenizer | None, specials: SpecialSearch | None = None
+    ) -> None:
+        self._normalizer, self._pretokenizer, self._specials = normalizer, pretokenizer, specials
+        #: The pretokenizer, if it changes text.
+        self._prefixes = pretokenizer if pretokenizer is not None and pretokenizer.changes_text else None
+        steps = pretokenizer.pipeline if isinstance(pretokenizer, PipelinePretokenizer) else None
+        self._needs_origins = normalizer is not None and steps is not None and steps.needs_origins
+
+    def prepare(self, data: bytes, names: frozenset[str], convention: Convention | None = None) -> Iterator[Segment]:
+        """Split a text into segments.
+
+        Args:
+            data: the text.
+            names: the special tokens to find.
+            convention: the rule for spans, if segments need their origin.
+
+        """
+        assert self._specials is not None
+        names_after = self._specials.after_normalization(names)
+        for start, piece, token_id in self._specials.locate_pieces(data, names):
+            piece = bytes(piece)
+            if token_id is not None:
+                segment = Segment(piece, None, token_id)
+                if convention is not None:
+                    segment.origin = Origin(start, piece)
+                yield segment
+            elif convention is None and not names_after and not self._needs_origins:
+                piece = piece if self._normalizer is None else self._normalizer.on_bytes(piece)
+                yield self.split(piece, start == 0)
+            else:
+                yield from self._prepare_traced(piece, start, names_after, convention)
+
+    def normalize(self, piece: bytes) -> bytes:
+        """Normalize text between special tokens."""
+        return piece if self._normalizer is None else self._normalizer.on_bytes(piece)
+
+    def change(self, piece: bytes) -> Bytes:
+        """Change text between special tokens as its pretokens are found in it, where a scanner finds them."""
+        piece = piece if self._normalizer is None else self._normalizer.on_bytes(piece)
+        return piece if self._prefixes is None else self._prefixes.put_prefix(piece)
+
+    def split(self, normalized: bytes, first: bool = True) -> Segment:
+        """Prepare text that is normalized."""
+        return (
+            Segment(normalized, self._pretokenizer)
+            if self._prefixes is None
+            else self._prefixes.segment(normalized, first)
+        )
+
+    def _prepare_traced(
+        self, piece: bytes, start: int, names_after: frozenset[str], convention: Convention | None
+    ) -> Iterator[Segment]:
+        """Prepare text between special tokens whose characters' origins are needed, or that has more such tokens."""
+        text, first, aligned, origins = escape(piece), start == 0, None, None
+        if self._normalizer is not None:
+            if convention is not None:
+                aligned = self._normalizer.align(text, convention)
+            if self._needs_origins and first:
+                traced = convention == "tokenizers" and aligned
+                aligned_starts = traced or self._normalizer.align(text, "tokenizers")
+                text, origins = aligned_starts.text, aligned_starts.starts
+            else:
+                text = self._normalizer(text) if aligned is None else aligned.text
+        parts: Iterator[tuple[int, Bytes, int | None]] = iter([(0, unescape(text), None)])
+        bounds = None
+        if names_after:
+            assert self._specials is not None
+            parts, bounds = self._specials.locate_pieces_after(unescape(text), names_after), byte_offsets(text)
+        for part_start, data, token_id in parts:
+            at = 0 if bounds is None else int(np.searchsorted(bounds, part_start))
+            part = text if bounds is None else escape(bytes(data))
+            own = None if origins is None else origins[at : at + len(part)]
+            if token_id is not None:
+                segment = Segment(bytes(data), None, token_id)
+            elif convention is None:
+                segment = self._split_part(bytes(data), part, first and (at == 0 or own is not None), own)
+            else:
+                segment = self._split_tracing(bytes(data), part, first, own)
+            if convention is not None:
+                n_added = 0 if segment.sources is not None else len(segment.data) - len(data)
+                segment.origin = Origin(start, piece, convention, aligned, part, at, n_added)
+            yield segment
+
+    def _split_part(self, data: bytes, part: str, first: bool, origins: NDArray[np.int64] | None) -> Segment:
+        """Split a part of normalized text by where its characters come from."""
+        steps = self._pretokenizer
+        if not isinstance(steps, PipelinePretokenizer) or origins is None:
+            return self.split(data, first)
+        if steps.scanner is None:
+            return steps.pipeline.split(part, first, origins)
+        return steps.segment(data, first and len(origins) > 0 and int(origins[0]) == 0)
+
+    def _split_tracing(self, data: bytes, part: str, first: bool, origins: NDArray[np.int64] | None) -> Segment:
+        """Split a part of normalized text, noting where bytes come from if steps change it."""
+        steps = self._pretokenizer
+        if isinstance(steps, PipelinePretokenizer):
+            return steps.pipeline.split_tracing(part, first, origins)
+        return self.split(data)
