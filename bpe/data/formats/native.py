@@ -16,7 +16,7 @@ from bpe.data.formats.protocol import ShardInfo, ShardWriter, WrittenFile, small
 from bpe.data.formats.reading import Offsets, Shard, check_rising, mapped, size_of
 from bpe.data.formats.writing import DocumentWriter
 from bpe.errors import FormatError
-from bpe.formats.npy import HEADER_SIZE, MAX_HEADER, NpyHeader, npy_header, parse_npy_header
+from bpe.formats.id_files import HEADER_SIZE, MAX_HEADER, NpyHeader, npy_header, parse_npy_header
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
