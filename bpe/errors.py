@@ -92,6 +92,16 @@ def error_context(source: str) -> Iterator[None]:
         raise FormatError(str(error), path=source) from None
 
 
+@contextmanager
+def errors_in(path: str | os.PathLike[str] | None, part: str | None = None) -> Iterator[None]:
+    """Add the path of the file or folder that the block reads, and the file within the folder, to its FormatErrors."""
+    try:
+        yield
+    except FormatError as error:
+        where = f"{part}, {error.where}" if part and error.where else part or error.where
+        raise FormatError(error.message, path=error.path if path is None else path, where=where) from None
+
+
 def shown(value: object, limit: int = 60) -> str:
     """The repr of a value for an error message, truncated to `limit` characters.
 

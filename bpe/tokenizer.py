@@ -1320,8 +1320,8 @@ class Tokenizer:
 
         """
         from bpe.base.utf8 import read_file
+        from bpe.errors import errors_in
         from bpe.formats import tiktoken, vocab_merges
-        from bpe.formats.schema import errors_in
         from bpe.pretokenize.pretokenizer import as_pretokenizer
         from bpe.text.normalizers import as_normalizer
 
@@ -1367,8 +1367,8 @@ class Tokenizer:
 
         """
         from bpe.base.utf8 import read_file
+        from bpe.errors import errors_in
         from bpe.formats import clip
-        from bpe.formats.schema import errors_in
 
         normalizer = clip.clean_up(lowercase, clean_whitespace, unescape_html, ftfy)
         with errors_in(path):

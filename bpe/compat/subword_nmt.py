@@ -16,9 +16,8 @@ from itertools import pairwise
 from typing import IO, Any
 
 from bpe.base.utf8 import read_file
-from bpe.errors import FormatError, check_int, shown, typed
+from bpe.errors import FormatError, check_int, errors_in, shown, typed
 from bpe.formats import subword_nmt
-from bpe.formats.schema import errors_in
 from bpe.formats.signatures import END_OF_WORD
 from bpe.tokenizer import Tokenizer
 

@@ -14,7 +14,7 @@ from bpe.data.formats import FORMATS
 from bpe.data.journal import NAME as JOURNAL
 from bpe.data.manifest import Manifest, ShardEntry
 from bpe.errors import FormatError, check_int, shown
-from bpe.formats.npy import MAGIC
+from bpe.formats.id_files import MAGIC
 from bpe.tokenizer import Tokenizer
 
 #: llm.c's magic numbers, as the first four bytes of a file.

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, errors_in, shown
 from bpe.formats.packed import unpack
-from bpe.formats.schema import errors_in, get, is_id, load
+from bpe.formats.schema import get, is_id, load
 from bpe.formats.signatures import ADDED, CHAT_TEMPLATE, CONFIG, SPECIAL_MAP
 from bpe.vocab.spec import FLAGS, ROLES, TokenizerSpec
 

@@ -17,9 +17,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bpe.errors import FormatError, check_choice, shown
+from bpe.errors import FormatError, check_choice, errors_in, shown
 from bpe.formats.packed import first_bytes
-from bpe.formats.schema import errors_in
 from bpe.formats.signatures import (
     CHAT_TEMPLATE,
     CLIP,

@@ -42,27 +42,17 @@ class PublishedEncoding:
     instead: tuple[str, ...] = ()
 
 
+_SHA256 = {
+    "gpt-2/encodings/main/vocab.bpe": "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
+    "gpt-2/encodings/main/encoder.json": "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
+    "encodings/r50k_base.tiktoken": "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
+    "encodings/p50k_base.tiktoken": "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069",
+    "encodings/cl100k_base.tiktoken": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+    "encodings/o200k_base.tiktoken": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+}
 #: The name of a file → its address and SHA-256. The cache names a file by the SHA-1 of its address.
 FILES: dict[str, PublishedFile] = {
-    "vocab.bpe": PublishedFile(
-        f"{_ADDRESS}/gpt-2/encodings/main/vocab.bpe", "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"
-    ),
-    "encoder.json": PublishedFile(
-        f"{_ADDRESS}/gpt-2/encodings/main/encoder.json",
-        "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
-    ),
-    "r50k_base.tiktoken": PublishedFile(
-        f"{_ADDRESS}/encodings/r50k_base.tiktoken", "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930"
-    ),
-    "p50k_base.tiktoken": PublishedFile(
-        f"{_ADDRESS}/encodings/p50k_base.tiktoken", "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069"
-    ),
-    "cl100k_base.tiktoken": PublishedFile(
-        f"{_ADDRESS}/encodings/cl100k_base.tiktoken", "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"
-    ),
-    "o200k_base.tiktoken": PublishedFile(
-        f"{_ADDRESS}/encodings/o200k_base.tiktoken", "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
-    ),
+    path.rpartition("/")[2]: PublishedFile(f"{_ADDRESS}/{path}", sha256) for path, sha256 in _SHA256.items()
 }
 
 #: The files of gpt2 and of r50k_base, which have the same tokens, ids and merges.

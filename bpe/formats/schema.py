@@ -7,7 +7,6 @@ one interpreter of these tables, for the parts of a tokenizer.json and for other
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn, TypeVar
@@ -226,13 +225,3 @@ def errors_at(where: str) -> Iterator[None]:
         raise FormatError(error.message, where=position) from None
     except (ValueError, TypeError, RecursionError, OverflowError, MemoryError) as error:
         raise FormatError(str(error) or type(error).__name__, where=where) from None
-
-
-@contextmanager
-def errors_in(path: str | os.PathLike[str] | None, part: str | None = None) -> Iterator[None]:
-    """Add the path of the file or folder that the block reads, and the file within the folder, to its FormatErrors."""
-    try:
-        yield
-    except FormatError as error:
-        where = f"{part}, {error.where}" if part and error.where else part or error.where
-        raise FormatError(error.message, path=error.path if path is None else path, where=where) from None

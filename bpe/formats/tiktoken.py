@@ -27,11 +27,10 @@ from numpy.typing import NDArray
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import read_file
 from bpe.encode._encoder import Encoder
-from bpe.errors import FormatError, check_int, shown, type_name, typed
+from bpe.errors import FormatError, check_int, errors_in, shown, type_name, typed
 from bpe.formats._ranks import RankTable, read_ranks
 from bpe.formats.openai_encodings import ENCODINGS, FILES, PublishedEncoding
 from bpe.formats.packed import first_bytes, unpack
-from bpe.formats.schema import errors_in
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
 from bpe.pretokenize.patterns import PATTERNS, SPELLINGS, WHOLE

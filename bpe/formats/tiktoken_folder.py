@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from bpe.encode.engine import Engine
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, errors_in, shown
 from bpe.formats import tiktoken
 from bpe.formats.configuration import read_object, read_roles
-from bpe.formats.schema import errors_at, errors_in, get, is_id, read_text
+from bpe.formats.schema import errors_at, get, is_id, read_text
 from bpe.formats.signatures import CONFIG, QWEN_RANKS, RANKS, rank_file_of
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC

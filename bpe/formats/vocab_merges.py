@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bpe.encode.engine import Engine
-from bpe.errors import FormatError, check_iterable, check_unicode, shown, typed
+from bpe.errors import FormatError, check_iterable, check_unicode, errors_in, shown, typed
 from bpe.formats import huggingface
 from bpe.formats.configuration import LISTS, find_added_tokens, read_configuration, read_object, read_roles, token_text
 from bpe.formats.huggingface.added_tokens import add_tokens
 from bpe.formats.huggingface.spelling import explain_difference
 from bpe.formats.packed import decode_text, unpack
-from bpe.formats.schema import errors_in, get, read_text
+from bpe.formats.schema import get, read_text
 from bpe.formats.signatures import ADDED, CONFIG, MERGES, SPECIAL_MAP, VOCAB
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC, Normalizer

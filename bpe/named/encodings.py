@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bpe.base.forks import lock_of
-from bpe.errors import shown, typed
+from bpe.errors import errors_in, shown, typed
 from bpe.formats.openai_encodings import ENCODINGS, FILES, MODEL_PREFIXES, MODELS
-from bpe.formats.schema import errors_in
 from bpe.formats.tiktoken import check_special_ids, from_ranks, pattern_of, read, read_gpt2_ranks
 from bpe.named import cache, plugins
 from bpe.pretokenize.pretokenizer import Pretokenizer

@@ -326,6 +326,24 @@ def test_character_models_are_read_by_the_kernel():
         read(invalid)
 
 
+WORDS = {"lower": 9, "lowest": 8, "slowly": 1, "newest": 5}
+OWN = {
+    "mark that is a symbol": {"counts": WORDS, "vocab_size": 30, "model": "char", "end_of_word": "</w>"},
+    "PickyBPE": {"counts": WORDS, "vocab_size": 268, "deletions": bpe.PickyBPE(0.6), "pretokenizer": None},
+    "BoundlessBPE": {"texts": [TEXT] * 3, "vocab_size": 300, "superwords": bpe.SuperWords(kind="boundless")},
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_own_models_are_read_by_the_kernel(name):
+    tok = bpe.train(**OWN[name])
+    for special in ([], ["<s>", "<|日|>"], ["😀"]):
+        wanted = tok.with_tokens(special=special) if special else tok
+        data = write(wanted.spec)
+        assert json.loads(data)["model"]["type"].startswith("bpe.")
+        assert with_kernel(data) == without_kernel(data) == wanted
+
+
 def test_lists_of_other_objects_are_left_to_json():
     """A vocab or merges elsewhere in the file, twice, or the marks that stand for them."""
     one = file()

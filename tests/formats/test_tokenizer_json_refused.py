@@ -19,9 +19,8 @@ from tokenizer_json import (
 
 import bpe
 from bpe import normalizers as n
-from bpe.errors import FormatError
+from bpe.errors import FormatError, errors_in
 from bpe.formats.huggingface import read, write
-from bpe.formats.schema import errors_in
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.byte_letters import byte_alphabet
 

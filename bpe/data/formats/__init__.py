@@ -35,7 +35,7 @@ from bpe.data.formats.flat import (
 )
 from bpe.data.formats.megatron import MegatronWriter, open_megatron
 from bpe.data.formats.shard_format import ShardFormat, ShardWriter
-from bpe.formats.npy import HEADER_SIZE
+from bpe.formats.id_files import HEADER_SIZE
 
 _16_OR_32_BITS = ("<u2", "<u4")
 _MASKED = frozenset({"documents", "masks"})

@@ -39,7 +39,7 @@ from bpe.data.formats.reading import (
 )
 from bpe.data.formats.shard_format import ShardWriter
 from bpe.errors import FormatError, shown
-from bpe.formats.npy import MAX_HEADER, NpyHeader, npy_header, parse_npy_header
+from bpe.formats.id_files import MAX_HEADER, NpyHeader, npy_header, parse_npy_header
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
