@@ -101,13 +101,13 @@ class Evaluation(Sequence[TokenizerResult]):
             ValueError: for a metric that is not there, or is no number.
 
         """
-        from bpe.show import plots
+        from bpe.show.axes import plot_bars
         from bpe.show.metrics import bars_of, by_tokenizer, label_of
 
         bars = bars_of(by_tokenizer(self.to_dict()), metric)
         if not any(bars.values()):
             raise ValueError(f"metric is {metric!r}; it must be the name of a number in to_dict()")
-        return plots.bars(bars, label_of(metric), ax)
+        return plot_bars(bars, label_of(metric), ax)
 
     def to_pandas(self) -> Any:
         """A `pandas.DataFrame` with a row for each tokenizer and corpus ("" for all together), needs pandas.

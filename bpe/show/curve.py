@@ -1,6 +1,6 @@
 """The curve of a training as lines for a terminal: a bar for each row. Pure functions.
 
-Charts with matplotlib: `plots.py`.
+Charts with matplotlib: `bpe/plots.py`.
 """
 
 from __future__ import annotations
