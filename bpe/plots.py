@@ -25,7 +25,7 @@ from bpe.base.utf8 import TextLike, to_bytes
 from bpe.drawing import draw_tokens
 from bpe.encode.explain import merge_steps
 from bpe.errors import counted
-from bpe.show import plots
+from bpe.show.axes import new_axes
 from bpe.show.views import MergeSteps
 from bpe.tokenizer import Tokenizer, check_tokenizer
 from bpe.vocab.vocabulary import NO_TOKEN
@@ -55,8 +55,13 @@ def plot_lengths(tokenizer: Tokenizer, ax: Axes | None = None) -> Axes:
 
     """
     check_tokenizer(tokenizer)
+    ax = new_axes(ax)
     lengths = tokenizer.token_byte_lengths
-    return plots.lengths(lengths[lengths > 0], ax)
+    counts = np.bincount(lengths[lengths > 0])
+    used = np.flatnonzero(counts)
+    ax.bar(used, counts[used])
+    ax.set(xlabel="bytes in a token", ylabel="tokens", title="Length of tokens")
+    return ax
 
 
 def plot_frequencies(tokenizer: Tokenizer, texts: Iterable[TextLike], ax: Axes | None = None) -> Axes:
@@ -72,7 +77,12 @@ def plot_frequencies(tokenizer: Tokenizer, texts: Iterable[TextLike], ax: Axes |
 
     """
     check_tokenizer(tokenizer)
-    return plots.frequencies(np.bincount(tokenizer.encode_batch(texts).ids, minlength=tokenizer.n_vocab), ax)
+    ax = new_axes(ax)
+    counts = np.bincount(tokenizer.encode_batch(texts).ids)
+    ordered = np.sort(counts[counts > 0])[::-1]
+    ax.loglog(np.arange(1, len(ordered) + 1), ordered)
+    ax.set(xlabel="rank by frequency", ylabel="occurrences", title="Frequency by rank")
+    return ax
 
 
 def plot_compression(tokenizer: Tokenizer, text: TextLike, ax: Axes | None = None) -> Axes:
@@ -91,7 +101,10 @@ def plot_compression(tokenizer: Tokenizer, text: TextLike, ax: Axes | None = Non
     check_tokenizer(tokenizer)
     if not to_bytes(text):
         raise ValueError("the text is empty; give one with at least one byte")
-    return plots.compression(compression_by_size(tokenizer, text), ax)
+    ax = new_axes(ax)
+    ax.plot(*zip(*measure_compression(tokenizer, text), strict=True), marker="o")
+    ax.set(xscale="log", xlabel="vocabulary size", ylabel="bytes per token", title="Compression by vocabulary size")
+    return ax
 
 
 def show_merges(tokenizer: Tokenizer, text: TextLike) -> MergeSteps:
@@ -119,7 +132,7 @@ def show_merges(tokenizer: Tokenizer, text: TextLike) -> MergeSteps:
     )
 
 
-def compression_by_size(tokenizer: Tokenizer, text: TextLike) -> list[tuple[int, float]]:
+def measure_compression(tokenizer: Tokenizer, text: TextLike) -> list[tuple[int, float]]:
     """The bytes per token of a text with this vocabulary and with smaller ones, truncated to powers of two.
 
     Returns:

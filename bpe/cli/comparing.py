@@ -21,7 +21,7 @@ from bpe.cli.files import check_output, corpus_in, log_skipped, output, say
 from bpe.corpus.sources import Sources
 from bpe.errors import FormatError, counted, printable
 from bpe.evaluation import table
-from bpe.evaluation.sanity import failed
+from bpe.evaluation.sanity import has_failure
 from bpe.formats.loading import folder_format
 
 log = logging.getLogger("bpe.cli")
@@ -92,7 +92,7 @@ def _format_json(evaluation: bpe.evaluation.Evaluation) -> str:
 
 
 def _format_csv(evaluation: bpe.evaluation.Evaluation) -> str:
-    rows = table.records(evaluation)
+    rows = table.make_records(evaluation)
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -122,7 +122,7 @@ def sanity_check(args: argparse.Namespace) -> int:
         for finding in findings:
             allowed = finding.check in args.allow and finding.level == "failure"
             say(f"allowed  {finding.check}: {finding.message}" if allowed else str(finding))
-        defects += failed([finding for finding in findings if finding.check not in args.allow])
+        defects += has_failure([finding for finding in findings if finding.check not in args.allow])
     if defects:
         log.warning("%s of %d failed", counted(defects, "tokenizer"), len(loaded))
     return 1 if defects else 0
@@ -258,13 +258,13 @@ def _write_page(
 
 def read_beginning(sources: Sources) -> list[bytes]:
     """Read the first documents of a corpus, each cut to what the page needs."""
-    from bpe.report.panels import beginning
+    from bpe.report.panels import cut_beginning
 
     texts: list[bytes] = []
     size = 0
     with closing(sources.documents()) as documents:
         for document in documents:
-            texts.append(beginning(document, _MAX_READ))
+            texts.append(cut_beginning(document, _MAX_READ))
             size += len(texts[-1])
             if size >= _MAX_READ:
                 break

@@ -14,6 +14,7 @@ from functools import partial
 from importlib import import_module, resources
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import bpe
 from bpe.base.spelling import spell
@@ -91,49 +92,19 @@ def run(
 
     corpus = documents + [scripts] * (PAGE_WEIGHT - 1)
     write(f"\nTrain a byte-level tokenizer of {vocab_size:,} tokens (the page counts {PAGE_WEIGHT} times):")
-    started = perf_counter()
-    trained = bpe.train(texts=corpus, vocab_size=vocab_size, on_merge=_narrator(write, colour), threads=threads)
-    speed = _speed(_size(corpus), perf_counter() - started)
-    return _compare(write, _reloaded(write, trained, output), trained, documents, f"training {speed}", colour, threads)
+    train = partial(bpe.train, vocab_size=vocab_size, on_merge=_narrator(write, colour), threads=threads)
+    trained, training = _measure(_size(corpus), lambda: train(texts=corpus))
+    tokenizer = _reload(write, trained, output)
+    batch, encoding = _measure(_size(documents), lambda: tokenizer.encode_batch(documents, threads=threads))
+    decoded, decoding = _measure(_size(documents), lambda: tokenizer.decode_batch(batch))
 
-
-def _reloaded(write: Callable[[str], None], trained: bpe.Tokenizer, output: str | Path | None) -> bpe.Tokenizer:
-    """Save the tokenizer, and load it again."""
-    with tempfile.TemporaryDirectory(prefix="bpe-demo-") as folder:
-        path = Path(folder) / "tokenizer.json" if output is None else Path(output)
-        trained.save(path)
-        place = "a temporary folder" if output is None else str(path)
-        write(f"\nSave and load: tokenizer.json, {path.stat().st_size:,} bytes, in {place}.")
-        return bpe.Tokenizer.load(path)
-
-
-def _compare(
-    write: Callable[[str], None],
-    tokenizer: bpe.Tokenizer,
-    trained: bpe.Tokenizer,
-    documents: list[str],
-    training: str,
-    colour: bool,
-    threads: int | None,
-) -> bool:
-    """Encode and decode the sample; returns whether ids and texts are right."""
-    size = _size(documents)
-    started = perf_counter()
-    batch = tokenizer.encode_batch(documents, threads=threads)
-    encoding = perf_counter() - started
-    started = perf_counter()
-    decoded = tokenizer.decode_batch(batch)
-    decoding = perf_counter() - started
-
-    write(
-        "\nTokens, a line of each kind:" if colour else "\nTokens, a line of each kind (| between them, · is a space):"
-    )
+    write(f"\nTokens, a line of each kind{':' if colour else ' (| between them, · is a space):'}")
     for line in LINES:
         write("  " + render(tokenizer.tokens(line), colour=colour))
 
     tokens = len(batch.ids)
-    write(f"\nEncode: {tokens:,} tokens, {size / tokens:.2f} bytes per token.")
-    write(f"Speed: {training}, encoding {_speed(size, encoding)}, decoding {_speed(size, decoding)}.")
+    write(f"\nEncode: {tokens:,} tokens, {_size(documents) / tokens:.2f} bytes per token.")
+    write(f"Speed: training {training}, encoding {encoding}, decoding {decoding}.")
     if trained.encode_batch(documents, threads=threads) != batch:
         write("Compare: the loaded tokenizer gives OTHER ids than the one that was trained.")
         return False
@@ -143,6 +114,23 @@ def _compare(
         return False
     write("Compare: decoding gives every document back, character for character.")
     return True
+
+
+def _reload(write: Callable[[str], None], trained: bpe.Tokenizer, output: str | Path | None) -> bpe.Tokenizer:
+    """Save the tokenizer, and load it again."""
+    with tempfile.TemporaryDirectory(prefix="bpe-demo-") as folder:
+        path = Path(folder) / "tokenizer.json" if output is None else Path(output)
+        trained.save(path)
+        place = "a temporary folder" if output is None else str(path)
+        write(f"\nSave and load: tokenizer.json, {path.stat().st_size:,} bytes, in {place}.")
+        return bpe.Tokenizer.load(path)
+
+
+def _measure(size: int, function: Callable[[], Any]) -> tuple[Any, str]:
+    """Call a function that handles `size` bytes; its result and its speed."""
+    started = perf_counter()
+    result = function()
+    return result, f"{size / 1e6 / max(perf_counter() - started, 1e-9):.1f} MB/s"
 
 
 def _narrator(write: Callable[[str], None], colour: bool) -> Callable[[int, Token, Token, Token, int], None]:
@@ -158,7 +146,3 @@ def _narrator(write: Callable[[str], None], colour: bool) -> Callable[[int, Toke
 
 def _size(texts: list[str]) -> int:
     return sum(len(text.encode()) for text in texts)
-
-
-def _speed(size: int, seconds: float) -> str:
-    return f"{size / 1e6 / max(seconds, 1e-9):.1f} MB/s"

@@ -40,12 +40,12 @@ def info(args: argparse.Namespace) -> None:
 def _plot(path: str) -> None:
     """Draw the curve of a tokenizer's training."""
     from bpe.show.colours import use_colour
-    from bpe.show.curve import curve_lines
+    from bpe.show.curve import draw_curve
 
     training = bpe.Tokenizer.load(path).spec.training
     if training is None or not training.curve:
         raise FormatError("has no record of its training; a tokenizer.json that bpe train writes has one", path=path)
-    for line in curve_lines(training.curve, colour=use_colour(sys.stdout)):
+    for line in draw_curve(training.curve, colour=use_colour(sys.stdout)):
         say(line, styled=True)
     if training.stopped is not None:
         say(f"training stopped early: {training.stopped}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
@@ -20,7 +20,7 @@ from bpe.base.utf8 import TextLike, to_bytes
 from bpe.errors import counted, shown
 from bpe.evaluation.adapters import Adapter, OwnAdapter, adapt
 from bpe.evaluation.reachability import reachability
-from bpe.evaluation.shapes import shapes_of
+from bpe.evaluation.shapes import find_shapes
 
 #: Texts of many scripts and kinds that decoding must give back.
 PROBES = (
@@ -39,11 +39,11 @@ PROBES = (
     "\x00\x01\x7f\x80\ufffd\U0010ffff",
 )
 #: How many numbers of each length are tried, and the longest.
-_NUMBERS, _MOST_DIGITS = 200, 9
+_NUMBERS, _MAX_DIGITS = 200, 9
 #: The share of tokens whose text may be encoded otherwise without that being a failure.
-_MOST_MISSED = 0.01
+_MAX_MISSED = 0.01
 #: How many examples a finding shows.
-_SHOWN = 5
+_MAX_LISTED = 5
 
 Level = Literal["ok", "warning", "failure"]
 
@@ -89,35 +89,46 @@ def sanity_check(tokenizer: Any, texts: Iterable[TextLike] = ()) -> list[Finding
 
     """
     adapter = adapt(tokenizer)
-    found = [_reachable(adapter), _round_trip(adapter, texts)]
-    found += [_numbers(adapter), _special_tokens(adapter), _repeatable(adapter), _ids(adapter), _characters(adapter)]
-    return found
+    checks: dict[str, Callable[[Adapter], tuple[Level, str]]] = {
+        "reachable tokens": _check_reachable,
+        "lost text": lambda adapter: _check_round_trip(adapter, texts),
+        "numbers": _check_numbers,
+        "special tokens": _check_special_tokens,
+        "repeatable": _check_repeatable,
+        "ids": _check_ids,
+        "characters": _check_characters,
+    }
+    return [Finding(name, *check(adapter)) for name, check in checks.items()]
 
 
-def failed(findings: Iterable[Finding]) -> bool:
+def has_failure(findings: Iterable[Finding]) -> bool:
     """Whether some finding is a failure."""
     return any(each.level == "failure" for each in findings)
 
 
-def _reachable(adapter: Adapter) -> Finding:
-    found = reachability(adapter, shapes_of(adapter.tokens).whole)
-    check, missed = "reachable tokens", found.unreachable
+def _check_reachable(adapter: Adapter) -> tuple[Level, str]:
+    tested = reachability(adapter, find_shapes(adapter.tokens).whole)
+    missed = tested.unreachable
     if not missed:
-        return Finding(check, "ok", f"encoding gives each of {counted(found.tested, 'token')} back")
-    never = _never_merged(adapter, missed)
-    examples = ", ".join(f"{number} {shown(adapter.tokens[number])}" for number in (never or missed)[:_SHOWN])
+        return "ok", f"encoding gives each of {counted(tested.tested, 'token')} back"
+    never = _find_never_merged(adapter, missed)
+    examples = _list_tokens(adapter, never or missed)
     message = (
-        f"{counted(len(missed), 'token')} of {found.tested} are not what their text is encoded as: it is another token "
-        f"({len(found.single)}) or several ({len(found.several)}); "
+        f"{counted(len(missed), 'token')} of {tested.tested} are not what their text is encoded as: it is another "
+        f"token ({len(tested.single)}) or several ({len(tested.several)}); "
     )
     if never:
-        return Finding(check, "failure", f"{message}no word has {counted(len(never), 'token')} of them: {examples}")
-    if len(missed) > _MOST_MISSED * found.tested:
-        return Finding(check, "failure", f"{message}does the pretokenizer belong to the vocabulary? {examples}")
-    return Finding(check, "warning", f"{message}merging makes them only within longer words, if at all: {examples}")
+        return "failure", f"{message}no word has {counted(len(never), 'token')} of them: {examples}"
+    if len(missed) > _MAX_MISSED * tested.tested:
+        return "failure", f"{message}does the pretokenizer belong to the vocabulary? {examples}"
+    return "warning", f"{message}merging makes them only within longer words, if at all: {examples}"
 
 
-def _never_merged(adapter: Adapter, numbers: list[int]) -> list[int]:
+def _list_tokens(adapter: Adapter, ids: Sequence[int]) -> str:
+    return ", ".join(f"{token_id} {shown(adapter.tokens[token_id])}" for token_id in ids[:_MAX_LISTED])
+
+
+def _find_never_merged(adapter: Adapter, numbers: list[int]) -> list[int]:
     """Those of the tokens that no word is encoded to, whatever the pretokenizer; all for other packages' tokenizers."""
     if not isinstance(adapter, OwnAdapter):
         return numbers
@@ -126,8 +137,8 @@ def _never_merged(adapter: Adapter, numbers: list[int]) -> list[int]:
     return numbers
 
 
-def _round_trip(adapter: Adapter, texts: Iterable[TextLike]) -> Finding:
-    check, total, changed = "lost text", 0, 0
+def _check_round_trip(adapter: Adapter, texts: Iterable[TextLike]) -> tuple[Level, str]:
+    total = changed = 0
     lost: list[str] = []
     normalized = isinstance(adapter, OwnAdapter) and adapter.tokenizer.normalizer is not None
     for text in chain(PROBES, (to_bytes(text).decode("utf-8", "replace") for text in texts)):
@@ -139,42 +150,40 @@ def _round_trip(adapter: Adapter, texts: Iterable[TextLike]) -> Finding:
             if normalized and adapter.decode_all(adapter.encode_texts([back]))[0] == back:
                 changed += 1
                 continue
-            at = next(
-                (i for i, (a, b) in enumerate(zip(text, back, strict=False)) if a != b), min(len(text), len(back))
-            )
-            lost.append(f"{shown(text[max(at - 5, 0) : at + 10])} came back as {shown(back[max(at - 5, 0) : at + 10])}")
+            shorter = min(len(text), len(back))
+            at = next((i for i in range(shorter) if text[i] != back[i]), shorter)  # the first difference
+            part = slice(max(at - 5, 0), at + 10)
+            lost.append(f"{shown(text[part])} came back as {shown(back[part])}")
         except ValueError as error:
             lost.append(str(error))
     if lost:
-        return Finding(
-            check, "failure", f"{counted(len(lost), 'text')} of {total} did not come back: {'; '.join(lost[:_SHOWN])}"
-        )
+        return "failure", f"{counted(len(lost), 'text')} of {total} did not come back: {'; '.join(lost[:_MAX_LISTED])}"
     if changed:
-        return Finding(check, "warning", f"the normalizer changes {changed} of {total} texts")
+        return "warning", f"the normalizer changes {changed} of {total} texts"
     own = "" if total == len(PROBES) else f", {total - len(PROBES):,} of them given"
-    return Finding(check, "ok", f"{total:,} texts came back unchanged{own}")
+    return "ok", f"{total:,} texts came back unchanged{own}"
 
 
-def _numbers(adapter: Adapter) -> Finding:
-    """Whether the boundaries in a number depend on its length alone."""
+def _check_numbers(adapter: Adapter) -> tuple[Level, str]:
+    """Check that the boundaries in a number depend on its length alone."""
     generator = random.Random(0)
-    check, bad = "numbers", []
-    for n in range(2, _MOST_DIGITS + 1):
+    faults = []
+    for n in range(2, _MAX_DIGITS + 1):
         texts = [str(generator.randrange(10 ** (n - 1), 10**n)) for _ in range(_NUMBERS)]
         try:
-            found = _boundaries(adapter, texts)
+            sizes = _find_sizes(adapter, texts)
         except ValueError as error:
-            return Finding(check, "failure", str(error))
-        patterns = Counter(found)
+            return "failure", str(error)
+        patterns = Counter(sizes)
         if len(patterns) > 1:
-            one, other = (_cut(texts[found.index(pattern)], pattern) for pattern, _ in patterns.most_common(2))
-            bad.append(f"{n} digits in {len(patterns)} ways, such as {one} and {other}")
-    if not bad:
-        return Finding(check, "ok", "numbers of the same length are cut at the same positions")
-    return Finding(check, "failure", f"where numbers are cut depends on their digits: {'; '.join(bad[:_SHOWN])}")
+            one, other = (_mark_cuts(texts[sizes.index(pattern)], pattern) for pattern, _ in patterns.most_common(2))
+            faults.append(f"{n} digits in {len(patterns)} ways, such as {one} and {other}")
+    if not faults:
+        return "ok", "numbers of the same length are cut at the same positions"
+    return "failure", f"where numbers are cut depends on their digits: {'; '.join(faults[:_MAX_LISTED])}"
 
 
-def _boundaries(adapter: Adapter, texts: list[str]) -> list[tuple[int, ...]]:
+def _find_sizes(adapter: Adapter, texts: list[str]) -> list[tuple[int, ...]]:
     """The sizes of the tokens of each text."""
     data = [text.encode() for text in texts]
     bounds = offsets_of([len(each) for each in data])
@@ -183,30 +192,29 @@ def _boundaries(adapter: Adapter, texts: list[str]) -> list[tuple[int, ...]]:
     return [tuple(lengths[a:b].tolist()) for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
 
 
-def _cut(text: str, sizes: tuple[int, ...]) -> str:
+def _mark_cuts(text: str, sizes: tuple[int, ...]) -> str:
     """A text of ASCII with | between its tokens, which have these sizes."""
     bounds = pairwise(accumulate(sizes, initial=0))
     return "|".join(text[start:end] for start, end in bounds)
 
 
-def _special_tokens(adapter: Adapter) -> Finding:
-    """Whether the name of a special token in text is ordinary text."""
-    check, named = "special tokens", _special_names(adapter)
+def _check_special_tokens(adapter: Adapter) -> tuple[Level, str]:
+    """Check that the name of a special token in text is ordinary text."""
+    specials = _list_special_names(adapter)
     imitated = []
-    for name, number in named.items():
+    for name, token_id in specials.items():
         with suppress(ValueError):  # text that the tokenizer cannot encode
-            if number in adapter.encode_texts([f"a{name}b"]).ids:
+            if token_id in adapter.encode_texts([f"a{name}b"]).ids:
                 imitated.append(name)
-    if imitated:
-        return Finding(
-            check,
-            "warning" if isinstance(adapter, OwnAdapter) else "failure",
-            f"text that spells them becomes {counted(len(imitated), 'special token')}: {', '.join(imitated[:_SHOWN])}",
-        )
-    return Finding(check, "ok", f"{counted(len(named), 'special token')}; none comes out of text")
+    if not imitated:
+        return "ok", f"{counted(len(specials), 'special token')}; none comes out of text"
+    return (
+        "warning" if isinstance(adapter, OwnAdapter) else "failure",
+        f"text that spells them becomes {counted(len(imitated), 'special token')}: {', '.join(imitated[:_MAX_LISTED])}",
+    )
 
 
-def _special_names(adapter: Adapter) -> dict[str, int]:
+def _list_special_names(adapter: Adapter) -> dict[str, int]:
     if isinstance(adapter, OwnAdapter):
         return dict(adapter.tokenizer.special_tokens)
     tokens = adapter.tokens
@@ -214,34 +222,29 @@ def _special_names(adapter: Adapter) -> dict[str, int]:
     return {tokens[number].decode("utf-8", "replace"): number for number in numbers}
 
 
-def _repeatable(adapter: Adapter) -> Finding:
+def _check_repeatable(adapter: Adapter) -> tuple[Level, str]:
     tokens = np.flatnonzero(adapter.tokens.known & (adapter.tokens.lengths > 1))[-_NUMBERS:].tolist()
     texts = [*PROBES, "".join(adapter.decode_each(tokens))]
     try:
         first = adapter.encode_texts(texts)
         same = all(adapter.encode_texts(texts) == first for _ in range(3))  # random choices may agree once
     except ValueError as error:
-        return Finding("repeatable", "failure", str(error))
+        return "failure", str(error)
     if same:
-        return Finding("repeatable", "ok", "the same text has the same ids")
-    return Finding("repeatable", "failure", "the same text has other ids each time; the tokenizer's file has a dropout")
+        return "ok", "the same text has the same ids"
+    return "failure", "the same text has other ids each time; the tokenizer's file has a dropout"
 
 
-def _ids(adapter: Adapter) -> Finding:
+def _check_ids(adapter: Adapter) -> tuple[Level, str]:
     unused = adapter.limit - adapter.vocab_size
     if unused:
-        return Finding("ids", "warning", f"{counted(unused, 'id')} below {adapter.limit} have no token")
-    return Finding("ids", "ok", f"ids 0 to {adapter.limit - 1} are all used")
+        return "warning", f"{counted(unused, 'id')} below {adapter.limit} have no token"
+    return "ok", f"ids 0 to {adapter.limit - 1} are all used"
 
 
-def _characters(adapter: Adapter) -> Finding:
-    found = shapes_of(adapter.tokens)
-    crossing = np.flatnonzero(found.crossing)
-    if not len(crossing):
-        return Finding("characters", "ok", "no token has parts of two characters")
-    examples = ", ".join(f"{number} {shown(adapter.tokens[number])}" for number in crossing[:_SHOWN].tolist())
-    return Finding(
-        "characters",
-        "warning",
-        f"{counted(len(crossing), 'token')} cross the border of characters that they do not complete: {examples}",
-    )
+def _check_characters(adapter: Adapter) -> tuple[Level, str]:
+    crossing = np.flatnonzero(find_shapes(adapter.tokens).crossing).tolist()
+    if not crossing:
+        return "ok", "no token has parts of two characters"
+    what = f"{counted(len(crossing), 'token')} cross the border of characters that they do not complete"
+    return "warning", f"{what}: {_list_tokens(adapter, crossing)}"

@@ -85,7 +85,7 @@ class Subject:
         """By id, what the script knows of tokens and of their parts."""
         tree = self._own._merge_tree
         numbers = sorted(tree.with_parts(ids))
-        return {str(i): [_spelled(self.token(i)), tree.rank(i), *(tree.parts(i) or ())] for i in numbers}
+        return {str(i): [_spell(self.token(i)), tree.rank(i), *(tree.parts(i) or ())] for i in numbers}
 
 
 class OtherSubject(Subject):
@@ -134,23 +134,23 @@ class OtherSubject(Subject):
 
     def details(self, ids: Iterable[int]) -> dict[str, Details]:
         """By id, what the script knows of tokens."""
-        return {str(number): [_spelled(self.token(number)), None] for number in sorted(ids)}
+        return {str(number): [_spell(self.token(number)), None] for number in sorted(ids)}
 
 
-def subject_of(tokenizer: Any) -> Subject:
+def make_subject(tokenizer: Any) -> Subject:
     """A tokenizer of this or of another package as the page needs it.
 
     Raises:
         TypeError: for anything else.
 
     >>> import bpe
-    >>> subject_of(bpe.train(texts=["low"], vocab_size=257)).vocab_size
+    >>> make_subject(bpe.train(texts=["low"], vocab_size=257)).vocab_size
     257
     """
     return Subject(tokenizer) if isinstance(tokenizer, Tokenizer) else OtherSubject(adapt(tokenizer))
 
 
-def named_subjects(tokenizers: Tokenizers) -> dict[str, Subject]:
+def name_subjects(tokenizers: Tokenizers) -> dict[str, Subject]:
     """Tokenizers by distinct names.
 
     Raises:
@@ -165,9 +165,9 @@ def named_subjects(tokenizers: Tokenizers) -> dict[str, Subject]:
         named = {f"tokenizer {i}" if len(several) > 1 else "tokenizer": each for i, each in enumerate(several, 1)}
     if not named:
         raise ValueError("there is no tokenizer; give at least one")
-    return {name: subject_of(each) for name, each in named.items()}
+    return {name: make_subject(each) for name, each in named.items()}
 
 
-def _spelled(token: bytes) -> str:
+def _spell(token: bytes) -> str:
     spelled = spell(token[: 2 * _LONGEST])
     return spelled if len(spelled) <= _LONGEST else spelled[: _LONGEST - 1] + "…"

@@ -9,7 +9,7 @@ which tokens meet them:
 - `html.py` draws spans, tables and cards for a browser;
 - `views.py` holds the objects that `Tokenizer.show` and `bpe.plots.show_merges` return;
 - `metrics.py` makes tables and bars of an evaluation;
-- `curve.py` draws the curve of a training on a terminal; `plots.py` draws charts with matplotlib.
+- `curve.py` draws the curve of a training on a terminal; `axes.py` makes axes of matplotlib, and draws bars.
 
 The spelling of a single token is in `bpe/base/spelling.py`, because progress bars show tokens too.
 

@@ -12,7 +12,7 @@ import pytest
 
 import bpe
 from bpe.report import Playground, page_html
-from bpe.report.subjects import named_subjects, subject_of
+from bpe.report.subjects import make_subject, name_subjects
 
 TEXTS = ["low lower lowest", "한국어 한국", "👩\u200d💻 <b>&amp;"]
 
@@ -54,7 +54,7 @@ def encoding(tok: bpe.Tokenizer) -> Any:
 
 def test_tokens_and_counts_are_those_of_this_package(tok: bpe.Tokenizer) -> None:
     documents = [text.encode() for text in TEXTS]
-    own, other = subject_of(tok), subject_of(hugging_face(tok))
+    own, other = make_subject(tok), make_subject(hugging_face(tok))
     assert (own.limit, own.vocab_size, own.lengths.tolist()) == (other.limit, other.vocab_size, other.lengths.tolist())
     assert own.ordinary.tolist() == other.ordinary.tolist()
     for text in documents:
@@ -94,14 +94,14 @@ def test_a_tokenizer_that_changes_text_is_drawn_from_its_vocabulary() -> None:
         def encode_batch(self, texts: list[str]) -> list[list[int]]:
             return [[self.vocab["low"]] * text.lower().count("low") for text in texts]
 
-    found = subject_of(Lower({"low": 3})).rows(b"LOW and low")
+    found = make_subject(Lower({"low": 3})).rows(b"LOW and low")
     assert [(token.data, token.id) for token in found] == [(b"low", 3), (b"low", 3)]
 
 
 def test_what_is_no_tokenizer_is_refused(tok: bpe.Tokenizer) -> None:
     with pytest.raises(ValueError, match="there is no tokenizer"):
-        named_subjects([])
+        name_subjects([])
     with pytest.raises(TypeError, match=r"'a\.json', a path; load it first"):
-        named_subjects([tok, "a.json"])
+        name_subjects([tok, "a.json"])
     with pytest.raises(TypeError, match=r"must be a bpe\.Tokenizer, a tokenizer of tokenizers"):
-        named_subjects(5)
+        name_subjects(5)
