@@ -1,8 +1,4 @@
-"""Counting the words of a corpus, on several threads.
-
-Not here: how files are divided into documents (`bpe/corpus/blocks.py`) and texts into words (`bpe/pretokenize`), and
-the class that holds the counts (`bpe/count/word_counts.py`).
-"""
+"""Counting the words of a corpus, on several threads."""
 
 from __future__ import annotations
 
@@ -25,7 +21,8 @@ from bpe.corpus.blocks import Block, Position, text_blocks
 from bpe.corpus.sources import Sources
 from bpe.count._word_table import WordTable
 from bpe.count.spilling import PARTS
-from bpe.count.word_counts import Arrays, Splitter, WordCounts, fill
+from bpe.count.splitter import Splitter
+from bpe.count.word_counts import Arrays, WordCounts, fill
 from bpe.pretokenize.pretokenizer import Pretokenizer
 
 if TYPE_CHECKING:
@@ -170,10 +167,10 @@ def count_into(
     finally:
         tables.close()
     fill(counts, joined)
-    counts.documents = _documents_of(source)
+    counts.documents = _describe_documents(source)
 
 
-def _documents_of(source: Sources | Iterable[TextLike] | None) -> str | None:
+def _describe_documents(source: Sources | Iterable[TextLike] | None) -> str | None:
     """How text files are made documents, as `WordCounts.documents` has it."""
     if not isinstance(source, Sources) or all(file.format != "text" for file in source.files):
         return None
@@ -271,7 +268,7 @@ def _blocks(
 
     if isinstance(source, Sources):
         separators, keep = source.separators, source.keep_separator
-        uncut = splitter.uncut(separators, keep) if source.regular else None
+        uncut = splitter.unsplittable(separators, keep) if source.regular else None
         return source.blocks(splitter.end_cut(separators, keep), threads, start=start, uncut=uncut)
     rows = arrow_documents(source)
     if rows is None:

@@ -21,7 +21,7 @@ from bpe.training.extend import learn_more
 from bpe.training.job import TrainingJob
 from bpe.training.kernel_input import digit_codes, words_of
 from bpe.training.superwords import SuperWords
-from bpe.training.train import choose_strategy
+from bpe.training.train import learn_words
 from bpe.training.trainer import initial_spec, learn_merges
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
@@ -131,7 +131,7 @@ def train_seeded(
 
     """
     config = TrainConfig(vocab_size=vocab_size, **options)
-    return make_job(config, seeds).run(choose_strategy(superwords))
+    return make_job(config, seeds).run(partial(learn_words, superwords))
 
 
 def make_job(config: TrainConfig, seeds: Seeds | None) -> TrainingJob:

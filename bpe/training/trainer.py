@@ -148,7 +148,7 @@ def choose_target(initial: InitialTokens, config: TrainConfig) -> int:
 
     """
     base = len(initial.tokens)
-    target = ID_LIMIT - config.alphabet.first_id
+    target: int = ID_LIMIT - config.alphabet.first_id
     if target < base:
         raise ValueError(
             f"first_id is {config.alphabet.first_id}; with {counted(base, 'initial token')} it must be at most "
@@ -164,7 +164,7 @@ def choose_target(initial: InitialTokens, config: TrainConfig) -> int:
                 + f"; it must be at least {base}"
                 + ("" if config.chars or config.alphabet.initial is not None else ", or give bpe.Alphabet('corpus')")
             )
-        target = min(target, int(config.vocab_size))
+        target = min(target, config.vocab_size)
     return target
 
 
