@@ -31,7 +31,7 @@ from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts, empty_like
 from bpe.errors import counted
 from bpe.formats.saving import check_target
-from bpe.training.checkpoint import saved_state
+from bpe.training.checkpoint import read_progress
 
 log = logging.getLogger("bpe.cli")
 
@@ -112,7 +112,7 @@ def _checkpoint_files(args: argparse.Namespace) -> list[str]:
 
 def _saved(args: argparse.Namespace) -> str:
     """Describe what an interrupted training has saved."""
-    merges, counts = saved_state(args.checkpoint) if hasattr(args, "checkpoint") else (0, "")
+    merges, counts = read_progress(args.checkpoint) if hasattr(args, "checkpoint") else (0, "")
     if not merges and not counts:
         return "nothing was saved"
     what = " and ".join([*([counts] if counts else []), counted(merges, "merge")])

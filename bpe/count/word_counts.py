@@ -160,7 +160,7 @@ class WordCounts:
                 raise ValueError(f"the count of {shown(word)} is {count}; it must be at least 0")
             total += int(count)
             checked.append((to_bytes(word), int(count)))
-        if not self._warned and (spaced := _spaced(word for word, _ in checked)) is not None:
+        if not self._warned and (spaced := _find_spaced(word for word, _ in checked)) is not None:
             self._warned = True
             _warn_of_spaces(spaced)
         with self._lock:
@@ -226,7 +226,7 @@ class WordCounts:
         blob, offsets, counts = other._snapshot()  # releases the other's lock before this one's is taken
         total = int(counts.sum())
         if factor != 1:
-            (blob, offsets, counts), total = _weighted(blob, offsets, counts, factor)
+            (blob, offsets, counts), total = _weigh_counts(blob, offsets, counts, factor)
         with self._lock:
             _check_total(self.total + total)
             self._add_arrays(blob, offsets, counts)
@@ -468,11 +468,11 @@ class WordCounts:
 _SPACED = re.compile(r"(\S(?: \S)*)(?: (\S?)(<\S+>))?")
 
 
-def _spaced(words: Iterable[bytes]) -> re.Match[str] | None:
+def _find_spaced(words: Iterable[bytes]) -> re.Match[str] | None:
     """The first word whose symbols are separated by spaces, if every word that contains a space is spelled so.
 
-    >>> _spaced([b"l o w </w>", b"n e w </w>"])[0], _spaced([b" low", b"low"]), _spaced([b"a b", b"more than symbols"])
-    ('l o w </w>', None, None)
+    >>> _find_spaced([b"l o w </w>", b"n e w </w>"])[0], _find_spaced([b"a b", b"more than symbols"])
+    ('l o w </w>', None)
     """
     first = None
     for word in words:
@@ -511,7 +511,7 @@ def _as_fraction(weight: object) -> Fraction:
     return exact
 
 
-def _weighted(
+def _weigh_counts(
     blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64], factor: Fraction
 ) -> tuple[Arrays, int]:
     """(The words with their counts multiplied and rounded, without those of 0; the sum of the counts).

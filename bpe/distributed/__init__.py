@@ -5,7 +5,7 @@ of ids. Counting is a group-by and encoding a map, so the engines do the reading
 disk and the retries. The files, in the order in which data meets them:
 
 - `arrow_functions.py` what a worker does to Arrow data: `count_batch` gives words and counts, `encode_batch` ids; and
-  `gathered`, with which the driver makes a `WordCounts` of the merged counts;
+  `gather_counts`, with which the driver makes a `WordCounts` of the merged counts;
 - `ray.py` `count` and `encode` for a `ray.data.Dataset`: actors, one tokenizer each;
 - `spark.py` `count` and `encode` for a Spark `DataFrame`: `mapInArrow`, and `groupBy` for the sums.
 

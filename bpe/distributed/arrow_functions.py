@@ -111,7 +111,7 @@ def encode_batch(batch: Any, encode: MapFunction) -> pa.Table:
     return encode.encode_table(batch, threads=1)
 
 
-def gathered(batches: Iterable[Any], settings: WordCounts) -> WordCounts:
+def gather_counts(batches: Iterable[Any], settings: WordCounts) -> WordCounts:
     """Make a `WordCounts` of counts that an engine has merged, so that each word is in one row.
 
     Args:
@@ -121,15 +121,15 @@ def gathered(batches: Iterable[Any], settings: WordCounts) -> WordCounts:
 
     >>> import pyarrow as pa
     >>> rows = pa.table({"word": [b"low", b"lower"], "count": [2, 1], "first": [7, 3]})
-    >>> list(gathered([rows], WordCounts("whitespace")).items())
+    >>> list(gather_counts([rows], WordCounts("whitespace")).items())
     [(b'lower', 1), (b'low', 2)]
 
     """
-    arrow = load_pyarrow("gathered")
+    arrow = load_pyarrow("gather_counts")
     counts = empty_like(settings)
     # An array of `binary` holds at most 2 GB.
     tables = [
-        arrow.table({name: each.column(name) for name in each.schema.names}).cast(_large(each.schema))
+        arrow.table({name: each.column(name) for name in each.schema.names}).cast(_widen_words(each.schema))
         for each in batches
         if each.num_rows
     ]
@@ -145,7 +145,7 @@ def gathered(batches: Iterable[Any], settings: WordCounts) -> WordCounts:
     return counts
 
 
-def _large(schema: pa.Schema) -> pa.Schema:
+def _widen_words(schema: pa.Schema) -> pa.Schema:
     """The schema with `word` as large_binary."""
     arrow = load_pyarrow()
     return schema.set(schema.get_field_index("word"), arrow.field("word", arrow.large_binary()))

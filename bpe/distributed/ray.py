@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bpe.base.arrow import load_pyarrow
 from bpe.count.word_counts import WordCounts
 from bpe.data.mapping import MapFunction, map_function
-from bpe.distributed.arrow_functions import count_batch, encode_batch, gathered, word_arrays
+from bpe.distributed.arrow_functions import count_batch, encode_batch, gather_counts, word_arrays
 from bpe.errors import check_int, typed
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NormalizerLike
@@ -65,7 +65,7 @@ def count(
         ModuleNotFoundError: without Ray or pyarrow.
 
     """
-    cores = _cores(dataset)
+    cores = _count_cores(dataset)
     settings = WordCounts(pretokenizer, normalizer, special_tokens)
     least = check_int("min_count", min_count, 1)
     parts = PARTS_PER_CORE * cores if parts is None else check_int("parts", parts, 1)
@@ -76,12 +76,12 @@ def count(
         fn_constructor_args=(column, settings, parts),
         batch_format="pyarrow",
         batch_size=None,  # a whole block: the larger a batch, the fewer words are sent twice
-        compute=_actors(concurrency, cores),
+        compute=_choose_actors(concurrency, cores),
     )
     merged = counted.groupby("part", num_partitions=parts).map_groups(
-        _merged, fn_kwargs={"least": least}, batch_format="pyarrow"
+        _merge_rows, fn_kwargs={"least": least}, batch_format="pyarrow"
     )
-    return gathered(merged.iter_batches(batch_size=None, batch_format="pyarrow"), settings)
+    return gather_counts(merged.iter_batches(batch_size=None, batch_format="pyarrow"), settings)
 
 
 def encode(
@@ -110,7 +110,7 @@ def encode(
         ModuleNotFoundError: without Ray or pyarrow.
 
     """
-    cores = _cores(dataset)
+    cores = _count_cores(dataset)
     import ray
 
     function = map_function(tokenizer, column, **options)
@@ -120,7 +120,7 @@ def encode(
         fn_constructor_args=(ray.put(function),),
         batch_format="pyarrow",
         batch_size=None,
-        compute=_actors(concurrency, cores),
+        compute=_choose_actors(concurrency, cores),
     )
 
 
@@ -152,7 +152,7 @@ class _Encode:
         return encode_batch(block, self.function)
 
 
-def _merged(rows: Any, least: int) -> Any:
+def _merge_rows(rows: Any, least: int) -> Any:
     """The rows of one part with the counts of each word added, without those below `least`."""
     import pyarrow.compute as pc
 
@@ -180,7 +180,7 @@ def part_numbers(blob: NDArray[np.uint8], offsets: NDArray[np.int64], parts: int
     return part
 
 
-def _actors(concurrency: int | tuple[int, int] | None, cores: int) -> Any:
+def _choose_actors(concurrency: int | tuple[int, int] | None, cores: int) -> Any:
     """The argument `concurrency` as Ray's strategy."""
     import ray.data
 
@@ -190,7 +190,7 @@ def _actors(concurrency: int | tuple[int, int] | None, cores: int) -> Any:
     return ray.data.ActorPoolStrategy(min_size=check_int("concurrency", least, 1), max_size=most)
 
 
-def _cores(dataset: Any) -> int:
+def _count_cores(dataset: Any) -> int:
     """The number of cores in the cluster, after a check of the dataset."""
     try:
         import ray

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bpe.base.arrow import load_pyarrow
 from bpe.count.word_counts import WordCounts
 from bpe.data.mapping import map_function
-from bpe.distributed.arrow_functions import count_batches, encode_batch, gathered
+from bpe.distributed.arrow_functions import count_batches, encode_batch, gather_counts
 from bpe.errors import check_int, typed
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NormalizerLike
@@ -60,7 +60,7 @@ def count(
         ModuleNotFoundError: without pyspark or pyarrow.
 
     """
-    functions = _functions(frame)
+    functions = _load_functions(frame)
     settings = WordCounts(pretokenizer, normalizer, special_tokens)
     least = check_int("min_count", min_count, 1)
 
@@ -80,10 +80,10 @@ def count(
     if least > 1:
         sums = sums.filter(functions.col("count") >= least)
     with _this_python(frame):
-        packed = sums.mapInArrow(_packed, "packed binary")
+        packed = sums.mapInArrow(_pack_batches, "packed binary")
     rows = packed.toLocalIterator(prefetchPartitions=True)
     arrow = load_pyarrow("bpe.distributed.spark")
-    return gathered((arrow.ipc.open_stream(bytes(row[0])).read_all() for row in rows), settings)
+    return gather_counts((arrow.ipc.open_stream(bytes(row[0])).read_all() for row in rows), settings)
 
 
 def encode(frame: DataFrame, tokenizer: Tokenizer, column: str = "text", **options: Any) -> DataFrame:
@@ -105,7 +105,7 @@ def encode(frame: DataFrame, tokenizer: Tokenizer, column: str = "text", **optio
         ModuleNotFoundError: without pyspark or pyarrow.
 
     """
-    _functions(frame)
+    _load_functions(frame)
     from pyspark.sql.types import ArrayType, IntegerType, LongType, StructField, StructType
 
     function = map_function(tokenizer, column, **options)
@@ -150,11 +150,11 @@ def _this_python(frame: Any) -> Iterator[None]:
         context.pythonExec = before
 
 
-def _packed(batches: Iterator[Any]) -> Iterator[Any]:
+def _pack_batches(batches: Iterator[Any]) -> Iterator[Any]:
     """Pack batches in rows of about `ROW_BYTES`, each an Arrow stream."""
     import pyarrow as pa
 
-    for waiting in _groups(batches, ROW_BYTES):
+    for waiting in _group_batches(batches, ROW_BYTES):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, waiting[0].schema) as writer:
             for batch in waiting:
@@ -162,7 +162,7 @@ def _packed(batches: Iterator[Any]) -> Iterator[Any]:
         yield pa.record_batch({"packed": pa.array([sink.getvalue().to_pybytes()], pa.binary())})
 
 
-def _groups(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
+def _group_batches(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
     """Record batches in groups of about `size` bytes."""
     group: list[Any] = []
     total = 0
@@ -176,7 +176,7 @@ def _groups(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
         yield group
 
 
-def _functions(frame: Any) -> Any:
+def _load_functions(frame: Any) -> Any:
     """The module `pyspark.sql.functions`, after a check of the data frame."""
     try:
         from pyspark.sql import functions

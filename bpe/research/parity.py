@@ -35,7 +35,7 @@ from bpe.training.config import CountsLike, Files, TrainConfig, TrainOptions
 from bpe.training.extend import continue_from, extend_spec
 from bpe.training.job import Learned, TrainingJob
 from bpe.training.kernel_input import Words, words_of
-from bpe.training.trainer import initial_spec, record, run_merges
+from bpe.training.trainer import make_initial_spec, record, run_merges
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, NONE
 
@@ -140,7 +140,7 @@ def _learn(rule: Parity, seeds: Seeds | None, job: TrainingJob) -> list[Learned]
             for name, words in (("languages", counts), ("dev", rule.dev or {}))
         }
         saved = job.checkpoint(config.checkpoint, {"fair": rule.to_json(), **prints}, first)
-    spec, config = begin_with_seeds(seeds, initial_spec(first, parts, config), config)
+    spec, config = begin_with_seeds(seeds, make_initial_spec(first, parts, config), config)
     del parts
     began, n_initial = time.perf_counter(), len(spec.merges)
     starter = _Starter(job, spec, config)
@@ -211,12 +211,12 @@ class Parity:
             for language, value in given.items():
                 if name == "dev" and not isinstance(value, WordCounts):
                     raise TypeError(f"dev[{language!r}] is {typed(value)}; it must be a bpe.WordCounts")
-                if name == "ratios" and not _is_positive(value):
+                if name == "ratios" and not is_positive(value):
                     raise ValueError(f"ratios[{language!r}] is {shown(value)}; it must be a number above 0")
         check_int("global_merges", self.global_merges, 0, ID_LIMIT)
         if self.window_size is not None:
             check_int("window_size", self.window_size, 1, 1 << 20)
-        if not _is_positive(self.alpha):
+        if not is_positive(self.alpha):
             raise ValueError(f"alpha is {shown(self.alpha)}; it must be a number above 0")
 
     def check_languages(self, languages: Mapping[str, Any]) -> None:
@@ -240,7 +240,8 @@ class Parity:
         }
 
 
-def _is_positive(value: object) -> bool:
+def is_positive(value: object) -> bool:
+    """Whether a value is a finite number above 0."""
     number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     return number and math.isfinite(value) and value > 0  # type: ignore[arg-type, operator]
 

@@ -60,7 +60,7 @@ class Checkpoint:
     Args:
         path: the file.
         options: the options that determine the result, name → JSON value. A checkpoint with other options is refused.
-        files: the corpus as `corpus_of` describes it, or None if the counts do not come from regular files.
+        files: the corpus as `identify_files` describes it, or None if the counts do not come from regular files.
         counting: the names of the options that the counts depend on.
 
     Attributes:
@@ -249,7 +249,7 @@ def _is_place(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 5 and all(type(each) is int and each >= 0 for each in value)
 
 
-def saved_state(path: PathLike) -> tuple[int, str]:
+def read_progress(path: PathLike) -> tuple[int, str]:
     """(The number of merges in a checkpoint, the counts in words: none, those so far, or all)."""
     try:
         header, merges = _read_checkpoint(path)
@@ -276,25 +276,23 @@ def _read_checkpoint(path: PathLike) -> tuple[dict[str, Any], Merges]:
 
 
 def _are_files(files: Any) -> bool:
-    """Whether a header's `files` has the form of `corpus_of`'s result."""
+    """Whether a header's `files` has the form of `identify_files`'s result."""
     return files is None or (
         isinstance(files, list)
         and all(isinstance(each, list) and [type(part) for part in each] == [str, int, int] for each in files)
     )
 
 
-def corpus_of(sources: Sources) -> list[list[Any]] | None:
+def identify_files(sources: object) -> list[list[Any]] | None:
     """Identify files without reading them: [name, size, time of the last change in ns] of each.
 
-    None if one of them is not a regular file: text from a pipe or another machine is identified by its counts only.
+    None for texts and counts, and if a file is not regular: text from a pipe or another machine is identified by its
+    counts only.
     """
-    if not sources.regular:
+    if not isinstance(sources, Sources) or not sources.regular:
         return None
-    found = []
-    for file in sources.files:
-        status = os.stat(file.name)
-        found.append([file.name, status.st_size, status.st_mtime_ns])
-    return found
+    states = [(file.name, os.stat(file.name)) for file in sources.files]
+    return [[name, state.st_size, state.st_mtime_ns] for name, state in states]
 
 
 def _describe_file(file: list[Any]) -> str:

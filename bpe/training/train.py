@@ -14,10 +14,10 @@ from bpe.count.word_counts import WordCounts
 from bpe.pretokenize.pretokenizer import PretokenizerLike
 from bpe.text.normalizers import NormalizerLike
 from bpe.tokenizer import Tokenizer
-from bpe.training.checkpoint import Checkpoint
+from bpe.training.checkpoint import Checkpoint, identify_files
 from bpe.training.config import Alphabet, CorpusOptions, CountsLike, Files, OnMerge, TrainConfig
 from bpe.training.extend import learn_more
-from bpe.training.job import Learned, TrainingJob, check_unchanged, identify_files
+from bpe.training.job import Learned, TrainingJob, check_unchanged
 from bpe.training.merge_rules import MergeRules
 from bpe.training.superwords import SuperWords, check_superwords, second_stage_base
 from bpe.training.trainer import learn_merges

@@ -68,7 +68,7 @@ def test_nothing_to_count() -> None:
     for texts in ([], [None, ""]):
         assert arrow_functions.count_batch(pa.array(texts, pa.string()), settings).num_rows == 0
     assert list(arrow_functions.count_batches([], settings)) == []
-    assert len(arrow_functions.gathered([], settings)) == 0
+    assert len(arrow_functions.gather_counts([], settings)) == 0
 
 
 @pytest.mark.parametrize("table_memory", [0, 5000, 1 << 30])
@@ -84,7 +84,7 @@ def test_batches_in_bounded_memory(table_memory: int) -> None:
     random.Random(1).shuffle(order)
     rows = rows.take(order)
     parts = [rows.slice(0, 3), rows.slice(3, 0), *rows.slice(3).to_batches()]
-    assert arrow_functions.gathered(parts, settings) == bpe.count_words(texts=TEXTS)
+    assert arrow_functions.gather_counts(parts, settings) == bpe.count_words(texts=TEXTS)
     assert rows.column("first").to_numpy().min() == 1 << 40
 
 
@@ -92,13 +92,13 @@ def test_gathered_without_order_is_sorted_and_trains_the_same() -> None:
     one = bpe.count_words(texts=TEXTS)
     rows = one.to_arrow()
     rows = rows.set_column(0, "word", rows.column("word").cast(pa.binary()))
-    counts = arrow_functions.gathered([rows.slice(9), rows.slice(0, 9)], one)
+    counts = arrow_functions.gather_counts([rows.slice(9), rows.slice(0, 9)], one)
     assert [word for word, _ in counts.items()] == sorted(word for word, _ in one.items())
     for rule in ("id", "smallest", "greatest"):
         assert bpe.train(counts=counts, vocab_size=300, rules=bpe.MergeRules(tie_break=rule)) == bpe.train(
             texts=TEXTS, vocab_size=300, rules=bpe.MergeRules(tie_break=rule)
         )
-    counts.add("the low")  # counts that were gathered can be filled further, merged and saved
+    counts.add("the low")  # counts that were gather_counts can be filled further, merged and saved
     one.add("the low")
     assert dict(counts.items()) == dict(one.items())
 
