@@ -178,12 +178,12 @@ def corpus_in(args: argparse.Namespace, path: str) -> Sources:
 
 def holds_counts(path: str) -> bool:
     """Whether a path is a file of word counts."""
-    from bpe.count.word_counts import MAGIC
+    from bpe.count.files import FORMAT
 
     if not os.path.isfile(path):  # a pipe can be read only once
         return False
     with open(path, "rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
+        return file.read(len(FORMAT.magic)) == FORMAT.magic
 
 
 def log_skipped(*corpora: Sources | Manifest | None) -> None:

@@ -20,7 +20,7 @@ from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts, empty_like
 from bpe.errors import counted
 from bpe.formats.saving import check_target
-from bpe.training.checkpoint import saved_state
+from bpe.training.checkpoint import read_progress
 
 log = logging.getLogger("bpe.cli")
 
@@ -102,7 +102,7 @@ def _options_of(args: argparse.Namespace) -> dict[str, Any]:
 
 def _describe_checkpoint(path: str | None) -> str:
     """Describe what an interrupted training has saved."""
-    merges, counts = (0, "") if path is None else saved_state(path)
+    merges, counts = (0, "") if path is None else read_progress(path)
     if not merges and not counts:
         return "nothing was saved"
     what = " and ".join([*([counts] if counts else []), counted(merges, "merge")])

@@ -67,7 +67,7 @@ class Model:
             FormatError: for a vocab that is not JSON.
 
         """
-        found = _loaded(self.vocab_json)
+        found = _load_json(self.vocab_json)
         if not isinstance(found, dict) or not all(type(number) is int for number in found.values()):
             raise FormatError("vocab must be an object of ids", where="model.vocab")
         return found
@@ -85,7 +85,7 @@ class Model:
     def check(self) -> None:
         """Raise FormatError for a vocab or merges that are not JSON."""
         _ = self.vocab  # raises
-        if not isinstance(_loaded(self.merges_json), list):
+        if not isinstance(_load_json(self.merges_json), list):
             raise FormatError("merges must be a list", where="model.merges")
 
 
@@ -96,8 +96,8 @@ def parse(data: bytes) -> tuple[Model, dict[str, Any]]:
         FormatError: for text that is not JSON, or has no model of type BPE.
 
     """
-    found = _divided(data)
-    top = _loaded(data) if found is None else found[0]
+    found = _try_divide(data)
+    top = _load_json(data) if found is None else found[0]
     model = top.pop("model", None) if isinstance(top, dict) else None
     if not isinstance(model, dict):
         raise FormatError("it has no model; a tokenizer.json has one", where="the file")
@@ -113,14 +113,14 @@ def parse(data: bytes) -> tuple[Model, dict[str, Any]]:
     return Model(settings, compact(vocab).encode(), compact(merges).encode()), top
 
 
-def _loaded(data: bytes) -> Any:
+def _load_json(data: bytes) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"it is not JSON: {error}", where="the file") from None
 
 
-def _divided(data: bytes) -> tuple[dict[str, Any], Span, Span] | None:
+def _try_divide(data: bytes) -> tuple[dict[str, Any], Span, Span] | None:
     """`divide`; None too for what is not JSON."""
     try:
         return divide(data, json.loads)

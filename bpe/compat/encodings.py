@@ -9,32 +9,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from bpe.compat._rows import Row
 from bpe.encode.offsets import count_spaces_around
 from bpe.errors import check_int
+
+if TYPE_CHECKING:
+    from bpe.compat.processing import Call
 
 Offsets = tuple[int, int]
 #: (tokens, offsets, word ids) of a sequence, one entry for each id.
 Columns = tuple[list[str], list[Offsets], list[int | None]]
 #: How a row is padded: (length, direction, id, type id, token).
 RowPadding = tuple[int, str, int, int, str]
-
-
-class Call(Protocol):
-    """What an encoding asks of the call that made it (`processing.Call`)."""
-
-    n_sequences: int
-
-    def length(self, row: int) -> int:
-        """The number of ids of a row."""
-
-    def row_ids(self, row: int, padding: RowPadding | None) -> list[int]:
-        """The ids of a row, padded."""
-
-    def whole(self, row: int) -> Encoding:
-        """The encoding of a row, not padded."""
 
 
 class InputSequence:
@@ -453,7 +441,7 @@ class Encoding(Row):
                 f"stride is {stride}; it must be less than max_length, which is {most} without template tokens"
             )
         else:
-            kept, *others = [self._cut(start, stop) for start, stop in _pieces(length, most, stride, direction)]
+            kept, *others = [self._cut(start, stop) for start, stop in _cut_ranges(length, most, stride, direction)]
             rest = [Encoding.of(parts) for parts in others]
         self.own.parts, self.own.ranges, self.own.overflowing = kept, {}, rest
 
@@ -522,18 +510,18 @@ class Encoding(Row):
         """
         merged = Encoding.of([])
         for each in encodings:
-            merged = merged._with(each, growing_offsets)
+            merged = merged._append(each, growing_offsets)
         return merged
 
-    def _with(self, other: Encoding, growing: bool) -> Encoding:
+    def _append(self, other: Encoding, growing: bool) -> Encoding:
         """This encoding followed by another; `overflowing` has all combinations."""
-        combined = [each._with(pair, growing) for each in self.overflowing for pair in (other, *other.overflowing)]
-        combined += [self._with(pair, growing) for pair in other.overflowing]
-        merged = self._with_parts(other, growing)
+        combined = [each._append(pair, growing) for each in self.overflowing for pair in (other, *other.overflowing)]
+        combined += [self._append(pair, growing) for pair in other.overflowing]
+        merged = self._append_parts(other, growing)
         merged.own.overflowing = combined
         return merged
 
-    def _with_parts(self, other: Encoding, growing: bool) -> Encoding:
+    def _append_parts(self, other: Encoding, growing: bool) -> Encoding:
         """This encoding followed by another, without `overflowing`."""
         parts, length = other.parts(), len(self)
         if growing and length and (shift := self.offsets[-1][1]):
@@ -554,7 +542,7 @@ def _rebuild(parts: list[Part], ranges: dict[int, Offsets], overflowing: list[tu
     return Encoding.of(parts, ranges, (_rebuild(*state) for state in overflowing))
 
 
-def _pieces(length: int, most: int, stride: int, direction: str) -> list[Offsets]:
+def _cut_ranges(length: int, most: int, stride: int, direction: str) -> list[Offsets]:
     """The ranges that truncation divides `length` tokens into; the first is the one that stays."""
     starts = range(0, length - stride, most - stride)
     pieces = [(start, min(start + most, length)) for start in starts]

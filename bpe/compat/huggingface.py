@@ -32,12 +32,12 @@ from bpe.compat.processing import (
     STRATEGIES,
     Plan,
     Rules,
-    n_added,
+    count_added,
     pad_rows,
     process,
 )
 from bpe.compat.sequences import Core, load_tokenizers
-from bpe.compat.state import BPE, AddedToken, State, added_fields, model_of, parsed, tokens_after
+from bpe.compat.state import BPE, AddedToken, State, number_tokens, parsed, read_added_fields, read_model
 from bpe.errors import check_int, error_context, shown, typed
 from bpe.formats import huggingface as format_huggingface
 from bpe.tokenizer import Tokenizer as NativeTokenizer
@@ -57,6 +57,17 @@ def _with_fast_encode(method: Any) -> Any:
 def _with_fast_decode(method: Any) -> Any:
     """Wrap `decode` likewise."""
     return wraps(method)(with_fast_decode(method))
+
+
+def _in_other_thread(method: Any, doc: str) -> Any:
+    """The asynchronous method of a method, with the same arguments."""
+
+    @wraps(method)
+    async def call(self: Tokenizer, *args: Any, **options: Any) -> Any:
+        return await asyncio.to_thread(getattr(self, method.__name__), *args, **options)
+
+    call.__name__, call.__qualname__, call.__doc__ = f"async_{method.__name__}", f"async_{method.__qualname__}", doc
+    return call
 
 
 def _component_property(name: str, doc: str) -> property:
@@ -99,7 +110,7 @@ class Tokenizer(TokenizerFields):
         if isinstance(model, NativeTokenizer):
             self._state = parsed(format_huggingface.write(model.spec), model)
         elif hasattr(model, "__getstate__") and type(model).__name__ == "BPE":
-            self._state = State(Core(model_of(model.__getstate__()), (), None, None), Rules())
+            self._state = State(Core(read_model(model.__getstate__()), (), None, None), Rules())
         else:
             raise TypeError(f"model is {typed(model)}; it must be a bpe.Tokenizer or a BPE model")
 
@@ -205,7 +216,7 @@ class Tokenizer(TokenizerFields):
         if direction not in DIRECTIONS:
             raise ValueError(f"Unknown `direction`: `{direction}`. Use `left` or `right`")
         most, shared = _unsigned("max_length", max_length), _unsigned("stride", stride)
-        n_template = n_added(self._snapshot().rules.processor, pair=False)
+        n_template = count_added(self._snapshot().rules.processor, pair=False)
         if 0 <= most - n_template < shared:  # without room for the template, `tokenizers` does not truncate
             raise ValueError(
                 f"tokenizer stride set to {shared}, which is greater than or equal to its effective max length of "
@@ -286,7 +297,7 @@ class Tokenizer(TokenizerFields):
             return self._handed[name][0]
 
     def _set_component(self, name: str, component: Any) -> None:
-        state = _state_of(name, component)
+        state = _read_component(name, component)
         value = None if state is None else json.loads(state)
         with _lock:
             self._handed.pop(name, None)
@@ -312,11 +323,11 @@ class Tokenizer(TokenizerFields):
     @model.setter
     def model(self, model: Any) -> None:
         with _lock:
-            self._state = self._state.with_core(model=model_of(model.__getstate__()))
+            self._state = self._state.with_core(model=read_model(model.__getstate__()))
 
     def num_special_tokens_to_add(self, is_pair: bool) -> int:
         """The number of template tokens of one text, or of a pair."""
-        return n_added(self._snapshot().rules.processor, is_pair)
+        return count_added(self._snapshot().rules.processor, is_pair)
 
     # Encoding ---------------------------------------------------------------------------------------------------------
 
@@ -386,21 +397,8 @@ class Tokenizer(TokenizerFields):
         """Encode several inputs; offsets cost nothing until they are read."""
         return self.encode_batch(input, is_pretokenized, add_special_tokens)
 
-    async def async_encode(
-        self, sequence: Any, pair: Any = None, is_pretokenized: bool = False, add_special_tokens: bool = True
-    ) -> Encoding:
-        """Encode one input in another thread."""
-        return await asyncio.to_thread(self.encode, sequence, pair, is_pretokenized, add_special_tokens)
-
-    async def async_encode_batch(
-        self,
-        input: Sequence[Any],  # noqa: A002
-        is_pretokenized: bool = False,
-        add_special_tokens: bool = True,
-    ) -> list[Encoding]:
-        """Encode several inputs in another thread."""
-        return await asyncio.to_thread(self.encode_batch, input, is_pretokenized, add_special_tokens)
-
+    async_encode = _in_other_thread(encode, "Encode one input in another thread.")
+    async_encode_batch = _in_other_thread(encode_batch, "Encode several inputs in another thread.")
     async_encode_batch_fast = async_encode_batch
 
     def post_process(
@@ -432,11 +430,7 @@ class Tokenizer(TokenizerFields):
         """The texts of several sequences of ids."""
         return [self.decode(ids, skip_special_tokens) for ids in sequences]
 
-    async def async_decode_batch(
-        self, sequences: Sequence[Sequence[int]], skip_special_tokens: bool = True
-    ) -> list[str]:
-        """Decode several sequences of ids in another thread."""
-        return await asyncio.to_thread(self.decode_batch, sequences, skip_special_tokens)
+    async_decode_batch = _in_other_thread(decode_batch, "Decode several sequences of ids in another thread.")
 
     # Vocabulary -------------------------------------------------------------------------------------------------------
 
@@ -479,7 +473,9 @@ class Tokenizer(TokenizerFields):
 
         A tokenizer.json does not keep the ids of tokens that were added after a gap in the ids.
         """
-        rows = tuple(Added(number, **added_fields(token, special=False)) for number, token in sorted(tokens.items()))
+        rows = tuple(
+            Added(number, **read_added_fields(token, special=False)) for number, token in sorted(tokens.items())
+        )
         state = self._snapshot()
         return self if rows == state.core.added else self._of(state.with_core(rows=rows))
 
@@ -494,8 +490,8 @@ class Tokenizer(TokenizerFields):
     def _add(self, tokens: Iterable[Any], special: bool) -> int:
         with _lock:
             core = self._snapshot().core
-            fields = [added_fields(token, special) for token in tokens]
-            added, count = tokens_after(core.added, core.model.vocab, fields)
+            fields = [read_added_fields(token, special) for token in tokens]
+            added, count = number_tokens(core.added, core.model.vocab, fields)
             if count:
                 names = {each["content"] for each in fields if each["special"]} - {""}
                 self._state = self._state.with_core(rows=added, special=core.special | names)
@@ -549,17 +545,17 @@ class Tokenizer(TokenizerFields):
     def __deepcopy__(self, memo: dict[int, Any]) -> Tokenizer:
         return self.__copy__()
 
-    def _described(self, describe: Callable[[Any], str]) -> str:
+    def _describe(self, describe: Callable[[Any], str]) -> str:
         """The description that `tokenizers` gives; a shorter one where it cannot read the tokenizer."""
         with contextlib.suppress(Exception):  # it raises Exception itself
             return describe(load_tokenizers().Tokenizer.from_str(self.to_str()))
         return f'Tokenizer(version="1.0", truncation={self.truncation}, padding={self.padding}, model={self.model!r})'
 
     def __repr__(self) -> str:
-        return self._described(repr)
+        return self._describe(repr)
 
     def __str__(self) -> str:
-        return self._described(str)
+        return self._describe(str)
 
 
 class DecodeStream:
@@ -633,7 +629,7 @@ def _from_text(text: str) -> Tokenizer:
     return Tokenizer._of(parsed(text.encode()))
 
 
-def _state_of(name: str, component: Any) -> bytes | None:
+def _read_component(name: str, component: Any) -> bytes | None:
     """A component as JSON."""
     if component is None:
         return None

@@ -26,7 +26,7 @@ STRATEGIES: dict[str, Strategy] = {
 }  # fmt: skip
 DIRECTIONS: dict[str, Direction] = {"right": "Right", "left": "Left"}
 #: The post-processors that add special tokens.
-_TEMPLATES = ("BertProcessing", "RobertaProcessing", "TemplateProcessing")
+_WITH_TEMPLATES = ("BertProcessing", "RobertaProcessing", "TemplateProcessing")
 #: The ids before, between and after the texts of a row.
 Ends = tuple[list[int], ...]
 
@@ -55,16 +55,16 @@ class Rules:
     known_ends: dict[int, Ends | None] = field(default_factory=dict, repr=False, compare=False)
 
     def ends(self, n_texts: int) -> Ends | None:
-        """What `ends_of_template` finds for a text or a pair; computed once."""
+        """What `find_ends` finds for a text or a pair; computed once."""
         if n_texts not in self.known_ends:
-            self.known_ends[n_texts] = ends_of_template(self.processor, n_texts)
+            self.known_ends[n_texts] = find_ends(self.processor, n_texts)
         return self.known_ends[n_texts]
 
 
 # Post-processors ------------------------------------------------------------------------------------------------------
 
 
-def _pieces_of(processor: Any, pair: bool) -> list[tuple[int | None, int, Any]]:
+def _read_template(processor: Any, pair: bool) -> list[tuple[int | None, int, Any]]:
     """The template of a post-processor: (the index of a text, or None for special tokens; type id; ids and tokens).
 
     BERT's and RoBERTa's have a token before the first text, and one after each; RoBERTa's a second one between.
@@ -89,14 +89,14 @@ def _pieces_of(processor: Any, pair: bool) -> list[tuple[int | None, int, Any]]:
     return pieces
 
 
-def n_added(processor: Any, pair: bool) -> int:
+def count_added(processor: Any, pair: bool) -> int:
     """The number of tokens that a post-processor adds to one text, or to a pair."""
     kind = None if processor is None else processor["type"]
     if kind == "Sequence":
-        return sum(n_added(each, pair) for each in processor["processors"])
-    if kind not in _TEMPLATES:
+        return sum(count_added(each, pair) for each in processor["processors"])
+    if kind not in _WITH_TEMPLATES:
         return 0
-    return sum(len(tokens[0]) for _, _, tokens in _pieces_of(processor, pair) if tokens is not None)
+    return sum(len(tokens[0]) for _, _, tokens in _read_template(processor, pair) if tokens is not None)
 
 
 def apply_processor(processor: Any, encodings: list[Encoding], add_special: bool) -> Encoding:
@@ -121,7 +121,7 @@ def _run_processor(processor: Any, encodings: list[Encoding], add_special: bool)
         for each in processor["processors"]:
             encodings = _run_processor(each, encodings, add_special)
         return encodings
-    if kind not in ("ByteLevel", *_TEMPLATES):
+    if kind not in ("ByteLevel", *_WITH_TEMPLATES):
         raise FormatError(f"a post_processor of type {shown(kind)} is not known", where="post_processor")
     if kind in ("ByteLevel", "RobertaProcessing") and processor.get("trim_offsets", True):
         for encoding in encodings:
@@ -136,7 +136,7 @@ def _run_processor(processor: Any, encodings: list[Encoding], add_special: bool)
                 each.set_type_ids(0)
     if kind != "TemplateProcessing" and not add_special:
         return encodings
-    filled = _fill_template(_pieces_of(processor, len(encodings) > 1), encodings, add_special)
+    filled = _fill_template(_read_template(processor, len(encodings) > 1), encodings, add_special)
     if kind == "TemplateProcessing":
         return filled
     return [Encoding.merge(own, growing_offsets=False) for own in (filled[:3], filled[3:]) if own]  # of each text
@@ -178,7 +178,7 @@ def truncate(encodings: list[Encoding], rule: Truncation, n_template: int) -> No
     elif excess <= 0:
         return
     elif rule.strategy == "LongestFirst":
-        targets = [most] if len(lengths) == 1 else _shared(lengths[0], lengths[1], most)
+        targets = [most] if len(lengths) == 1 else _share_length(lengths[0], lengths[1], most)
     else:
         index = int(rule.strategy == "OnlySecond")
         if index >= len(lengths):
@@ -191,7 +191,7 @@ def truncate(encodings: list[Encoding], rule: Truncation, n_template: int) -> No
         encoding.truncate(target, rule.stride, rule.direction.lower())
 
 
-def _shared(first: int, second: int, most: int) -> list[int]:
+def _share_length(first: int, second: int, most: int) -> list[int]:
     """How many tokens each of a pair keeps: the longer one is shortened to the other, then both alike."""
     short, long = sorted((first, second))
     long = short if short > most else max(short, most - short)
@@ -352,7 +352,7 @@ def _pad_ids(ids: list[int], padding: RowPadding | None) -> list[int]:
 def process(encodings: list[Encoding], rules: Rules, add_special: bool) -> Encoding:
     """The encoding of one sequence or a pair, truncated and with template tokens."""
     if rules.truncation is not None:
-        truncate(encodings, rules.truncation, n_added(rules.processor, len(encodings) == 2) if add_special else 0)
+        truncate(encodings, rules.truncation, count_added(rules.processor, len(encodings) == 2) if add_special else 0)
     return apply_processor(rules.processor, encodings, add_special)
 
 
@@ -369,7 +369,7 @@ def pad_rows(encodings: list[Encoding], rule: Padding | None) -> list[Encoding]:
     return encodings
 
 
-def ends_of_template(processor: Any, n_texts: int) -> Ends | None:
+def find_ends(processor: Any, n_texts: int) -> Ends | None:
     """The ids that a post-processor puts before, between and after the texts of a row.
 
     None unless each of the texts occurs once, in their order.

@@ -60,7 +60,7 @@ def load_tokenizers() -> Any:
     return tokenizers
 
 
-def added_calls(added: Iterable[Added], vocab_size: int, find: Callable[[str], int | None]) -> Iterator[list[Any]]:
+def split_additions(added: Iterable[Added], vocab_size: int, find: Callable[[str], int | None]) -> Iterator[list[Any]]:
     """Added tokens, by ascending id, in the calls by which `tokenizers` gives them their ids.
 
     Args:
@@ -115,9 +115,6 @@ class Core:
         self._native: Tokenizer | None = native
         self._base: Core | None = base if base is None or base._prepared else base._base
         self._refused: FormatError | None = None
-        self._reference: Any = None
-        self._strings: list[str | None] | None = None
-        self._names: list[str | None] | None = None
         self._prepared: bool = False
 
     @cached_property
@@ -170,7 +167,7 @@ class Core:
         base, native = self._base, None if self._base is None else self._base._native
         if base is None or native is None or self.added[: len(base.rows)] != base.added:
             return None
-        spec, new, strings = native.spec, self.added[len(base.rows) :], base._strings
+        spec, new, strings = native.spec, self.added[len(base.rows) :], vars(base).get("strings")
         if [each.id for each in new] != list(range(spec.vocabulary.limit, spec.vocabulary.limit + len(new))):
             return None
         if any(not self.is_new(each.content) for each in new) or len(spec.vocabulary) < spec.vocabulary.limit:
@@ -178,7 +175,7 @@ class Core:
         if spec.normalizer is not None and not all(map(spec.normalizer.spelling, (each.content for each in new))):
             return None
         if strings is not None and len(strings) == spec.vocabulary.limit:
-            self._strings = [*strings, *(each.content for each in new)]
+            self.strings = [*strings, *(each.content for each in new)]
         flags = {each.content: each.flag_names for each in self.added}
         return with_specials(native, add_tokens(spec, {each.content: flags[each.content] for each in new}, flags))
 
@@ -220,7 +217,7 @@ class Core:
         native = self.native
         return None if native is None or (as_text and self._hides) else native
 
-    @property
+    @cached_property
     def reference(self) -> Any:
         """This tokenizer as one of the `tokenizers` package.
 
@@ -228,13 +225,10 @@ class Core:
             ModuleNotFoundError: if that is not installed.
 
         """
-        if self._reference is None:
-            made = load_tokenizers().Tokenizer.from_str(self.json(with_added=False).decode())
-            for tokens in added_calls(self.added, len(self.model.vocab), self.model.vocab.get):
-                made.add_tokens(tokens)
-            with self._lock:
-                self._reference = self._reference or made
-        return self._reference
+        made = load_tokenizers().Tokenizer.from_str(self.json(with_added=False).decode())
+        for tokens in split_additions(self.added, len(self.model.vocab), self.model.vocab.get):
+            made.add_tokens(tokens)
+        return made
 
     def refuse(self) -> None:
         """Raise the error of the native reader, unless `tokenizers` can take its place, and for invalid JSON."""
@@ -330,31 +324,25 @@ class Core:
             tokens[index] = name
         return tokens, list(zip(spans[:, 0].tolist(), spans[:, 1].tolist(), strict=True)), words.tolist()
 
-    @property
+    @cached_property
     def strings(self) -> list[str | None]:
         """The spelling of each token, by id."""
-        if self._strings is None:
-            vocab = self.model.vocab
-            size = max([*vocab.values(), *self.added_ids.values()], default=-1) + 1
-            strings: list[str | None] = [None] * size
-            for token, number in vocab.items():
-                strings[number] = token
-            for token, number in self.added_ids.items():
-                strings[number] = token
-            self._strings = strings
-        return self._strings
+        spellings = self.model.vocab, self.added_ids
+        strings: list[str | None] = [None] * (max((i for ids in spellings for i in ids.values()), default=-1) + 1)
+        for ids in spellings:
+            for token, token_id in ids.items():
+                strings[token_id] = token
+        return strings
 
-    @property
+    @cached_property
     def names(self) -> list[str | None]:
-        """What each token is decoded as, by id: the spelling, but for added tokens (`_decoded`)."""
-        if self._names is None:
-            names = list(self.strings)
-            for each in self.added:
-                names[each.id] = self._decoded(each)
-            self._names = names
-        return self._names
+        """What each token is decoded as, by id: the spelling, but for added tokens (`_decode_added`)."""
+        names = list(self.strings)
+        for added in self.added:
+            names[added.id] = self._decode_added(added)
+        return names
 
-    def _decoded(self, added: Added) -> str:
+    def _decode_added(self, added: Added) -> str:
         """What an added token is decoded as: its content, normalized if it is sought in normalized text."""
         if self.normalizer is None or not added.normalized:
             return added.content
@@ -377,7 +365,7 @@ class Core:
     def _skipped(self) -> NDArray[np.bool_]:
         """For each id, and one more, whether decoding leaves it out with `skip_special`."""
         skipped = np.zeros(len(self._known), dtype=np.bool_)
-        skipped[[each.id for each in self.added if self._decoded(each) in self.special]] = True
+        skipped[[each.id for each in self.added if self._decode_added(each) in self.special]] = True
         return skipped
 
     def short_decoder(self, decoder: Any) -> tuple[TokenTable | None, bytes, bytes]:
@@ -409,7 +397,7 @@ class Core:
         strings, special = self.names, self.special if skip_special else frozenset()
         tokens = [
             token
-            for i in _checked(ids)
+            for i in _check_ids(ids)
             if i < len(strings) and (token := strings[i]) is not None and token not in special
         ]
         if kind is None:
@@ -429,7 +417,8 @@ class Core:
             return False
         pieces = self._decoder.pieces_of
         return all(
-            bytes_or_utf8(self._decoded(each)) == pieces(np.array([each.id], dtype=np.uint32)) for each in self.added
+            bytes_or_utf8(self._decode_added(each)) == pieces(np.array([each.id], dtype=np.uint32))
+            for each in self.added
         )
 
     def _decode_bytes(self, ids: Sequence[int], skip_special: bool) -> bytes:
@@ -437,7 +426,7 @@ class Core:
         try:
             array = as_array(ids)
         except TypeError:  # integers of NumPy's types
-            array = as_array(_checked(ids))
+            array = as_array(_check_ids(ids))
         if skip_special:
             array = array[~self._skipped[np.minimum(array, len(self._skipped) - 1)]]
         try:
@@ -446,7 +435,7 @@ class Core:
             return self._decoder.pieces_of(array[self._known[np.minimum(array, len(self._known) - 1)]])
 
 
-def _checked(ids: Sequence[int]) -> list[int]:
+def _check_ids(ids: Sequence[int]) -> list[int]:
     """Ids, of NumPy's types too, as a list of int."""
     numbers = list(map(operator.index, ids))
     wrong = [number for number in numbers if not 0 <= number < 1 << 32]

@@ -33,7 +33,7 @@ class _AddedTokenType(type):
     """Makes `AddedToken` that of `tokenizers`, if that is installed: no other class is one for its trainers."""
 
     def __call__(cls, *args: Any, **flags: Any) -> Any:
-        theirs = _their_added_token() if cls is AddedToken else None
+        theirs = _load_added_token() if cls is AddedToken else None
         made = super().__call__(*args, **flags)
         if theirs is None:
             return made
@@ -43,10 +43,10 @@ class _AddedTokenType(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         if super().__instancecheck__(instance):
             return True
-        return cls is AddedToken and "tokenizers" in sys.modules and isinstance(instance, _their_added_token() or ())
+        return cls is AddedToken and "tokenizers" in sys.modules and isinstance(instance, _load_added_token() or ())
 
 
-def _their_added_token() -> Any:
+def _load_added_token() -> Any:
     try:
         return load_tokenizers().AddedToken
     except ModuleNotFoundError:
@@ -140,7 +140,7 @@ class BPE:
         return self._model.json()
 
     def __setstate__(self, state: bytes) -> None:
-        vars(self).update(_model=model_of(state), _owner=None)
+        vars(self).update(_model=read_model(state), _owner=None)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BPE, (self._model,)
@@ -200,7 +200,7 @@ class State(StateFields):
         return b'{%b"model":%b}' % (head.encode(), self.core.model.json())
 
 
-def model_of(state: bytes | str) -> Model:
+def read_model(state: bytes | str) -> Model:
     """The model that a component's JSON describes, as `tokenizers.models.BPE.__getstate__` returns it."""
     data = state.encode() if isinstance(state, str) else state
     return parse(b'{"model":%b}' % data)[0]
@@ -215,9 +215,9 @@ def parsed(data: bytes, native: NativeTokenizer | None = None) -> State:
     """
     model, top = parse(data)
     try:
-        listed = _rows(top.get("added_tokens") or ())
+        listed = _read_rows(top.get("added_tokens") or ())
         if any(type(row[0]) is not int for row in listed):  # they may have no order
-            _checked(listed)
+            _check_rows(listed)
         rows = sorted(listed, key=itemgetter(0))
     except (AttributeError, TypeError) as error:
         raise FormatError(f"a token lacks a field, or has another type: {error}", where="added_tokens") from None
@@ -226,14 +226,14 @@ def parsed(data: bytes, native: NativeTokenizer | None = None) -> State:
     core = Core(model, rows, top.get("normalizer"), top.get("pre_tokenizer"), native=native)
     state = State(core, Rules(top.get("post_processor"), truncation, padding), top.get("decoder"))
     if native is None and listed and (listed != rows or core.native is None):  # else the native reader checked them
-        tokens = _checked(listed)
-        numbered = tokens_after((), model.vocab, (each.to_json() for each in tokens))[0]
+        tokens = _check_rows(listed)
+        numbered = number_tokens((), model.vocab, (each.to_json() for each in tokens))[0]
         if list(numbered) != rows:
             return state.with_core(rows=numbered)
     return state
 
 
-def tokens_after(
+def number_tokens(
     added: tuple[Added, ...], vocab: dict[str, int], tokens: Iterable[dict[str, Any]]
 ) -> tuple[tuple[Added, ...], int]:
     """(the added tokens after more are added, how many of them are new or were changed).
@@ -244,7 +244,7 @@ def tokens_after(
     Args:
         added: the added tokens, by ascending id.
         vocab: the tokens of the model.
-        tokens: the fields of each token to add, as `added_fields` gives them; an id among them is ignored.
+        tokens: the fields of each token to add, as `read_added_fields` gives them; an id among them is ignored.
 
     """
     by_id, ids = {each.id: each for each in added}, {each.content: each.id for each in added}
@@ -261,7 +261,7 @@ def tokens_after(
     return tuple(by_id[number] for number in sorted(by_id)), count
 
 
-def _rows(listed: Any) -> list[tuple[Any, ...]]:
+def _read_rows(listed: Any) -> list[tuple[Any, ...]]:
     """The fields of the added tokens of a tokenizer.json. Fields that are not known are ignored, as in `tokenizers`."""
     try:
         return list(map(itemgetter(*_FIELDS), listed))
@@ -269,16 +269,16 @@ def _rows(listed: Any) -> list[tuple[Any, ...]]:
         return [Added(**{key: value for key, value in each.items() if key in _FIELDS}) for each in listed]
 
 
-def _checked(rows: list[tuple[Any, ...]]) -> list[Added]:
+def _check_rows(rows: list[tuple[Any, ...]]) -> list[Added]:
     """Added tokens of these fields; FormatError for a field of another type."""
     added = list(starmap(Added, rows))
     for index, each in enumerate(added):
         if tuple(map(type, each)) != _KINDS or each.id < 0:
-            raise FormatError(_fault_of(each), where=f"added_tokens[{index}]")
+            raise FormatError(_describe_fault(each), where=f"added_tokens[{index}]")
     return added
 
 
-def _fault_of(token: Added) -> str:
+def _describe_fault(token: Added) -> str:
     """What is wrong with an added token."""
     for name, value, kind in zip(_FIELDS, token, _KINDS, strict=True):
         if type(value) is not kind and kind is not int:
@@ -291,7 +291,7 @@ def _leave_known(value: Any, names: Iterable[str]) -> Any:
     return {name: value[name] for name in names if name in value} if isinstance(value, dict) else value
 
 
-def added_fields(token: Any, special: bool) -> dict[str, Any]:
+def read_added_fields(token: Any, special: bool) -> dict[str, Any]:
     """The fields of `Added`, except the id, of a string or of either package's `AddedToken`."""
     if isinstance(token, str):
         return {"content": token, "normalized": not special, "special": special}

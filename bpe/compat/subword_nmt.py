@@ -32,7 +32,7 @@ _LONG = 100
 _MOST_CACHED = 1 << 20
 
 
-def _content(source: PathLike | IO[Any]) -> tuple[bytes, str | None]:
+def _read_content(source: PathLike | IO[Any]) -> tuple[bytes, str | None]:
     """(the bytes of a file, its path): a path, or an open file."""
     if isinstance(source, (str, os.PathLike)):
         return read_file(source), os.fspath(source)
@@ -99,7 +99,7 @@ class BPE:
         vocab: Collection[str] | None = None,
         glossaries: list[str] | None = None,
     ) -> None:
-        data, path = _content(codes)
+        data, path = _read_content(codes)
         merges = check_int("merges", merges, -1)
         with errors_in(path):
             self.version, pairs = subword_nmt.parse(data, merges)
@@ -109,12 +109,12 @@ class BPE:
         self.vocab = None if vocab is None else frozenset(vocab)
         self._ranks = {pair: rank for rank, pair in enumerate(pairs)}
         self._parts = {left + right: (left, right) for left, right in reversed(pairs)}
-        self._ordered = _in_order(pairs)
+        self._ordered = _is_ordered(pairs)
         self._whole = re.compile(f"^({'|'.join(self.glossaries)})$") if self.glossaries else None
-        self._lengths = self._unit_lengths()
+        self._lengths = self._measure_units()
         self._cache: dict[str, tuple[str, ...]] = {}
 
-    def _unit_lengths(self) -> list[int]:
+    def _measure_units(self) -> list[int]:
         """Id → number of characters that the token has in a word; an unknown character is one."""
         spec, lengths = self.tokenizer.spec, []
         ends = spec.ends_word if spec.ends_word is not None else ()
@@ -137,7 +137,7 @@ class BPE:
 
     def segment_tokens(self, tokens: Iterable[str], dropout: float = 0) -> list[str]:
         """Segment words; returns the units, with the separator after each that does not end its word."""
-        segments = [self._isolated(word) if self.glossaries else [word] for word in tokens if word]
+        segments = [self._isolate_glossaries(word) if self.glossaries else [word] for word in tokens if word]
         if len(self._cache) > _MOST_CACHED:
             self._cache.clear()
         if not dropout:
@@ -146,13 +146,13 @@ class BPE:
                 self._fill_cache(new)
         output = []
         for each in segments:
-            units = [unit for segment in each for unit in self._units(segment, dropout)]
+            units = [unit for segment in each for unit in self._segment_word(segment, dropout)]
             output += [unit + self.separator for unit in units[:-1]] + units[-1:]
         return output
 
     # Glossaries and the vocabulary ------------------------------------------------------------------------------------
 
-    def _isolated(self, word: str) -> list[str]:
+    def _isolate_glossaries(self, word: str) -> list[str]:
         """The segments of a word, each glossary match by itself."""
         segments = [word]
         for glossary in self.glossaries:
@@ -165,10 +165,10 @@ class BPE:
         for i, unit in enumerate(units):
             final = i == len(units) - 1
             known = unit in vocab if final else unit + self.separator in vocab
-            found += [unit] if known else self._divided(unit, final, vocab)
+            found += [unit] if known else self._divide(unit, final, vocab)
         return tuple(found)
 
-    def _divided(self, unit: str, final: bool, vocab: Collection[str]) -> Iterator[str]:
+    def _divide(self, unit: str, final: bool, vocab: Collection[str]) -> Iterator[str]:
         """Undo merges of a unit until all parts are in the vocabulary, or are no result of a merge."""
         waiting = [(unit, final, False)]
         while waiting:
@@ -202,7 +202,7 @@ class BPE:
         special = len(word) < 2 or END_OF_WORD in word or re.search(r"[ \r\n\ud800-\udfff]", word)
         return not special and not (self._whole and self._whole.match(word))
 
-    def _units(self, word: str, dropout: float) -> tuple[str, ...]:
+    def _segment_word(self, word: str, dropout: float) -> tuple[str, ...]:
         known = None if dropout else self._cache.get(word)  # another thread may clear the cache meanwhile
         if known is not None:
             return known
@@ -211,12 +211,12 @@ class BPE:
         elif len(word) == 1:
             return (word,)
         else:
-            merged = self._merged(word, dropout)
+            merged = self._merge(word, dropout)
             units = self._in_vocabulary(merged, self.vocab) if self.vocab else tuple(merged)
         self._cache[word] = units  # with dropout too, as in subword-nmt: a later call without it returns them
         return units
 
-    def _merged(self, word: str, dropout: float) -> list[str]:
+    def _merge(self, word: str, dropout: float) -> list[str]:
         """The units of a word, merged in subword-nmt's order: all occurrences of the best pair at once."""
         symbols = [*word, END_OF_WORD] if self.version == (0, 1) else [*word[:-1], word[-1] + END_OF_WORD]
         while len(symbols) > 1:
@@ -238,7 +238,7 @@ class BPE:
         return [*symbols[:-1], symbols[-1].removesuffix(END_OF_WORD)]
 
 
-def _in_order(pairs: list[tuple[str, str]]) -> bool:
+def _is_ordered(pairs: list[tuple[str, str]]) -> bool:
     """Whether no merge has a part that a later merge produces.
 
     Then merging all occurrences of the best pair at once, and the leftmost best pair again and again, give the same.

@@ -39,7 +39,7 @@ def trained(state: State, trainer: Any, **corpus: Any) -> State | None:
         corpus: `files`, whose lines are the texts, or `texts`, as for `bpe.train`.
 
     """
-    settings = _covered(trainer)
+    settings = _read_covered(trainer)
     if settings is None or state.core.pre_tokenizer is None:
         return None
     try:
@@ -88,7 +88,7 @@ def texts_of(items: Iterable[Any]) -> Iterator[str]:
             yield from item
 
 
-def _covered(trainer: Any) -> dict[str, Any] | None:
+def _read_covered(trainer: Any) -> dict[str, Any] | None:
     """The settings of a `BpeTrainer` that learns what this package's trainer does; None for others."""
     if type(trainer).__name__ != "BpeTrainer" or not hasattr(trainer, "__getstate__"):
         return None

@@ -30,8 +30,8 @@ from bpe.base.forks import lock_of
 from bpe.compat.document import Added
 from bpe.compat.huggingface import Tokenizer
 from bpe.compat.processing import Plan
-from bpe.compat.sequences import added_calls, load_tokenizers
-from bpe.compat.state import added_fields
+from bpe.compat.sequences import load_tokenizers, split_additions
+from bpe.compat.state import read_added_fields
 from bpe.errors import counted, typed
 
 __all__ = ["Acceleration", "accelerate", "patch_transformers", "unpatch_transformers"]
@@ -147,9 +147,9 @@ def accelerate(tokenizer: _Tokenizer) -> _Tokenizer:
         )
     made: Any = copy.copy(tokenizer)
     if not hasattr(type(made), "_bpe_plain"):
-        made.__class__ = _subclass(type(tokenizer))
+        made.__class__ = _make_subclass(type(tokenizer))
     made.__dict__.pop(_KEY, None)
-    _state_of(made, _originals(type(made)._bpe_plain), "")
+    _find_state(made, _find_originals(type(made)._bpe_plain), "")
     return made  # type: ignore[no-any-return]
 
 
@@ -157,7 +157,7 @@ def acceleration_of(tokenizer: Any) -> Acceleration | None:
     """What is accelerated for a tokenizer; None if nothing was tried."""
     found: Acceleration | None = tokenizer.__dict__.get(_KEY)
     if found is not None and found.waits:
-        found = tokenizer.__dict__[_KEY] = _verified(tokenizer, _originals(type(tokenizer)))
+        found = tokenizer.__dict__[_KEY] = _verify(tokenizer, _find_originals(type(tokenizer)))
     return found
 
 
@@ -178,7 +178,7 @@ def patch_transformers() -> None:
     backend = _load_backend()
     with _lock:
         if _patched is None:
-            methods = _methods(_originals(backend))
+            methods = _make_methods(_find_originals(backend))
             _patched = {name: backend.__dict__.get(name) for name in METHODS}
             for name, method in methods.items():
                 setattr(backend, name, method)
@@ -212,7 +212,7 @@ def _load_backend() -> Any:
     return TokenizersBackend
 
 
-def _originals(kind: Any) -> dict[str, Any]:
+def _find_originals(kind: Any) -> dict[str, Any]:
     """The methods of a class before they are overridden."""
     found = {name: getattr(kind, name) for name in METHODS}
     for name, value in found.items():  # of a class that is patched, those from before
@@ -220,17 +220,17 @@ def _originals(kind: Any) -> dict[str, Any]:
     return found
 
 
-def _subclass(kind: Any) -> Any:
+def _make_subclass(kind: Any) -> Any:
     """The accelerated subclass of a class of tokenizers. It has the same name, which `save_pretrained` writes."""
-    originals = _originals(kind)
+    originals = _find_originals(kind)
     for each in kind.__subclasses__():  # one that was made before, so that copies have the same class
         if each.__dict__.get("_bpe_plain") is kind and each._bpe_originals == originals:
             return each
     attributes = {
-        **_methods(originals),
+        **_make_methods(originals),
         "_bpe_plain": kind,
         "_bpe_originals": originals,
-        "__reduce_ex__": _reduced,
+        "__reduce_ex__": _reduce,
         "__module__": kind.__module__,
         "__qualname__": kind.__qualname__,
         "__doc__": kind.__doc__,
@@ -238,7 +238,7 @@ def _subclass(kind: Any) -> Any:
     return type(kind)(kind.__name__, (kind,), attributes)
 
 
-def _reduced(self: Any, protocol: Any) -> Any:
+def _reduce(self: Any, protocol: Any) -> Any:
     """How to copy and pickle a tokenizer: as its class says, except that pickle cannot import an accelerated class."""
     plain = type(self)._bpe_plain
     found = plain.__reduce_ex__(self, max(protocol, 2))
@@ -251,7 +251,7 @@ def _reduced(self: Any, protocol: Any) -> Any:
 
 
 def _new(plain: Any, *arguments: Any) -> Any:
-    kind = _subclass(plain)
+    kind = _make_subclass(plain)
     return kind.__new__(kind, *arguments)
 
 
@@ -259,9 +259,9 @@ def _make_accelerated(function: Any, arguments: Any) -> Any:
     return accelerate(function(*arguments))
 
 
-def _methods(originals: dict[str, Any]) -> dict[str, Any]:
+def _make_methods(originals: dict[str, Any]) -> dict[str, Any]:
     """The replacements of the methods of a class, which call the original ones where they must."""
-    methods = {**_encoding_methods(originals), **_decoding_methods(originals)}
+    methods = {**_make_encoding_methods(originals), **_make_decoding_methods(originals)}
     for name, method in methods.items():
         update_wrapper(method, originals[name])  # so that it has the same signature too, which libraries ask for
         method._bpe_original = originals[name]
@@ -277,7 +277,7 @@ def _methods(originals: dict[str, Any]) -> dict[str, Any]:
     return {**methods, "backend_tokenizer": property(backend_tokenizer, doc=plain_backend.__doc__)}
 
 
-def _encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
+def _make_encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
     from transformers.tokenization_utils_base import BatchEncoding, PreTrainedTokenizerBase
 
     plain_call, plain_encode, plain_plus = (originals[name] for name in ("__call__", "encode", "_encode_plus"))
@@ -294,14 +294,14 @@ def _encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
     def __call__(self: Any, text: Any = None, *args: Any, **options: Any) -> Any:  # noqa: N807
         if own_call and text and len(args) <= 1 and options.keys() <= _DIRECT:
             given = {"text_pair": args[0], **options} if args else options
-            found = _called(self, text, given, originals, BatchEncoding)
+            found = _try_call(self, text, given, originals, BatchEncoding)
             if found is not None:
                 return found
         return plain_call(self, text, *args, **options)
 
     def encode(self: Any, text: Any, *args: Any, **options: Any) -> Any:
         if own_plus and not args and type(text) is str and options.keys() <= {"add_special_tokens"}:
-            state = _state_of(self, originals, text)
+            state = _find_state(self, originals, text)
             add_special = options.get("add_special_tokens", True)
             if state.encoding and type(add_special) is bool:
                 plan = state.plan(add_special, bool(self.split_special_tokens), (), ())
@@ -312,7 +312,7 @@ def _encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
         return plain_encode(self, text, *args, **options)
 
     def _encode_plus(self: Any, *args: Any, **options: Any) -> Any:
-        state = _state_of(self, originals, options["text"] if "text" in options else args[:1])
+        state = _find_state(self, originals, options["text"] if "text" in options else args[:1])
         valid = type(options.get("add_special_tokens", True)) is bool
         short = state.encoding and _is_short(options.get("text"), options.get("text_pair"), options, _SHORT_THERE)
         if (state.waits or short or not valid) and (twin := _take_twin(self, state)[0]) is not None:
@@ -322,10 +322,10 @@ def _encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
                 state.twins.append((twin, None))
         if not state.encoding or not valid:
             return plain_plus(self, *args, **options)
-        view, kind = _view(self, state), options.get("return_tensors")
+        view, kind = _make_view(self, state), options.get("return_tensors")
         if kind in ("np", "pt") and not options.get("return_overflowing_tokens") and not options.get("return_length"):
             found = plain_plus(view, *args, **{**options, "return_tensors": None})
-            arrays = _tensors(found.data, kind)
+            arrays = _make_tensors(found.data, kind)
             if arrays is not None:
                 found.data.update(arrays)
                 return found
@@ -340,11 +340,11 @@ def _encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
     return {"__call__": __call__, "encode": encode, "_encode_plus": _encode_plus, "_add_tokens": _add_tokens}
 
 
-def _decoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
+def _make_decoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
     plain_decode = originals["decode"]
 
     def decode(self: Any, token_ids: Any, skip_special_tokens: bool = False, **options: Any) -> Any:
-        found = _decoded(self, token_ids, skip_special_tokens, options, originals)
+        found = _try_decode(self, token_ids, skip_special_tokens, options, originals)
         return plain_decode(self, token_ids, skip_special_tokens, **options) if found is None else found
 
     def batch_decode(
@@ -371,7 +371,7 @@ def _is_short(text: Any, pair: Any, options: dict[str, Any], limits: tuple[int, 
     return len(text) + len(pair or "") < limits[bool(options.get("return_offsets_mapping"))]
 
 
-def _view(tokenizer: Any, state: Acceleration) -> Any:
+def _make_view(tokenizer: Any, state: Acceleration) -> Any:
     """The tokenizer with a compat `Tokenizer` of its own as backend, for one call of transformers' code."""
     return _with_backend(tokenizer, copy.copy(state.compat))
 
@@ -392,7 +392,7 @@ def _take_twin(tokenizer: Any, state: Acceleration) -> tuple[Any, Any]:
     try:
         return state.twins.pop()  # list.pop and append are atomic: no lock
     except IndexError:
-        return _twin(tokenizer.__dict__["_tokenizer"]), None
+        return _make_twin(tokenizer.__dict__["_tokenizer"]), None
 
 
 def _encode_by_twin(tokenizer: Any, state: Acceleration, given: Any, key: tuple[Any, ...]) -> Any:
@@ -432,7 +432,7 @@ def _set_up(twin: Any, as_text: bool, truncation: tuple[Any, ...], padding: tupl
         twin.no_padding()
 
 
-def _twin(backend: Any) -> Any:
+def _make_twin(backend: Any) -> Any:
     """A backend that gives the same results, with settings of its own; None for a backend of another class.
 
     It shares the model, so it takes little memory, and microseconds.
@@ -447,13 +447,13 @@ def _twin(backend: Any) -> Any:
         if (component := getattr(backend, name)) is not None:
             setattr(made, name, component)
     added = backend.get_added_tokens_decoder()
-    rows = [Added(number, **added_fields(token, special=False)) for number, token in sorted(added.items())]
-    for tokens in added_calls(rows, backend.get_vocab_size(False), backend.model.token_to_id):
+    rows = [Added(number, **read_added_fields(token, special=False)) for number, token in sorted(added.items())]
+    for tokens in split_additions(rows, backend.get_vocab_size(False), backend.model.token_to_id):
         made.add_tokens(tokens)
     return made if made.get_added_tokens_decoder() == added else None
 
 
-def _truncation_of(tokenizer: Any, options: dict[str, Any]) -> tuple[Any, ...] | None:
+def _read_truncation(tokenizer: Any, options: dict[str, Any]) -> tuple[Any, ...] | None:
     """The truncation that a call asks for, as transformers understands it; None where its own code must decide."""
     most, given, padding = options.get("max_length"), options.get("truncation"), options.get("padding", False)
     stride = options.get("stride", 0)
@@ -476,7 +476,7 @@ def _truncation_of(tokenizer: Any, options: dict[str, Any]) -> tuple[Any, ...] |
     return (most, stride, "longest_first", tokenizer.truncation_side) if wanted else ()
 
 
-def _padding_of(tokenizer: Any, state: Acceleration, single: bool, options: dict[str, Any]) -> tuple[Any, ...] | None:
+def _read_padding(tokenizer: Any, state: Acceleration, single: bool, options: dict[str, Any]) -> tuple[Any, ...] | None:
     """The padding that a call asks for; None where transformers' own code must decide. A single text needs none."""
     padding = options.get("padding", False)
     if padding is False:
@@ -494,7 +494,9 @@ def _padding_of(tokenizer: Any, state: Acceleration, single: bool, options: dict
     return (tokenizer.padding_side, number, tokenizer.pad_token_type_id, token, most)
 
 
-def _called(tokenizer: Any, text: Any, options: dict[str, Any], originals: dict[str, Any], batch_encoding: Any) -> Any:
+def _try_call(
+    tokenizer: Any, text: Any, options: dict[str, Any], originals: dict[str, Any], batch_encoding: Any
+) -> Any:
     """The result of a call with a text or a list of texts, or with pairs; None for other arguments."""
     single, kind, pair = type(text) is str, options.get("return_tensors"), options.get("text_pair")
     if single:
@@ -510,9 +512,9 @@ def _called(tokenizer: Any, text: Any, options: dict[str, Any], originals: dict[
     overflows = options.get("return_overflowing_tokens", False)
     if type(overflows) is not bool or (overflows and (kind is not None or pair is not None)):
         return None
-    state = _state_of(tokenizer, originals, text)
-    truncation = _truncation_of(tokenizer, options) if options else ()
-    padding = _padding_of(tokenizer, state, single and not overflows, options) if options else ()
+    state = _find_state(tokenizer, originals, text)
+    truncation = _read_truncation(tokenizer, options) if options else ()
+    padding = _read_padding(tokenizer, state, single and not overflows, options) if options else ()
     if not state.encoding or truncation is None or padding is None:
         return None
     add_special = options.get("add_special_tokens", True)
@@ -534,10 +536,10 @@ def _called(tokenizer: Any, text: Any, options: dict[str, Any], originals: dict[
             encodings = plan.call_pairs(texts).encodings()
     if pair is not None and truncation and any(len(each) > truncation[0] for each in encodings):
         return None
-    return _result(tokenizer, encodings, options, single, bool(padding), batch_encoding)
+    return _make_result(tokenizer, encodings, options, single, bool(padding), batch_encoding)
 
 
-def _result(
+def _make_result(
     tokenizer: Any, encodings: list[Any], options: dict[str, Any], single: bool, is_padded: bool, batch_encoding: Any
 ) -> Any:
     """The columns of encodings, in the order of transformers; None for rows that are no array."""
@@ -560,7 +562,7 @@ def _result(
             masks = [each.attention_mask for each in encodings] if is_padded else [[1] * len(ids) for ids in rows]
             data["attention_mask"] = masks
     if kind is not None:
-        data = _tensors(data, kind)
+        data = _make_tensors(data, kind)
         return data and batch_encoding(data, encodings)
     if overflows:
         data["overflow_to_sample_mapping"] = samples
@@ -587,7 +589,7 @@ def _are_texts(value: Any) -> bool:
     return type(value) is list and all(type(each) is str for each in value)
 
 
-def _tensors(data: dict[str, Any], kind: str) -> Any:
+def _make_tensors(data: dict[str, Any], kind: str) -> Any:
     """Lists as arrays or tensors of int64; None for rows of different lengths, and no rows."""
     arrays = {}
     for name, given in data.items():
@@ -606,7 +608,7 @@ def _tensors(data: dict[str, Any], kind: str) -> Any:
     return arrays
 
 
-def _decoded(tokenizer: Any, ids: Any, skip: bool, options: dict[str, Any], originals: dict[str, Any]) -> Any:
+def _try_decode(tokenizer: Any, ids: Any, skip: bool, options: dict[str, Any], originals: dict[str, Any]) -> Any:
     """The text of ids, or the texts of several rows; None where the tokenizer's own method must do it."""
     clean = options.get("clean_up_tokenization_spaces")
     if options.keys() - {"clean_up_tokenization_spaces"} or type(skip) is not bool:
@@ -619,7 +621,7 @@ def _decoded(tokenizer: Any, ids: Any, skip: bool, options: dict[str, Any], orig
         ids = [ids]
     if type(ids) is not list:
         return None
-    state = _state_of(tokenizer, originals, ids, decoding=True)
+    state = _find_state(tokenizer, originals, ids, decoding=True)
     if not state.decoding:
         return None
     assert state.compat is not None
@@ -635,26 +637,26 @@ def _decoded(tokenizer: Any, ids: Any, skip: bool, options: dict[str, Any], orig
 # Verification ---------------------------------------------------------------------------------------------------------
 
 
-def _state_of(tokenizer: Any, originals: dict[str, Any], given: Any, decoding: bool = False) -> Acceleration:
+def _find_state(tokenizer: Any, originals: dict[str, Any], given: Any, decoding: bool = False) -> Acceleration:
     """The state of a tokenizer, made or made again if its backend changed.
 
     With `decoding`, only what decoding depends on is compared. `given` is what the call is for: texts or ids.
     """
     state: Acceleration | None = tokenizer.__dict__.get(_KEY)
     backend = tokenizer.__dict__["_tokenizer"]
-    same = state is not None and state.signature[: 3 if decoding else 6] == _signature(backend, decoding)
-    if state is not None and same and (not state.exposed or state.thorough == _thorough(backend)):
+    same = state is not None and state.signature[: 3 if decoding else 6] == _sign(backend, decoding)
+    if state is not None and same and (not state.exposed or state.thorough == _sign_thoroughly(backend)):
         state.exposed = False
         if not state.waits or _must_wait(state, given):
             return state
-    elif state is not None and (twin := _twin(backend)) is not None:
+    elif state is not None and (twin := _make_twin(backend)) is not None:
         state = Acceleration(
-            signature=_signature(backend), thorough=_thorough(backend), waits=True, twins=[(twin, None)]
+            signature=_sign(backend), thorough=_sign_thoroughly(backend), waits=True, twins=[(twin, None)]
         )
         if _must_wait(state, given):
             tokenizer.__dict__[_KEY] = state
             return state
-    state = tokenizer.__dict__[_KEY] = _verified(tokenizer, originals)
+    state = tokenizer.__dict__[_KEY] = _verify(tokenizer, originals)
     return state
 
 
@@ -665,7 +667,7 @@ def _must_wait(state: Acceleration, given: Any) -> bool:
     return state.size < _WAIT
 
 
-def _signature(backend: Any, decoding: bool = False) -> Any:
+def _sign(backend: Any, decoding: bool = False) -> Any:
     """What is compared at each call to notice a change of the backend; a few microseconds."""
     decoder = backend.decoder
     found = (id(backend), backend.get_vocab_size(True), None if decoder is None else decoder.__getstate__())
@@ -680,7 +682,7 @@ def _signature(backend: Any, decoding: bool = False) -> Any:
     )
 
 
-def _thorough(backend: Any) -> Any:
+def _sign_thoroughly(backend: Any) -> Any:
     """What is compared after the backend was handed out."""
     model = backend.model
     names = ("dropout", "unk_token", "fuse_unk", "byte_fallback", "ignore_merges")
@@ -688,12 +690,12 @@ def _thorough(backend: Any) -> Any:
     return repr(backend.get_added_tokens_decoder()), backend.get_vocab_size(False), settings
 
 
-def _verified(tokenizer: Any, originals: dict[str, Any]) -> Acceleration:
+def _verify(tokenizer: Any, originals: dict[str, Any]) -> Acceleration:
     """The state of a tokenizer after comparing results."""
     backend = tokenizer.__dict__["_tokenizer"]
     state = Acceleration()
     try:
-        state.signature, state.thorough = _signature(backend), _thorough(backend)
+        state.signature, state.thorough = _sign(backend), _sign_thoroughly(backend)
         state.compat = Tokenizer.from_str(backend.to_str()).with_added_ids(backend.get_added_tokens_decoder())
         if state.compat.native is None:
             raise ValueError("the native tokenizer cannot read this model")
@@ -716,9 +718,9 @@ def _compare(tokenizer: Any, state: Acceleration, originals: dict[str, Any]) -> 
     names = list(compat.get_added_tokens_decoder().values())[:64]
     texts = [*PROBES, " ".join(f"x{token}y {token} " for token in map(str, names)), "".join(map(str, names))]
     own = tokenizer.__dict__["_tokenizer"]
-    plain = _with_backend(tokenizer, _twin(own) or own)
+    plain = _with_backend(tokenizer, _make_twin(own) or own)
     options = {"add_special_tokens": True, "return_token_type_ids": True, "return_special_tokens_mask": True}
-    differing = _differing(plain_plus, plain, _view(tokenizer, state), texts, options)
+    differing = _count_differing(plain_plus, plain, _make_view(tokenizer, state), texts, options)
     state.encoding = not differing
     if differing:
         state.reasons.append(f"encoding differs on {counted(differing, 'probe text')}")
@@ -734,12 +736,9 @@ def _compare(tokenizer: Any, state: Acceleration, originals: dict[str, Any]) -> 
         state.reasons.append("its class has a _decode of its own" if wrong < 0 else "decoding differs on probe texts")
 
 
-def _differing(encode: Callable[..., Any], plain: Any, fast: Any, texts: list[str], options: dict[str, Any]) -> int:
+def _count_differing(
+    encode: Callable[..., Any], plain: Any, fast: Any, texts: list[str], options: dict[str, Any]
+) -> int:
     """The number of probe texts that two tokenizers encode in different ways."""
-    wrong = 0
-    for text in texts:
-        results = [encode(each, text, **options) for each in (plain, fast)]
-        wrong += dict(results[0]) != dict(results[1])
-    batches = [encode(each, texts, **options) for each in (plain, fast)]
-    pairs = [encode(each, texts, list(reversed(texts)), **options) for each in (plain, fast)]
-    return wrong + (dict(batches[0]) != dict(batches[1])) + (dict(pairs[0]) != dict(pairs[1]))
+    inputs: list[tuple[Any, ...]] = [*((text,) for text in texts), (texts,), (texts, list(reversed(texts)))]
+    return sum(dict(encode(plain, *given, **options)) != dict(encode(fast, *given, **options)) for given in inputs)

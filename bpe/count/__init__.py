@@ -6,7 +6,8 @@ meets them:
 - `counting.py` `count_words`: shares the blocks out to threads and puts their tables together;
 - `_word_table.pyx` one thread's table: words of at most 15 bytes inside a 32-byte slot, longer ones in an arena;
 - `spilling.py` tables that outgrow `max_memory` go to disk in parts by hash, and are merged part by part;
-- `word_counts.py` the class `WordCounts`, its file format, its Arrow columns.
+- `splitter.py` texts into words, and where a text may be divided before that;
+- `word_counts.py` the class `WordCounts`, its Arrow columns; `files.py` its file format.
 
 Invariants: the counts, and their order, do not depend on threads, blocks or memory; counts are 64 bits, and overflow
 is refused; counts made with other settings are not merged. Cost: linear in the text, one probe of a table for each

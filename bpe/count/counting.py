@@ -1,8 +1,4 @@
-"""Counting the words of a corpus, on several threads.
-
-Not here: how files are divided into documents (`bpe/corpus/blocks.py`) and texts into words (`bpe/pretokenize`), and
-the class that holds the counts (`bpe/count/word_counts.py`).
-"""
+"""Counting the words of a corpus, on several threads."""
 
 from __future__ import annotations
 
@@ -25,7 +21,8 @@ from bpe.corpus.blocks import Block, Position, text_blocks
 from bpe.corpus.sources import Sources
 from bpe.count._word_table import WordTable
 from bpe.count.spilling import PARTS
-from bpe.count.word_counts import Arrays, Splitter, WordCounts, fill
+from bpe.count.splitter import Splitter
+from bpe.count.word_counts import Arrays, WordCounts, fill
 from bpe.pretokenize.pretokenizer import Pretokenizer
 
 if TYPE_CHECKING:
@@ -151,9 +148,10 @@ def count_into(
             tables.begin(held.words)
         with (
             progress_bar(progress, "count", total, "B", 0 if held is None else held.bytes) as bar,
-            closing(_blocks(source, splitter, threads, start, utf8=utf8)) as blocks,  # closes the file after an error
+            # closes the file after an error
+            closing(_read_blocks(source, splitter, threads, start, utf8=utf8)) as blocks,
         ):
-            rounds = _Rounds(_positioned(blocks, 0 if held is None else 1), saving, tables)
+            rounds = _Rounds(_place_blocks(blocks, 0 if held is None else 1), saving, tables)
             while not rounds.ended:
                 for done in share(count, rounds.next(), threads):
                     if done:  # else another thread has read the rest of a file
@@ -170,10 +168,10 @@ def count_into(
     finally:
         tables.close()
     fill(counts, joined)
-    counts.documents = _documents_of(source)
+    counts.documents = _describe_documents(source)
 
 
-def _documents_of(source: Sources | Iterable[TextLike] | None) -> str | None:
+def _describe_documents(source: Sources | Iterable[TextLike] | None) -> str | None:
     """How text files are made documents, as `WordCounts.documents` has it."""
     if not isinstance(source, Sources) or all(file.format != "text" for file in source.files):
         return None
@@ -258,7 +256,7 @@ class _Rounds:
         return source.skipped if isinstance(block, FileReader) else block.skipped
 
 
-def _blocks(
+def _read_blocks(
     source: Sources | Iterable[TextLike] | None,
     splitter: Splitter,
     threads: int,
@@ -279,7 +277,7 @@ def _blocks(
     return row_blocks(rows, splitter.make_split_finder(), utf8=utf8, threads=threads)
 
 
-def _positioned(blocks: Iterable[Block | FileReader], start: int) -> Iterator[tuple[int, Block | FileReader]]:
+def _place_blocks(blocks: Iterable[Block | FileReader], start: int) -> Iterator[tuple[int, Block | FileReader]]:
     """The blocks with their positions in the corpus; a reader, which comes again and again, has one for its file."""
     first, last = start, None
     for number, block in enumerate(blocks, start):
@@ -325,7 +323,7 @@ class Tables:
             self._idle.append(table)
         if self._limit is not None and table.memory > self._limit:
             self._idle.remove(table)
-            spill = self._spilled()
+            spill = self._start_spill()
             spill.add(table)
             if self._check is not None:
                 with self._lock:
@@ -352,7 +350,7 @@ class Tables:
     def joined(self) -> WordTable | Arrays:
         """Merge all tables. Two threads can share the work: one merges short words, the other longer ones."""
         if self._limit is not None and sum(table.memory for table in self._idle) > self._limit:
-            self._spilled()
+            self._start_spill()
         if self._spill is not None:
             while self._idle:
                 self._spill.add(self._idle.pop())
@@ -370,7 +368,7 @@ class Tables:
         if self._spill is not None:
             self._spill.close()
 
-    def _spilled(self) -> Spill:
+    def _start_spill(self) -> Spill:
         from bpe.count.spilling import Spill
 
         with self._lock:

@@ -1,35 +1,29 @@
 """`WordCounts`: how often each distinct pretoken of a corpus occurs.
 
 The counts are all that a trainer needs from a corpus, and they are much smaller. Parts of a corpus can be counted on
-different machines and their counts merged. Counting files and many texts: `counting.py`.
+different machines and their counts merged. Counting files and many texts: `counting.py`; files of counts: `files.py`.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import re
-import sys
 from collections.abc import Container, Iterable, Iterator, Mapping
-from functools import partial
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base._aho_corasick import Finder
 from bpe.base.forks import lock_of
 from bpe.base.offsets import offsets_of
-from bpe.base.utf8 import Bytes, TextLike, to_bytes
-from bpe.corpus.blocks import Cut, PathLike, document_cut, last_line, next_line, safe_cut, split
+from bpe.base.utf8 import TextLike, to_bytes
+from bpe.corpus.blocks import PathLike
 from bpe.count._word_table import WordTable
-from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, counted, shown, type_name, typed
-from bpe.pretokenize import _safe_points
-from bpe.pretokenize.patterns import WHOLE
-from bpe.pretokenize.preparing import TextPreparer
-from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, as_pretokenizer, scanner_of
+from bpe.count.splitter import Splitter
+from bpe.errors import COUNT_LIMIT, FormatError, check_int, counted, shown, type_name, typed
+from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
 from bpe.vocab.special_tokens import check_special_tokens
 
 if TYPE_CHECKING:
@@ -39,22 +33,17 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bpe.corpus.documents import Documents
-    from bpe.corpus.reading import EndCut
-    from bpe.text.normalizers import Normalizer, NormalizerLike
+    from bpe.text.normalizers import NormalizerLike
 
 log = logging.getLogger("bpe.wordcounts")
 
 #: Words as `WordCounts.arrays` returns them: blob, offsets, counts.
 Arrays = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
 
-MAGIC = b"BPECOUNT"
-VERSION = 1
-#: The dtypes of stored lengths and counts. `save` takes the narrowest that holds the largest value.
-_DTYPES = ("|u1", "<u2", "<u4", "<u8")
-#: The Unicode version of the named pretokenizers in files that do not record it.
-_DEFAULT_UNICODE_VERSION = "18.0"
 #: What is split into words: texts, each line of one, or texts into runs of words.
 UNITS = ("documents", "lines", "runs")
+#: What counts are made with: the attributes that copies share.
+_SETTINGS = ("pretokenizer", "normalizer", "special_tokens", "unicode_version", "units", "documents")
 #: The most frequent words that a notebook's card shows.
 _SHOWN_WORDS = 10
 
@@ -171,7 +160,7 @@ class WordCounts:
                 raise ValueError(f"the count of {shown(word)} is {count}; it must be at least 0")
             total += int(count)
             checked.append((to_bytes(word), int(count)))
-        if not self._warned and (spaced := _spaced(word for word, _ in checked)) is not None:
+        if not self._warned and (spaced := _find_spaced(word for word, _ in checked)) is not None:
             self._warned = True
             _warn_of_spaces(spaced)
         with self._lock:
@@ -237,7 +226,7 @@ class WordCounts:
         blob, offsets, counts = other._snapshot()  # releases the other's lock before this one's is taken
         total = int(counts.sum())
         if factor != 1:
-            (blob, offsets, counts), total = _weighted(blob, offsets, counts, factor)
+            (blob, offsets, counts), total = _weigh_counts(blob, offsets, counts, factor)
         with self._lock:
             _check_total(self.total + total)
             self._add_arrays(blob, offsets, counts)
@@ -255,8 +244,8 @@ class WordCounts:
 
     def _empty(self) -> WordCounts:
         """Counts with these settings, without words."""
-        made = WordCounts(self.pretokenizer, self.normalizer, self.special_tokens)
-        made.unicode_version, made.units, made.documents = self.unicode_version, self.units, self.documents
+        made = WordCounts(None)
+        vars(made).update(self._settings())
         return made
 
     @property
@@ -336,8 +325,10 @@ class WordCounts:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, WordCounts):
             return NotImplemented
+        if self._settings() | {"documents": None} != other._settings() | {"documents": None}:
+            return False
         ours, theirs = self._snapshot(), other._snapshot()
-        return self._settings() == other._settings() and all(np.array_equal(ours[i], theirs[i]) for i in range(3))
+        return all(np.array_equal(ours[i], theirs[i]) for i in range(3))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -359,11 +350,10 @@ class WordCounts:
         return card("bpe.WordCounts", facts, table(["most frequent", "count"], rows) if rows else "")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        settings = self.pretokenizer, self.normalizer, self.special_tokens
-        return _rebuild, (*settings, *self._snapshot(), self.unicode_version, self.units, self.documents)
+        return _rebuild, (self._settings(), self._snapshot())
 
-    def _settings(self) -> tuple[Pretokenizer | None, Normalizer | None, tuple[str, ...], str | None, str]:
-        return self.pretokenizer, self.normalizer, self.special_tokens, self.unicode_version, self.units
+    def _settings(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _SETTINGS}
 
     # Files ------------------------------------------------------------------------------------------------------------
 
@@ -389,6 +379,8 @@ class WordCounts:
         True
 
         """
+        from bpe.count.files import write_counts
+
         write_counts(self, path)
 
     @classmethod
@@ -403,6 +395,8 @@ class WordCounts:
             OSError: for a file that cannot be read.
 
         """
+        from bpe.count.files import read_counts
+
         loaded, unfinished = read_counts(path)
         if unfinished is not None:
             raise FormatError(
@@ -470,115 +464,15 @@ class WordCounts:
         return loaded
 
 
-class Splitter:
-    """Splits texts into words by the settings of some counts: remove special tokens, normalize, pretokenize.
-
-    If their units are lines, each line of a text, its newline included, is split by itself.
-    """
-
-    def __init__(self, counts: WordCounts) -> None:
-        if counts.units == "runs":
-            raise ValueError(
-                "the counts are of runs of words, which depend on a tokenizer, so no text can be added to them: count "
-                "it with bpe.research.count_runs, and merge"
-            )
-        self.lines = counts.units == "lines"
-        self.specials = [name.encode() for name in counts.special_tokens]
-        self.normalizer = counts.normalizer
-        self.pretokenizer = counts.pretokenizer
-        own = None if self.pretokenizer is None else self.pretokenizer.unicode_version
-        if counts.unicode_version != own:
-            raise ValueError(
-                f"the counts were made with Unicode {counts.unicode_version}, but {self.pretokenizer!r} uses Unicode "
-                f"{own} in this release, so no more texts can be added to them: count the corpus again"
-            )
-        self.scanner = scanner_of(counts.pretokenizer)
-        self._preparer = TextPreparer(self.normalizer, self.pretokenizer)
-        prefix = counts.pretokenizer is not None and counts.pretokenizer.changes_text
-        #: Whether a text changes before it is split, so that a part of it cannot be counted alone.
-        self.changes_text = self.normalizer is not None or prefix
-
-    def make_split_finder(self) -> Cut | None:
-        """A function that finds safe split points of a document: pretoken starts outside special tokens.
-
-        None if the pretokenizer has no scanner, or the text changes before it is split. With `lines`, the starts of
-        lines outside special tokens.
-        """
-        finder = Finder(self.specials)
-        if self.lines:
-            find_next = next_line
-        elif self.scanner is None or self.changes_text:
-            return None
-        else:
-            find_next = partial(_safe_points.find_next, self.scanner)
-
-        def cut(text: Bytes, at: int) -> int:
-            while (at := find_next(text, at)) < len(text):
-                if not finder.crosses(text, at):
-                    break
-                at += 1
-            return at
-
-        return cut
-
-    def find_block_end(self, separators: list[bytes], keep: bool) -> EndCut | None:
-        """A function that finds where a block of a file may end: between documents, or at a safe split point."""
-        if self.lines:
-            return safe_cut(last_line, separators + self.specials)
-        if self.scanner is None or self.scanner == WHOLE or self.changes_text:
-            return document_cut(separators, keep)
-        return safe_cut(partial(_safe_points.find_last, self.scanner), separators + self.specials)
-
-    def list_unsplittable(self, separators: list[bytes], keep: bool) -> list[bytes] | None:
-        """The strings that a `FileReader` must not cut; None if `WordTable.count_file` cannot count its blocks."""
-        if self.lines or self.changes_text or self.scanner in (None, WHOLE):
-            return None
-        return None if set(self.specials) - set([] if keep else separators) else separators
-
-    def count(
-        self, table: WordTable, text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], position: int
-    ) -> int:
-        """Count the words of the documents `text[starts[i]:ends[i]]`, where `text` is at `position` of the corpus.
-
-        Returns:
-            The first position after them. Positions only order the first appearances of words.
-
-        """
-        begins = starts
-        if self.specials:
-            starts, ends = split(text, starts, ends, self.specials)
-        if self.lines:
-            starts, ends = split(text, starts, ends, [b"\n"], keep=True)
-            begins = starts  # each line is a text of its own
-        if isinstance(self.pretokenizer, PipelinePretokenizer) and self.scanner is None:
-            for start, end, first in zip(starts.tolist(), ends.tolist(), np.isin(starts, begins).tolist(), strict=True):
-                segment = self._preparer.split(self._preparer.normalize(bytes(text[start:end])), first)
-                table.count_spans(segment.data, *segment.bounds(), position)
-                position += len(segment.data)
-            return position + 1
-        if self.changes_text:
-            bounds = zip(starts.tolist(), ends.tolist(), strict=True)
-            change = self._preparer.change
-            parts = [change(bytes(text[start:end])) for start, end in bounds]
-            text = b"".join(parts)
-            offsets = offsets_of(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)))
-            starts, ends = offsets[:-1], offsets[1:]
-        if self.scanner is not None:
-            table.count_scanned(self.scanner, text, starts, ends, position)
-        elif self.pretokenizer is not None:
-            table.count_spans(text, *self.pretokenizer.spans_of_texts(text, starts, ends), position)
-        return position + len(text) + 1
-
-
 #: A word as subword-nmt spells it: symbols separated by spaces, the last with an end-of-word mark.
 _SPACED = re.compile(r"(\S(?: \S)*)(?: (\S?)(<\S+>))?")
 
 
-def _spaced(words: Iterable[bytes]) -> re.Match[str] | None:
+def _find_spaced(words: Iterable[bytes]) -> re.Match[str] | None:
     """The first word whose symbols are separated by spaces, if every word that contains a space is spelled so.
 
-    >>> _spaced([b"l o w </w>", b"n e w </w>"])[0], _spaced([b" low", b"low"]), _spaced([b"a b", b"more than symbols"])
-    ('l o w </w>', None, None)
+    >>> _find_spaced([b"l o w </w>", b"n e w </w>"])[0], _find_spaced([b"a b", b"more than symbols"])
+    ('l o w </w>', None)
     """
     first = None
     for word in words:
@@ -617,7 +511,7 @@ def _as_fraction(weight: object) -> Fraction:
     return exact
 
 
-def _weighted(
+def _weigh_counts(
     blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64], factor: Fraction
 ) -> tuple[Arrays, int]:
     """(The words with their counts multiplied and rounded, without those of 0; the sum of the counts).
@@ -641,43 +535,6 @@ def _weighted(
 def _check_total(total: int) -> None:
     if total > COUNT_LIMIT:
         raise ValueError(f"the counts sum to {total}; the sum must be at most 2**63 - 1: scale the counts down")
-
-
-def _narrow(numbers: NDArray[np.int64]) -> NDArray[Any]:
-    """The numbers (none negative) in the narrowest little-endian unsigned type that holds them."""
-    dtype = np.min_scalar_type(int(numbers.max(initial=0)))
-    return numbers.astype(dtype.newbyteorder("<"))
-
-
-def _arrays_in(data: memoryview, header: Mapping[str, Any]) -> Arrays:
-    """The (blob, offsets, counts) after a file's header; ValueError where they contradict the header."""
-    words, size = check_int("words", header["words"], 0), check_int("bytes", header["bytes"], 0)
-    dtypes = [check_choice(name, header[name], _DTYPES) for name in ("lengths", "counts")]
-    ends = list(accumulate([*(words * np.dtype(dtype).itemsize for dtype in dtypes), size]))
-    if ends[-1] != len(data):
-        raise ValueError(f"header declares {counted(ends[-1], 'payload byte')}; the file has {len(data)}")
-    lengths = np.frombuffer(data[: ends[0]], dtype=dtypes[0])
-    counts = np.frombuffer(data[ends[0] : ends[1]], dtype=dtypes[1]).astype(np.uint64)
-    longest = int(lengths.max(initial=0))
-    offsets = offsets_of(lengths.astype(np.int64) if longest <= size else np.zeros(words, dtype=np.int64))
-    # No length is greater than size, so a sum that overflows shows as an offset smaller than the one before.
-    if offsets[-1] != size or (offsets[1:] <= offsets[:-1]).any():
-        raise ValueError("the lengths of the words are wrong: none may be 0, and they must sum to the bytes of all")
-    highest = int(counts.max(initial=0))
-    if highest > COUNT_LIMIT:
-        raise ValueError(f"a count is {highest}; it must be at most 2**63 - 1")
-    return np.frombuffer(data[ends[1] :], dtype=np.uint8), offsets, counts.astype(np.int64)
-
-
-def _unicode_version_in(header: Mapping[str, Any], pretokenizer: Pretokenizer | None) -> str | None:
-    """The Unicode version that split the words in a file; ValueError where the header's is not valid."""
-    own = None if pretokenizer is None else pretokenizer.unicode_version
-    version = header.get("unicode_version", own and _DEFAULT_UNICODE_VERSION)
-    if own is None and version is None:
-        return None
-    if own is None or not isinstance(version, str):
-        raise ValueError(f"unicode_version is {shown(version)}; it must be {'null' if own is None else 'a str'}")
-    return version
 
 
 def empty_like(counts: WordCounts) -> WordCounts:
@@ -735,85 +592,6 @@ def check_made_for(
         )
 
 
-def read_counts(path: PathLike) -> tuple[WordCounts, Any]:
-    """The counts in a file, and what `write_counts` wrote there of a count that was unfinished, or None."""
-    import hashlib
-
-    from bpe.base.utf8 import read_file
-    from bpe.text.normalizers import from_json as normalizer_from_json
-
-    data = memoryview(read_file(path, sys.maxsize))  # a view, so that no slice below is a copy
-    if data[:8] != MAGIC:
-        begin = bytes(data[:8])
-        raise FormatError(f"begins with {shown(begin)}, not {MAGIC!r}: this is not a file of word counts", path=path)
-    if len(data) < 52 or hashlib.sha256(data[:-32]).digest() != data[-32:]:
-        raise FormatError("the checksum is wrong: the file is truncated or altered; count again", path=path)
-    version = int.from_bytes(data[8:12], "little")
-    if version != VERSION:
-        raise FormatError(f"is of version {version}; this release reads version {VERSION}", path=path)
-    end = 20 + int.from_bytes(data[12:20], "little")
-    try:
-        header = json.loads(bytes(data[20:end]))
-        pretokenizer, normalizer = header["pretokenizer"], header["normalizer"]
-        loaded = WordCounts(
-            None if pretokenizer is None else Pretokenizer.from_json(pretokenizer),
-            None if normalizer is None else normalizer_from_json(normalizer),
-            header["special_tokens"],
-        )
-        loaded.unicode_version = _unicode_version_in(header, loaded.pretokenizer)
-        loaded.units = check_choice("units", header.get("units", UNITS[0]), UNITS)
-        loaded.documents = header.get("documents")
-        if not isinstance(loaded.documents, str | None):
-            raise TypeError(f"documents is {shown(loaded.documents)}; it must be a str or null")
-        arrays = _arrays_in(data[end:-32], header)
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise FormatError(f"the header is not valid: {error}", path=path) from None
-    try:
-        loaded._add_arrays(*arrays)
-        if len(loaded) != len(arrays[2]):
-            raise ValueError("a word occurs twice; each word must have one count")
-    except ValueError as error:
-        raise FormatError(str(error), path=path) from None
-    return loaded, header.get("unfinished")
-
-
-def write_counts(counts: WordCounts, path: PathLike, unfinished: Any = None) -> None:
-    """Write a file of counts; of a count that is unfinished, with a JSON value that says so."""
-    import hashlib
-
-    from bpe.base.atomic_files import atomic_write
-
-    blob, offsets, numbers = counts._snapshot()
-    lengths = _narrow(np.diff(offsets))
-    numbers = _narrow(numbers)
-    header = json.dumps(
-        {
-            "words": len(numbers),
-            "bytes": len(blob),
-            "lengths": lengths.dtype.str,
-            "counts": numbers.dtype.str,
-            "pretokenizer": None if counts.pretokenizer is None else counts.pretokenizer.to_json(),
-            "normalizer": None if counts.normalizer is None else counts.normalizer.to_json(),
-            "special_tokens": list(counts.special_tokens),
-            "unicode_version": counts.unicode_version,
-            "units": counts.units,
-            "documents": counts.documents,
-            **({} if unfinished is None else {"unfinished": unfinished}),
-        }
-    ).encode()
-    digest = hashlib.sha256()
-    with atomic_write(path) as file:
-        for part in (
-            MAGIC + VERSION.to_bytes(4, "little") + len(header).to_bytes(8, "little") + header,
-            lengths.tobytes(),
-            numbers.tobytes(),
-            blob.tobytes(),
-        ):
-            digest.update(part)
-            file.write(part)
-        file.write(digest.digest())
-
-
 def fill(counts: WordCounts, words: WordTable | Arrays) -> None:
     """Store the words of a whole corpus in counts that are empty."""
     with counts._lock:
@@ -829,20 +607,8 @@ def add_documents(counts: WordCounts, groups: Iterable[Documents]) -> int:
         return table.memory
 
 
-def _rebuild(
-    pretokenizer: Pretokenizer | None,
-    normalizer: Normalizer | None,
-    special_tokens: tuple[str, ...],
-    blob: NDArray[np.uint8],
-    offsets: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    unicode_version: str | None = None,
-    units: str = UNITS[0],
-    documents: str | None = None,
-) -> WordCounts:
-    counted_words = WordCounts(pretokenizer, normalizer, special_tokens)
-    counted_words.units, counted_words.documents = units, documents
-    if unicode_version is not None:
-        counted_words.unicode_version = unicode_version
-    counted_words._add_arrays(blob, offsets, counts)
-    return counted_words
+def _rebuild(settings: Mapping[str, Any], arrays: Arrays) -> WordCounts:
+    rebuilt = WordCounts(None)
+    vars(rebuilt).update(settings)
+    rebuilt._add_arrays(*arrays)
+    return rebuilt

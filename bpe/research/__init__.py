@@ -10,7 +10,8 @@
 A trainer takes the options of `bpe.train`, and gives a `Tokenizer`. It is a strategy: a function that a `TrainingJob`
 (`bpe/training/job.py`) calls, and that counts, learns and checks with the parts of `bpe/training`. Nothing below this
 room knows of it, so plain training asks none of its questions. To add a trainer: a module with such a function, a name
-in the table below, and a test that compares it with an implementation that counts everything anew at every step.
+in the table below, and a test that compares it with an implementation that counts everything anew at every step:
+`docs/internals/add_a_trainer.md`.
 """
 
 from typing import TYPE_CHECKING

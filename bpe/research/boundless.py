@@ -38,8 +38,9 @@ from bpe.research.seeds import FIRST, Seeds, make_job
 from bpe.text.matching import compiled
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
+from bpe.training.checkpoint import identify_files
 from bpe.training.config import CorpusOptions, OnMerge, TrainConfig
-from bpe.training.job import Learned, TrainingJob, check_unchanged, identify_files
+from bpe.training.job import Learned, TrainingJob, check_unchanged
 from bpe.training.kernel_input import ENCODED, InitialTokens, Words
 from bpe.training.superwords import check_rereadable, check_two_counts
 from bpe.training.trainer import MERGES_PER_CALL, STOPS, log, make_trainer
@@ -240,7 +241,7 @@ def _learn_across(
     n_supers = 0
     if n_runs:
         n_words, n_supers = _compete(trainer, race, more, config.on_merge, config.progress)
-    spec = _spec(words.spec, trainer, n_words, n_supers)
+    spec = _make_spec(words.spec, trainer, n_words, n_supers)
     stopped = None
     if n_words + n_supers < more:
         stopped = STOPS.get(trainer.stop, STOPS[1])
@@ -293,7 +294,7 @@ def _compete(
     return n_words, n_supers
 
 
-def _spec(spec: TokenizerSpec, trainer: Trainer, n_words: int, n_supers: int) -> TokenizerSpec:
+def _make_spec(spec: TokenizerSpec, trainer: Trainer, n_words: int, n_supers: int) -> TokenizerSpec:
     """The tokenizer with the first so many merges of each phase; its supertokens have the last ids."""
     blob, offsets, _ = trainer.vocabulary()
     n_old = len(spec.vocabulary)

@@ -35,7 +35,7 @@ from bpe.training.config import CountsLike, Files, TrainConfig, TrainOptions
 from bpe.training.extend import continue_from, extend_spec
 from bpe.training.job import Learned, TrainingJob
 from bpe.training.kernel_input import Words, words_of
-from bpe.training.trainer import initial_spec, record, run_merges
+from bpe.training.trainer import make_initial_spec, record, run_merges
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, NONE
 
@@ -46,36 +46,24 @@ if TYPE_CHECKING:
 NO_PAIRS, RARE = 1, 2
 
 
+class ParityOptions(TrainOptions, total=False):
+    """The options of `train_parity` but `vocab_size`, for type checkers."""
+
+    dev: Mapping[str, WordCounts] | None
+    ratios: Mapping[str, float] | None
+    global_merges: int
+    window_size: int | None
+    alpha: float
+    seeds: Seeds | None
+    files: Mapping[str, Files] | None
+    texts: Mapping[str, Iterable[TextLike]] | None
+    counts: Mapping[str, CountsLike] | None
+
+
 @overload
-def train_parity(
-    *,
-    vocab_size: int | None = None,
-    dev: Mapping[str, WordCounts] | None = None,
-    ratios: Mapping[str, float] | None = None,
-    global_merges: int = 0,
-    window_size: int | None = None,
-    alpha: float = 2.0,
-    seeds: Seeds | None = None,
-    files: Mapping[str, Files] | None = None,
-    texts: Mapping[str, Iterable[TextLike]] | None = None,
-    counts: Mapping[str, CountsLike] | None = None,
-    **options: Unpack[TrainOptions],
-) -> Tokenizer: ...
+def train_parity(*, vocab_size: int | None = None, **options: Unpack[ParityOptions]) -> Tokenizer: ...
 @overload
-def train_parity(
-    *,
-    vocab_size: Sequence[int],
-    dev: Mapping[str, WordCounts] | None = None,
-    ratios: Mapping[str, float] | None = None,
-    global_merges: int = 0,
-    window_size: int | None = None,
-    alpha: float = 2.0,
-    seeds: Seeds | None = None,
-    files: Mapping[str, Files] | None = None,
-    texts: Mapping[str, Iterable[TextLike]] | None = None,
-    counts: Mapping[str, CountsLike] | None = None,
-    **options: Unpack[TrainOptions],
-) -> list[Tokenizer]: ...
+def train_parity(*, vocab_size: Sequence[int], **options: Unpack[ParityOptions]) -> list[Tokenizer]: ...
 def train_parity(
     *,
     dev: Mapping[str, WordCounts] | None = None,
@@ -142,9 +130,9 @@ def train_parity(
 def _learn(rule: Parity, seeds: Seeds | None, job: TrainingJob) -> list[Learned]:
     """Train on a corpus by language. Each language's counts have a checkpoint of their own, the merges another."""
     config, counts, saved = job.config, {}, None
-    for number, (name, (source, given)) in enumerate(_corpora(rule, config).items(), 1):
+    for number, (name, (source, given)) in enumerate(_split_corpus(rule, config).items(), 1):
         counts[name], _ = job.count(source, given, recorded={"language": name}, suffix=f".{number}")
-    parts = _words(counts, rule, config)
+    parts = _check_words(counts, rule, config)
     first = next(iter(counts.values()))
     if config.checkpoint is not None:
         prints = {
@@ -152,7 +140,7 @@ def _learn(rule: Parity, seeds: Seeds | None, job: TrainingJob) -> list[Learned]
             for name, words in (("languages", counts), ("dev", rule.dev or {}))
         }
         saved = job.checkpoint(config.checkpoint, {"fair": rule.to_json(), **prints}, first)
-    spec, config = begin_with_seeds(seeds, initial_spec(first, parts, config), config)
+    spec, config = begin_with_seeds(seeds, make_initial_spec(first, parts, config), config)
     del parts
     began, n_initial = time.perf_counter(), len(spec.merges)
     starter = _Starter(job, spec, config)
@@ -163,7 +151,7 @@ def _learn(rule: Parity, seeds: Seeds | None, job: TrainingJob) -> list[Learned]
     return [(spec, record(trainer, n_words, began, extent, config).after(n_initial))]
 
 
-def _corpora(rule: Parity, config: TrainConfig) -> dict[str, tuple[Sources | Iterable[TextLike] | None, Any]]:
+def _split_corpus(rule: Parity, config: TrainConfig) -> dict[str, tuple[Sources | Iterable[TextLike] | None, Any]]:
     """(The files or texts, the counts) of each language."""
     name = next(name for name in ("files", "texts", "counts") if getattr(config, name) is not None)
     mapping: Any = getattr(config, name)
@@ -177,7 +165,7 @@ def _corpora(rule: Parity, config: TrainConfig) -> dict[str, tuple[Sources | Ite
     return {language: (own.source(), own.counts) for language, own in each.items()}
 
 
-def _words(counts: Mapping[str, WordCounts], rule: Parity, config: TrainConfig) -> list[Words]:
+def _check_words(counts: Mapping[str, WordCounts], rule: Parity, config: TrainConfig) -> list[Words]:
     """The words of all languages, after checking that they, and the texts to compare, were counted alike."""
     first, settings = next((name, count_settings(each)) for name, each in counts.items())
     for kind, each in (("the corpus", counts), ("dev", rule.dev or {})):
@@ -223,12 +211,12 @@ class Parity:
             for language, value in given.items():
                 if name == "dev" and not isinstance(value, WordCounts):
                     raise TypeError(f"dev[{language!r}] is {typed(value)}; it must be a bpe.WordCounts")
-                if name == "ratios" and not _is_positive(value):
+                if name == "ratios" and not is_positive(value):
                     raise ValueError(f"ratios[{language!r}] is {shown(value)}; it must be a number above 0")
         check_int("global_merges", self.global_merges, 0, ID_LIMIT)
         if self.window_size is not None:
             check_int("window_size", self.window_size, 1, 1 << 20)
-        if not _is_positive(self.alpha):
+        if not is_positive(self.alpha):
             raise ValueError(f"alpha is {shown(self.alpha)}; it must be a number above 0")
 
     def check_languages(self, languages: Mapping[str, Any]) -> None:
@@ -252,7 +240,8 @@ class Parity:
         }
 
 
-def _is_positive(value: object) -> bool:
+def is_positive(value: object) -> bool:
+    """Whether a value is a finite number above 0."""
     number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     return number and math.isfinite(value) and value > 0  # type: ignore[arg-type, operator]
 
@@ -391,7 +380,7 @@ class ParityTrainer:
         return self._trainers[0].vocabulary()
 
 
-def _together(counts: Mapping[str, WordCounts]) -> WordCounts:
+def _merge_counts(counts: Mapping[str, WordCounts]) -> WordCounts:
     """The counts of all languages."""
     first = next(iter(counts.values()))
     merged = empty_like(first)
@@ -419,7 +408,7 @@ class _Starter:
         self._share_memory([*counts.values(), *dev.values()], [*counts.values()] if rule.global_merges else [])
         plain = None
         if rule.global_merges:
-            plain, _, _ = self._trainer(_together(counts), track_all_pairs=False)
+            plain, _, _ = self._trainer(_merge_counts(counts), track_all_pairs=False)
         languages, n_words, n_bytes, n_tokens = [], 0, 0, 0
         for name, words in counts.items():
             trainer, words_of_it, extent = self._trainer(words)
@@ -441,7 +430,7 @@ class _Starter:
         most = self._job.max_memory
         if most is None:
             return
-        needed = sum(map(_memory, counts)) + (_memory(*together) if together else 0)
+        needed = sum(map(_memory_for, counts)) + (_memory_for(*together) if together else 0)
         held = resident()
         if held + needed > most:
             raise ValueError(
@@ -452,7 +441,7 @@ class _Starter:
 
     def _trainer(self, counts: WordCounts, *, track_all_pairs: bool = True) -> tuple[Trainer, int, tuple[int, int]]:
         """(A trainer of these words, their number, their extent)."""
-        most = None if self._job.max_memory is None else resident() + int(_memory(counts) * self._surplus)
+        most = None if self._job.max_memory is None else resident() + int(_memory_for(counts) * self._surplus)
         config = replace(self._config, min_frequency=1) if track_all_pairs else self._config
         more = config.vocab_size - len(self._spec.vocabulary)
         trainer, self.ids, n_words, extent = continue_from(
@@ -461,7 +450,7 @@ class _Starter:
         return trainer, n_words, extent
 
 
-def _memory(*counts: WordCounts) -> int:
+def _memory_for(*counts: WordCounts) -> int:
     """The memory in bytes that a trainer of every pair of these words needs; at least three times what it holds."""
     arrays = [arrays_of(each) for each in counts]
     return (48 << 20) + sum(32 * len(blob) + 32 * len(offsets) for blob, offsets, _ in arrays)

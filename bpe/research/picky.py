@@ -9,7 +9,6 @@ before. Each symbol of the distinct words takes some 30 bytes.
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import replace
 from functools import partial
@@ -23,11 +22,12 @@ from bpe.base.progress import progress_note
 from bpe.count.word_counts import WordCounts
 from bpe.errors import counted, shown
 from bpe.research._picky import PickyLearner
+from bpe.research.parity import is_positive
 from bpe.tokenizer import Tokenizer
 from bpe.training.config import CorpusOptions, TrainConfig
 from bpe.training.job import Learned, TrainingJob
 from bpe.training.kernel_input import Words, make_initial_tokens, words_of
-from bpe.training.trainer import choose_target, learn_merges, record, run_merges, tokenizer_spec
+from bpe.training.trainer import choose_target, learn_merges, make_spec, record, run_merges
 from bpe.vocab.events import Events
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import end_to_end
@@ -68,8 +68,7 @@ def train_picky(
     ([b'lo', b'low', b'lowe'], [b'lowe', b'lower', b'st'])
 
     """
-    number = isinstance(threshold, (int, float, np.integer, np.floating)) and not isinstance(threshold, bool)
-    if not number or not math.isfinite(threshold) or not 0 < threshold <= 1:
+    if not is_positive(threshold) or threshold > 1:
         raise ValueError(f"threshold is {shown(threshold)}; it must be a number above 0 and at most 1, such as 0.9")
     config = TrainConfig(vocab_size=vocab_size, **options)
     _check_options(config)
@@ -112,7 +111,7 @@ def _learn(threshold: float, job: TrainingJob) -> list[Learned]:
         learner = PickyLearner(words, initial, config, threshold)
         del words
     run_merges(learner, config, target, saved, n_words)
-    return [(_spec(counts, config, learner), record(learner, n_words, began, extent, config))]
+    return [(_make_spec(counts, config, learner), record(learner, n_words, began, extent, config))]
 
 
 def _check_memory(words: Words, max_memory: int) -> None:
@@ -125,7 +124,7 @@ def _check_memory(words: Words, max_memory: int) -> None:
         )
 
 
-def _spec(counts: WordCounts, config: TrainConfig, learner: PickyLearner) -> TokenizerSpec:
+def _make_spec(counts: WordCounts, config: TrainConfig, learner: PickyLearner) -> TokenizerSpec:
     """The tokenizer that a kernel has learned: its tokens are numbered in their order, without the deleted ones."""
     blob, offsets, deleted = learner.vocabulary()
     kept_before, deleted_before = np.cumsum(~deleted), np.cumsum(deleted, dtype=np.int64)
@@ -133,7 +132,7 @@ def _spec(counts: WordCounts, config: TrainConfig, learner: PickyLearner) -> Tok
     kept = np.flatnonzero(~deleted)
     text, bounds = end_to_end(np.frombuffer(blob, dtype=np.uint8), offsets[kept], np.diff(offsets)[kept])
     none: NDArray[np.int64] = np.empty((0, 4), dtype=np.int64)
-    spec = tokenizer_spec(counts, config, text.tobytes(), bounds, np.zeros(len(kept), dtype=np.bool_), none)
+    spec = make_spec(counts, config, text.tobytes(), bounds, np.zeros(len(kept), dtype=np.bool_), none)
     merges, removals = learner.merges(), learner.deletions().astype(np.int32)
     removals[:, 1] = numbers[removals[:, 1]]
     return replace(spec, events=Events(numbers[merges[:, :2]], numbers[merges[:, 2]], removals))

@@ -21,6 +21,7 @@ from bpe.base.offsets import offsets_of
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
 from bpe.base.threads import thread_count
 from bpe.base.utf8 import TextLike
+from bpe.corpus.blocks import text_groups
 from bpe.corpus.documents import arrow_documents
 from bpe.corpus.sources import Sources
 from bpe.count.counting import Tables
@@ -147,8 +148,8 @@ def find_runs(
     position = 0
     try:
         with progress_bar(progress, "count", total, "B") as bar:
-            for ids, lengths, size in _encoded(engine, source, frozenset(special_tokens), threads, step):
-                numbers, starts, ends = _runs(ids, lengths, marks, number_of)
+            for ids, lengths, size in _encode_corpus(engine, source, frozenset(special_tokens), threads, step):
+                numbers, starts, ends = _find_spans(ids, lengths, marks, number_of)
                 with tables.one() as table:
                     table.count_spans(numbers.view(np.uint8), 4 * starts, 4 * ends, position)
                 position += numbers.nbytes
@@ -157,7 +158,7 @@ def find_runs(
         joined = tables.joined()
     finally:
         tables.close()
-    return _words(*(joined if isinstance(joined, tuple) else joined.arrays()[:3]))
+    return _make_words(*(joined if isinstance(joined, tuple) else joined.arrays()[:3]))
 
 
 def _first_id(spec: TokenizerSpec) -> int:
@@ -165,7 +166,7 @@ def _first_id(spec: TokenizerSpec) -> int:
     return int(np.flatnonzero(spec.vocabulary.kinds != NONE)[0])
 
 
-def _runs(
+def _find_spans(
     ids: NDArray[np.uint32], lengths: NDArray[np.int64], marks: MarkedWords, number_of: NDArray[np.uint32]
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
     """(The token numbers of texts, the starts of their runs, the ends); other tokens have any number."""
@@ -180,7 +181,7 @@ def _runs(
     return numbers, starts[kept], ends[kept]
 
 
-def _words(blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64]) -> Words:
+def _make_words(blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64]) -> Words:
     """Runs of uint32 token numbers as words.
 
     Raises:
@@ -198,7 +199,7 @@ def _words(blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[
 # Texts ----------------------------------------------------------------------------------------------------------------
 
 
-def _encoded(
+def _encode_corpus(
     engine: Engine, source: Sources | Iterable[TextLike] | None, names: frozenset[str], threads: int, step: int
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64], int]]:
     """The ids of the corpus, of `step` bytes of text at once: (ids, their number by document, the bytes read)."""
@@ -212,23 +213,9 @@ def _encoded(
     assert source is not None
     rows = arrow_documents(source)
     texts = source if rows is None else (text for documents in rows for text in documents.texts())
-    for group in _groups(texts, step):
+    for group in text_groups(texts, step):
         batch = engine.encode_batch(group, threads, names)
         yield np.asarray(batch.ids, dtype=np.uint32), batch.lengths, sum(map(len, group))
-
-
-def _groups(texts: Iterable[TextLike], step: int) -> Iterator[list[TextLike]]:
-    """The texts in groups of `step` bytes or more."""
-    group: list[TextLike] = []
-    size = 0
-    for text in texts:
-        group.append(text)
-        size += len(text)
-        if size >= step:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
 
 
 # Counts ---------------------------------------------------------------------------------------------------------------
@@ -276,4 +263,4 @@ def from_counts(counts: WordCounts, spec: TokenizerSpec, pattern: str) -> Words:
     tokens = marks.tokens[marked - np.uint32(marks.first)] - np.uint32(_first_id(spec))
     kept = numbers > 0
     data, at = end_to_end(tokens.view(np.uint8), 4 * at[:-1][kept], 4 * np.diff(at)[kept])
-    return _words(data, at, numbers[kept])
+    return _make_words(data, at, numbers[kept])

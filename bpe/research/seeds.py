@@ -21,8 +21,8 @@ from bpe.training.extend import learn_more
 from bpe.training.job import TrainingJob
 from bpe.training.kernel_input import digit_codes, words_of
 from bpe.training.superwords import SuperWords
-from bpe.training.train import choose_strategy
-from bpe.training.trainer import initial_spec, learn_merges
+from bpe.training.train import learn_words
+from bpe.training.trainer import learn_merges, make_initial_spec
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL, Vocabulary
@@ -87,8 +87,8 @@ class Seeds:
     def to_json(self) -> dict[str, Any]:
         """What determines the result, as name → JSON value."""
         return {
-            "merges": [[_spelled(left), _spelled(right)] for left, right in self.merges],
-            "tokens": [_spelled(token) for token in self.tokens],
+            "merges": [[_spell_token(left), _spell_token(right)] for left, right in self.merges],
+            "tokens": [_spell_token(token) for token in self.tokens],
         }
 
 
@@ -131,7 +131,7 @@ def train_seeded(
 
     """
     config = TrainConfig(vocab_size=vocab_size, **options)
-    return make_job(config, seeds).run(choose_strategy(superwords))
+    return make_job(config, seeds).run(partial(learn_words, superwords))
 
 
 def make_job(config: TrainConfig, seeds: Seeds | None) -> TrainingJob:
@@ -147,7 +147,7 @@ def _learn_after(
     seeds: Seeds, job: TrainingJob, words: WordCounts, config: TrainConfig, saved: Checkpoint | None
 ) -> tuple[TokenizerSpec, Training, NDArray[np.int64]]:
     """Learn merges after the seeds, whose merges have the count FIRST; otherwise as `learn_merges`."""
-    spec, config = begin_with_seeds(seeds, initial_spec(words, [words_of(words, config)], config), config)
+    spec, config = begin_with_seeds(seeds, make_initial_spec(words, [words_of(words, config)], config), config)
     n_seeds = len(spec.merges)
     spec, training, counts = learn_more(job, words, spec, config, saved)
     return spec, training.after(n_seeds), np.concatenate((np.full(n_seeds, FIRST), counts))
@@ -246,7 +246,7 @@ class _Maker:
             pair = min(pairwise(parts), key=lambda pair: self.ranks.get(pair, len(self.ranks)))
             if pair not in self.ranks:
                 break
-            parts = _merged(parts, pair)
+            parts = _merge_pair(parts, pair)
         return parts
 
     def make(self, token: bytes) -> None:
@@ -305,7 +305,7 @@ class _Maker:
         return repr(token.decode(errors="replace") if self._chars else token)
 
 
-def _merged(parts: list[bytes], pair: tuple[bytes, bytes]) -> list[bytes]:
+def _merge_pair(parts: list[bytes], pair: tuple[bytes, bytes]) -> list[bytes]:
     """A list of tokens with every occurrence of a pair merged, from left to right."""
     merged: list[bytes] = []
     i = 0
@@ -324,5 +324,5 @@ def as_bytes(token: Spelling) -> bytes:
     return token.encode() if isinstance(token, str) else token
 
 
-def _spelled(token: Spelling) -> str:
+def _spell_token(token: Spelling) -> str:
     return as_bytes(token).decode("latin-1")

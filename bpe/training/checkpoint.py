@@ -28,19 +28,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.atomic_files import atomic_write, remove_leftovers
-from bpe.base.utf8 import read_file
+from bpe.base.atomic_files import remove_leftovers
 from bpe.corpus.blocks import PathLike, Position
 from bpe.corpus.sources import Sources
 from bpe.count.counting import Counted
-from bpe.count.word_counts import UNITS, WordCounts, arrays_of, empty_like, fill, read_counts, write_counts
+from bpe.count.files import SealedFormat, read_counts, write_counts
+from bpe.count.word_counts import UNITS, WordCounts, arrays_of, empty_like, fill
 from bpe.errors import FormatError, counted, shown, typed
 
 #: Merges in order: int64, shape (n, 4), each left, right, token, count. Tokens are numbered from 0.
 Merges = NDArray[np.int64]
 
-MAGIC = b"BPETRAIN"
-VERSION = 1
+FORMAT = SealedFormat(
+    b"BPETRAIN",
+    "a checkpoint",
+    "the checkpoint is truncated or altered; delete it",
+    ": use the release that wrote it, or delete it to start over",
+)
 #: Seconds between two saves of the merges.
 SAVE_EVERY = 30.0
 #: Counting goes on for this many times the seconds that saving its counts has taken, if that is longer.
@@ -56,7 +60,7 @@ class Checkpoint:
     Args:
         path: the file.
         options: the options that determine the result, name → JSON value. A checkpoint with other options is refused.
-        files: the corpus as `corpus_of` describes it, or None if the counts do not come from regular files.
+        files: the corpus as `identify_files` describes it, or None if the counts do not come from regular files.
         counting: the names of the options that the counts depend on.
 
     Attributes:
@@ -176,15 +180,11 @@ class Checkpoint:
 
     def save(self, merges: Merges) -> None:
         """Save the merges now."""
-        header = json.dumps(self._header | {"merges": len(merges)}).encode()
-        data = MAGIC + VERSION.to_bytes(4, "little") + len(header).to_bytes(8, "little") + header
-        data += merges.astype("<i8").tobytes()
-        with atomic_write(self.path) as file:
-            file.write(data + hashlib.sha256(data).digest())
+        FORMAT.write(self.path, self._header | {"merges": len(merges)}, [merges.astype("<i8").tobytes()])
         self._saved = time.monotonic()
 
     def _read(self) -> None:
-        header, merges = _parsed(read_file(self.path), self.path)
+        header, merges = _read_checkpoint(self.path)
         ours, theirs = self._header["files"], header["files"]
         if len(merges):
             self._refuse_others(header)
@@ -229,8 +229,8 @@ class Checkpoint:
         for was, is_ in zip(found["files"], self._header["files"], strict=False):
             if was != is_:
                 raise ValueError(
-                    f"the checkpoint {self.path} is of another corpus: it has file {_described(was)}, and now there is "
-                    f"{_described(is_)}; {FIX}"
+                    f"the checkpoint {self.path} is of another corpus: it has file {_describe_file(was)}, and now "
+                    f"there is {_describe_file(is_)}; {FIX}"
                 )
         if len(found["files"]) != len(self._header["files"]):
             raise ValueError(
@@ -249,10 +249,10 @@ def _is_place(value: Any) -> bool:
     return isinstance(value, list) and len(value) == 5 and all(type(each) is int and each >= 0 for each in value)
 
 
-def saved_state(path: PathLike) -> tuple[int, str]:
+def read_progress(path: PathLike) -> tuple[int, str]:
     """(The number of merges in a checkpoint, the counts in words: none, those so far, or all)."""
     try:
-        header, merges = _parsed(read_file(path), os.fspath(path))
+        header, merges = _read_checkpoint(path)
     except (OSError, FormatError):
         return 0, ""
     if not os.path.exists(f"{os.fspath(path)}.counts"):
@@ -260,23 +260,12 @@ def saved_state(path: PathLike) -> tuple[int, str]:
     return len(merges), "the word counts so far" if header["counts"] is None else "the word counts"
 
 
-def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], Merges]:
-    """Parse the bytes of a checkpoint: (header, merges)."""
-    if data[:8] != MAGIC:
-        raise FormatError(f"begins with {shown(data[:8])}, not {MAGIC!r}: this is not a checkpoint", path=path)
-    if len(data) < 52 or hashlib.sha256(data[:-32]).digest() != data[-32:]:
-        raise FormatError("the checksum is wrong: the checkpoint is truncated or altered; delete it", path=path)
-    version = int.from_bytes(data[8:12], "little")
-    if version != VERSION:
-        raise FormatError(
-            f"is of version {version}; this release reads version {VERSION}: use the release that wrote it, or delete "
-            "it to start over",
-            path=path,
-        )
-    end = 20 + int.from_bytes(data[12:20], "little")
+def _read_checkpoint(path: PathLike) -> tuple[dict[str, Any], Merges]:
+    """(The header, the merges) of a checkpoint."""
+    head, data = FORMAT.read(path)
     try:
-        header = json.loads(data[20:end])
-        merges = np.frombuffer(data[end:-32], dtype="<i8").reshape(-1, 4)
+        header = json.loads(head)
+        merges = np.frombuffer(data, dtype="<i8").reshape(-1, 4)
         if len(merges) != header["merges"] or not isinstance(header["options"], dict):
             raise ValueError(f"header declares merges={shown(header['merges'])}; the file has {len(merges)}")
         if not _are_files(header["files"]) or not isinstance(header["counts"], (str, type(None))):
@@ -287,28 +276,26 @@ def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], Merges]:
 
 
 def _are_files(files: Any) -> bool:
-    """Whether a header's `files` has the form of `corpus_of`'s result."""
+    """Whether a header's `files` has the form of `identify_files`'s result."""
     return files is None or (
         isinstance(files, list)
         and all(isinstance(each, list) and [type(part) for part in each] == [str, int, int] for each in files)
     )
 
 
-def corpus_of(sources: Sources) -> list[list[Any]] | None:
+def identify_files(sources: object) -> list[list[Any]] | None:
     """Identify files without reading them: [name, size, time of the last change in ns] of each.
 
-    None if one of them is not a regular file: text from a pipe or another machine is identified by its counts only.
+    None for texts and counts, and if a file is not regular: text from a pipe or another machine is identified by its
+    counts only.
     """
-    if not sources.regular:
+    if not isinstance(sources, Sources) or not sources.regular:
         return None
-    found = []
-    for file in sources.files:
-        status = os.stat(file.name)
-        found.append([file.name, status.st_size, status.st_mtime_ns])
-    return found
+    states = [(file.name, os.stat(file.name)) for file in sources.files]
+    return [[name, state.st_size, state.st_mtime_ns] for name, state in states]
 
 
-def _described(file: list[Any]) -> str:
+def _describe_file(file: list[Any]) -> str:
     name, size, changed = file
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(changed / 1e9))
     return f"{name!r} of {counted(size, 'byte')}, last changed {when} UTC"

@@ -174,10 +174,7 @@ class TrainConfig:
                 raise ValueError(f'{name} is for models of characters; pass model="char" too, or leave it out')
 
     def _check_corpus(self) -> None:
-        names = [name for name in ("files", "texts", "counts") if getattr(self, name) is not None]
-        if len(names) != 1:
-            found = " and ".join(names) or "nothing"
-            raise ValueError(f"{found} given; give exactly one of files=, texts= and counts=")
+        check_one_corpus(files=self.files, texts=self.texts, counts=self.counts)
         object.__setattr__(self, "normalizer", as_normalizer(self.normalizer))
         if self.on_merge is not None and not callable(self.on_merge):
             raise TypeError(
@@ -261,7 +258,9 @@ class TrainConfig:
         values = {name: getattr(self, name) for name in names.split()}
         values["special_tokens"] = list(self.special_tokens)
         alphabet = self.alphabet
-        values["initial_alphabet"] = given_codes(self) if isinstance(alphabet.initial, tuple) else alphabet.initial
+        values["initial_alphabet"] = (
+            read_initial_codes(self) if isinstance(alphabet.initial, tuple) else alphabet.initial
+        )
         values["limit_alphabet"], values["character_coverage"] = alphabet.limit, alphabet.coverage
         values["byte_fallback"], values["first_id"] = alphabet.byte_fallback, alphabet.first_id
         values = {name: int(value) if hasattr(value, "__index__") else value for name, value in values.items()}
@@ -341,12 +340,19 @@ def _with_str(veto: Veto, left: bytes, right: bytes, count: int) -> object:
     return veto(left.decode(), right.decode(), count)
 
 
+def check_one_corpus(**corpora: object) -> None:
+    """Raise ValueError unless exactly one of `files`, `texts` and `counts` is given."""
+    names = [name for name, value in corpora.items() if value is not None]
+    if len(names) != 1:
+        raise ValueError(f"{' and '.join(names) or 'nothing'} given; give exactly one of files=, texts= and counts=")
+
+
 def default_pretokenizer(chars: bool) -> str:
     """The pretokenizer of a training that names none, by whether symbols are characters."""
     return "whitespace" if chars else "gpt2"
 
 
-def given_codes(config: TrainConfig) -> list[int]:
+def read_initial_codes(config: TrainConfig) -> list[int]:
     """The symbols of `Alphabet.initial`, an iterable, as byte values or code points in its order."""
     symbols = config.alphabet.initial
     if isinstance(symbols, (str, bytes)) or not isinstance(symbols, Iterable):

@@ -1,7 +1,4 @@
-"""Words as ids of a tokenizer, to go on training from; in a temporary file, if they are too many for the memory.
-
-Not here: the training (`extend.py`, `superwords.py`).
-"""
+"""Words as ids of a tokenizer, to go on training from; in a temporary file, if they are too many for the memory."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def continue_from(
     ids = np.flatnonzero(vocabulary.kinds != NONE)
     words = words_of(counts, config)
     job.clear(counts)
-    apart = _digit_tokens(vocabulary, config)
+    apart = _find_digit_tokens(vocabulary, config)
     of_bytes = word_symbols(spec).of_bytes
     if of_bytes is not None:
         apart += of_bytes[of_bytes != NO_TOKEN].tolist()
@@ -207,8 +207,8 @@ def continue_from(
     words = _encode_words(words, spec, ids, apart, job.threads, max_memory)
     n_tokens = int(np.dot(np.diff(words.offsets) // 4, words.counts))
     ends = spec.ends_word if spec.ends_word is not None else np.zeros(vocabulary.limit, dtype=np.bool_)
-    lengths = _symbol_lengths(spec)
-    reserved = (vocabulary.kinds == SPECIAL) | _parts_only(spec, lengths)
+    lengths = _measure_tokens(spec)
+    reserved = (vocabulary.kinds == SPECIAL) | _find_parts_only(spec, lengths)
     tokens = [
         (token, bool(ends[number]), bool(reserved[number]), int(lengths[number]))
         for number, token in vocabulary.items()
@@ -252,7 +252,7 @@ def _encode_words(
     return replace(words, blob=blob, offsets=4 * offsets, symbols=len(blob) // 4, mapped=mapped)
 
 
-def _symbol_lengths(spec: TokenizerSpec) -> NDArray[np.int64]:
+def _measure_tokens(spec: TokenizerSpec) -> NDArray[np.int64]:
     """The length in symbols, by id, of each token that is a symbol or the result of a merge; 0 for the others."""
     vocabulary = spec.vocabulary
     occurs = np.zeros(vocabulary.limit, dtype=np.bool_)
@@ -270,13 +270,13 @@ def _symbol_lengths(spec: TokenizerSpec) -> NDArray[np.int64]:
     return np.where(occurs, np.clip(lengths, 1, 0xFFFFFFFF), 0)
 
 
-def _digit_tokens(vocabulary: Vocabulary, config: TrainConfig) -> list[int]:
+def _find_digit_tokens(vocabulary: Vocabulary, config: TrainConfig) -> list[int]:
     """The tokens that are one digit, with `split_digits`: they take part in no new merge."""
     digits = {chr(code).encode() for code in digit_codes(config)}
     return [number for number, token in vocabulary.items(ORDINARY, 3) if token in digits] if digits else []
 
 
-def _parts_only(spec: TokenizerSpec, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _find_parts_only(spec: TokenizerSpec, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which tokens are parts of a merge but neither a symbol nor the result of one.
 
     They take part in no new merge: once produced, they would make merges apply that never applied before.

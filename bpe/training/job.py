@@ -22,9 +22,9 @@ from bpe.count.counting import count_into
 from bpe.count.word_counts import UNITS, WordCounts, check_made_for
 from bpe.pretokenize.pretokenizer import PretokenizerLike, as_pretokenizer
 from bpe.tokenizer import Tokenizer
-from bpe.training.checkpoint import Checkpoint, corpus_of, count_settings
+from bpe.training.checkpoint import Checkpoint, count_settings, identify_files
 from bpe.training.config import TrainConfig, default_pretokenizer
-from bpe.training.memory import excess_of
+from bpe.training.memory import make_excess_check
 from bpe.vocab.editing import truncate
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
@@ -111,7 +111,7 @@ class TrainingJob:
                 utf8=config.chars,
                 max_memory=self.max_memory,
                 saving=saved if files is not None else None,
-                excess=None if self.max_memory is None else excess_of(config, self.max_memory),
+                excess=None if self.max_memory is None else make_excess_check(config, self.max_memory),
             )
         if saved is not None:
             with progress_note(config.progress, "write"):
@@ -173,11 +173,6 @@ def _at_size(spec: TokenizerSpec, training: Training, size: int) -> Tokenizer:
     curve = tuple(row for row in training.curve if row[0] <= merges)
     training = replace(training, stopped=None, merges=merges, curve=curve)
     return Tokenizer(replace(truncate(spec, size), training=training))
-
-
-def identify_files(source: object) -> list[list[Any]] | None:
-    """What shows whether files were changed; None for texts, counts and pipes."""
-    return corpus_of(source) if isinstance(source, Sources) else None
 
 
 def check_unchanged(source: object, before: list[list[Any]] | None) -> None:

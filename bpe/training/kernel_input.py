@@ -15,7 +15,7 @@ from bpe.base.utf8 import check_utf8
 from bpe.count.word_counts import WordCounts, arrays_of
 from bpe.errors import counted
 from bpe.training._symbol_array import symbol_counts
-from bpe.training.config import TrainConfig, given_codes
+from bpe.training.config import TrainConfig, read_initial_codes
 from bpe.vocab.byte_letters import byte_alphabet, byte_letters
 from bpe.vocab.symbols import BYTE_NAMES
 from bpe.vocab.vocabulary import NO_TOKEN
@@ -227,7 +227,7 @@ def _choose_codes(words: Words, config: TrainConfig) -> tuple[set[int], list[int
     elif isinstance(config.alphabet.initial, str) and config.alphabet.initial == "corpus":
         given = []
     else:
-        given = given_codes(config)
+        given = read_initial_codes(config)
     fixed = set(given)
     others = [code for code in np.flatnonzero(occurring).tolist() if code not in fixed]
     if byte_order is not None:

@@ -53,7 +53,7 @@ def _needed_memory(rest: int, arrays: int, n_words: int, symbols: int) -> int:
     return rest + max(arrays + layout, 2 * LEAST_FOR_PAIRS + symbols)
 
 
-def excess_of(config: TrainConfig, max_memory: int) -> Excess:
+def make_excess_check(config: TrainConfig, max_memory: int) -> Excess:
     """What says, while words are counted, that a training on them alone will need more than `max_memory` bytes."""
     rest = resident()
     width = 2 if (config.vocab_size or config.num_merges or 0) < MAX_16BIT_TOKENS else 6

@@ -20,6 +20,7 @@ from bpe.count.counting import count_corpus
 from bpe.count.word_counts import WordCounts, arrays_of
 from bpe.errors import typed
 from bpe.tokenizer import Tokenizer
+from bpe.training.config import check_one_corpus
 from bpe.training.encoded import encode_in_groups
 from bpe.training.extend import as_counts
 from bpe.vocab.editing import check_vocab_size, choose_rarest_leaves, find_removable_tokens
@@ -161,9 +162,7 @@ def count_for_tokenizer(
 ) -> CountedCorpus:
     """The words of files, texts or counts, split as the tokenizer splits text."""
     check_progress(progress)
-    given = [name for name, value in (("files", files), ("texts", texts), ("counts", counts)) if value is not None]
-    if len(given) != 1:
-        raise ValueError(f"{' and '.join(given) or 'nothing'} given; give exactly one of files=, texts= and counts=")
+    check_one_corpus(files=files, texts=texts, counts=counts)
     if counts is not None:
         words = as_counts(counts, spec)
     else:

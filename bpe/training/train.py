@@ -14,10 +14,10 @@ from bpe.count.word_counts import WordCounts
 from bpe.pretokenize.pretokenizer import PretokenizerLike
 from bpe.text.normalizers import NormalizerLike
 from bpe.tokenizer import Tokenizer
-from bpe.training.checkpoint import Checkpoint
+from bpe.training.checkpoint import Checkpoint, identify_files
 from bpe.training.config import Alphabet, CorpusOptions, CountsLike, Files, OnMerge, TrainConfig
 from bpe.training.extend import learn_more
-from bpe.training.job import Learned, Strategy, TrainingJob, check_unchanged, identify_files
+from bpe.training.job import Learned, TrainingJob, check_unchanged
 from bpe.training.merge_rules import MergeRules
 from bpe.training.superwords import SuperWords, check_superwords, second_stage_base
 from bpe.training.trainer import learn_merges
@@ -147,44 +147,20 @@ def train(
     (['▁hug', '▁', '<0xC3>', '<0xA9>'], 'hug é')
 
     """
-    config = TrainConfig(
-        files=files,
-        texts=texts,
-        counts=counts,
-        vocab_size=vocab_size,
-        num_merges=num_merges,
-        model=model,
-        pretokenizer=pretokenizer,
-        normalizer=normalizer,
-        special_tokens=special_tokens,
-        unk_token=unk_token,
-        end_of_word=end_of_word,
-        end_of_word_glued=end_of_word_glued,
-        alphabet=alphabet,
-        min_frequency=min_frequency,
-        rules=rules,
-        split_digits=split_digits,
-        on_merge=on_merge,
-        threads=threads,
-        progress=progress,
-        max_memory=max_memory,
-        checkpoint=checkpoint,
-    )
-    return TrainingJob(config, learn_merges).run(choose_strategy(superwords))
+    options = dict(locals())  # all arguments, by name
+    del options["superwords"]
+    return TrainingJob(TrainConfig(**options), learn_merges).run(partial(learn_words, superwords))
 
 
-def choose_strategy(superwords: SuperWords | None) -> Strategy:
-    """The kind of training: plain, or with superwords."""
-    return learn_plain if superwords is None else partial(learn_superwords, superwords)
-
-
-def learn_plain(job: TrainingJob) -> list[Learned]:
-    """Train on words."""
+def learn_words(superwords: SuperWords | None, job: TrainingJob) -> list[Learned]:
+    """Train on words, or with superwords."""
+    if superwords is not None:
+        return _learn_superwords(superwords, job)
     words, saved = job.count(job.config.source(), job.config.counts)
     return [job.learn(job, words, job.config, saved)[:2]]
 
 
-def learn_superwords(superwords: SuperWords, job: TrainingJob) -> list[Learned]:
+def _learn_superwords(superwords: SuperWords, job: TrainingJob) -> list[Learned]:
     """Train in two stages, on a corpus or on the counts of both."""
     config, source = job.config, job.config.source()
     check_superwords(superwords, config, source)

@@ -53,27 +53,21 @@ class MergeLearner(Protocol):
     @property
     def n_tokens(self) -> int:
         """How many tokens there are."""
-        ...
 
     def run(self, most: int, most_tokens: int) -> list[tuple[int, int, int, int]]:
         """Learn up to `most` merges (left, right, token, count) while there are fewer than `most_tokens` tokens."""
-        ...
 
     def merges(self) -> NDArray[np.int64]:
         """All merges learned: int64 (n, 4)."""
-        ...
 
     def removed(self) -> NDArray[np.int64]:
         """By how many tokens each merge made the corpus shorter: int64 (n,)."""
-        ...
 
     def spell_token(self, token: int) -> bytes:
         """The bytes of a token."""
-        ...
 
     def vocabulary(self) -> tuple[bytes, NDArray[np.int64], NDArray[np.bool_]]:
         """All tokens: (their bytes end to end, int64 offsets (n + 1,), whether each ends with the mark)."""
-        ...
 
 
 def learn_merges(
@@ -111,11 +105,11 @@ def learn_merges(
         trainer = make_trainer(words, config, initial, merges, max_memory=job.max_memory, threads=job.threads)
         del words, initial  # the merges need the memory of their arrays
     run_merges(trainer, config, target, saved, n_words)
-    spec = tokenizer_spec(counts, config, *trainer.vocabulary(), trainer.merges())
+    spec = make_spec(counts, config, *trainer.vocabulary(), trainer.merges())
     return spec, record(trainer, n_words, began, extent, config), trainer.merges()[:, 3]
 
 
-def initial_spec(counts: WordCounts, parts: Sequence[Words], config: TrainConfig) -> TokenizerSpec:
+def make_initial_spec(counts: WordCounts, parts: Sequence[Words], config: TrainConfig) -> TokenizerSpec:
     """The tokenizer that a training on these words, counted in parts, starts from: one without merges.
 
     Args:
@@ -137,7 +131,7 @@ def initial_spec(counts: WordCounts, parts: Sequence[Words], config: TrainConfig
     initial = make_initial_tokens(words, config)
     choose_target(initial, config)
     trainer = make_trainer(words, config, initial, 0)
-    return tokenizer_spec(counts, config, *trainer.vocabulary(), trainer.merges())
+    return make_spec(counts, config, *trainer.vocabulary(), trainer.merges())
 
 
 def choose_target(initial: InitialTokens, config: TrainConfig) -> int:
@@ -319,10 +313,12 @@ def record(trainer: MergeLearner, words: int, began: float, extent: tuple[int, i
     if stopped:
         learned, size = counted(merges, "merge"), counted(tokens, "token")
         log.warning("training stopped after %s: %s; %s, fewer than requested", learned, stopped, size)
-    return Training(stopped, merges, words, time.perf_counter() - began, _curve(trainer, extent, config.sizes))
+    return Training(stopped, merges, words, time.perf_counter() - began, _make_curve(trainer, extent, config.sizes))
 
 
-def _curve(trainer: MergeLearner, extent: tuple[int, int], sizes: Sequence[int]) -> tuple[tuple[int, int, float], ...]:
+def _make_curve(
+    trainer: MergeLearner, extent: tuple[int, int], sizes: Sequence[int]
+) -> tuple[tuple[int, int, float], ...]:
     """`Training.curve`: rows after 1, 2, 4, … merges, at each of the sizes of the vocabulary, and at the end."""
     n_bytes, n_tokens = extent
     merges, lengths = trainer.merges(), n_tokens - np.cumsum(trainer.removed())
@@ -335,7 +331,7 @@ def _curve(trainer: MergeLearner, extent: tuple[int, int], sizes: Sequence[int])
 # The result -----------------------------------------------------------------------------------------------------------
 
 
-def decoder_of_training(pretokenizer: Pretokenizer | None, byte_fallback: bool) -> tuple[DecoderStep, ...] | None:
+def make_decoder(pretokenizer: Pretokenizer | None, byte_fallback: bool) -> tuple[DecoderStep, ...] | None:
     """The decoder steps of a trained tokenizer, which undo byte fallback and Metaspace; None if there is neither."""
     steps: list[DecoderStep] = []
     strips: list[DecoderStep] = []
@@ -349,7 +345,7 @@ def decoder_of_training(pretokenizer: Pretokenizer | None, byte_fallback: bool) 
     return (*steps, Fuse(), *strips) if steps else None
 
 
-def tokenizer_spec(
+def make_spec(
     counts: WordCounts,
     config: TrainConfig,
     blob: bytes,
@@ -389,7 +385,7 @@ def tokenizer_spec(
         special_tokens={name: special_ids[name] for name in config.special_tokens},
         unk_token=config.unk_token,
         byte_fallback=config.alphabet.byte_fallback,
-        decoder=decoder_of_training(counts.pretokenizer, config.alphabet.byte_fallback),
+        decoder=make_decoder(counts.pretokenizer, config.alphabet.byte_fallback),
         end_of_word=config.end_of_word,
         end_of_word_glued=config.end_of_word_glued,
         ends_word=ends_word,

@@ -1,6 +1,6 @@
 """The tokens of single symbols, and the unknown token. Merging starts from these.
 
-The alphabet of a training: `bpe/training/alphabet.py`.
+The alphabet of a training: `bpe/training/kernel_input.py`.
 """
 
 from __future__ import annotations

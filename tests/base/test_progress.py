@@ -262,7 +262,7 @@ def test_ctrl_c_saves_the_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert found, said
     assert found[1] == str(tmp_path / "ckpt")
     assert found[3] == "the same command goes on from there"
-    state = checkpoint_module.saved_state(tmp_path / "ckpt")
+    state = checkpoint_module.read_progress(tmp_path / "ckpt")
     assert state == (int(found[2]), "the word counts")
     assert not (tmp_path / "t.json").exists()
     capsys.readouterr()

@@ -25,7 +25,7 @@ from strategies import examples
 
 import bpe
 from bpe.corpus import reading
-from bpe.count.word_counts import Splitter
+from bpe.count.splitter import Splitter
 from bpe.normalizers import NFC, Lowercase, Remove
 from bpe.pretokenize.patterns import NAMES
 from bpe.pretokenize.pretokenizer import Pretokenizer

@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpe
-from bpe.count.word_counts import MAGIC
+from bpe.count.files import FORMAT
 
 # Documents in files ---------------------------------------------------------------------------------------------------
 
@@ -187,7 +187,9 @@ def forged(
 ) -> bytes:
     """A file with a correct checksum and arbitrary contents."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    data = MAGIC + version.to_bytes(4, "little") + len(text).to_bytes(8, "little") + text + lengths + counts + blob
+    data = (
+        FORMAT.magic + version.to_bytes(4, "little") + len(text).to_bytes(8, "little") + text + lengths + counts + blob
+    )
     return data + hashlib.sha256(data).digest()
 
 
@@ -252,8 +254,8 @@ def test_the_layout_is_as_documented(tmp_path: Path) -> None:
         (forged({**HEADER, "normalizer": 3}), "header is not valid"),
         (forged({**HEADER, "special_tokens": 3}), "header is not valid"),
         (forged({**HEADER, "special_tokens": [""]}), "header is not valid"),
-        (MAGIC + b"\0" * 44, "the checksum is wrong"),
-        (MAGIC, "the checksum is wrong"),
+        (FORMAT.magic + b"\0" * 44, "the checksum is wrong"),
+        (FORMAT.magic, "the checksum is wrong"),
         (b"", "begins with b'', not b'BPECOUNT': this is not a file of word counts"),
     ],
 )
@@ -290,7 +292,7 @@ class Slow:
         return getattr(self.file, name)
 
 from contextlib import contextmanager
-import bpe.count.word_counts
+import bpe.base.atomic_files
 from bpe.base.atomic_files import atomic_write as whole
 
 @contextmanager

@@ -175,7 +175,7 @@ class Encoding:
 
         """
         if not isinstance(text, str):
-            raise _no_str(text)
+            raise _text_error(text)
         return as_list(self._tokenizer.encode(text))
 
     @_with_fast_list
@@ -195,7 +195,7 @@ class Encoding:
             ValueError: for a text that has a disallowed name.
 
         """
-        allowed = self._allowed_in(text, allowed_special, disallowed_special)
+        allowed = self._find_allowed(text, allowed_special, disallowed_special)
         return as_list(self._engine.encode(text, allowed) if allowed else self._tokenizer.encode(text))
 
     def encode_to_numpy(
@@ -208,7 +208,7 @@ class Encoding:
             TypeError, ValueError: as for `encode`.
 
         """
-        allowed = self._allowed_in(text, allowed_special, disallowed_special)
+        allowed = self._find_allowed(text, allowed_special, disallowed_special)
         return self._engine.encode(text if text.isascii() else text.encode(), allowed)
 
     def encode_ordinary_batch(self, text: list[str], *, num_threads: int | None = 8) -> list[list[int]]:
@@ -218,10 +218,10 @@ class Encoding:
             TypeError, ValueError: as for `encode_ordinary`.
 
         """
-        threads, texts = _threads(num_threads), list(text)
+        threads, texts = _count_threads(num_threads), list(text)
         for each in texts:
             if not isinstance(each, str):
-                raise _no_str(each)
+                raise _text_error(each)
         return self._as_lists(self._tokenizer.encode_batch(texts, threads=threads))
 
     def encode_batch(
@@ -238,12 +238,12 @@ class Encoding:
             TypeError, ValueError: as for `encode`.
 
         """
-        threads, texts = _threads(num_threads), list(text)
+        threads, texts = _count_threads(num_threads), list(text)
         allowed = _NO_NAMES
         if not isinstance(disallowed_special, str):
             disallowed_special = frozenset(disallowed_special)  # of an iterator, once for all texts
         for each in texts:
-            allowed = self._allowed_in(each, allowed_special, disallowed_special) or allowed
+            allowed = self._find_allowed(each, allowed_special, disallowed_special) or allowed
         if allowed:
             return self._as_lists(self._engine.encode_batch(texts, threads, allowed))
         return self._as_lists(self._tokenizer.encode_batch(texts, threads=threads))
@@ -265,7 +265,7 @@ class Encoding:
             TypeError, ValueError: as for `encode`.
 
         """
-        allowed = self._allowed_in(text, allowed_special, disallowed_special)
+        allowed = self._find_allowed(text, allowed_special, disallowed_special)
         return self._completer.with_completions(text.encode(), allowed)
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
@@ -301,7 +301,7 @@ class Encoding:
                 return self._decoder.pieces_of(as_array(tokens))
             return self._decoder.bytes_of(tokens)
         except (TypeError, ValueError, OverflowError):
-            return b"".join(self._token(token, "Invalid token for decoding: ") for token in _sequence(tokens))
+            return b"".join(self._token(token, "Invalid token for decoding: ") for token in _check_tokens(tokens))
 
     @with_fast_decode
     def decode(self, tokens: Sequence[int], errors: str = "replace") -> str:
@@ -362,7 +362,7 @@ class Encoding:
             KeyError, OverflowError, TypeError, UnicodeDecodeError: as for `decode`.
 
         """
-        _threads(num_threads)
+        _count_threads(num_threads)
         return [self.decode(tokens, errors) for tokens in batch]
 
     def decode_bytes_batch(self, batch: Iterable[Sequence[int]], *, num_threads: int | None = 8) -> list[bytes]:
@@ -372,7 +372,7 @@ class Encoding:
             KeyError, OverflowError, TypeError: as for `decode_bytes`.
 
         """
-        _threads(num_threads)
+        _count_threads(num_threads)
         return [self.decode_bytes(tokens) for tokens in batch]
 
     # The vocabulary ---------------------------------------------------------------------------------------------------
@@ -460,13 +460,13 @@ class Encoding:
 
     # Private ----------------------------------------------------------------------------------------------------------
 
-    def _allowed_in(self, text: str, allowed: Special, disallowed: NotSpecial) -> frozenset[str]:
+    def _find_allowed(self, text: str, allowed: Special, disallowed: NotSpecial) -> frozenset[str]:
         """The names of special tokens to find in a text, after refusing one that is not allowed.
 
         No names if the text has none, so that the caller can take the fast path.
         """
         if not isinstance(text, str):
-            raise _no_str(text)
+            raise _text_error(text)
         if isinstance(disallowed, str) and disallowed == "all":
             _check_set(allowed)
             if self._first not in text or self._prefix not in text:
@@ -524,7 +524,7 @@ class Encoding:
         return unstable.Completer(self._engine, self._tokenizer.token_byte_lengths, ordinary, self.token_byte_values())
 
 
-def _no_str(value: object) -> TypeError:
+def _text_error(value: object) -> TypeError:
     """The error for a text that is not a str."""
     return TypeError(f"text is {typed(value)}; it must be a str")
 
@@ -544,14 +544,14 @@ def _as_bytes(value: str | bytes) -> bytes:
     return value
 
 
-def _sequence(tokens: Any) -> Sequence[int]:
+def _check_tokens(tokens: Any) -> Sequence[int]:
     """The argument `tokens`, after refusing what is not a sequence of ids."""
     if isinstance(tokens, str) or not hasattr(tokens, "__getitem__") or isinstance(tokens, dict):
         raise TypeError(f"tokens is {typed(tokens)}; it must be a sequence of int")
     return tokens  # type: ignore[no-any-return]
 
 
-def _threads(num_threads: Any) -> int:
+def _count_threads(num_threads: Any) -> int:
     """The argument `num_threads`, at most the number of available cores; None for all of them. 2.5 is 3."""
     cores = thread_count(None)
     if num_threads is None:

@@ -1,0 +1,123 @@
+"""`Splitter`: texts into words, by the settings of some counts; and where a text may be divided before that."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bpe.base._aho_corasick import Finder
+from bpe.base.offsets import offsets_of
+from bpe.base.utf8 import Bytes
+from bpe.corpus.blocks import Cut, document_cut, last_line, next_line, safe_cut, split
+from bpe.count._word_table import WordTable
+from bpe.pretokenize._safe_points import find_last as find_last_safe_point
+from bpe.pretokenize._safe_points import find_next as find_next_safe_point
+from bpe.pretokenize.patterns import WHOLE
+from bpe.pretokenize.preparing import TextPreparer
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, scanner_of
+
+if TYPE_CHECKING:
+    from bpe.corpus.reading import EndCut
+    from bpe.count.word_counts import WordCounts
+
+
+class Splitter:
+    """Splits texts into words by the settings of some counts: remove special tokens, normalize, pretokenize.
+
+    If their units are lines, each line of a text, its newline included, is split by itself.
+    """
+
+    def __init__(self, counts: WordCounts) -> None:
+        if counts.units == "runs":
+            raise ValueError(
+                "the counts are of runs of words, which depend on a tokenizer, so no text can be added to them: count "
+                "it with bpe.research.count_runs, and merge"
+            )
+        self.lines = counts.units == "lines"
+        self.specials = [name.encode() for name in counts.special_tokens]
+        self.normalizer = counts.normalizer
+        self.pretokenizer = counts.pretokenizer
+        own = None if self.pretokenizer is None else self.pretokenizer.unicode_version
+        if counts.unicode_version != own:
+            raise ValueError(
+                f"the counts were made with Unicode {counts.unicode_version}, but {self.pretokenizer!r} uses Unicode "
+                f"{own} in this release, so no more texts can be added to them: count the corpus again"
+            )
+        self.scanner = scanner_of(counts.pretokenizer)
+        self._preparer = TextPreparer(self.normalizer, self.pretokenizer)
+        prefix = counts.pretokenizer is not None and counts.pretokenizer.changes_text
+        #: Whether a text changes before it is split, so that a part of it cannot be counted alone.
+        self.changes_text = self.normalizer is not None or prefix
+
+    def make_split_finder(self) -> Cut | None:
+        """A function that finds safe split points of a document: pretoken starts outside special tokens.
+
+        None if the pretokenizer has no scanner, or the text changes before it is split. With `lines`, the starts of
+        lines outside special tokens.
+        """
+        finder = Finder(self.specials)
+        if self.lines:
+            find_next = next_line
+        elif self.scanner is None or self.changes_text:
+            return None
+        else:
+            find_next = partial(find_next_safe_point, self.scanner)
+
+        def cut(text: Bytes, offset: int) -> int:
+            while (offset := find_next(text, offset)) < len(text):
+                if not finder.crosses(text, offset):
+                    break
+                offset += 1
+            return offset
+
+        return cut
+
+    def find_block_end(self, separators: list[bytes], keep: bool) -> EndCut | None:
+        """A function that finds where a block of a file may end: between documents, or at a safe split point."""
+        if self.lines:
+            return safe_cut(last_line, separators + self.specials)
+        if self.scanner is None or self.scanner == WHOLE or self.changes_text:
+            return document_cut(separators, keep)
+        return safe_cut(partial(find_last_safe_point, self.scanner), separators + self.specials)
+
+    def list_unsplittable(self, separators: list[bytes], keep: bool) -> list[bytes] | None:
+        """The strings that a `FileReader` must not cut; None if `WordTable.count_file` cannot count its blocks."""
+        if self.lines or self.changes_text or self.scanner in (None, WHOLE):
+            return None
+        return None if set(self.specials) - set([] if keep else separators) else separators
+
+    def count(
+        self, table: WordTable, text: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], position: int
+    ) -> int:
+        """Count the words of the documents `text[starts[i]:ends[i]]`, where `text` is at `position` of the corpus.
+
+        Returns:
+            The first position after them. Positions only order the first appearances of words.
+
+        """
+        begins = starts
+        if self.specials:
+            starts, ends = split(text, starts, ends, self.specials)
+        if self.lines:
+            starts, ends = split(text, starts, ends, [b"\n"], keep=True)
+            begins = starts  # each line is a text of its own
+        if isinstance(self.pretokenizer, PipelinePretokenizer) and self.scanner is None:
+            for start, end, first in zip(starts.tolist(), ends.tolist(), np.isin(starts, begins).tolist(), strict=True):
+                segment = self._preparer.split(self._preparer.normalize(bytes(text[start:end])), first)
+                table.count_spans(segment.data, *segment.bounds(), position)
+                position += len(segment.data)
+            return position + 1
+        if self.changes_text:
+            bounds = zip(starts.tolist(), ends.tolist(), strict=True)
+            parts = [self._preparer.change(bytes(text[start:end])) for start, end in bounds]
+            text = b"".join(parts)
+            offsets = offsets_of(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)))
+            starts, ends = offsets[:-1], offsets[1:]
+        if self.scanner is not None:
+            table.count_scanned(self.scanner, text, starts, ends, position)
+        elif self.pretokenizer is not None:
+            table.count_spans(text, *self.pretokenizer.spans_of_texts(text, starts, ends), position)
+        return position + len(text) + 1
