@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._aho_corasick import Finder
-from bpe.base._utf8 import joined_utf8
+from bpe.base._utf8 import join_utf8
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, no_text, to_bytes, utf8_error
 from bpe.corpus.reading import Buffers, EndCut, check_file_text
 from bpe.corpus.separators import find_last, split
@@ -307,7 +307,7 @@ def whole_block(text: Bytes, source: str, offset: int) -> Block:
 def _joined(texts: list[str | bytes]) -> Iterator[Block]:
     """A block with several small texts, or none."""
     if texts:
-        data, offsets = joined_utf8(texts)
+        data, offsets = join_utf8(texts)
         yield Block(data.data, offsets[:-1], offsets[1:], [], False, "", 0)
 
 

@@ -5,9 +5,7 @@ counting all pairs (`_recount`), the table of tracked pairs (`_pair_table`), the
 merging one pair (`_pair_merge`). An epoch lasts from one recount to the next.
 
 Counts are exact at every step; a new pair's count is complete when it first occurs and only falls afterwards, as the
-queue needs it (`_loop.pyx`, which has the loop itself).
-
-Not here: counting words, alphabets, what ids and options mean (`bpe/training/trainer.py`).
+queue needs it (`_loop.pyx`, which has the loop itself). `trainer.py` counts words and knows what ids and options mean.
 """
 
 import numpy as np
@@ -161,7 +159,7 @@ cdef class Trainer(Learner):
     def best(self):
         """The pair that `run` would merge next, as (left, right, count); None where there is none, and `stop` is set.
 
-        For a trainer of every pair.
+        Requires `Plan.track_all_pairs`.
         """
         cdef uint32_t number
         cdef TrackedPair pair
@@ -181,7 +179,7 @@ cdef class Trainer(Learner):
     def apply(self, token_t left, token_t right):
         """Merge a given pair, which need not occur; returns (token, by how many tokens the corpus became shorter).
 
-        For a trainer of every pair. The tokens of trainers that apply the same pairs have the same numbers.
+        Requires `Plan.track_all_pairs`. The tokens of trainers that apply the same pairs have the same numbers.
         """
         cdef uint32_t number
         cdef token_t token = NO_TOKEN

@@ -164,7 +164,7 @@ class ParityTrainer:
         removed: NDArray[np.int64] = np.sum([each.removed() for each in self._trainers], axis=0, dtype=np.int64)
         return removed
 
-    def spelled(self, token: int) -> bytes:
+    def spell_token(self, token: int) -> bytes:
         """The bytes of a token."""
         return self._trainers[0].spell_token(token)
 

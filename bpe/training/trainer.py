@@ -79,7 +79,7 @@ class MergeLearner(Protocol):
         """By how many tokens each merge made the corpus shorter: int64 (n,)."""
         ...
 
-    def spelled(self, token: int) -> bytes:
+    def spell_token(self, token: int) -> bytes:
         """The bytes of a token."""
         ...
 

@@ -20,7 +20,7 @@ from bpe.formats.huggingface.normalizers import write_normalizer
 from bpe.formats.huggingface.post_processors import write_post_processor
 from bpe.formats.huggingface.pretokenizers import write_pre_tokenizer
 from bpe.formats.huggingface.spelling import from_text, is_unspelled, mark_text, names_by_id, ordinary_names
-from bpe.vocab._spec import wrong_merge
+from bpe.vocab._spec import find_wrong_merge
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NONE, ORDINARY, SPECIAL
 
@@ -140,7 +140,7 @@ def _check_merges(spec: TokenizerSpec, own: bool) -> None:
     if not bad.any():
         checked = np.ones(vocabulary.limit, dtype=np.uint8)
         merges, results = (np.ascontiguousarray(each, dtype=np.int32) for each in (spec.merges, result))
-        wrong = wrong_merge(merges, results, vocabulary.blob, vocabulary.offsets, checked)
+        wrong = find_wrong_merge(merges, results, vocabulary.blob, vocabulary.offsets, checked)
         if wrong < 0:
             return
         bad[wrong] = True
