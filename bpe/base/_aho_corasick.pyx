@@ -45,7 +45,7 @@ cdef enum:
     POLL_INTERVAL = 1 << 24   # bytes between two checks for signals
 
 
-cdef array_of(const Kept* kept):
+cdef copy_rows(const Kept* kept):
     """The rows as an int64 array, shape (n, 3)."""
     rows = np.empty((kept.n, 3), dtype=np.int64)
     cdef int64_t[:, ::1] out = rows
@@ -201,7 +201,7 @@ cdef class Finder:
             if self.longest and start < view.len:
                 with nogil:
                     self.leftmost_longest(<const byte_t*>view.buf, max(start, <Py_ssize_t>0), view.len, &kept)
-            return tuple(np.ascontiguousarray(array_of(&kept).T)) if kept.n else None
+            return tuple(np.ascontiguousarray(copy_rows(&kept).T)) if kept.n else None
         finally:
             free(kept.rows)
             PyBuffer_Release(&view)
@@ -224,7 +224,7 @@ cdef class Finder:
                 for i in range(starts.shape[0] if self.longest else 0):
                     self.leftmost_longest(data, starts[i], ends[i], &kept)
                     count[i] = kept.n
-            return array_of(&kept), counts
+            return copy_rows(&kept), counts
         finally:
             free(kept.rows)
 
@@ -242,7 +242,7 @@ cdef class Finder:
         cdef Occurrence* hits = NULL
         cdef size_t capacity = 0
         try:
-            if self.longest and occurrences(self, text, start, end, end, &hits, &capacity, 1):
+            if self.longest and find_occurrences(self, text, start, end, end, &hits, &capacity, 1):
                 return hits[0].start
             return -1
         finally:
@@ -258,7 +258,7 @@ cdef class Finder:
         try:
             while low < end:
                 high = min(low + block, end)
-                i = occurrences(self, text, low, high, end, &hits, &capacity, EVERY)
+                i = find_occurrences(self, text, low, high, end, &hits, &capacity, EVERY)
                 kept.rows = <KeptRow*>grow_array(kept.rows, &kept.capacity, kept.n + i, sizeof(KeptRow))
                 while i > 0:
                     i -= 1
@@ -284,7 +284,7 @@ cdef class Finder:
         if not self.longest:
             return False
         try:
-            n = occurrences(self, text, low, at, end, &hits, &capacity, EVERY)
+            n = find_occurrences(self, text, low, at, end, &hits, &capacity, EVERY)
             for i in range(n):
                 found |= hits[i].start + self.sizes[hits[i].number] > at
         finally:
@@ -296,7 +296,7 @@ cdef class Finder:
         return self.last_in(text, 0, end) >= 0
 
 
-cdef Py_ssize_t occurrences(
+cdef Py_ssize_t find_occurrences(
     Finder finder, const byte_t* text, Py_ssize_t low, Py_ssize_t high, Py_ssize_t end, Occurrence** out,
     size_t* capacity, Py_ssize_t max_hits,
 ) except -1 nogil:

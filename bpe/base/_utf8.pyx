@@ -57,7 +57,7 @@ cdef Units units_of_item(item) except *:
     return Units(data=<const byte_t*><char*><bytes?>item, n=len(<bytes>item), width=0)
 
 
-def joined_utf8(list texts):
+def join_utf8(list texts):
     """Return the UTF-8 of texts, str or bytes, one after the other: uint8, and its offsets: int64, shape (n + 1,).
 
     Each text is copied once: `str.encode` would make an object of each before they are joined.
@@ -86,7 +86,7 @@ def joined_utf8(list texts):
     return joined[:at], offsets[: i + 1]
 
 
-def bad_utf8(const byte_t[::1] text):
+def find_invalid_utf8(const byte_t[::1] text):
     """Return the position of the first sequence that is not UTF-8; -1 if there is none."""
     cdef size_t n = text.shape[0], at
     cdef const byte_t* data = &text[0] if n else NULL

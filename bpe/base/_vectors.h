@@ -11,6 +11,7 @@
 #include "bpe/base/_levels.h"
 
 typedef uint8_t bpe_vector __attribute__((vector_size(16)));
+typedef int8_t bpe_signed_vector __attribute__((vector_size(16)));
 
 static inline bpe_vector bpe_load(const uint8_t *from) {
     bpe_vector v;

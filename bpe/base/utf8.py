@@ -10,7 +10,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base._utf8 import bad_utf8
+from bpe.base._utf8 import find_invalid_utf8
 from bpe.base.offsets import offsets_of
 from bpe.errors import typed
 
@@ -75,7 +75,7 @@ def utf8_error(data: Bytes) -> tuple[int, str] | None:
     >>> utf8_error(b"low\\xff"), utf8_error("é".encode())
     ((3, 'invalid start byte'), None)
     """
-    at = bad_utf8(data)
+    at = find_invalid_utf8(data)
     if at < 0:
         return None
     try:

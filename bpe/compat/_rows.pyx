@@ -226,7 +226,7 @@ def are_all_str(list texts not None):
     return True
 
 
-def joined_pairs(list pairs not None):
+def join_pairs(list pairs not None):
     """The texts of pairs in one list; None unless each is a tuple or list of two str."""
     cdef list texts = []
     for pair in pairs:

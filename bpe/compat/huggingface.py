@@ -24,7 +24,7 @@ from bpe.base.atomic_files import atomic_write
 from bpe.base.forks import lock_of
 from bpe.base.utf8 import read_file
 from bpe.compat import training
-from bpe.compat._rows import TokenizerFields, are_all_str, joined_pairs, with_fast_decode, with_fast_encode
+from bpe.compat._rows import TokenizerFields, are_all_str, join_pairs, with_fast_decode, with_fast_encode
 from bpe.compat.document import FLAGS, Added
 from bpe.compat.encodings import Encoding, InputSequence
 from bpe.compat.processing import (
@@ -383,7 +383,7 @@ class Tokenizer(TokenizerFields):
         plan: Plan = state.plan(add_special_tokens)
         if not is_pretokenized and are_all_str(texts):
             return plan.call(texts).encodings()
-        if not is_pretokenized and plan.pair_ends is not None and (joined := joined_pairs(texts)) is not None:
+        if not is_pretokenized and plan.pair_ends is not None and (joined := join_pairs(texts)) is not None:
             return plan.call_pairs(joined).encodings()
         rows = [_check_row(each, is_pretokenized) for each in texts]
         return pad_rows(_encode_inputs(state, rows, add_special_tokens), state.rules.padding)

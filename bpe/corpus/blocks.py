@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base._aho_corasick import Finder
-from bpe.base._utf8 import joined_utf8
+from bpe.base._utf8 import join_utf8
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, no_text, to_bytes, utf8_error
 from bpe.corpus.reading import Buffers, EndCut, check_file_text
 from bpe.errors import FormatError, check_iterable, check_unicode, shown, typed
@@ -367,7 +367,7 @@ def whole_block(text: Bytes, source: str, offset: int) -> Block:
 def _join_texts(texts: list[str | bytes]) -> Iterator[Block]:
     """A block with several small texts, or none."""
     if texts:
-        data, offsets = joined_utf8(texts)
+        data, offsets = join_utf8(texts)
         yield Block(data.data, offsets[:-1], offsets[1:], [], False, "", 0)
 
 

@@ -487,7 +487,7 @@ cdef SharedWordTable new_table(Encoder encoder, SharedWordTable old):
 
 
 cdef int replace_table(Encoder encoder, Workspace space) except -1 nogil:
-    """Swap in a table with room for a full one. One thread makes it; the others go on meanwhile."""
+    """Swap in a larger table, or an empty one, for a full one. One thread makes it; the others go on meanwhile."""
     if change_state(space.cache.words, EXHAUSTED, REPLACING):
         with gil:
             install_table(encoder, space.table)

@@ -58,7 +58,7 @@ static inline void bpe_leads_and_tails(const uint8_t *text, uint64_t *leads, uin
     for (int at = 0; at < 64; at += 16) {
         bpe_vector v = bpe_load(text + at);
         lead |= bpe_top_bits((bpe_vector)((v & 0xF0) == 0xE0)) << at;
-        tail |= bpe_top_bits((bpe_vector)((v & 0xC0) == 0x80)) << at;
+        tail |= bpe_top_bits((bpe_vector)((bpe_signed_vector)v < (int8_t)0xC0)) << at;
     }
     *leads = lead;
     *tails = tail;

@@ -56,7 +56,7 @@ cdef class TokenTally(Visitor):
     # Counts.
     cdef uint32_t[::1] table           # by id: the length << COUNT_BITS | the count
     cdef int64_t[::1] totals
-    cdef uint64_t n_left, max_counted           # tokens that can still be counted, and after `empty`
+    cdef uint64_t n_left, max_counted           # tokens that can still be counted, and after `move_counts`
     # The texts, and what holds them.
     cdef const byte_t* data
     cdef const int64_t* own_starts

@@ -37,7 +37,7 @@ cdef extern from "bpe/evaluation/_block_masks.h" nogil:
     void classify "bpe_classify"(const byte_t* text, size_t n, BlockMasks* out)
     void take_bits "bpe_take_bits"(byte_t* bytes, uint64_t* bits, size_t n)
     uint64_t count_bits "bpe_count_bits"(const uint64_t* bits, size_t n)
-    uint32_t greatest_of "bpe_greatest"(const uint32_t* ids, size_t n)
+    uint32_t find_greatest "bpe_greatest"(const uint32_t* ids, size_t n)
     uint64_t bpe_add_bits(uint64_t a, uint64_t b, uint64_t* carry)
 
 follow_vector_level(bpe_use_level_tally)
@@ -240,7 +240,7 @@ cdef void read_window(Reader* reader, Py_ssize_t base, Py_ssize_t n, const uint6
                 words[i] &= (space | reader.block.single) << 1 | breaks | reader.block.single
             breaks = (space | reader.block.single) >> 63
             starts[k], wide[k] = reader.block.starts, reader.block.wide
-            cut_chars[k] = split_characters(reader, reader.block.tails & given, cuts[i])
+            cut_chars[k] = find_split_characters(reader, reader.block.tails & given, cuts[i])
             k += 1
         inside = given & ~space & ~words[i]
         cut = cuts[i] & inside
@@ -262,7 +262,7 @@ cdef void read_window(Reader* reader, Py_ssize_t base, Py_ssize_t n, const uint6
     sums.split_characters += count_bits(cut_chars, k)
 
 
-cdef inline uint64_t split_characters(Reader* reader, uint64_t tails, uint64_t cuts) noexcept nogil:
+cdef inline uint64_t find_split_characters(Reader* reader, uint64_t tails, uint64_t cuts) noexcept nogil:
     """The first boundary in each character of a block that is split."""
     cdef uint64_t split = cuts & tails
     cdef uint64_t after = split & ~(split << 1 | reader.split >> 63)
@@ -330,7 +330,7 @@ cdef class TokenTally(Visitor):
     Args:
         lengths: uint32, by id: the bytes of each token, counted as LONGEST if they are more.
         mode: BY_SCRIPT, BY_SPACES or BY_CHARACTERS.
-        most: how many tokens are counted until the counts are moved to 64 bits, for tests.
+        max_counted: how many tokens are counted until the counts are moved to 64 bits, for tests.
 
     Attributes:
         rows: float64, shape (n, 17): the columns COLUMNS of the texts that were begun last. Sums of up to 2**53 are
@@ -340,7 +340,7 @@ cdef class TokenTally(Visitor):
 
     def __cinit__(self, lengths, int mode, uint64_t max_counted=MAX_COUNT):
         if not 0 < max_counted <= MAX_COUNT:
-            raise ValueError(f"most is {max_counted}; it must be from 1 to {MAX_COUNT}")
+            raise ValueError(f"max_counted is {max_counted}; it must be from 1 to {MAX_COUNT}")
         self.table = np.minimum(lengths, LONGEST).astype(np.uint32) << np.uint32(COUNT_BITS)
         self.totals = np.zeros(len(lengths), dtype=np.int64)
         self.n_left = self.max_counted = max_counted
@@ -424,7 +424,7 @@ cdef class TokenTally(Visitor):
 cdef int add_tokens(TokenTally tally, const uint32_t* ids, uint64_t n, uint64_t given) except -1 nogil:
     """Count the next tokens of a text and mark where they begin; all `given` ids can be read."""
     cdef uint64_t part
-    cdef uint32_t greatest = greatest_of(ids, n)
+    cdef uint32_t greatest = find_greatest(ids, n)
     if n and greatest >= <uint64_t>tally.table.shape[0]:
         with gil:
             raise ValueError(

@@ -5,7 +5,7 @@ The common cases are inline: `_boundaries.pxd`.
 
 from bpe.base._types cimport byte_t
 from bpe.pretokenize._char_masks cimport CASED, LINES, Cursor, below, bpe_ctz
-from bpe.pretokenize._char_scanner cimport contraction
+from bpe.pretokenize._char_scanner cimport match_contraction
 from libc.stdint cimport uint64_t
 
 
@@ -48,7 +48,7 @@ cdef uint64_t cut_contractions(
         if at + 4 > known and not at_end[0]:               # part of it may follow the known bytes
             at_end[0] = False
             return starts & (below(at) if suffix else below(at + 1))
-        after = contraction(text, pos + at, cursor.end, rules & LINES != 0) - pos
+        after = match_contraction(text, pos + at, cursor.end, rules & LINES != 0) - pos
         if after == at:
             continue
         last_end = after

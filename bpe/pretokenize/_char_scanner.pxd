@@ -7,7 +7,7 @@ ctypedef Py_ssize_t (*next_t)(const byte_t* text, Py_ssize_t pos, Py_ssize_t end
 
 cdef next_t next_of(int scanner) noexcept nogil
 cdef next_t gap_of(int scanner) noexcept nogil
-cdef Py_ssize_t contraction(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, bint any_case) noexcept nogil
+cdef Py_ssize_t match_contraction(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, bint any_case) noexcept nogil
 cdef int clip_class_at(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t* length) noexcept nogil
 cdef Py_ssize_t next_cased_word(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
 
@@ -15,7 +15,7 @@ cdef Py_ssize_t next_cased_word(const byte_t* text, Py_ssize_t pos, Py_ssize_t e
 # Runs -----------------------------------------------------------------------------------------------------------------
 
 
-cdef inline Py_ssize_t run_of(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int bits) noexcept nogil:
+cdef inline Py_ssize_t skip_run(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int bits) noexcept nogil:
     """Return the end of a run of characters that have any of `bits`."""
     cdef Py_ssize_t length
     while class_at(text, pos, end, &length) & bits:
@@ -23,7 +23,7 @@ cdef inline Py_ssize_t run_of(const byte_t* text, Py_ssize_t pos, Py_ssize_t end
     return pos
 
 
-cdef inline Py_ssize_t run_of_others(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+cdef inline Py_ssize_t skip_others(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Return the end of a run of `[^\\s\\p{L}\\p{N}]`."""
     cdef Py_ssize_t length
     cdef int bits
@@ -35,7 +35,7 @@ cdef inline Py_ssize_t run_of_others(const byte_t* text, Py_ssize_t pos, Py_ssiz
     return pos
 
 
-cdef inline Py_ssize_t numbers(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int max_numbers) noexcept nogil:
+cdef inline Py_ssize_t skip_numbers(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, int max_numbers) noexcept nogil:
     """Return the end of a run of at most `max_numbers` numbers."""
     cdef Py_ssize_t length
     while max_numbers > 0 and class_at(text, pos, end, &length) & NUMBER:

@@ -17,7 +17,7 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memchr
 
 
-cdef Py_ssize_t white_space(
+cdef Py_ssize_t skip_white_space(
     const byte_t* text, Py_ssize_t pos, Py_ssize_t end, bint lines, bint whole_at_end
 ) noexcept nogil:
     """Return the end of the white-space pretoken at `pos`: `\\s+(?!\\S)|\\s`, preceded by `\\s*[\\r\\n]+` if `lines`.
@@ -48,7 +48,7 @@ cdef Py_ssize_t white_space(
 # Contractions ---------------------------------------------------------------------------------------------------------
 
 
-cdef Py_ssize_t contraction(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, bint any_case) noexcept nogil:
+cdef Py_ssize_t match_contraction(const byte_t* text, Py_ssize_t pos, Py_ssize_t end, bint any_case) noexcept nogil:
     """Return the end of a match of `'(?:[sdmt]|ll|ve|re)` at `pos`, or `pos`; `any_case` adds `'ſ` (U+017F, C5 BF)."""
     cdef byte_t first, second, fold = 0x20 if any_case else 0
     if end - pos < 2 or text[pos] != c"'":
@@ -77,19 +77,19 @@ cdef Py_ssize_t next_gpt2(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) no
     cdef Py_ssize_t length, at = pos
     cdef int bits
     if text[pos] == c"'":
-        at = contraction(text, pos, end, False)
+        at = match_contraction(text, pos, end, False)
         if at > pos:
             return at
     if text[pos] == c" " and pos + 1 < end:
         at = pos + 1                        # ` ?`: the space goes with what follows, unless that is white space
     bits = class_at(text, at, end, &length)
     if bits & LETTER:
-        return run_of(text, at + length, end, LETTER)
+        return skip_run(text, at + length, end, LETTER)
     if bits & NUMBER:
-        return run_of(text, at + length, end, NUMBER)
+        return skip_run(text, at + length, end, NUMBER)
     if bits & SPACE:
-        return white_space(text, pos, end, False, True)
-    return run_of_others(text, at + length, end)
+        return skip_white_space(text, pos, end, False, True)
+    return skip_others(text, at + length, end)
 
 
 cdef inline int starcoder_class_at(
@@ -110,7 +110,7 @@ cdef Py_ssize_t next_starcoder(const byte_t* text, Py_ssize_t pos, Py_ssize_t en
     if text[pos] == c" " and starcoder_class_at(text, pos + 1, end, &length) & NUMBER:
         return pos + 1
     if bits & SPACE:
-        at = run_of(text, pos, end, SPACE)
+        at = skip_run(text, pos, end, SPACE)
         if starcoder_class_at(text, at, end, &length) & NUMBER:
             return at
     gpt2_end = next_gpt2(text, pos, end)
@@ -126,23 +126,23 @@ cdef inline Py_ssize_t next_with_lines(
     cdef Py_ssize_t length, next_length, at
     cdef int bits, next_bits
     if text[pos] == c"'":
-        at = contraction(text, pos, end, True)
+        at = match_contraction(text, pos, end, True)
         if at > pos:
             return at
     bits = class_at(text, pos, end, &length)
     if bits & LETTER:
-        return run_of(text, pos + length, end, LETTER)
+        return skip_run(text, pos + length, end, LETTER)
     if bits & NUMBER:
-        return numbers(text, pos, end, max_digits)
+        return skip_numbers(text, pos, end, max_digits)
     next_bits = class_at(text, pos + length, end, &next_length)
     if not bits & NEWLINE and next_bits & LETTER:
-        return run_of(text, pos + length + next_length, end, LETTER)
+        return skip_run(text, pos + length + next_length, end, LETTER)
     if text[pos] == c" " and next_length and not next_bits & (NUMBER | SPACE):
-        at = run_of_others(text, pos + 1, end)
+        at = skip_others(text, pos + 1, end)
     elif bits & SPACE:
-        return white_space(text, pos, end, True, whole_at_end)
+        return skip_white_space(text, pos, end, True, whole_at_end)
     else:
-        at = run_of_others(text, pos + length, end)
+        at = skip_others(text, pos + length, end)
     while at < end and (text[at] == c"\n" or text[at] == c"\r"):
         at += 1
     return at
@@ -174,7 +174,7 @@ cdef inline Py_ssize_t o200k_word(const byte_t* text, Py_ssize_t pos, Py_ssize_t
             after_last_lower = at
         bits = class_at(text, at, end, &length)
     if bits & LOWER:
-        return run_of(text, at + length, end, LOWER)
+        return skip_run(text, at + length, end, LOWER)
     return after_last_lower
 
 
@@ -186,23 +186,23 @@ cdef inline Py_ssize_t next_cased(
     start = pos if bits & (NEWLINE | LETTER | NUMBER) else pos + length      # after the optional first character
     at = o200k_word(text, start, end)
     if at > start:
-        return contraction(text, at, end, True) if contractions else at
+        return match_contraction(text, at, end, True) if contractions else at
     if start > pos and bits & UPPER:                       # a mark alone may be the word
         at = o200k_word(text, pos, end)
         if at > pos:
-            return contraction(text, at, end, True) if contractions else at
-    at = run_of(text, start, end, UPPER)                                     # U+L*, where no L follows
+            return match_contraction(text, at, end, True) if contractions else at
+    at = skip_run(text, start, end, UPPER)                                     # U+L*, where no L follows
     if at > start:
-        return contraction(text, at, end, True) if contractions else at
+        return match_contraction(text, at, end, True) if contractions else at
     if bits & NUMBER:
-        return numbers(text, pos, end, max_digits)
+        return skip_numbers(text, pos, end, max_digits)
     next_bits = class_at(text, pos + length, end, &next_length)
     if text[pos] == c" " and next_length and not next_bits & (LETTER | NUMBER | SPACE):
-        at = run_of_others(text, pos + 1, end)
+        at = skip_others(text, pos + 1, end)
     elif bits & SPACE:
-        return white_space(text, pos, end, True, False)
+        return skip_white_space(text, pos, end, True, False)
     else:
-        at = run_of_others(text, pos + length, end)
+        at = skip_others(text, pos + length, end)
     while at < end and (text[at] == c"\n" or text[at] == c"\r" or text[at] == c"/"):
         at += 1
     return at
@@ -264,7 +264,7 @@ cdef Py_ssize_t next_deepseek(const byte_t* text, Py_ssize_t pos, Py_ssize_t end
             return at
     bits = class_at(text, pos, end, &length)
     if bits & NUMBER:
-        return numbers(text, pos, end, 3)
+        return skip_numbers(text, pos, end, 3)
     east = deepseek_class_at(text, pos, end, True, &next_length) != 0 or next_length > 0
     next_bits = deepseek_class_at(text, pos + length, end, east, &next_length)
     at = pos + length
@@ -332,7 +332,7 @@ cdef inline bint matches_any_case(
     return True
 
 
-cdef inline Py_ssize_t clip_special(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+cdef inline Py_ssize_t match_clip_special(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Return the end of one of CLIP's two special tokens at `pos`, or `pos`."""
     cdef Py_ssize_t at = pos + 2
     if end - pos < 13 or text[pos + 1] != c"|":
@@ -369,9 +369,9 @@ cdef Py_ssize_t next_clip(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) no
     cdef Py_ssize_t length, at = pos
     cdef int bits
     if text[pos] == c"'":
-        at = contraction(text, pos, end, True)
+        at = match_contraction(text, pos, end, True)
     elif text[pos] == c"<":
-        at = clip_special(text, pos, end)
+        at = match_clip_special(text, pos, end)
     if at > pos:
         return at
     bits = clip_class_at(text, pos, end, &length)
@@ -389,7 +389,7 @@ cdef Py_ssize_t next_clip(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) no
 
 cdef Py_ssize_t white_gap(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     """Return the end of the white space at `pos`."""
-    return run_of(text, pos, end, SPACE)
+    return skip_run(text, pos, end, SPACE)
 
 
 cdef Py_ssize_t next_whitespace(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:

@@ -10,7 +10,7 @@ import numpy as np
 
 from bpe.base._bounds cimport check_spans
 from bpe.base._types cimport byte_t
-from bpe.pretokenize._char_scanner cimport next_cased_word, run_of, run_of_others
+from bpe.pretokenize._char_scanner cimport next_cased_word, skip_others, skip_run
 from bpe.text._unicode cimport LETTER, NEW, NUMBER, SPACE, class_at
 from libc.stdint cimport int64_t
 
@@ -30,7 +30,7 @@ cdef inline bint is_doubtful(const byte_t* text, Py_ssize_t pos, Py_ssize_t end)
     return False
 
 
-cdef inline Py_ssize_t digits(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+cdef inline Py_ssize_t skip_digits(const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     while pos < end and <byte_t>(text[pos] - c"0") < 10:
         pos += 1
     return pos
@@ -44,9 +44,9 @@ cdef inline Py_ssize_t next_word(const byte_t* text, Py_ssize_t pos, Py_ssize_t 
         at = pos + 1
     bits = class_at(text, at, end, &length)
     if bits & LETTER:
-        return run_of(text, at, end, LETTER)
+        return skip_run(text, at, end, LETTER)
     if not bits & (NUMBER | SPACE):
-        return run_of_others(text, at, end)
+        return skip_others(text, at, end)
     at = pos
     bits = class_at(text, at, end, &length)
     while bits & SPACE:
@@ -62,7 +62,7 @@ cdef Py_ssize_t scan_words(
     """Write the pretokens of a text; returns their number."""
     cdef Py_ssize_t n = 0, after
     while pos < end:
-        after = pos if cased else digits(text, pos, end)
+        after = pos if cased else skip_digits(text, pos, end)
         if after == pos:
             starts[n] = pos
             pos = next_cased_word(text, pos, end) if cased else next_word(text, pos, end)

@@ -7,8 +7,6 @@ The queue is lazy: an entry remembers the count that its pair had when it was pu
 count is the best pair; one whose pair has become rarer goes back with its present count. Whoever makes a pair more
 frequent pushes it again, so that an entry with too low a count is not needed any more. That is exact for every tie
 rule; under `first`, a pair's first position moves only when its count falls.
-
-Not here: how pairs are counted and merged, and from which count on they are tracked.
 """
 
 import numpy as np
@@ -43,11 +41,11 @@ cdef inline int compare_pairs(const void* context, const Entry* a, const Entry* 
     return found if found else compare_tokens(compared.tokens, first.right, second.right)
 
 
-cdef bint smaller_strings(const void* context, const Entry* a, const Entry* b) noexcept nogil:
+cdef bint is_smaller(const void* context, const Entry* a, const Entry* b) noexcept nogil:
     return compare_pairs(context, a, b) < 0
 
 
-cdef bint greater_strings(const void* context, const Entry* a, const Entry* b) noexcept nogil:
+cdef bint is_greater(const void* context, const Entry* a, const Entry* b) noexcept nogil:
     return compare_pairs(context, a, b) > 0
 
 
@@ -78,9 +76,9 @@ cdef class Learner:
         self.compared.tokens, self.compared.pairs = &self.state.tokens, &self.state.pairs
         self.heap.context = &self.compared
         if self.tie_break == BY_SMALLEST:
-            self.heap.before = smaller_strings
+            self.heap.before = is_smaller
         elif self.tie_break == BY_GREATEST:
-            self.heap.before = greater_strings
+            self.heap.before = is_greater
         return 0
 
     # What subclasses do -----------------------------------------------------------------------------------------------

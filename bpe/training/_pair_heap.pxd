@@ -1,7 +1,6 @@
 """The trainer's priority queue: a binary heap of pairs, the greatest count first and ties in a total order.
 
-The queue is lazy: an entry remembers the count that the pair had when it was pushed, and whoever pops it compares. Not
-here: what a pair is.
+The queue is lazy: an entry remembers the count that the pair had when it was pushed, and whoever pops it compares.
 """
 
 from bpe.base._memory cimport grow_array

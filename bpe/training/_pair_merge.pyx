@@ -257,7 +257,7 @@ cdef void count_overlaps(
 cdef size_t merge_and_count(
     id_t* cells, const TrainingState* state, Merge* merge, Neighbours* found, cell_t* positions, size_t n
 ) noexcept nogil:
-    """As `merge_positions`; also what only pairs (a, a), of which some overlap, and counts without overlap need."""
+    """Merge at n positions, and add up what pairs (a, a), some of which overlap, and counts without overlaps need."""
     cdef const Symbols* symbols = &state.symbols
     cdef size_t i, k = 0, live = merge_positions(cells, symbols, merge, found, positions, n)
     if merge.a == merge.b:

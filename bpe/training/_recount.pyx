@@ -168,7 +168,7 @@ cdef bint fits(const Recount* job, count_t threshold) noexcept nogil:
     return positions <= pool.size and n <= pool.max_pairs
 
 
-cdef count_t lowest_that_fits(const Recount* job, count_t low) noexcept nogil:
+cdef count_t find_lowest_threshold(const Recount* job, count_t low) noexcept nogil:
     """The lowest threshold from `low` on whose lists fit, by bisection; the best count, if none does.
 
     A bucket of the histogram holds counts that differ by up to a 64th: where very many pairs have almost the same
@@ -203,7 +203,7 @@ cdef int track(Recount* job) except -1 nogil:
             add_to_histogram(job, pair.count, pair.n)
     state.policy.threshold = max(state.policy.threshold, threshold_of(job))
     if not job.plan.growing and not job.plan.track_all_pairs and not fits(job, state.policy.threshold):
-        state.policy.threshold = lowest_that_fits(job, state.policy.threshold)
+        state.policy.threshold = find_lowest_threshold(job, state.policy.threshold)
     clear_pairs(pairs)
     for i in range(n):
         pair = pairs.items[i]
@@ -244,7 +244,7 @@ cdef int grow_pool(TrainingState* state, const Plan* plan) except -1 nogil:
 
 # All pairs in one table -----------------------------------------------------------------------------------------------
 
-cdef inline bint adds(const Recount* job, size_t at, size_t* counted) noexcept nogil:
+cdef inline bint is_added(const Recount* job, size_t at, size_t* counted) noexcept nogil:
     """Whether a pair of equal tokens, the second of them at `at`, adds to its count: not if the pair before it did."""
     if job.state.policy.count_non_overlapping and counted[0] + 1 == at:
         return False
@@ -272,7 +272,7 @@ cdef void count_dense(const id_t* cells, Recount* job, int part) noexcept nogil:
             if left != none and right != none:
                 tally = &table[left * n_tokens + right]
                 tally.n += 1
-                if left != right or adds(job, i, &counted):
+                if left != right or is_added(job, i, &counted):
                     tally.count += count
             left = right
         i += 1
@@ -392,7 +392,7 @@ cdef void filter_cells(const id_t* cells, Recount* job, int part) noexcept nogil
         k += 1
 
 
-cdef uint64_t* filter_bits(Recount* job, Team team) except NULL nogil:
+cdef uint64_t* make_filter(Recount* job, Team team) except NULL nogil:
     """A bit for each sum of the filter: set where a pair may reach the threshold, which is chosen here.
 
     The sums use the pool's memory; when lists are written there, only the bits are needed.
@@ -450,7 +450,7 @@ cdef void next_block(
                     reader.k = class_of(symbols, <cell_t>i, reader.k)
                 block.positions[n] = <cell_t>(i - 1)
                 block.hashes[n] = hashed
-                block.counts[n] = symbols.counts[reader.k] if left != right or adds(job, i, &reader.counted) else 0
+                block.counts[n] = symbols.counts[reader.k] if left != right or is_added(job, i, &reader.counted) else 0
                 prefetch_pair(table, hashed)
                 n += 1
         left = right
@@ -555,7 +555,7 @@ cdef int recount_filtered(Recount* job, Team team) except -1 nogil:
         for part in range(1, job.parts):
             job.pairs[part] = &others[part]
             grow_slots(job.pairs[part])
-        job.bits = bits = filter_bits(job, team)
+        job.bits = bits = make_filter(job, team)
         walk_all(job, COUNT_FILTERED, team)
         add_parts(job)
         track(job)

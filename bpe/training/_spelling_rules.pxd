@@ -1,7 +1,6 @@
 """The rules of a training: which pairs are never merged, by what their tokens spell.
 
-They are asked when a pair is the best one; a refused pair costs no id. Not here: the rules' meaning for users
-(`merge_rules.py`), the pairs that were refused, and vetoes by Python (`_loop.pyx`).
+They are asked when a pair is the best one; a refused pair costs no id. `merge_rules.py` has their meaning for users.
 """
 
 from bpe.base._types cimport byte_t

@@ -1,6 +1,4 @@
 """Writing the array of symbols from the words, and compacting it; `_symbol_array.pxd` says what it is.
-
-Not here: pairs of symbols and merging.
 """
 
 import numpy as np

@@ -170,7 +170,7 @@ cdef class Trainer(Learner):
     def best(self):
         """The pair that `run` would merge next, as (left, right, count); None where there is none, and `stop` is set.
 
-        For a trainer of every pair.
+        Requires `Plan.track_all_pairs`.
         """
         cdef uint32_t number
         cdef TrackedPair pair
@@ -190,7 +190,7 @@ cdef class Trainer(Learner):
     def apply(self, token_t left, token_t right):
         """Merge a given pair, which need not occur; returns (token, by how many tokens the corpus became shorter).
 
-        For a trainer of every pair. The tokens of trainers that apply the same pairs have the same numbers.
+        Requires `Plan.track_all_pairs`. The tokens of trainers that apply the same pairs have the same numbers.
         """
         cdef uint32_t number
         cdef token_t token = NO_TOKEN

@@ -3,7 +3,7 @@ from numpy.typing import NDArray
 
 from bpe.base._buffers import Buffer
 
-def wrong_merge(
+def find_wrong_merge(
     merges: NDArray[np.int32],
     ids: NDArray[np.int32],
     blob: Buffer,

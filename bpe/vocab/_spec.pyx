@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcmp
 
 
-def wrong_merge(
+def find_wrong_merge(
     const int[:, ::1] merges, const int[::1] ids, const byte_t[::1] blob, const int64_t[::1] offsets,
     const uint8_t[::1] checked,
 ):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bpe.errors import check_choice, counted, shown, typed
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, as_pretokenizer
-from bpe.vocab._spec import wrong_merge
+from bpe.vocab._spec import find_wrong_merge
 from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import AFTER_MERGING, ID_LIMIT, NONE, ORDINARY, Vocabulary
 
@@ -212,7 +212,7 @@ def check_spec(spec: TokenizerSpec) -> None:
     ordinary = (vocabulary.kinds == ORDINARY).view(np.uint8)
     if spec.subword_prefix:
         ordinary = np.zeros_like(ordinary)  # the right part of a merge loses the prefix: the formats check it
-    index = wrong_merge(
+    index = find_wrong_merge(
         np.ascontiguousarray(spec.merges),
         spec.merge_results,
         vocabulary.blob,

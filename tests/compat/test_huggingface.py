@@ -506,10 +506,10 @@ def test_pairs_are_joined_only_if_each_has_two_str() -> None:
     class Text(str):
         __slots__ = ()
 
-    assert _rows.joined_pairs([("a", "b"), ["c", ""]]) == ["a", "b", "c", ""]
-    assert _rows.joined_pairs([]) == []
+    assert _rows.join_pairs([("a", "b"), ["c", ""]]) == ["a", "b", "c", ""]
+    assert _rows.join_pairs([]) == []
     for odd in (("a",), ("a", "b", "c"), ("a", 3), ("a", Text("b")), "ab", {"a": 1, "b": 2}, None, (["a"], ["b"])):
-        assert _rows.joined_pairs([("a", "b"), odd]) is None
+        assert _rows.join_pairs([("a", "b"), odd]) is None
     assert _rows.are_all_str(["a", ""])
     assert not _rows.are_all_str(["a", Text("b")])
     assert not _rows.has_name(["a", "<", ""], "<s")

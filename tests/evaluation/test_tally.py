@@ -41,7 +41,7 @@ def begun(documents: list[bytes], mode: str, lengths: NDArray[np.int64], most: i
     data = b"".join(documents)
     ends = np.cumsum([len(each) for each in documents], dtype=np.int64)
     starts = ends - np.array([len(each) for each in documents], dtype=np.int64)
-    tally = TokenTally(lengths, MODES.index(mode), most=most)
+    tally = TokenTally(lengths, MODES.index(mode), max_counted=most)
     tally.begin(data, starts, ends, reference.is_whole(data))
     return tally
 

@@ -23,7 +23,7 @@ from bpe.formats.huggingface.spelling import (
     map_special_ids,
 )
 from bpe.formats.huggingface.steps import write_decoder, write_normalizer, write_pre_tokenizer
-from bpe.vocab._spec import wrong_merge
+from bpe.vocab._spec import find_wrong_merge
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NONE, ORDINARY, SPECIAL
 
@@ -156,7 +156,7 @@ def _check_merges(spec: TokenizerSpec, own: bool) -> None:
     if not bad.any():
         checked = np.ones(vocabulary.limit, dtype=np.uint8)
         merges, results = (np.ascontiguousarray(each, dtype=np.int32) for each in (spec.merges, result))
-        wrong = wrong_merge(merges, results, vocabulary.blob, vocabulary.offsets, checked)
+        wrong = find_wrong_merge(merges, results, vocabulary.blob, vocabulary.offsets, checked)
         if wrong < 0:
             return
         bad[wrong] = True
