@@ -29,9 +29,9 @@ from bpe.encode.models.model import Model, build_model
 from bpe.errors import shown
 from bpe.merge._dropout import Dropout
 from bpe.pretokenize.patterns import WHOLE
+from bpe.pretokenize.pipeline import Segment
 from bpe.pretokenize.preparing import TextPreparer
 from bpe.pretokenize.pretokenizer import scanner_of
-from bpe.pretokenize.segments import Segment
 from bpe.vocab.spec import TokenizerSpec, words_only
 from bpe.vocab.special_tokens import SpecialTokens
 from bpe.vocab.vocabulary import NO_TOKEN

@@ -20,8 +20,8 @@ from bpe.base.utf8 import TextLike, byte_offsets, escape, to_bytes
 from bpe.encode import _offsets as tokenspans
 from bpe.encode.engine import Engine
 from bpe.errors import check_choice
+from bpe.pretokenize.pipeline import Segment
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, scanner_of
-from bpe.pretokenize.segments import Segment
 from bpe.text.alignment import Convention
 from bpe.text.letters import measure_utf8, to_letters
 from bpe.vocab.spec import TokenizerSpec, has_text_marks

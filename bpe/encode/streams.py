@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, unescape
 from bpe.encode.engine import Engine
 from bpe.errors import check_unicode, shown, typed
+from bpe.pretokenize.pipeline import Segment
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, scanner_of
-from bpe.pretokenize.segments import Segment
 from bpe.text.normalizers import Normalizer, Strip
 
 #: The number of bytes that are gathered before they are encoded.

@@ -1,6 +1,6 @@
 """Preparation of text: special tokens are found, text between them is normalized and split into pretokens.
 
-Input is UTF-8; output is segments (`segments.py`), each a special token or text with the bounds of its pretokens, the
+Input is UTF-8; output is segments (`pipeline.py`), each a special token or text with the bounds of its pretokens, the
 pieces that merges never cross. `preparing.py` is the one place that knows the order. A published pattern has a scanner;
 every other pattern is matched by the `regex` package, which is exact but slower. The files, in the order in which text
 passes through them:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.utf8 import Bytes, byte_offsets, escape, unescape
+from bpe.pretokenize.pipeline import Origin, Segment
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
-from bpe.pretokenize.segments import Origin, Segment
 
 if TYPE_CHECKING:
     from bpe.text.alignment import Convention
@@ -89,7 +89,7 @@ class TextPreparer:
 
     def change(self, piece: bytes) -> Bytes:
         """Change text between special tokens as its pretokens are found in it, where a scanner finds them."""
-        piece = piece if self._normalizer is None else self._normalizer.on_bytes(piece)
+        piece = self.normalize(piece)
         return piece if self._prefixes is None else self._prefixes.put_prefix(piece)
 
     def split(self, normalized: bytes, first: bool = True) -> Segment:

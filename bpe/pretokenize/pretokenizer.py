@@ -31,8 +31,7 @@ from bpe.pretokenize.patterns import (
     WHOLE,
     WORD_PATTERNS,
 )
-from bpe.pretokenize.pipeline import Pipeline
-from bpe.pretokenize.segments import Segment
+from bpe.pretokenize.pipeline import Pipeline, Segment
 from bpe.pretokenize.steps import ByteLevel, Metaspace, Step, step_from_json
 from bpe.text.matching import check_timeout
 

@@ -21,7 +21,7 @@ from bpe.base.atomic_files import atomic_write
 from bpe.base.utf8 import check_utf8, escape, to_bytes, unescape
 from bpe.batch import TokenBatch, id_array
 from bpe.errors import FormatError, check_choice, check_int, shown, typed
-from bpe.pretokenize.segments import Segment
+from bpe.pretokenize.pipeline import Segment
 from bpe.vocab.byte_letters import byte_alphabet, byte_letters, letter_bytes, to_letters
 from bpe.vocab.special_tokens import SpecialTokens, check_special_tokens
 from bpe.vocab.vocabulary import NONE, ORDINARY, SPECIAL, Vocabulary

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bpe.pretokenize.pipeline import Segment
 from bpe.pretokenize.preparing import TextPreparer
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
-from bpe.pretokenize.segments import Segment
 from bpe.pretokenize.steps import ByteLevel, Digits, Metaspace
 from bpe.text.alignment import Convention
 from bpe.text.normalizers import NFC, Lowercase, Sequence, Strip
