@@ -102,7 +102,7 @@ def plot_compression(tokenizer: Tokenizer, text: TextLike, ax: Axes | None = Non
     if not to_bytes(text):
         raise ValueError("the text is empty; give one with at least one byte")
     ax = new_axes(ax)
-    ax.plot(*zip(*compression_by_size(tokenizer, text), strict=True), marker="o")
+    ax.plot(*zip(*measure_compression(tokenizer, text), strict=True), marker="o")
     ax.set(xscale="log", xlabel="vocabulary size", ylabel="bytes per token", title="Compression by vocabulary size")
     return ax
 
@@ -132,7 +132,7 @@ def show_merges(tokenizer: Tokenizer, text: TextLike) -> MergeSteps:
     )
 
 
-def compression_by_size(tokenizer: Tokenizer, text: TextLike) -> list[tuple[int, float]]:
+def measure_compression(tokenizer: Tokenizer, text: TextLike) -> list[tuple[int, float]]:
     """The bytes per token of a text with this vocabulary and with smaller ones, truncated to powers of two.
 
     Returns:

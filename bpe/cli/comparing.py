@@ -18,11 +18,11 @@ from typing import cast
 
 import bpe
 from bpe.base.utf8 import MOST_BYTES, check_device
-from bpe.cli.files import check_output, corpus_in, log_skipped, output, say
+from bpe.cli.files import check_output, log_skipped, open_documents, open_output, say
 from bpe.corpus.sources import Sources
 from bpe.errors import FormatError, counted, printable
 from bpe.evaluation import table
-from bpe.evaluation.sanity import failed
+from bpe.evaluation.sanity import has_failure
 from bpe.formats.loading import folder_format
 
 log = logging.getLogger("bpe.cli")
@@ -48,7 +48,7 @@ def evaluate(args: argparse.Namespace) -> None:
         check_output(path, [*name_paths(tokenizers).values(), *by_name.values()])
     if len(files) == 1 and files[0] in by_name.values():
         by_name = {"": files[0]}  # a corpus alone needs no name
-    loaded, corpora = load_tokenizers(tokenizers), {name: corpus_in(args, file) for name, file in by_name.items()}
+    loaded, corpora = load_tokenizers(tokenizers), {name: open_documents(args, file) for name, file in by_name.items()}
     evaluation = bpe.evaluate(
         loaded,
         corpora,
@@ -65,7 +65,7 @@ def evaluate(args: argparse.Namespace) -> None:
     elif form == "table":
         say(table.table(evaluation, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
     else:
-        with output(path) as file:
+        with open_output(path) as file:
             file.write(_FORMATTERS[form](evaluation).encode())
     log_skipped(*corpora.values())
 
@@ -93,7 +93,7 @@ def _format_json(evaluation: bpe.evaluation.Evaluation) -> str:
 
 
 def _format_csv(evaluation: bpe.evaluation.Evaluation) -> str:
-    rows = table.records(evaluation)
+    rows = table.make_records(evaluation)
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -123,14 +123,14 @@ def sanity_check(args: argparse.Namespace) -> int:
         for finding in findings:
             allowed = finding.check in args.allow and finding.level == "failure"
             say(f"allowed  {finding.check}: {finding.message}" if allowed else str(finding))
-        defects += failed([finding for finding in findings if finding.check not in args.allow])
+        defects += has_failure([finding for finding in findings if finding.check not in args.allow])
     if defects:
         log.warning("%s of %d failed", counted(defects, "tokenizer"), len(loaded))
     return 1 if defects else 0
 
 
 def _read_documents(args: argparse.Namespace, path: str) -> Iterator[bytes]:
-    with closing(cast("Generator[bytes]", corpus_in(args, path).documents())) as documents:
+    with closing(cast("Generator[bytes]", open_documents(args, path).documents())) as documents:
         yield from documents
 
 
@@ -141,7 +141,7 @@ def report(args: argparse.Namespace) -> None:
         args.parser.error("a text is read twice, so it cannot be stdin; name a file")
     by_name = name_paths(files)
     check_output(args.output, [*name_paths(tokenizers).values(), *by_name.values()])
-    loaded, corpora = load_tokenizers(tokenizers), {name: corpus_in(args, path) for name, path in by_name.items()}
+    loaded, corpora = load_tokenizers(tokenizers), {name: open_documents(args, path) for name, path in by_name.items()}
     evaluation = bpe.evaluate(loaded, corpora, parallel=args.parallel) if corpora else None
     _write_page(args.output, loaded, evaluation, corpora)
     log_skipped(*corpora.values())
@@ -259,13 +259,13 @@ def _write_page(
 
 def read_beginning(sources: Sources) -> list[bytes]:
     """Read the first documents of a corpus, each cut to what the page needs."""
-    from bpe.report.panels import beginning
+    from bpe.report.panels import cut_beginning
 
     texts: list[bytes] = []
     size = 0
     with closing(cast("Generator[bytes]", sources.documents())) as documents:
         for document in documents:
-            texts.append(beginning(document, _MAX_READ))
+            texts.append(cut_beginning(document, _MAX_READ))
             size += len(texts[-1])
             if size >= _MAX_READ:
                 break

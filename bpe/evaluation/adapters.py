@@ -182,7 +182,7 @@ class OwnAdapter(Adapter):
             ids, spans = self.tokenizer.encode_with_offsets(document, "byte")
             rows.append(ids)
             sizes.append(sizes_of(spans[:, 0], len(document)))
-        return _joined(rows, sizes)
+        return _join_rows(rows, sizes)
 
     def tally(
         self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], tally: TokenTally
@@ -224,7 +224,7 @@ class HuggingFaceAdapter(Adapter):
         """The tokens by id; byte-level ones are spelled in GPT-2's letters."""
         own = str(getattr(self.tokenizer, "pre_tokenizer", "")) + str(getattr(self.tokenizer, "decoder", ""))
         special = {n for n, token in self.tokenizer.get_added_tokens_decoder().items() if token.special}
-        return tokens_by_id(self._vocab, self.limit, letters="ByteLevel" in own, without=special)
+        return index_tokens(self._vocab, self.limit, letters="ByteLevel" in own, without=special)
 
     def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Encoded:
         """The ids of documents in one buffer; bytes that are not UTF-8 are replaced."""
@@ -239,8 +239,8 @@ class HuggingFaceAdapter(Adapter):
                 sizes.append(own)
                 continue
             first = np.array([span[0] for span in found.offsets], dtype=np.int64)
-            sizes.append(sizes_of(first if document.isascii() else char_bytes(document)[first], n))
-        return _joined(rows, sizes)
+            sizes.append(sizes_of(first if document.isascii() else count_char_bytes(document)[first], n))
+        return _join_rows(rows, sizes)
 
     def encode_texts(self, texts: list[str]) -> TokenBatch:
         """The ids of texts."""
@@ -274,7 +274,7 @@ class SimpleAdapter(Adapter):
     def tokens(self) -> Tokens:
         """The tokens by id."""
         special = getattr(self.tokenizer, "_special_tokens", {})
-        return tokens_by_id(self._vocab, self.limit, without=set(special.values()) if special else set())
+        return index_tokens(self._vocab, self.limit, without=set(special.values()) if special else set())
 
     def encode(self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Encoded:
         """The ids of documents in one buffer; bytes that are not UTF-8 are replaced."""
@@ -341,7 +341,7 @@ def adapt(tokenizer: Any, name: str | None = None) -> Adapter:
     )
 
 
-def tokens_by_id(vocab: Mapping[Any, int], limit: int, *, letters: bool = False, without: set[int]) -> Tokens:
+def index_tokens(vocab: Mapping[Any, int], limit: int, *, letters: bool = False, without: set[int]) -> Tokens:
     """The tokens of a mapping; those in GPT-2's letters with `letters`. The ids in `without` are special tokens."""
     found: list[bytes] = [b""] * limit
     known = np.zeros(limit, dtype=np.bool_)
@@ -365,12 +365,12 @@ def sizes_of(starts: NDArray[np.int64], n: int) -> NDArray[np.uint32]:
     return np.diff(np.minimum(bounds, n)).astype(np.uint32)
 
 
-def char_bytes(text: str) -> NDArray[np.int64]:
+def count_char_bytes(text: str) -> NDArray[np.int64]:
     """The byte at which each character begins, and the end of the text."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     return offsets_of(1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000))
 
 
-def _joined(rows: list[NDArray[np.uint32]], sizes: list[NDArray[np.uint32]]) -> Encoded:
+def _join_rows(rows: list[NDArray[np.uint32]], sizes: list[NDArray[np.uint32]]) -> Encoded:
     ids = np.concatenate(rows) if rows else np.empty(0, dtype=np.uint32)
     return ids, offsets_of([len(row) for row in rows]), np.concatenate(sizes) if sizes else NO_SIZES

@@ -63,7 +63,7 @@ class Corpus:
         return text_blocks(self.texts, None, threads=threads, most=_JOINED)
 
 
-def corpora_of(given: Any, files: Any, texts: Any) -> list[Corpus]:
+def name_corpora(given: Any, files: Any, texts: Any) -> list[Corpus]:
     """The corpora that the arguments of `bpe.evaluate` name.
 
     Raises:
@@ -108,7 +108,7 @@ def _check_texts(name: str, value: Any) -> None:
     check_iterable(label, value, "an iterable of str or bytes")
 
 
-def common_cuts(adapters: Sequence[Adapter]) -> CommonCuts | None:
+def find_common_cuts(adapters: Sequence[Adapter]) -> CommonCuts | None:
     """Where documents may be cut: where no tokenizer and no word is. None if some tokenizer allows no cut."""
     for adapter in adapters:
         if not (isinstance(adapter, OwnAdapter) and adapter.direct and adapter.engine.cuts_documents(frozenset())):

@@ -16,11 +16,11 @@ from bpe.errors import check_choice, check_int, shown, typed
 from bpe.evaluation import table
 from bpe.evaluation._tally import BY_CHARACTERS, BY_SCRIPT, BY_SPACES
 from bpe.evaluation.adapters import Adapter, adapt
-from bpe.evaluation.corpora import corpora_of
+from bpe.evaluation.corpora import name_corpora
 from bpe.evaluation.metrics import ALPHA
-from bpe.evaluation.morphemes import Morphemes, alignment_of, checked_morphemes
+from bpe.evaluation.morphemes import Morphemes, check_morphemes, compare_boundaries
 from bpe.evaluation.result import Draws, Settings, TokenizerResult
-from bpe.evaluation.tallying import tallies_of
+from bpe.evaluation.tallying import tally_corpus
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,9 +85,9 @@ class Evaluation(Sequence[TokenizerResult]):
 
     def _repr_html_(self) -> str:
         """Tables of the metrics, for notebooks."""
-        from bpe.show.metrics import evaluation_card
+        from bpe.show.metrics import draw_evaluation
 
-        return evaluation_card(self.to_dict())
+        return draw_evaluation(self.to_dict())
 
     def plot(self, metric: str = "bytes_per_token", ax: Axes | None = None) -> Axes:
         """Plot a metric of each tokenizer and corpus as bars with intervals, with matplotlib (the extra `plot`).
@@ -102,12 +102,12 @@ class Evaluation(Sequence[TokenizerResult]):
 
         """
         from bpe.show.axes import plot_bars
-        from bpe.show.metrics import bars_of, by_tokenizer, label_of
+        from bpe.show.metrics import by_tokenizer, collect_bars, to_label
 
-        bars = bars_of(by_tokenizer(self.to_dict()), metric)
+        bars = collect_bars(by_tokenizer(self.to_dict()), metric)
         if not any(bars.values()):
             raise ValueError(f"metric is {metric!r}; it must be the name of a number in to_dict()")
-        return plot_bars(bars, label_of(metric), ax)
+        return plot_bars(bars, to_label(metric), ax)
 
     def to_pandas(self) -> Any:
         """A `pandas.DataFrame` with a row for each tokenizer and corpus ("" for all together), needs pandas.
@@ -118,7 +118,7 @@ class Evaluation(Sequence[TokenizerResult]):
         """
         import pandas as pd  # type: ignore[import-untyped, unused-ignore]
 
-        return pd.DataFrame(table.records(self))
+        return pd.DataFrame(table.make_records(self))
 
     def to_arrow(self) -> Any:
         """A `pyarrow.Table` with a row for each tokenizer and corpus (needs the extra `arrow`).
@@ -127,7 +127,7 @@ class Evaluation(Sequence[TokenizerResult]):
             ModuleNotFoundError: without pyarrow.
 
         """
-        return load_pyarrow().Table.from_pylist(table.records(self))
+        return load_pyarrow().Table.from_pylist(table.make_records(self))
 
     def __str__(self) -> str:
         """A table for people, with intervals in brackets."""
@@ -194,8 +194,8 @@ def evaluate(
 
     """
     check_progress(progress)
-    adapters = adapters_of(tokenizers)
-    found = corpora_of(corpora, files, texts)
+    adapters = adapt_all(tokenizers)
+    found = name_corpora(corpora, files, texts)
     names = [corpus.name for corpus in found]
     if reference is not None and reference not in names:
         raise ValueError(f"reference is {shown(reference)}; it must be one of the corpora, {', '.join(names)}")
@@ -209,23 +209,23 @@ def evaluate(
         reference=reference,
         parallel=parallel,
     )
-    segments = None if morphemes is None else checked_morphemes(morphemes)
+    segments = None if morphemes is None else check_morphemes(morphemes)
     sizes = [corpus.size for corpus in found]
     total = None if None in sizes else sum(size or 0 for size in sizes)
     with progress_bar(progress, "encode", total, "B") as advance:
-        tallies = [tallies_of(corpus, adapters, mode, thread_count(threads), advance) for corpus in found]
+        tallies = [tally_corpus(corpus, adapters, mode, thread_count(threads), advance) for corpus in found]
     if parallel:
         _check_parallel({name: each[0].groups.documents for name, each in zip(names, tallies, strict=True)})
     draws = [Draws(each, settings) for each in tallies]
     results = []
     for number, adapter in enumerate(adapters):
         own = {name: (each[number], drawn) for name, each, drawn in zip(names, tallies, draws, strict=True)}
-        alignment = None if segments is None else alignment_of(adapter, segments)
+        alignment = None if segments is None else compare_boundaries(adapter, segments)
         results.append(TokenizerResult(adapter, number, own, settings, alignment))
     return Evaluation(results, settings)
 
 
-def adapters_of(tokenizers: Any) -> list[Adapter]:
+def adapt_all(tokenizers: Any) -> list[Adapter]:
     """The adapters of one or several tokenizers, with distinct names.
 
     Raises:

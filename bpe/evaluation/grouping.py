@@ -72,7 +72,7 @@ class Groups:
         return total
 
 
-def resampled(rows: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np.float64] | None:
+def resample(rows: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np.float64] | None:
     """Sums of as many rows as there are, drawn with replacement; shape (resamples, columns). None for fewer than 2.
 
     The draws depend on the number of rows and the seed alone, so that tokenizers are compared on the same documents.

@@ -45,7 +45,7 @@ class Alignment:
         }
 
 
-def checked_morphemes(given: Morphemes) -> list[list[str]]:
+def check_morphemes(given: Morphemes) -> list[list[str]]:
     """The morphemes of each word.
 
     Raises:
@@ -65,7 +65,7 @@ def checked_morphemes(given: Morphemes) -> list[list[str]]:
     return [list(row) for row in rows]
 
 
-def alignment_of(adapter: Adapter, words: Sequence[Sequence[str]]) -> Alignment:
+def compare_boundaries(adapter: Adapter, words: Sequence[Sequence[str]]) -> Alignment:
     """Encode each word by itself, and compare boundaries."""
     texts = ["".join(parts).encode() for parts in words]
     bounds = offsets_of([len(text) for text in texts])

@@ -56,7 +56,7 @@ def reachability(adapter: Adapter, whole: NDArray[np.bool_]) -> Reachability:
     """Test the ordinary tokens of a tokenizer; `whole` says by id which are whole characters."""
     known = adapter.tokens.known
     numbers = np.flatnonzero(whole & known)
-    never = _never_made(adapter)
+    never = _find_never_made(adapter)
     single: list[int] = []
     several: list[int] = []
     for first in range(0, len(numbers), _BATCH):
@@ -69,21 +69,21 @@ def reachability(adapter: Adapter, whole: NDArray[np.bool_]) -> Reachability:
         if never is not None:
             missed = [index for index in missed if int(part[index]) in never]
         elif missed:
-            inside = _after_a_quote(adapter, [texts[index] for index in missed])
+            inside = _encode_after_quote(adapter, [texts[index] for index in missed])
             missed = [index for index, row in zip(missed, inside, strict=True) if row != [int(part[index])]]
         for index in missed:
             (single if rows.lengths[index] == 1 else several).append(int(part[index]))
     return Reachability(len(numbers), single, several, np.flatnonzero(known & ~whole).tolist())
 
 
-def _never_made(adapter: Adapter) -> set[int] | None:
+def _find_never_made(adapter: Adapter) -> set[int] | None:
     """With an end-of-word mark, no text is a token inside words: the ids that no word has. None without a mark."""
     if not isinstance(adapter, OwnAdapter) or adapter.tokenizer.spec.end_of_word is None:
         return None
     return set(adapter.tokenizer.unreachable().tolist())
 
 
-def _after_a_quote(adapter: Adapter, texts: list[str]) -> list[list[int] | None]:
+def _encode_after_quote(adapter: Adapter, texts: list[str]) -> list[list[int] | None]:
     """The ids of each text with `«` before it, without those of `«`; None where `«` changes or has no id."""
     try:
         before = adapter.encode_texts([_QUOTE]).to_list()[0]

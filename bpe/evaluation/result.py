@@ -14,11 +14,11 @@ from bpe.base.forks import cached_property
 from bpe.errors import counted
 from bpe.evaluation import metrics
 from bpe.evaluation.adapters import Adapter
-from bpe.evaluation.grouping import interval, resampled
+from bpe.evaluation.grouping import interval, resample
 from bpe.evaluation.morphemes import Alignment
 from bpe.evaluation.reachability import Reachability, reachability
 from bpe.evaluation.savings import Saving, savings
-from bpe.evaluation.shapes import Shapes, shapes_of
+from bpe.evaluation.shapes import Shapes, find_shapes
 from bpe.evaluation.tallying import INDEX, Tally
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Draws:
     @cached_property
     def sums(self) -> list[NDArray[np.float64]] | None:
         """For each tokenizer, sums of shape (resamples, columns); None for fewer than two documents."""
-        drawn = resampled(np.concatenate(self.rows, axis=1), self._settings.resamples, self._settings.seed)
+        drawn = resample(np.concatenate(self.rows, axis=1), self._settings.resamples, self._settings.seed)
         return None if drawn is None else np.split(drawn, len(self.rows), axis=1)
 
     def of(self, number: int) -> NDArray[np.float64] | None:
@@ -211,7 +211,7 @@ class Vocab:
     @cached_property
     def shapes(self) -> Shapes:
         """What its tokens look like."""
-        return shapes_of(self.adapter.tokens)
+        return find_shapes(self.adapter.tokens)
 
     @cached_property
     def reachability(self) -> Reachability:
@@ -219,7 +219,7 @@ class Vocab:
         return reachability(self.adapter, self.shapes.whole)
 
 
-def _drawn_in_all(
+def _add_draws(
     results: Sequence[CorpusResult], totals: Sequence[NDArray[np.float64]], settings: Settings
 ) -> NDArray[np.float64] | None:
     """The sums of all corpora: each is resampled by itself; one that cannot be counts as it is."""
@@ -268,7 +268,7 @@ class TokenizerResult:
         documents = sum(result.documents for result in results)
         total = np.sum(totals, axis=0)
         self.total = CorpusResult(
-            "", counts, total, documents, partial(_drawn_in_all, results, totals, settings), self.vocab, settings
+            "", counts, total, documents, partial(_add_draws, results, totals, settings), self.vocab, settings
         )
         self.corpora = {} if list(tallies) == [""] else {result.name: result for result in results}
         self.counts = self.total.counts

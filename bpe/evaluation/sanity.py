@@ -20,7 +20,7 @@ from bpe.base.utf8 import TextLike, to_bytes
 from bpe.errors import counted, shown
 from bpe.evaluation.adapters import Adapter, OwnAdapter, adapt
 from bpe.evaluation.reachability import reachability
-from bpe.evaluation.shapes import shapes_of
+from bpe.evaluation.shapes import find_shapes
 
 #: Texts of many scripts and kinds that decoding must give back.
 PROBES = (
@@ -101,17 +101,17 @@ def sanity_check(tokenizer: Any, texts: Iterable[TextLike] = ()) -> list[Finding
     return [Finding(name, *check(adapter)) for name, check in checks.items()]
 
 
-def failed(findings: Iterable[Finding]) -> bool:
+def has_failure(findings: Iterable[Finding]) -> bool:
     """Whether some finding is a failure."""
     return any(each.level == "failure" for each in findings)
 
 
 def _check_reachable(adapter: Adapter) -> tuple[Level, str]:
-    tested = reachability(adapter, shapes_of(adapter.tokens).whole)
+    tested = reachability(adapter, find_shapes(adapter.tokens).whole)
     missed = tested.unreachable
     if not missed:
         return "ok", f"encoding gives each of {counted(tested.tested, 'token')} back"
-    never = _never_merged(adapter, missed)
+    never = _find_never_merged(adapter, missed)
     examples = _list_tokens(adapter, never or missed)
     message = (
         f"{counted(len(missed), 'token')} of {tested.tested} are not what their text is encoded as: it is another "
@@ -128,7 +128,7 @@ def _list_tokens(adapter: Adapter, ids: Sequence[int]) -> str:
     return ", ".join(f"{token_id} {shown(adapter.tokens[token_id])}" for token_id in ids[:_MAX_LISTED])
 
 
-def _never_merged(adapter: Adapter, numbers: list[int]) -> list[int]:
+def _find_never_merged(adapter: Adapter, numbers: list[int]) -> list[int]:
     """Those of the tokens that no word is encoded to, whatever the pretokenizer; all for other packages' tokenizers."""
     if not isinstance(adapter, OwnAdapter):
         return numbers
@@ -171,19 +171,19 @@ def _check_numbers(adapter: Adapter) -> tuple[Level, str]:
     for n in range(2, _MAX_DIGITS + 1):
         texts = [str(generator.randrange(10 ** (n - 1), 10**n)) for _ in range(_NUMBERS)]
         try:
-            sizes = _boundaries(adapter, texts)
+            sizes = _find_sizes(adapter, texts)
         except ValueError as error:
             return "failure", str(error)
         patterns = Counter(sizes)
         if len(patterns) > 1:
-            one, other = (_cut(texts[sizes.index(pattern)], pattern) for pattern, _ in patterns.most_common(2))
+            one, other = (_mark_cuts(texts[sizes.index(pattern)], pattern) for pattern, _ in patterns.most_common(2))
             faults.append(f"{n} digits in {len(patterns)} ways, such as {one} and {other}")
     if not faults:
         return "ok", "numbers of the same length are cut at the same positions"
     return "failure", f"where numbers are cut depends on their digits: {'; '.join(faults[:_MAX_LISTED])}"
 
 
-def _boundaries(adapter: Adapter, texts: list[str]) -> list[tuple[int, ...]]:
+def _find_sizes(adapter: Adapter, texts: list[str]) -> list[tuple[int, ...]]:
     """The sizes of the tokens of each text."""
     data = [text.encode() for text in texts]
     bounds = offsets_of([len(each) for each in data])
@@ -192,7 +192,7 @@ def _boundaries(adapter: Adapter, texts: list[str]) -> list[tuple[int, ...]]:
     return [tuple(lengths[a:b].tolist()) for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
 
 
-def _cut(text: str, sizes: tuple[int, ...]) -> str:
+def _mark_cuts(text: str, sizes: tuple[int, ...]) -> str:
     """A text of ASCII with | between its tokens, which have these sizes."""
     bounds = pairwise(accumulate(sizes, initial=0))
     return "|".join(text[start:end] for start, end in bounds)
@@ -200,7 +200,7 @@ def _cut(text: str, sizes: tuple[int, ...]) -> str:
 
 def _check_special_tokens(adapter: Adapter) -> tuple[Level, str]:
     """Check that the name of a special token in text is ordinary text."""
-    specials = _special_names(adapter)
+    specials = _list_special_names(adapter)
     imitated = []
     for name, token_id in specials.items():
         with suppress(ValueError):  # text that the tokenizer cannot encode
@@ -214,7 +214,7 @@ def _check_special_tokens(adapter: Adapter) -> tuple[Level, str]:
     )
 
 
-def _special_names(adapter: Adapter) -> dict[str, int]:
+def _list_special_names(adapter: Adapter) -> dict[str, int]:
     if isinstance(adapter, OwnAdapter):
         return dict(adapter.tokenizer.special_tokens)
     tokens = adapter.tokens
@@ -243,7 +243,7 @@ def _check_ids(adapter: Adapter) -> tuple[Level, str]:
 
 
 def _check_characters(adapter: Adapter) -> tuple[Level, str]:
-    crossing = np.flatnonzero(shapes_of(adapter.tokens).crossing).tolist()
+    crossing = np.flatnonzero(find_shapes(adapter.tokens).crossing).tolist()
     if not crossing:
         return "ok", "no token has parts of two characters"
     what = f"{counted(len(crossing), 'token')} cross the border of characters that they do not complete"

@@ -82,11 +82,11 @@ class Shapes:
         return [int(count) for count in sums[1:]]
 
 
-def shapes_of(tokens: Tokens) -> Shapes:
+def find_shapes(tokens: Tokens) -> Shapes:
     """The shapes of the tokens of a vocabulary."""
     n = len(tokens.known)
     flags, scripts = np.empty(n, dtype=np.uint8), np.empty(n, dtype=np.uint8)
-    token_shapes(tokens.blob, tokens.offsets, _script_table(), _PARTIAL, _MIXED, flags, scripts)
+    token_shapes(tokens.blob, tokens.offsets, _make_script_table(), _PARTIAL, _MIXED, flags, scripts)
     whole, crossing, leading, inner = (
         ((flags & bit) != 0) & tokens.known for bit in (WHOLE, CROSSING, LEADING_SPACE, INNER_SPACE)
     )
@@ -94,7 +94,7 @@ def shapes_of(tokens: Tokens) -> Shapes:
 
 
 @cache
-def _script_table() -> NDArray[np.uint8]:
+def _make_script_table() -> NDArray[np.uint8]:
     """By code point: 0 for no script of its own (Common, Inherited, unassigned), else an index into NAMES."""
     table = np.zeros(0x110000, dtype=np.uint8)
     every = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x40000))))  # no letters beyond

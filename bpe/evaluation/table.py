@@ -44,10 +44,10 @@ VOCABULARY_ROWS = (
 )
 
 
-def written(value: Any, how: str) -> str:
+def format_value(value: Any, how: str) -> str:
     """A number as the table writes it; – for None.
 
-    >>> written(0.12345, "%"), written(1234567, "d"), written(None, "d")
+    >>> format_value(0.12345, "%"), format_value(1234567, "d"), format_value(None, "d")
     ('12.35%', '1,234,567', '–')
     """
     if value is None:
@@ -55,45 +55,45 @@ def written(value: Any, how: str) -> str:
     return f"{100 * value:.2f}%" if how == "%" else f"{value:,}" if how == "d" else f"{value:{how}}"
 
 
-def with_interval(result: CorpusResult, name: str, how: str) -> str:
+def format_metric(result: CorpusResult, name: str, how: str) -> str:
     """A metric with its interval, if it has one."""
-    text, range_ = written(result[name], how), result.to_dict().get(f"{name}_interval")
+    text, range_ = format_value(result[name], how), result.to_dict().get(f"{name}_interval")
     if range_ is None or range_[0] == range_[1]:
         return text
-    return f"{text} [{written(range_[0], how)}, {written(range_[1], how)}]"
+    return f"{text} [{format_value(range_[0], how)}, {format_value(range_[1], how)}]"
 
 
-def lines_of(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
     """Rows of cells as lines; the first column to the left, the others to the right.
 
     If they need more than `width` columns, intervals go below their values, and then some columns below the others.
 
     >>> rows = [["", "a", "b"], ["bytes", "1.5 [1.2, 1.7]", "2.5"]]
-    >>> print("\\n".join(lines_of(rows, 22)))
+    >>> print("\\n".join(align_columns(rows, 22)))
                     a    b
     bytes         1.5  2.5
            [1.2, 1.7]
     """
-    widths = [max(width_of(row[column]) for row in rows) for column in range(len(rows[0]))]
+    widths = [max(measure_width(row[column]) for row in rows) for column in range(len(rows[0]))]
     if width is not None and sum(widths) + 2 * len(widths) - 2 > width:
-        folded = _folded(rows)
+        folded = _fold_intervals(rows)
         if len(folded) > len(rows):
-            return lines_of(folded, width)
+            return align_columns(folded, width)
         if len(widths) > 2:
             most = 2
             while sum(widths[: most + 1]) + 2 * most <= width:
                 most += 1
             parts = [row[:most] for row in rows], [[row[0], *row[most:]] for row in rows]
-            return [*lines_of(parts[0], width), "", *lines_of(parts[1], width)]
+            return [*align_columns(parts[0], width), "", *align_columns(parts[1], width)]
     found = []
     for row in rows:
-        cells = [row[0] + " " * (widths[0] - width_of(row[0]))]
-        cells += [" " * (width - width_of(cell)) + cell for cell, width in zip(row[1:], widths[1:], strict=True)]
+        cells = [row[0] + " " * (widths[0] - measure_width(row[0]))]
+        cells += [" " * (width - measure_width(cell)) + cell for cell, width in zip(row[1:], widths[1:], strict=True)]
         found.append("  ".join(cells).rstrip())
     return found
 
 
-def _folded(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+def _fold_intervals(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """The rows with intervals in rows of their own."""
     found = []
     for heading, *cells in rows[1:]:
@@ -104,7 +104,7 @@ def _folded(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     return [list(rows[0]), *found]
 
 
-def width_of(text: str) -> int:
+def measure_width(text: str) -> int:
     """The columns that a text takes on a terminal."""
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
@@ -122,23 +122,23 @@ def table(results: Sequence[TokenizerResult], width: int | None = None) -> str:
     rows = [["", *(result.name for result in results)]]
     for heading, name, how in VOCABULARY_ROWS:
         if any(each.get(name) is not None for each in dicts):
-            rows.append([heading, *(written(each.get(name), how) for each in dicts)])
+            rows.append([heading, *(format_value(each.get(name), how) for each in dicts)])
     for heading, name, how in ROWS:
         if _shown(name, results) and any(result.total[name] is not None for result in results):
-            rows.append([heading, *(with_interval(result.total, name, how) for result in results)])
+            rows.append([heading, *(format_metric(result.total, name, how) for result in results)])
     what = [
         f"{int(total.sums['bytes']):,} bytes, {int(total.sums['words']):,} words, "
         f"{total.documents:,} document{'' if total.documents == 1 else 's'}"
         + (f", {len(corpora)} corpora" if corpora else "")
     ]
-    parts = ["\n".join([*what, "", *lines_of(rows, width)])]
+    parts = ["\n".join([*what, "", *align_columns(rows, width)])]
     if corpora:
         parts += [
             _by_corpus(results, heading, name, how, width)
             for heading, name, how in ROWS
             if name in BY_CORPUS and _shown(name, results)
         ]
-    for sentences in comparison(results):
+    for sentences in compare_results(results):
         lines = sentences.split("\n")
         parts.append("\n".join(lines if width is None else [textwrap.fill(line, width) for line in lines]))
     if total.draws is None and results[0].settings.resamples:
@@ -157,12 +157,12 @@ def _shown(name: str, results: Sequence[TokenizerResult]) -> bool:
 def _by_corpus(results: Sequence[TokenizerResult], heading: str, name: str, how: str, width: int | None) -> str:
     rows = [[heading, *(result.name for result in results)]]
     for corpus in results[0].corpora:
-        cells = [with_interval(result.corpora[corpus], name, how) for result in results]
+        cells = [format_metric(result.corpora[corpus], name, how) for result in results]
         rows.append([f"  {corpus}", *cells])
-    return "\n".join(lines_of(rows, width))
+    return "\n".join(align_columns(rows, width))
 
 
-def comparison(results: Sequence[TokenizerResult]) -> list[str]:
+def compare_results(results: Sequence[TokenizerResult]) -> list[str]:
     """Write sentences that compare each further tokenizer with the first one, in all and by corpus."""
     first, *others = results
     texts = []
@@ -175,15 +175,15 @@ def comparison(results: Sequence[TokenizerResult]) -> list[str]:
                 continue
             range_ = after["normalized_sequence_length_interval"]
             where = f"{name}: " if name else ""
-            how_many = "as many tokens as" if relative == 1 else f"{_difference(relative, range_)} than"
-            saved = _saved(first.name, before, other.name, after)
-            lines.append(f"{where}{other.name} takes {how_many} {first.name}{_why(before, after)}.{saved}")
+            how_many = "as many tokens as" if relative == 1 else f"{_compare(relative, range_)} than"
+            saved = _name_savings(first.name, before, other.name, after)
+            lines.append(f"{where}{other.name} takes {how_many} {first.name}{_explain(before, after)}.{saved}")
         if lines:
             texts.append("\n".join(lines))
     return texts
 
 
-def _difference(relative: float, range_: Sequence[float] | None) -> str:
+def _compare(relative: float, range_: Sequence[float] | None) -> str:
     change, sign = abs(relative - 1), "more" if relative > 1 else "fewer"
     if range_ is None:
         return f"{100 * change:.1f}% {sign} tokens"
@@ -192,7 +192,7 @@ def _difference(relative: float, range_: Sequence[float] | None) -> str:
     return f"{100 * change:.1f}% {sign} tokens [{low:.1f}%, {high:.1f}%{sure}]"
 
 
-def _why(first: CorpusResult, other: CorpusResult) -> str:
+def _explain(first: CorpusResult, other: CorpusResult) -> str:
     """What else differs: cut words, split characters, used tokens."""
     changes = []
     for name, what in (
@@ -201,7 +201,7 @@ def _why(first: CorpusResult, other: CorpusResult) -> str:
     ):
         before, after = first[name], other[name]
         if before is not None and after is not None and abs(before - after) >= 0.005:
-            sentence = f"{written(after, '%')} {what} instead of {written(before, '%')}"
+            sentence = f"{format_value(after, '%')} {what} instead of {format_value(before, '%')}"
             changes.append((abs(before - after), sentence))
     parts = [sentence for _, sentence in sorted(changes, reverse=True)]  # the greatest change first
     used = first["used_tokens"], other["used_tokens"]
@@ -210,22 +210,22 @@ def _why(first: CorpusResult, other: CorpusResult) -> str:
     return ": " + ", ".join(parts) if parts else ""
 
 
-def _saved(baseline: str, first: CorpusResult, name: str, other: CorpusResult) -> str:
+def _name_savings(baseline: str, first: CorpusResult, name: str, other: CorpusResult) -> str:
     """Which tokens of the one that takes fewer save most; empty if there are none."""
     (better, fewer), (_, more) = sorted(((baseline, first), (name, other)), key=lambda each: each[1].sums["tokens"])
     try:
         found = fewer.savings(3, more)
     except ValueError:  # tokens that the other cannot encode
         found = []
-    each = (f"{shown(one.text, 30)} ({_times(one.count)}, instead of {one.instead} tokens)" for one in found)
+    each = (f"{shown(one.text, 30)} ({_format_times(one.count)}, instead of {one.instead} tokens)" for one in found)
     return f" {better} saves most by {', '.join(each)}." if found else ""
 
 
-def _times(count: int) -> str:
+def _format_times(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
 
 
-def records(results: Sequence[TokenizerResult]) -> list[dict[str, Any]]:
+def make_records(results: Sequence[TokenizerResult]) -> list[dict[str, Any]]:
     """A row for each tokenizer and corpus ("" for all together): their names, and the metrics that are numbers."""
     found = []
     for result in results:

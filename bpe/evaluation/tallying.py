@@ -24,7 +24,7 @@ from bpe.evaluation._common_cuts import CommonCuts
 from bpe.evaluation._file_tally import tally_blocks, tally_texts
 from bpe.evaluation._tally import COLUMNS, TokenTally
 from bpe.evaluation.adapters import Adapter
-from bpe.evaluation.corpora import Corpus, common_cuts
+from bpe.evaluation.corpora import Corpus, find_common_cuts
 from bpe.evaluation.grouping import Groups
 
 #: A part of a corpus: documents in a block, a file, or texts.
@@ -59,7 +59,7 @@ class _Done:
     size: int
 
 
-def tallies_of(
+def tally_corpus(
     corpus: Corpus, adapters: Sequence[Adapter], mode: int, threads: int, advance: Callable[[int], Any]
 ) -> list[Tally]:
     """Read a corpus once; the tally of each tokenizer.
@@ -82,7 +82,7 @@ def tallies_of(
         threads = 1
     open_rows: list[NDArray[np.float64]] | None = None  # of a document that continues in the next block
 
-    cuts = common_cuts(adapters)
+    cuts = find_common_cuts(adapters)
 
     def work(numbered: tuple[int, _Part]) -> list[tuple[int, _Done]]:
         number, block = numbered
@@ -96,7 +96,7 @@ def tallies_of(
     # An iterable may belong to the caller's thread, and only that thread may wait for a pipe (Ctrl-C).
     share = shared_out if corpus.sources is not None and corpus.sources.regular else in_order
     with closing(corpus.blocks(cuts, threads)) as blocks:  # type: ignore[type-var]
-        for done in _in_block_order(share(work, _numbered(blocks), threads)):
+        for done in _order_blocks(share(work, _number_blocks(blocks), threads)):
             open_rows = _add(groups, done, open_rows)
             advance(done.size)
     if open_rows is not None:
@@ -105,7 +105,7 @@ def tallies_of(
     return [Tally(counts, own) for counts, own in zip(tables.counts(), groups, strict=True)]
 
 
-def _numbered(blocks: Iterable[_Part]) -> Iterator[tuple[int, _Part]]:
+def _number_blocks(blocks: Iterable[_Part]) -> Iterator[tuple[int, _Part]]:
     """The blocks with their numbers; a reader, which comes again and again, with that of its first block."""
     number, last = 0, None
     for block in blocks:
@@ -117,7 +117,7 @@ def _numbered(blocks: Iterable[_Part]) -> Iterator[tuple[int, _Part]]:
             number += 1
 
 
-def _in_block_order(found: Iterator[list[tuple[int, _Done]]]) -> Iterator[_Done]:
+def _order_blocks(found: Iterator[list[tuple[int, _Done]]]) -> Iterator[_Done]:
     """The results in the order of their blocks."""
     waiting: dict[int, _Done] = {}
     following = 0

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import ceil, floor, log10
 
-from bpe.report.parts import scrolled
-from bpe.show.html import Heading, Html, escaped, number, table
+from bpe.report.parts import scroll
+from bpe.show.html import Heading, Html, number, table, to_html
 
 WIDTH, HEIGHT = 400, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 10, 44
@@ -50,14 +50,14 @@ def line_chart(
         drawn.append(f'<g class="s{i % N_SERIES}"><polyline points="{path}"/>')
         if len(at) <= 24:
             drawn += [
-                f'<circle cx="{cx:.1f}" cy="{cy:.1f}" r="3"><title>{escaped(name)}: {number(x)}, {number(y)}</title>'
+                f'<circle cx="{cx:.1f}" cy="{cy:.1f}" r="3"><title>{to_html(name)}: {number(x)}, {number(y)}</title>'
                 "</circle>"
                 for (cx, cy), (x, y) in zip(at, each, strict=True)
             ]
         drawn.append("</g>")
     xs = sorted({x for each in kept.values() for x, _ in each})
     by_x = {name: dict(each) for name, each in kept.items()}
-    rows = [[x, *(by_x[name].get(x) for name in kept)] for x in _thinned(xs, 24)]
+    rows = [[x, *(by_x[name].get(x) for name in kept)] for x in _thin_out(xs, 24)]
     return _figure(title, list(kept), drawn, HEIGHT, table([labels[0], *kept], rows, caption=labels[1]))
 
 
@@ -72,7 +72,7 @@ def column_chart(
     every = ceil(len(groups) / 12)
     drawn += [
         f'<text x="{_LEFT + width * (i + 0.5):.1f}" y="{HEIGHT - _BOTTOM + 16}" text-anchor="middle">'
-        f"{escaped(group)}</text>"
+        f"{to_html(group)}</text>"
         for i, group in enumerate(groups)
         if i % every == 0
     ]
@@ -82,7 +82,7 @@ def column_chart(
             top = y_axis.at(value)
             drawn.append(
                 f'<rect x="{_LEFT + width * (j + 0.1) + bar * i:.1f}" y="{top:.1f}" width="{max(bar - 0.5, 0.5):.1f}" '
-                f'height="{HEIGHT - _BOTTOM - top:.1f}"><title>{escaped(name)}, {escaped(groups[j])}: {number(value)}'
+                f'height="{HEIGHT - _BOTTOM - top:.1f}"><title>{to_html(name)}, {to_html(groups[j])}: {number(value)}'
                 "</title></rect>"
             )
         drawn.append("</g>")
@@ -115,7 +115,7 @@ def bar_chart(title: str, groups: Mapping[str, Mapping[str, tuple[float, float, 
     drawn.append(_axis_label(label, WIDTH / 2, height - 8))
     for i, (group, series) in enumerate(groups.items()):
         top = _TOP + group_height * i
-        drawn.append(f'<text class="group" x="12" y="{top + 14}">{escaped(_short(group, 44))}</text>')
+        drawn.append(f'<text class="group" x="12" y="{top + 14}">{to_html(_short(group, 44))}</text>')
         for j, name in enumerate(names):
             if name in series:
                 drawn.append(_bar(axis, series[name], top + 20 + row * j, row - 2, j, f"{group}, {name}"))
@@ -141,7 +141,7 @@ def _bar(axis: Axis, interval: tuple[float, float, float], y: float, height: flo
     )
     return (
         f'<g class="s{series % N_SERIES}"><rect x="12" y="{y:.1f}" width="{max(0.0, axis.at(value) - 12):.1f}" '
-        f'height="{height}"><title>{escaped(name)}: {number(value)}, {number(low)} to {number(high)}</title></rect>'
+        f'height="{height}"><title>{to_html(name)}: {number(value)}, {number(low)} to {number(high)}</title></rect>'
         f'{whisker}</g><text x="{max(end, axis.at(value)) + 4:.1f}" y="{y + height - 2:.1f}">{number(round(value, 3))}'
         "</text>"
     )
@@ -203,27 +203,27 @@ def _grid(x_axis: Axis | None, y_axis: Axis, labels: tuple[str, str]) -> str:
     drawn.append(_axis_label(labels[0], (_LEFT + right) / 2, HEIGHT - 8))
     drawn.append(
         f'<text class="label" x="13" y="{middle}" text-anchor="middle" transform="rotate(-90 13 {middle})">'
-        f"{escaped(labels[1])}</text></g>"
+        f"{to_html(labels[1])}</text></g>"
     )
     return "".join(drawn)
 
 
 def _axis_label(label: str, x: float, y: float) -> str:
-    return f'<text class="label" x="{x:.1f}" y="{y}" text-anchor="middle">{escaped(label)}</text>'
+    return f'<text class="label" x="{x:.1f}" y="{y}" text-anchor="middle">{to_html(label)}</text>'
 
 
 def _figure(title: str, names: Sequence[str], drawn: Sequence[str], height: float, numbers: str) -> Html:
     keys = "".join(
         f'<li class="s{i % N_SERIES}"><svg viewBox="0 0 24 10" aria-hidden="true"><line x1="0" x2="24" y1="5" y2="5"/>'
-        f"</svg>{escaped(name)}</li>"
+        f"</svg>{to_html(name)}</li>"
         for i, name in enumerate(names)
     )
     key = f'<ul class="key">{keys}</ul>' if len(names) > 1 else ""
     return Html(
-        f"<figure><figcaption>{escaped(title)}</figcaption>{key}"
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escaped(title)}">'
+        f"<figure><figcaption>{to_html(title)}</figcaption>{key}"
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{to_html(title)}">'
         f"{''.join(drawn)}</svg>"
-        f"<details><summary>The numbers</summary>{scrolled(f'{title}: the numbers', numbers)}</details></figure>"
+        f"<details><summary>The numbers</summary>{scroll(f'{title}: the numbers', numbers)}</details></figure>"
     )
 
 
@@ -243,17 +243,17 @@ def _short(name: str, most: int) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
-def _thinned(values: Sequence[float], most: int) -> list[float]:
+def _thin_out(values: Sequence[float], most: int) -> list[float]:
     """At most `most` of the values, evenly spread, the first and the last among them."""
     if len(values) <= most:
         return list(values)
     return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]
 
 
-def spaced(n: int, most: int = 64) -> list[int]:
+def pick_ranks(n: int, most: int = 64) -> list[int]:
     """Ranks from 1 to n, evenly on a logarithmic axis.
 
-    >>> spaced(5), spaced(0)
+    >>> pick_ranks(5), pick_ranks(0)
     ([1, 2, 3, 4, 5], [])
     """
     if n <= most:

@@ -9,29 +9,38 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 from bpe.report.charts import bar_chart
-from bpe.report.parts import columns, scrolled
-from bpe.show.html import Html, escaped, number
-from bpe.show.metrics import Facts, bars_of, corpora_of, has_interval, interval_of, keys_of, label_of, metrics_table
+from bpe.report.parts import columns, scroll
+from bpe.show.html import Html, number, to_html
+from bpe.show.metrics import (
+    Facts,
+    collect_bars,
+    format_metrics,
+    get_interval,
+    has_interval,
+    list_corpora,
+    list_keys,
+    to_label,
+)
 
 ALL = "all texts"
 
 
-def metrics(facts: Mapping[str, Facts], name: str = "metrics") -> Html:
+def draw_metrics(facts: Mapping[str, Facts], name: str = "metrics") -> Html:
     """The main metrics, and the others to unfold; a column for each tokenizer."""
-    main, others = (keys_of(facts, main=main) for main in (True, False))
-    shown = scrolled(name, metrics_table(facts, main), whole=True) if main else ""
-    more = scrolled(f"more {name}", metrics_table(facts, others)) if others else ""
+    main, others = (list_keys(facts, main=main) for main in (True, False))
+    shown = scroll(name, format_metrics(facts, main), whole=True) if main else ""
+    more = scroll(f"more {name}", format_metrics(facts, others)) if others else ""
     unfolded = f"<details><summary>{len(others)} more metrics</summary>{more}</details>" if more else ""
     return Html(shown + unfolded)
 
 
-def corpora(facts: Mapping[str, Facts]) -> Html:
+def draw_corpora(facts: Mapping[str, Facts]) -> Html:
     """Bars by corpus, and all metrics; empty without named corpora. Only parallel corpora have premiums."""
-    names = corpora_of(facts)
+    names = list_corpora(facts)
     if not names:
         return Html("")
     charts = [
-        bar_chart(title, bars_of(facts, key), label_of(key))
+        bar_chart(title, collect_bars(facts, key), to_label(key))
         for key, title in (("bytes_per_token", "Bytes per token by corpus"), ("tokens", "Tokens by corpus"))
     ]
     for key, title in (
@@ -45,18 +54,18 @@ def corpora(facts: Mapping[str, Facts]) -> Html:
             corpus: {name: (float(each[corpus]),) * 3 for name, each in ratios.items() if each.get(corpus) is not None}
             for corpus in names
         }
-        charts.append(bar_chart(title, groups, label_of(key)))
+        charts.append(bar_chart(title, groups, to_label(key)))
         break
     tables = []
     for corpus in names:
         each = {name: found["corpora"][corpus] for name, found in facts.items() if corpus in found.get("corpora", {})}
-        tables.append(f"<h3>{escaped(corpus)}</h3>{metrics(each, f'metrics of {corpus}')}")
+        tables.append(f"<h3>{to_html(corpus)}</h3>{draw_metrics(each, f'metrics of {corpus}')}")
     return Html(f"{columns(*charts)}<details><summary>All metrics of each corpus</summary>{''.join(tables)}</details>")
 
 
-def verdicts(facts: Mapping[str, Facts]) -> Iterator[str]:
+def write_verdicts(facts: Mapping[str, Facts]) -> Iterator[str]:
     """Sentences that compare the tokenizers: of each two, which needs fewer tokens for each corpus, and by how much."""
-    names = corpora_of(facts)
+    names = list_corpora(facts)
     for (a, first), (b, second) in combinations(facts.items(), 2):
         for corpus in [*names, ""] if len(names) != 1 else names:
             ours, theirs = (each.get("corpora", {}).get(corpus, {}) if corpus else each for each in (first, second))
@@ -68,7 +77,7 @@ def verdicts(facts: Mapping[str, Facts]) -> Iterator[str]:
 def _interval(facts: Facts) -> tuple[float, float] | None:
     """The interval of the tokens relative to those of the first tokenizer, on the same documents."""
     key = "normalized_sequence_length"
-    return interval_of(facts, key) if has_interval(facts, key) else None
+    return get_interval(facts, key) if has_interval(facts, key) else None
 
 
 def _verdict(

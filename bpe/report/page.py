@@ -23,13 +23,13 @@ from bpe.base.atomic_files import atomic_write
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.corpus.blocks import PathLike
 from bpe.errors import typed
-from bpe.plots import compression_by_size
+from bpe.plots import measure_compression
 from bpe.report import measures, vocabularies
-from bpe.report.charts import line_chart, spaced
-from bpe.report.panels import Panels, beginning
-from bpe.report.parts import columns, note, scrolled, section
-from bpe.report.subjects import Subject, Tokenizers, named_subjects
-from bpe.show.html import Heading, Html, escaped, table
+from bpe.report.charts import line_chart, pick_ranks
+from bpe.report.panels import Panels, cut_beginning
+from bpe.report.parts import columns, note, scroll, section
+from bpe.report.subjects import Subject, Tokenizers, name_subjects
+from bpe.show.html import Heading, Html, table, to_html
 from bpe.show.metrics import Facts, by_tokenizer
 
 Texts = TextLike | Sequence[TextLike] | Mapping[str, TextLike | Sequence[TextLike]]
@@ -88,21 +88,23 @@ def page_html(
     tokenizers: Tokenizers, evaluation: Evaluated | Mapping[str, Any] | None = None, texts: Texts = ()
 ) -> str:
     """The page of `write_page` as a str."""
-    named = named_subjects(tokenizers)
-    corpora = _named_texts(texts)
+    named = name_subjects(tokenizers)
+    corpora = _name_texts(texts)
     values = {} if evaluation is None else evaluation if isinstance(evaluation, Mapping) else evaluation.to_dict()
     facts = by_tokenizer(values, list(named)) if values else {}
     usage = Usage(named, corpora, facts, getattr(evaluation, "results", ()))
     facts = facts or usage.facts()
     panels = Panels(named)
-    scripts = {name: vocabularies.script_counts(each) for name, each in named.items()}
+    scripts = {name: vocabularies.count_scripts(each) for name, each in named.items()}
     sections = [
-        section("summary", "Summary", _overview(named), _verdicts(facts, scripts, corpora), measures.metrics(facts)),
-        section("corpora", "Corpora", measures.corpora(facts)),
+        section(
+            "summary", "Summary", _overview(named), _verdicts(facts, scripts, corpora), measures.draw_metrics(facts)
+        ),
+        section("corpora", "Corpora", measures.draw_corpora(facts)),
         section("texts", "The same text in each tokenizer", *_drawn(panels, corpora, usage)),
-        section("vocabularies", "Vocabularies", _charts(named, usage, corpora), vocabularies.scripts_table(scripts)),
-        section("tokens", "The longest and the rarest tokens", vocabularies.extremes(named, usage.counts)),
-        section("differences", "What differs", vocabularies.differences_of(named, usage.counts)),
+        section("vocabularies", "Vocabularies", _charts(named, usage, corpora), vocabularies.format_scripts(scripts)),
+        section("tokens", "The longest and the rarest tokens", vocabularies.list_extremes(named, usage.counts)),
+        section("differences", "What differs", vocabularies.compare_vocabularies(named, usage.counts)),
     ]
     body = "".join(sections)
     return frame(f"Tokenizer report: {', '.join(named)}", body, panels.details(), nav=_nav(sections))
@@ -123,12 +125,12 @@ def frame(title: str, body: str, data: object, *, nav: str = "", connect: bool =
     values = {
         "policy": policy(connect=connect),
         "version": __version__,
-        "title": escaped(title),
+        "title": to_html(title),
         "style": style,
         "script": script,
         "nav": nav,
         "body": body,
-        "data": json_in_html(data),
+        "data": escape_json(data),
     }
     return Template(_resource("page.html")).substitute(values)
 
@@ -142,10 +144,10 @@ def policy(*, connect: bool = False) -> str:
     return f"default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; base-uri 'none'; {own}"
 
 
-def json_in_html(value: object) -> str:
+def escape_json(value: object) -> str:
     r"""JSON that can stand inside a `<script>` element.
 
-    >>> json_in_html("</script><!--")
+    >>> escape_json("</script><!--")
     '"\\u003c/script\\u003e\\u003c!--"'
     """
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
@@ -178,13 +180,13 @@ class Usage:
         self.sizes = {name: sum(map(len, documents)) for name, documents in texts.items()}
         self.counts = {name: np.zeros(each.limit, dtype=np.int64) for name, each in tokenizers.items()}
         self.totals: dict[str, dict[str, int]] = {text: {} for text in texts}
-        known = {text: [_corpus_of(each, text, len(texts)) for each in facts.values()] for text in texts}
+        known = {text: [_find_corpus(each, text, len(texts)) for each in facts.values()] for text in texts}
         for (name, each), result in zip(tokenizers.items(), results, strict=False):
             counted = result.counts[: each.limit]
             self.counts[name][: len(counted)] = counted
         for (name, each), (text, documents) in product(tokenizers.items(), texts.items()):
             if facts and all(known[text]):
-                found = _corpus_of(facts[name], text, len(texts))
+                found = _find_corpus(facts[name], text, len(texts))
                 self.totals[text][name], self.sizes[text] = found["tokens"], found["bytes"]
                 if results:
                     continue
@@ -211,13 +213,13 @@ class Usage:
         return {"tokens": tokens, "bytes": size, **ratio}
 
 
-def _corpus_of(facts: Facts, text: str, n_texts: int) -> Facts:
+def _find_corpus(facts: Facts, text: str, n_texts: int) -> Facts:
     """What an evaluation found for a text: its corpus of that name, or of one text, its only corpus without a name."""
     found: Facts = facts.get("corpora", {}).get(text, {}) if n_texts != 1 or "corpora" in facts else facts
     return found
 
 
-def _named_texts(texts: Texts) -> dict[str, list[bytes]]:
+def _name_texts(texts: Texts) -> dict[str, list[bytes]]:
     """Each text's or corpus's documents as bytes, by name."""
     if isinstance(texts, (str, bytes, bytearray, memoryview)):
         return {"text": [bytes(to_bytes(texts))]}
@@ -244,7 +246,7 @@ def _overview(tokenizers: Mapping[str, Subject]) -> Html:
         "compression by vocabulary size, training and settings are left out. bpe.Tokenizer.load reads most packages' "
         "files."
     )
-    return Html(scrolled("the tokenizers", table(head, rows)) + (note(said) if others else ""))
+    return Html(scroll("the tokenizers", table(head, rows)) + (note(said) if others else ""))
 
 
 def _settings(tokenizer: Subject) -> list[str | int]:
@@ -260,13 +262,13 @@ def _verdicts(
     facts: Mapping[str, Any], scripts: Mapping[str, Mapping[str, int]], corpora: Mapping[str, list[bytes]]
 ) -> Html:
     """Which tokenizer needs fewer tokens, by how much; and how many tokens each has for the script of each corpus."""
-    items = [f"<li>{escaped(said)}</li>" for said in measures.verdicts(facts)]
+    items = [f"<li>{to_html(said)}</li>" for said in measures.write_verdicts(facts)]
     for corpus, documents in corpora.items() if len(scripts) > 1 else ():
         sample = b" ".join(documents[:20])[:20_000].decode("utf-8", "ignore")
-        script = vocabularies.script_of(sample)
+        script = vocabularies.find_script(sample)
         if script in next(iter(scripts.values())):
             have = ", ".join(f"{name} has {each[script]:,}" for name, each in scripts.items())
-            items.append(f"<li>{escaped(f'{corpus}: mostly {script}. Tokens with such letters: {have}.')}</li>")
+            items.append(f"<li>{to_html(f'{corpus}: mostly {script}. Tokens with such letters: {have}.')}</li>")
     return Html(f"<ul>{''.join(items)}</ul>" if items else "")
 
 
@@ -280,7 +282,7 @@ def _drawn(panels: Panels, corpora: Mapping[str, list[bytes]], usage: Usage) -> 
             "dotted line is under a part of a cluster of characters; labels in a box are hidden characters."
         )
     for name, documents in corpora.items():
-        yield f"<h3>{escaped(name)}</h3>"
+        yield f"<h3>{to_html(name)}</h3>"
         yield panels.of(documents, most=most, text=name, totals=usage.totals[name], n_bytes=usage.sizes[name])
 
 
@@ -288,15 +290,17 @@ def _charts(tokenizers: Mapping[str, Subject], usage: Usage, corpora: Mapping[st
     figures = []
     ordered = {name: np.sort(counts[counts > 0])[::-1] for name, counts in usage.counts.items()}
     if any(len(each) for each in ordered.values()):
-        ranks = {name: [(rank, int(each[rank - 1])) for rank in spaced(len(each))] for name, each in ordered.items()}
+        ranks = {
+            name: [(rank, int(each[rank - 1])) for rank in pick_ranks(len(each))] for name, each in ordered.items()
+        }
         labels = ("rank by frequency", "occurrences in the texts")
         figures.append(line_chart("Frequency by rank", ranks, labels, log_x=True, log_y=True))
-    figures.append(vocabularies.lengths_chart(tokenizers))
+    figures.append(vocabularies.draw_lengths(tokenizers))
     own = {name: each.own for name, each in tokenizers.items() if each.own is not None}
     share = _MEASURED // max(1, len(corpora))
-    sample = b"\n".join(beginning(b"\n".join(_first(documents, share)), share) for documents in corpora.values())
+    sample = b"\n".join(cut_beginning(b"\n".join(_first(documents, share)), share) for documents in corpora.values())
     if sample.strip() and own:
-        sizes = {name: compression_by_size(each, sample) for name, each in own.items()}
+        sizes = {name: measure_compression(each, sample) for name, each in own.items()}
         title = "Compression by vocabulary size, by truncation"
         figures.append(line_chart(title, sizes, ("vocabulary size", "bytes per token"), log_x=True))
     curves = {

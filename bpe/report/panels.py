@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.errors import counted
-from bpe.report.parts import columns, note, scrolled
+from bpe.report.parts import columns, note, scroll
 from bpe.report.subjects import Details, Subject
-from bpe.show.html import Html, Token, escaped, hexadecimal, number, separate, table, token_table, tokens_html
+from bpe.show.html import Html, Token, format_tokens, list_tokens, number, separate, table, to_hex, to_html
 
 #: The tokens that the table under a panel lists.
 _LISTED = 200
 
 
-def beginning(text: bytes, most: int) -> bytes:
+def cut_beginning(text: bytes, most: int) -> bytes:
     """At most `most` bytes from the beginning of a text, cut at white space if there is some, else at a character.
 
-    >>> beginning(b"one two three", 9), beginning("한국".encode(), 4).decode()
+    >>> cut_beginning(b"one two three", 9), cut_beginning("한국".encode(), 4).decode()
     (b'one two', '한')
     """
     if len(text) <= most:
@@ -72,7 +72,7 @@ class Panels:
             left = most - sum(map(len, parts))
             if left <= 0:
                 break
-            parts.append(beginning(document, left))
+            parts.append(cut_beginning(document, left))
         made = []
         for index, (name, tokenizer) in enumerate(self._tokenizers.items()):
             rows = [tokenizer.rows(part) for part in parts]
@@ -80,7 +80,7 @@ class Panels:
             if totals is not None:
                 total = totals[name]
             else:
-                total = sum(map(len, rows)) if drawn_size == size else tokenizer.count(documents)
+                total = sum(map(len, rows)) if drawn_size == size else tokenizer.counts(documents)[1]
             made.append(self._panel(index, name, rows, text, total, size, drawn_size))
         return columns(*made)
 
@@ -95,14 +95,14 @@ class Panels:
         cut = f"The first {number(drawn_size)} of {number(size)} bytes are drawn; all are counted."
         listed = f"the first {_LISTED} tokens" if len(tokens) > _LISTED else "the tokens"
         label = f"{name}, {text}" if text else name
-        boxes = [tokens_html(row, ids=True) + "\n" * (not row[-1].data.endswith(b"\n")) for row in rows if row]
+        boxes = [format_tokens(row, ids=True) + "\n" * (not row[-1].data.endswith(b"\n")) for row in rows if row]
         return (
-            f'<div class="panel"><h4>{escaped(name)}</h4>'
+            f'<div class="panel"><h4>{to_html(name)}</h4>'
             f"{note(said)}"
             f'<div class="bpe-tokens" dir="auto" tabindex="0" role="group" data-tokens="{index}" '
-            f'aria-label="{escaped(label)}: the tokens">{"".join(boxes)}</div>{note(cut) if drawn_size < size else ""}'
+            f'aria-label="{to_html(label)}: the tokens">{"".join(boxes)}</div>{note(cut) if drawn_size < size else ""}'
             f"<details><summary>As a table: {listed}</summary>"
-            f"{scrolled(f'{label}: table of tokens', token_table(tokens[:_LISTED]))}</details></div>"
+            f"{scroll(f'{label}: table of tokens', list_tokens(tokens[:_LISTED]))}</details></div>"
         )
 
     def details(self) -> dict[str, dict[str, Details]]:
@@ -123,7 +123,7 @@ def plural(value: int, noun: str) -> str:
 def examples(tokenizer: Subject, ids: Iterable[int], counts: NDArray[np.int64]) -> Html:
     """A table of tokens that do not follow one another, with how often each occurs: `counts`, by id."""
     rows = [
-        [Html(separate(token.data)), token.id, hexadecimal(token.data), int(counts[token.id])]
+        [Html(separate(token.data)), token.id, to_hex(token.data), int(counts[token.id])]
         for token in tokenizer.drawn(ids)
     ]
     return Html(table(["token", "id", "bytes", "occurrences"], rows))

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from bpe.show.html import Html, escaped
+from bpe.show.html import Html, to_html
 
 
 def section(name: str, title: str, *body: str) -> Html:
     """A section of the page with its heading; empty if it has no body."""
     content = "".join(body)
-    return Html(f'<section id="{name}"><h2>{escaped(title)}</h2>{content}</section>' if content else "")
+    return Html(f'<section id="{name}"><h2>{to_html(title)}</h2>{content}</section>' if content else "")
 
 
-def scrolled(label: str, content: str, *, whole: bool = False) -> Html:
+def scroll(label: str, content: str, *, whole: bool = False) -> Html:
     """Content in a box that scrolls, also with the keyboard; if it is `whole`, only sideways."""
     kind = "scroll whole" if whole else "scroll"
-    return Html(f'<div class="{kind}" tabindex="0" role="group" aria-label="{escaped(label)}">{content}</div>')
+    return Html(f'<div class="{kind}" tabindex="0" role="group" aria-label="{to_html(label)}">{content}</div>')
 
 
 def panel(title: str, *body: str) -> Html:
     """A box with a heading, beside others."""
-    return Html(f'<div class="panel"><h3>{escaped(title)}</h3>{"".join(body)}</div>')
+    return Html(f'<div class="panel"><h3>{to_html(title)}</h3>{"".join(body)}</div>')
 
 
 def columns(*panels: str) -> Html:
@@ -29,4 +29,4 @@ def columns(*panels: str) -> Html:
 
 def note(text: str) -> Html:
     """A paragraph of explanation."""
-    return Html(f'<p class="note">{escaped(text)}</p>')
+    return Html(f'<p class="note">{to_html(text)}</p>')

@@ -27,7 +27,7 @@ from urllib.parse import parse_qs, urlsplit
 from bpe._version import __version__
 from bpe.report.page import frame, policy
 from bpe.report.panels import Panels
-from bpe.report.subjects import Subject, Tokenizers, named_subjects
+from bpe.report.subjects import Subject, Tokenizers, name_subjects
 
 #: The largest body of a request, in bytes.
 MOST_BYTES = 1 << 20
@@ -72,7 +72,7 @@ pass network=True
                 f"host is {host!r}, which other machines may reach; it must be a loopback address such as 127.0.0.1, "
                 "or pass network=True"
             )
-        self.tokenizers: Mapping[str, Subject] = named_subjects(tokenizers)
+        self.tokenizers: Mapping[str, Subject] = name_subjects(tokenizers)
         self.network = network
         self.host = host
         self.address_family: AddressFamily = AF_INET6 if ":" in host else AF_INET

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bpe.report.charts import column_chart
 from bpe.report.panels import examples
-from bpe.report.parts import columns, note, panel, scrolled
+from bpe.report.parts import columns, note, panel, scroll
 from bpe.report.subjects import Subject
 from bpe.show.html import Heading, Html, number, table
 from bpe.vocab.differences import setting_differences
@@ -43,7 +43,7 @@ _SCRIPT = regex.compile("|".join(f"(?P<g{i}>{pattern})" for i, pattern in enumer
 _PARTIAL, _REST = "parts of characters", "punctuation, space and others"
 
 
-def lengths_chart(tokenizers: Mapping[str, Subject]) -> Html:
+def draw_lengths(tokenizers: Mapping[str, Subject]) -> Html:
     """How many tokens have each length."""
     series = {}
     for name, tokenizer in tokenizers.items():
@@ -54,13 +54,13 @@ def lengths_chart(tokenizers: Mapping[str, Subject]) -> Html:
     return column_chart("Length of tokens", groups, series, ("bytes in a token", "tokens"))
 
 
-def script_counts(tokenizer: Subject) -> dict[str, int]:
+def count_scripts(tokenizer: Subject) -> dict[str, int]:
     """How many tokens of the vocabulary have letters of each script.
 
     >>> import bpe
-    >>> from bpe.report.subjects import subject_of
-    >>> tok = subject_of(bpe.train(counts={"한": 2}, vocab_size=258))
-    >>> {name: n for name, n in script_counts(tok).items() if n and name in ("Korean", "parts of characters")}
+    >>> from bpe.report.subjects import name_subjects
+    >>> tok = name_subjects(bpe.train(counts={"한": 2}, vocab_size=258))["tokenizer"]
+    >>> {name: n for name, n in count_scripts(tok).items() if n and name in ("Korean", "parts of characters")}
     {'Korean': 1, 'parts of characters': 129}
     """
     names = list(SCRIPTS)
@@ -75,10 +75,10 @@ def script_counts(tokenizer: Subject) -> dict[str, int]:
     return found
 
 
-def script_of(text: str) -> str:
+def find_script(text: str) -> str:
     """The script that most characters of a text belong to.
 
-    >>> script_of("한국어 abc"), script_of("1 + 1")
+    >>> find_script("한국어 abc"), find_script("1 + 1")
     ('Korean', 'digits')
     """
     names = list(SCRIPTS)
@@ -89,7 +89,7 @@ def script_of(text: str) -> str:
     return max(found.items(), key=itemgetter(1), default=(_REST, 0))[0]
 
 
-def scripts_table(scripts: Mapping[str, Mapping[str, int]]) -> Html:
+def format_scripts(scripts: Mapping[str, Mapping[str, int]]) -> Html:
     """The tokens of each script in each vocabulary."""
     rows = [
         [Heading(script), *(each[script] for each in scripts.values())]
@@ -97,10 +97,10 @@ def scripts_table(scripts: Mapping[str, Mapping[str, int]]) -> Html:
         if any(each[script] for each in scripts.values())
     ]
     caption = "tokens of the vocabulary, by the first script that they hold"
-    return scrolled("tokens by script", table(["letters of", *scripts], rows, caption=caption), whole=True)
+    return scroll("tokens by script", table(["letters of", *scripts], rows, caption=caption), whole=True)
 
 
-def extremes(tokenizers: Mapping[str, Subject], counts: Counts) -> Html:
+def list_extremes(tokenizers: Mapping[str, Subject], counts: Counts) -> Html:
     """The longest tokens of each vocabulary, and the rarest in the texts."""
     panels = []
     for name, tokenizer in tokenizers.items():
@@ -116,16 +116,16 @@ def extremes(tokenizers: Mapping[str, Subject], counts: Counts) -> Html:
             panel(
                 name,
                 "<h4>Longest</h4>",
-                scrolled(f"{name}: longest tokens", examples(tokenizer, longest, uses)),
+                scroll(f"{name}: longest tokens", examples(tokenizer, longest, uses)),
                 "<h4>Rarest that occur</h4>",
-                scrolled(f"{name}: rarest tokens", examples(tokenizer, rarest, uses)),
+                scroll(f"{name}: rarest tokens", examples(tokenizer, rarest, uses)),
                 note(said),
             )
         )
     return columns(*panels)
 
 
-def differences_of(tokenizers: Mapping[str, Subject], counts: Counts) -> Html:
+def compare_vocabularies(tokenizers: Mapping[str, Subject], counts: Counts) -> Html:
     """For each two vocabularies: how many tokens they share, and what only one of them has."""
     made = []
     for (a, first), (b, second) in combinations(tokenizers.items(), 2):
@@ -137,13 +137,13 @@ def differences_of(tokenizers: Mapping[str, Subject], counts: Counts) -> Html:
             only = np.array(sorted(i for token, i in tokens.items() if token not in shared), dtype=np.int64)
             most_used = only[np.argsort(-uses[only], kind="stable")[:_SHOWN]].tolist()
             title = f"Only in {name}: {number(len(only))}"
-            panels.append(panel(title, scrolled(f"tokens only in {name}", examples(tokenizer, most_used, uses))))
+            panels.append(panel(title, scroll(f"tokens only in {name}", examples(tokenizer, most_used, uses))))
         settings = setting_differences(first.own.spec, second.own.spec, (a, b)) if first.own and second.own else []
         rows = [[Heading(each.field), each.message] for each in settings]
         said = note(f"{a} and {b} share {number(len(shared))} tokens. Those that only one has are listed by their use.")
         made += [said, columns(*panels)]
         if rows:
-            made.append(scrolled(f"settings of {a} and {b}", table(["setting", "difference"], rows)))
+            made.append(scroll(f"settings of {a} and {b}", table(["setting", "difference"], rows)))
     return Html("".join(made))
 
 

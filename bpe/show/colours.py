@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping
 from typing import TextIO
 
 from bpe.base.spelling import SEPARATOR, spell, spell_together
-from bpe.show.pieces import DOTTED_CIRCLE, Piece, pieces_of
+from bpe.show.pieces import DOTTED_CIRCLE, Piece, split_pieces
 
 #: Background colours (of xterm's 256) on which black is legible. The foreground is set to black too, so that the result
 #: does not depend on the terminal's theme. Adjacent colours in the cycle differ in hue.
@@ -68,7 +68,7 @@ def render(tokens: Iterable[bytes | str], *, colour: bool) -> str:
         return SEPARATOR.join(spelled)
     return "".join(
         f"\x1b[38;5;{_BLACK};48;5;{_BACKGROUNDS[i % len(_BACKGROUNDS)]}m{token}{_RESET}"
-        for i, token in enumerate(map(_in_clusters, spelled, pieces_of(data)))
+        for i, token in enumerate(map(_in_clusters, spelled, split_pieces(data)))
     )
 
 

@@ -14,10 +14,10 @@ _COLOUR, _RESET = "\x1b[38;5;74m", "\x1b[0m"
 WIDTH = 40
 
 
-def curve_lines(curve: Sequence[tuple[int, int, float]], *, colour: bool = False, width: int = WIDTH) -> list[str]:
+def draw_curve(curve: Sequence[tuple[int, int, float]], *, colour: bool = False, width: int = WIDTH) -> list[str]:
     """A heading, and a line for each row (merges, count, bytes per token) with a bar up to `width` cells long.
 
-    >>> for line in curve_lines([(1, 1200, 1.5), (2, 30, 2.0)], width=8):
+    >>> for line in draw_curve([(1, 1200, 1.5), (2, 30, 2.0)], width=8):
     ...     print(line)
     merges  count  bytes per token
          1  1,200  1.500 ██████

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
-from bpe.show.pieces import Piece, pieces_of, visible
+from bpe.show.pieces import Piece, split_pieces, visible
 
 N_COLOURS = 6
 #: The most bytes of a token that its title and tables spell in hexadecimal.
@@ -57,21 +57,21 @@ class Token(NamedTuple):
     special: bool = False
 
 
-def escaped(text: str) -> str:
+def to_html(text: str) -> str:
     """A name or a message as HTML: escaped, and with labels for hidden characters.
 
-    >>> escaped("<b>\\u202e")
+    >>> to_html("<b>\\u202e")
     '&lt;b&gt;U+202E'
     """
     return escape(visible(text))
 
 
-def styled(body: str) -> str:
+def add_style(body: str) -> str:
     """HTML for a notebook, with the style that it needs."""
     return f"<style>{STYLE}</style>{body}"
 
 
-def tokens_html(tokens: Sequence[Token], *, ids: bool = False) -> str:
+def format_tokens(tokens: Sequence[Token], *, ids: bool = False) -> str:
     """The consecutive tokens of a text as spans, without a container.
 
     Each has a title with its id, bytes and rank, which a browser shows under the pointer.
@@ -80,19 +80,19 @@ def tokens_html(tokens: Sequence[Token], *, ids: bool = False) -> str:
         tokens: the tokens.
         ids: give each its id as `data-i`, for the report's script.
 
-    >>> print(tokens_html([Token(b"<b>", 3, 0)]))
+    >>> print(format_tokens([Token(b"<b>", 3, 0)]))
     <span class="c0" title="id 3 · 3 bytes: 3c 62 3e · rank 0">&lt;b&gt;</span>
     """
     spans = []
-    for i, (token, pieces) in enumerate(zip(tokens, pieces_of([token.data for token in tokens]), strict=True)):
+    for i, (token, pieces) in enumerate(zip(tokens, split_pieces([token.data for token in tokens]), strict=True)):
         mark = f"c{i % N_COLOURS}{' s' * token.special}{' u' * (token.id is None)}"
         mark_id = f' data-i="{token.id}"' if ids and token.id is not None else ""
-        title = escape(title_of(token, pieces))
-        spans.append(f'<span class="{mark}" title="{title}"{mark_id}>{"".join(map(piece_html, pieces))}</span>')
+        title = escape(describe_token(token, pieces))
+        spans.append(f'<span class="{mark}" title="{title}"{mark_id}>{"".join(map(format_piece, pieces))}</span>')
     return "".join(spans)
 
 
-def piece_html(piece: Piece) -> str:
+def format_piece(piece: Piece) -> str:
     """A piece of a token."""
     drawn = escape(piece.text)
     if piece.kind == "text":
@@ -100,14 +100,14 @@ def piece_html(piece: Piece) -> str:
     return f'<span class="{_CLASSES[piece.kind]}">{drawn}</span>' + "\n" * piece.breaks
 
 
-def title_of(token: Token, pieces: Sequence[Piece] = ()) -> str:
+def describe_token(token: Token, pieces: Sequence[Piece] = ()) -> str:
     """A token's id, bytes and rank on one line, and what its incomplete characters are from.
 
-    >>> title_of(Token(b" the", 262, 6))
+    >>> describe_token(Token(b" the", 262, 6))
     'id 262 · 4 bytes: 20 74 68 65 · rank 6'
     """
     n = len(token.data)
-    facts = ["no id" if token.id is None else f"id {token.id}", f"{n} byte{'s' * (n != 1)}: {hexadecimal(token.data)}"]
+    facts = ["no id" if token.id is None else f"id {token.id}", f"{n} byte{'s' * (n != 1)}: {to_hex(token.data)}"]
     if token.special:
         facts.append("special token")
     elif token.rank is not None:
@@ -118,10 +118,10 @@ def title_of(token: Token, pieces: Sequence[Piece] = ()) -> str:
     return " · ".join(facts)
 
 
-def hexadecimal(data: bytes) -> str:
+def to_hex(data: bytes) -> str:
     """Bytes in hexadecimal; of many, the first 32.
 
-    >>> hexadecimal("한".encode())
+    >>> to_hex("한".encode())
     'ed 95 9c'
     """
     return data[:_SHOWN_BYTES].hex(" ") + " …" * (len(data) > _SHOWN_BYTES)
@@ -129,15 +129,15 @@ def hexadecimal(data: bytes) -> str:
 
 def box(tokens: Sequence[Token], *, label: str = "") -> str:
     """The tokens of a text in a container of their own."""
-    named = f' role="group" aria-label="{escaped(label)}"' if label else ""
-    return f'<div class="bpe-tokens" dir="auto"{named}>{tokens_html(tokens)}</div>'
+    named = f' role="group" aria-label="{to_html(label)}"' if label else ""
+    return f'<div class="bpe-tokens" dir="auto"{named}>{format_tokens(tokens)}</div>'
 
 
 def separate(*tokens: bytes) -> str:
     """Tokens that do not follow one another in a text, such as the longest ones, each drawn by itself."""
     spans = []
     for i, token in enumerate(tokens):
-        pieces = "".join(map(piece_html, pieces_of([token])[0])).replace("\n", "")
+        pieces = "".join(map(format_piece, split_pieces([token])[0])).replace("\n", "")
         spans.append(f'<span class="c{i % N_COLOURS}">{pieces}</span>')
     return f'<span class="bpe-tokens">{" ".join(spans)}</span>'
 
@@ -148,8 +148,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, caption: str
     >>> table(["id", "token"], [[3, "<"]])
     '<table><thead><tr><th scope="col">id</th><th scope="col">token</th></tr></thead><tbody><tr><td class="n">3</td><td>&lt;</td></tr></tbody></table>'
     """  # noqa: E501
-    title = f"<caption>{escaped(caption)}</caption>" if caption else ""
-    heads = "".join(f'<th scope="col">{escaped(name)}</th>' for name in head)
+    title = f"<caption>{to_html(caption)}</caption>" if caption else ""
+    heads = "".join(f'<th scope="col">{to_html(name)}</th>' for name in head)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     return f"<table>{title}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -170,10 +170,10 @@ def _cell(value: object) -> str:
     if isinstance(value, Html):
         return f"<td>{value}</td>"
     if isinstance(value, Heading):
-        return f'<th scope="row">{escaped(value)}</th>'
+        return f'<th scope="row">{to_html(value)}</th>'
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return f'<td class="n">{number(value)}</td>'
-    return f"<td>{'' if value is None else escaped(str(value))}</td>"
+    return f"<td>{'' if value is None else to_html(str(value))}</td>"
 
 
 def number(value: float) -> str:
@@ -193,13 +193,13 @@ def card(title: str, facts: Mapping[str, object], more: str = "") -> str:
     """A box with a title and a table of facts; `more` is HTML after it."""
     said = {name: f"{value:,}" if isinstance(value, int) else value for name, value in facts.items()}
     rows = "".join(f"<tr>{_cell(Heading(name))}{_cell(value)}</tr>" for name, value in said.items())
-    return styled(f'<div class="bpe-card"><strong>{escaped(title)}</strong><table>{rows}</table>{more}</div>')
+    return add_style(f'<div class="bpe-card"><strong>{to_html(title)}</strong><table>{rows}</table>{more}</div>')
 
 
-def token_table(tokens: Sequence[Token]) -> str:
+def list_tokens(tokens: Sequence[Token]) -> str:
     """The tokens of a text as a table, for reading without a pointer and without colours."""
     rows = (
-        [i, Html(separate(token.data)), "none" if token.id is None else token.id, hexadecimal(token.data), token.rank]
+        [i, Html(separate(token.data)), "none" if token.id is None else token.id, to_hex(token.data), token.rank]
         for i, token in enumerate(tokens)
     )
     return table(["no.", "token", "id", "bytes", "rank"], rows)

@@ -50,41 +50,41 @@ def by_tokenizer(evaluation: Facts, names: Sequence[str] | None = None) -> dict[
     return dict(zip(names, rows, strict=True))
 
 
-def label_of(key: str) -> str:
+def to_label(key: str) -> str:
     """What a metric is called.
 
-    >>> label_of("bytes_per_token"), label_of("used_tokens")
+    >>> to_label("bytes_per_token"), to_label("used_tokens")
     ('bytes per token (higher is better)', 'used tokens')
     """
     return LABELS.get(key, key.replace("_", " "))
 
 
-def keys_of(facts: Mapping[str, Facts], *, main: bool) -> list[str]:
+def list_keys(facts: Mapping[str, Facts], *, main: bool) -> list[str]:
     """The metrics that are numbers: those in LABELS, or the others."""
     found = dict.fromkeys(key for each in facts.values() for key, value in each.items() if _is_number(value))
     return [key for key in (LABELS if main else found) if key in found and (key in LABELS) == main]
 
 
-def metrics_table(facts: Mapping[str, Facts], keys: Sequence[str]) -> Html:
+def format_metrics(facts: Mapping[str, Facts], keys: Sequence[str]) -> Html:
     """Metrics, a row each, with their intervals; a column for each tokenizer or corpus."""
-    rows = [[Heading(label_of(key)), *(with_interval(each, key) for each in facts.values())] for key in keys]
+    rows = [[Heading(to_label(key)), *(format_metric(each, key) for each in facts.values())] for key in keys]
     return Html(table(["metric", *facts], rows))
 
 
-def corpora_of(facts: Mapping[str, Facts]) -> list[str]:
+def list_corpora(facts: Mapping[str, Facts]) -> list[str]:
     """The names of the corpora."""
     return list(dict.fromkeys(name for each in facts.values() for name in each.get("corpora", ())))
 
 
-def bars_of(facts: Mapping[str, Facts], key: str) -> dict[str, dict[str, tuple[float, float, float]]]:
+def collect_bars(facts: Mapping[str, Facts], key: str) -> dict[str, dict[str, tuple[float, float, float]]]:
     """A metric by corpus and tokenizer, as (value, low, high); without named corpora, one group."""
     groups = {
         corpus: {name: each.get("corpora", {}).get(corpus, {}) for name, each in facts.items()}
-        for corpus in corpora_of(facts)
+        for corpus in list_corpora(facts)
     } or {"": dict(facts)}
     return {
         corpus: {
-            name: (float(value), *interval_of(each, key))
+            name: (float(value), *get_interval(each, key))
             for name, each in group.items()
             if _is_number(value := each.get(key))
         }
@@ -92,7 +92,7 @@ def bars_of(facts: Mapping[str, Facts], key: str) -> dict[str, dict[str, tuple[f
     }
 
 
-def interval_of(facts: Facts, key: str) -> tuple[float, float]:
+def get_interval(facts: Facts, key: str) -> tuple[float, float]:
     """The interval of a metric; its value twice where there is none."""
     low, high = facts.get(key + _INTERVAL) or (facts[key], facts[key])
     return float(low), float(high)
@@ -103,35 +103,35 @@ def has_interval(facts: Facts, key: str) -> bool:
     return bool(facts.get(key + _INTERVAL))
 
 
-def with_interval(facts: Facts, key: str) -> object:
+def format_metric(facts: Facts, key: str) -> object:
     """A metric for a table's cell: text, so that metrics with and without an interval begin at the same place."""
     value: Any = facts.get(key)
     if not _is_number(value):
         return value
     if not has_interval(facts, key):
         return number(value)
-    low, high = interval_of(facts, key)
+    low, high = get_interval(facts, key)
     return f"{number(value)} ({number(low)} to {number(high)})"
 
 
-def evaluation_card(evaluation: Facts) -> str:
+def draw_evaluation(evaluation: Facts) -> str:
     """An evaluation for a notebook: the main metrics, those of each corpus, and all others to unfold."""
     facts = by_tokenizer(evaluation)
-    parts = [metrics_table(facts, keys_of(facts, main=True)), *_corpora_tables(facts)]
-    others = keys_of(facts, main=False)
+    parts = [format_metrics(facts, list_keys(facts, main=True)), *_format_corpora(facts)]
+    others = list_keys(facts, main=False)
     if others:
-        parts.append(f"<details><summary>{len(others)} more metrics</summary>{metrics_table(facts, others)}</details>")
+        parts.append(f"<details><summary>{len(others)} more metrics</summary>{format_metrics(facts, others)}</details>")
     return card("bpe.evaluation.Evaluation", {}, "".join(parts))
 
 
-def _corpora_tables(facts: Mapping[str, Facts]) -> Iterator[str]:
-    corpora = corpora_of(facts)
+def _format_corpora(facts: Mapping[str, Facts]) -> Iterator[str]:
+    corpora = list_corpora(facts)
     for key in ("bytes_per_token", "fertility") if corpora else ():
         rows = [
-            [Heading(corpus), *(with_interval(each.get("corpora", {}).get(corpus, {}), key) for each in facts.values())]
+            [Heading(corpus), *(format_metric(each.get("corpora", {}).get(corpus, {}), key) for each in facts.values())]
             for corpus in corpora
         ]
-        yield table([label_of(key), *facts], rows)
+        yield table([to_label(key), *facts], rows)
 
 
 def _is_number(value: object) -> bool:

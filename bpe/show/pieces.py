@@ -11,7 +11,7 @@ Most tokens hold whole characters and are drawn as they are. Four kinds of conte
 
 Joiners and selectors inside a cluster that one token holds are kept, so that 👩‍💻 is one picture.
 
->>> for token in pieces_of([b"a\xed\x95", b"\x9c", "e".encode(), "\u0301\n".encode()]):
+>>> for token in split_pieces([b"a\xed\x95", b"\x9c", "e".encode(), "\u0301\n".encode()]):
 ...     print([(piece.kind, piece.text) for piece in token])
 [('text', 'a'), ('bytes', 'ed 95')]
 [('bytes', '9c')]
@@ -79,7 +79,7 @@ class Piece:
     breaks: bool = False
 
 
-def pieces_of(tokens: Sequence[bytes]) -> list[list[Piece]]:
+def split_pieces(tokens: Sequence[bytes]) -> list[list[Piece]]:
     """The pieces of each of the consecutive tokens of a text."""
     ends = list(accumulate(map(len, tokens)))
     drawn: list[list[Piece]] = [[] for _ in tokens]
@@ -95,10 +95,10 @@ def pieces_of(tokens: Sequence[bytes]) -> list[list[Piece]]:
                 cluster, token = cluster[ends[token] - end :], token + 1
             _append(drawn[token], Piece("text", cluster))
         elif end <= ends[token]:
-            for piece in _of_cluster(cluster):
+            for piece in _split_cluster(cluster):
                 _append(drawn[token], piece)
         else:
-            for number, piece in _shared(cluster, start, token, ends):
+            for number, piece in _split_shared(cluster, start, token, ends):
                 _append(drawn[number], piece)
     return drawn
 
@@ -139,16 +139,16 @@ def is_drawn_whole(cluster: str) -> bool:
     )
 
 
-def _of_cluster(cluster: str) -> Iterator[Piece]:
+def _split_cluster(cluster: str) -> Iterator[Piece]:
     """The pieces of a cluster that one token holds."""
     if is_drawn_whole(cluster):
         yield Piece("text", cluster)
     else:
         for i, character in enumerate(cluster):
-            yield _alone(character, cluster, first=i == 0)
+            yield _draw_alone(character, cluster, first=i == 0)
 
 
-def _alone(character: str, cluster: str, *, first: bool) -> Piece:
+def _draw_alone(character: str, cluster: str, *, first: bool) -> Piece:
     """A character that is drawn without the rest of its cluster."""
     if "\udc80" <= character <= "\udcff":  # a byte that is not UTF-8, as `surrogateescape` decodes it
         return Piece("bytes", f"{ord(character) - 0xDC00:02x}")
@@ -162,14 +162,14 @@ def _alone(character: str, cluster: str, *, first: bool) -> Piece:
     return Piece("base" if first else "part", character, whole)
 
 
-def _shared(cluster: str, start: int, token: int, ends: list[int]) -> Iterator[tuple[int, Piece]]:
+def _split_shared(cluster: str, start: int, token: int, ends: list[int]) -> Iterator[tuple[int, Piece]]:
     """The pieces of a cluster that begins at byte `start` in token number `token` and ends in a later token."""
     for number, character in enumerate(cluster):
         data = character.encode("utf-8", "surrogateescape")
         while ends[token] <= start:
             token += 1
         if start + len(data) <= ends[token]:
-            yield token, _alone(character, cluster, first=number == 0)
+            yield token, _draw_alone(character, cluster, first=number == 0)
         else:
             for i, byte in enumerate(data):
                 while ends[token] <= start + i:

@@ -12,7 +12,7 @@ from secrets import token_hex
 
 from bpe.errors import counted
 from bpe.show.colours import render, use_colour
-from bpe.show.html import Token, box, escaped, styled, token_table
+from bpe.show.html import Token, add_style, box, list_tokens, to_html
 
 #: The most tokens that the table under the coloured tokens lists.
 _LISTED = 500
@@ -52,8 +52,8 @@ class TokenView:
         ratio = f", {self.n_bytes / self.n_tokens:.2f} bytes per token" if self.n_tokens else ""
         summary = f"{counted(self.n_tokens, 'token')}, {counted(self.n_bytes, 'byte')}{ratio}"
         more = f"<p>Only the first {counted(len(self.tokens), 'token')} are drawn.</p>" if self._left else ""
-        rows = token_table(self.tokens[:_LISTED])
-        return styled(
+        rows = list_tokens(self.tokens[:_LISTED])
+        return add_style(
             f'<div class="bpe-card">{box(self.tokens, label="tokens")}{more}'
             f"<details><summary>{summary}</summary>{rows}</details></div>"
         )
@@ -99,11 +99,11 @@ class MergeSteps:
             checked = " checked" * (i == 0)
             step = f"step {i} of {last}"
             inputs.append(f'<input type="radio" name="{name}" id="{name}-{i}" aria-label="{step}"{checked}>')
-            what = f"{step}: {escaped(merge)}" if merge else f"{step}: before the first merge"
+            what = f"{step}: {to_html(merge)}" if merge else f"{step}: before the first merge"
             panels.append(f'<div class="step n{i}"><p>{what}; {counted(len(tokens), "token")}</p>{box(tokens)}</div>')
             rules.append(f".{name}>#{name}-{i}:checked~.n{i}")
         style = f".{name}>.step{{display:none}}{','.join(rules)}{{display:block}}"
-        return styled(
+        return add_style(
             f'<style>{style}</style><div class="bpe-card {name}" role="group" aria-label="merges, step by step">'
             f"{''.join(inputs)}{''.join(panels)}</div>"
         )

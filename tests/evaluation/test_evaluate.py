@@ -216,8 +216,8 @@ def test_texts_of_all_kinds_and_sizes(
         assert bpe.evaluate([tok, other], texts=iter(texts), threads=threads, resamples=20).to_dict() == expected
 
 
-def common_cuts(*tokenizers: bpe.Tokenizer) -> Any:
-    return corpora.common_cuts([adapt(each) for each in tokenizers])
+def find_common_cuts(*tokenizers: bpe.Tokenizer) -> Any:
+    return corpora.find_common_cuts([adapt(each) for each in tokenizers])
 
 
 def test_documents_are_cut_where_every_tokenizer_allows_it_and_no_word_is_cut(
@@ -229,7 +229,7 @@ def test_documents_are_cut_where_every_tokenizer_allows_it_and_no_word_is_cut(
         data = text.encode()
         for group in ((tok,), (tok, other), (other, whole, tok)):
             for end in range(len(data), max(len(data) - 300, 0), -7):
-                at = common_cuts(*group).last(data[:end], 5)
+                at = find_common_cuts(*group).last(data[:end], 5)
                 assert 5 <= at < end
                 if at > 5:
                     assert data[at - 1 : at].isspace() or data[at : at + 1].isspace()
@@ -239,8 +239,8 @@ def test_documents_are_cut_where_every_tokenizer_allows_it_and_no_word_is_cut(
 
 
 def test_some_tokenizers_allow_no_cut(tok: bpe.Tokenizer) -> None:
-    assert common_cuts(tok, bpe.train(texts=["ab"], num_merges=1, model="char")) is None
-    assert common_cuts(tok, bpe.train(texts=["ab"], num_merges=1, normalizer="nfc")) is None
+    assert find_common_cuts(tok, bpe.train(texts=["ab"], num_merges=1, model="char")) is None
+    assert find_common_cuts(tok, bpe.train(texts=["ab"], num_merges=1, normalizer="nfc")) is None
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -311,7 +311,7 @@ def test_an_interval_holds_the_mean_as_often_as_it_says() -> None:
     hits = 0
     for _ in range(200):
         rows = generator.gamma(2, 1, (60, 2)) * [2, 1]
-        drawn = grouping.resampled(rows, 300, 0)
+        drawn = grouping.resample(rows, 300, 0)
         assert drawn is not None
         low, high = grouping.interval(drawn[:, 0] / drawn[:, 1], 0.95) or (0, 0)
         hits += low <= 2 <= high
@@ -586,7 +586,7 @@ def test_files_with_a_tokenizer_whose_tokens_are_too_long_for_the_table(tok: bpe
     text = f"low {'ab' * 700} lower {'ab' * 1024}\n" * 9
     path = tmp_path / "a.txt"
     path.write_text(text)
-    assert common_cuts(tok, long) is not None
+    assert find_common_cuts(tok, long) is not None
     assert bpe.evaluate([tok, long], files=path).to_dict() == bpe.evaluate([tok, long], texts=[text]).to_dict()
 
 

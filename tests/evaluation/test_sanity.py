@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import bpe
-from bpe.evaluation.sanity import failed
+from bpe.evaluation.sanity import has_failure
 from bpe.vocab.vocabulary import SPECIAL, Vocabulary
 
 
@@ -28,7 +28,7 @@ def changed(tok: bpe.Tokenizer, **fields: Any) -> bpe.Tokenizer:
 
 def test_a_sound_tokenizer(tok: bpe.Tokenizer) -> None:
     findings = bpe.evaluation.sanity_check(tok, ["any text"])
-    assert not failed(findings)
+    assert not has_failure(findings)
     assert [found.check for found in findings] == [
         *("reachable tokens", "lost text", "numbers", "special tokens", "repeatable", "ids", "characters")
     ]
@@ -66,7 +66,7 @@ def test_lost_text(tok: bpe.Tokenizer) -> None:
     assert findings["lost text"].level == "failure"
     without = bpe.train(texts=["low"], num_merges=2, model="char")
     assert levels(without)["lost text"] == "failure"
-    assert failed(bpe.evaluation.sanity_check(without))
+    assert has_failure(bpe.evaluation.sanity_check(without))
 
 
 def test_numbers_that_are_cut_by_their_digits() -> None:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 import bpe
 from bpe.base._cpu import LEVELS, set_vector_level, vector_level
 from bpe.evaluation._tally import COLUMNS, LONGEST, TokenTally
-from bpe.evaluation.adapters import NO_SIZES, tokens_by_id
-from bpe.evaluation.shapes import NAMES, shapes_of
+from bpe.evaluation.adapters import NO_SIZES, index_tokens
+from bpe.evaluation.shapes import NAMES, find_shapes
 
 VECTORS = vector_level()
 MODES = ("script", "spaces", "characters")
@@ -193,7 +193,7 @@ def test_a_tally_without_texts_takes_no_ids_of_any() -> None:
 @given(st.lists(broken.map(lambda data: data[:12]), max_size=8))
 def test_shapes_equal_those_of_the_twin(tokens: list[bytes]) -> None:
     vocab = {token: number for number, token in enumerate(dict.fromkeys(tokens)) if token}
-    shapes = shapes_of(tokens_by_id(vocab, len(tokens), without=set()))
+    shapes = find_shapes(index_tokens(vocab, len(tokens), without=set()))
     for token, number in vocab.items():
         whole = reference.is_whole(token)
         assert shapes.whole[number] == whole
@@ -217,7 +217,7 @@ def test_shapes_equal_those_of_the_twin(tokens: list[bytes]) -> None:
     ],
 )
 def test_scripts(token: str, script: str) -> None:
-    shapes = shapes_of(tokens_by_id({token.encode(): 0, b"\xed\x95": 1}, 2, without=set()))
+    shapes = find_shapes(index_tokens({token.encode(): 0, b"\xed\x95": 1}, 2, without=set()))
     assert [NAMES[number] for number in shapes.script.tolist()] == [script, "Partial"]
 
 

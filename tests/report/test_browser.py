@@ -20,7 +20,7 @@ import bpe
 from bpe import plots
 from bpe.cli import demo
 from bpe.report import Playground, write_page
-from bpe.show.pieces import pieces_of
+from bpe.show.pieces import split_pieces
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright, in the dependency group test-browser")
 CHROMIUM = os.environ.get("BPE_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -89,7 +89,7 @@ class Opened:
 
 def drawn(tokens: list[bytes]) -> str:
     """The text that the boxes must show."""
-    return "".join(piece.text + "\n" * piece.breaks for token in pieces_of(tokens) for piece in token)
+    return "".join(piece.text + "\n" * piece.breaks for token in split_pieces(tokens) for piece in token)
 
 
 # The report -----------------------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from hostile import HOSTILE
 import bpe
 from bpe.report import page_html, write_page
 from bpe.report.charts import Axis, bar_chart, column_chart, line_chart
-from bpe.report.page import json_in_html, policy
-from bpe.report.panels import beginning
+from bpe.report.page import escape_json, policy
+from bpe.report.panels import cut_beginning
 
 TEXTS = {"en": "low lower lowest & <b>", "ko": "한국어 한국 사람 👩\u200d💻"}
 
@@ -130,7 +130,7 @@ def test_hostile_names_and_texts_are_escaped():
 
 def test_json_cannot_end_its_element():
     value = {text: [text] for text in HOSTILE}
-    written = json_in_html(value)
+    written = escape_json(value)
     assert not set("<>&\u2028\u2029") & set(written)
     assert json.loads(written) == value
 
@@ -147,7 +147,7 @@ def test_a_long_text_is_drawn_in_part(small):
 @pytest.mark.parametrize("most", range(1, 30))
 def test_the_beginning_of_a_text_is_whole_characters(most):
     text = "한국어 and 👩\u200d💻, no white space:한국어한국어".encode()
-    part = beginning(text, most)
+    part = cut_beginning(text, most)
     assert text.startswith(part)
     assert len(part) <= most
     part.decode()

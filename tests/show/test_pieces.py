@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bpe.show.colours import render
-from bpe.show.pieces import is_drawn_whole, label, pieces_of, visible
+from bpe.show.pieces import is_drawn_whole, label, split_pieces, visible
 
 FAMILY = "👨\u200d👩\u200d👧\u200d👦"
 
@@ -20,7 +20,7 @@ def to_utf8(text):
 
 def drawn(*tokens):
     data = [token if isinstance(token, bytes) else token.encode() for token in tokens]
-    return [[(piece.kind, piece.text) for piece in pieces] for pieces in pieces_of(data)]
+    return [[(piece.kind, piece.text) for piece in pieces] for pieces in split_pieces(data)]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_tower_of_accents_is_drawn_as_parts():
     )
 )
 def test_no_hidden_character_is_drawn_and_no_token_is_lost(tokens):
-    for token, pieces in zip(tokens, pieces_of(tokens), strict=True):
+    for token, pieces in zip(tokens, split_pieces(tokens), strict=True):
         assert pieces or not token
         for piece in pieces:
             assert piece.text

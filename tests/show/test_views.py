@@ -7,7 +7,7 @@ import pytest
 
 import bpe
 from bpe import plots
-from bpe.plots import compression_by_size
+from bpe.plots import measure_compression
 from bpe.show.html import STYLE, Html, card, table
 
 HUG = bpe.train(counts={"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5}, num_merges=3, special_tokens=["<|end|>"])
@@ -100,7 +100,7 @@ def test_cards():
 def test_compression_by_size_is_that_of_truncated_vocabularies():
     text = "low lower lowest, newest and widest. " * 3
     tok = bpe.train(texts=[text] * 3 + ["한국어 한국 사람"], vocab_size=290, model="char")
-    found = compression_by_size(tok, text)
+    found = measure_compression(tok, text)
     assert [size for size, _ in found] == [32, tok.vocab_size]
     for size, ratio in found:
         assert ratio == len(text) / tok.truncate_vocab(size)[0].count_tokens(text)
