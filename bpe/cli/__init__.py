@@ -35,9 +35,9 @@ from bpe.cli.arguments import COMMANDS, build_parser, build_program_parser
 from bpe.cli.files import (
     Stdout,
     flush_stderr,
-    identity,
+    identify,
+    list_outputs,
     open_closed_streams,
-    outputs_of,
     say_error,
     silence_stdout,
 )
@@ -67,7 +67,7 @@ def _run(argv: Sequence[str] | None, numbers: Sequence[int]) -> int:
         if words[0] not in COMMANDS:
             build_program_parser().parse_args(words)  # prints help or the version, or refuses
         command, args = COMMANDS[words[0]], build_parser(words[0]).parse_args(words[1:])
-        outputs.update((path, identity(path)) for path in outputs_of(args))
+        outputs.update((path, identify(path)) for path in list_outputs(args))
         with _log_to_stderr(args.quiet):
             status = command.run(args)
             Stdout().flush()
@@ -75,7 +75,7 @@ def _run(argv: Sequence[str] | None, numbers: Sequence[int]) -> int:
     except SystemExit as exit_:  # argparse: --help, --version, bad use
         return _flush_stdout(exit_.code if isinstance(exit_.code, int) else 1)
     except KeyboardInterrupt as interrupt:
-        saved = [path for path, before in outputs.items() if identity(path) != before]
+        saved = [path for path, before in outputs.items() if identify(path) != before]
         left = [f"{' and '.join(saved)} saved"] if saved else list(map(str, interrupt.args))
         how = f"ended by {signal.Signals(numbers[0]).name}" if numbers else "interrupted"
         return _fail(": ".join([how, *(left or ["nothing was saved"] * bool(outputs))]), 130)

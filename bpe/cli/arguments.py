@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 SHELLS = ("bash", "zsh", "fish")
 
 
-def imported(name: str) -> Callable[[str], Any]:
+def import_later(name: str) -> Callable[[str], Any]:
     """Make a type of a function that is imported when it is used: "module:function"."""
     return lambda text: resolve_name(f"bpe.{name}")(text)
 
@@ -159,7 +159,7 @@ RANK_PATTERN = either(
         "--pattern RE",
         "the same as a regular expression, which is read as tiktoken does",
         dest="pretokenizer",
-        type=imported("formats.tiktoken:pattern_of"),
+        type=import_later("formats.tiktoken:pattern_of"),
     ),
 )
 #: The options of `bpe encode` for shards.
@@ -207,7 +207,7 @@ def split_words(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]:
                 "--pattern RE",
                 "a regular expression (of Python's regex package) that finds the pretokens",
                 dest="pretokenizer",
-                type=imported("pretokenize.pretokenizer:Pretokenizer.from_regex"),
+                type=import_later("pretokenize.pretokenizer:Pretokenizer.from_regex"),
                 default=argparse.SUPPRESS,
             ),
         ),
@@ -229,7 +229,7 @@ def split_words(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]:
             f"{', '.join(NORMALIZERS)}; may be repeated, and mixed with --remove: applied in the order given",
             dest="normalizers",
             action="append",
-            type=imported("text.normalizers:by_name"),
+            type=import_later("text.normalizers:by_name"),
             default=[],
         ),
         option(
@@ -237,7 +237,7 @@ def split_words(defaults: Mapping[str, str]) -> tuple[Option | Group, ...]:
             "remove what the regular expression matches",
             dest="normalizers",
             action="append",
-            type=imported("text.normalizers:Remove"),
+            type=import_later("text.normalizers:Remove"),
         ),
     )
 

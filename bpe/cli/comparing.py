@@ -17,7 +17,7 @@ from pathlib import Path
 
 import bpe
 from bpe.base.utf8 import MOST_BYTES, check_device
-from bpe.cli.files import check_output, corpus_in, log_skipped, output, say
+from bpe.cli.files import check_output, log_skipped, open_documents, open_output, say
 from bpe.corpus.sources import Sources
 from bpe.errors import FormatError, counted, printable
 from bpe.evaluation import table
@@ -47,7 +47,7 @@ def evaluate(args: argparse.Namespace) -> None:
         check_output(path, [*name_paths(tokenizers).values(), *by_name.values()])
     if len(files) == 1 and files[0] in by_name.values():
         by_name = {"": files[0]}  # a corpus alone needs no name
-    loaded, corpora = load_tokenizers(tokenizers), {name: corpus_in(args, file) for name, file in by_name.items()}
+    loaded, corpora = load_tokenizers(tokenizers), {name: open_documents(args, file) for name, file in by_name.items()}
     evaluation = bpe.evaluate(
         loaded,
         corpora,
@@ -64,7 +64,7 @@ def evaluate(args: argparse.Namespace) -> None:
     elif form == "table":
         say(table.table(evaluation, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
     else:
-        with output(path) as file:
+        with open_output(path) as file:
             file.write(_FORMATTERS[form](evaluation).encode())
     log_skipped(*corpora.values())
 
@@ -129,7 +129,7 @@ def sanity_check(args: argparse.Namespace) -> int:
 
 
 def _read_documents(args: argparse.Namespace, path: str) -> Iterator[bytes]:
-    with closing(corpus_in(args, path).documents()) as documents:
+    with closing(open_documents(args, path).documents()) as documents:
         yield from documents
 
 
@@ -140,7 +140,7 @@ def report(args: argparse.Namespace) -> None:
         args.parser.error("a text is read twice, so it cannot be stdin; name a file")
     by_name = name_paths(files)
     check_output(args.output, [*name_paths(tokenizers).values(), *by_name.values()])
-    loaded, corpora = load_tokenizers(tokenizers), {name: corpus_in(args, path) for name, path in by_name.items()}
+    loaded, corpora = load_tokenizers(tokenizers), {name: open_documents(args, path) for name, path in by_name.items()}
     evaluation = bpe.evaluate(loaded, corpora, parallel=args.parallel) if corpora else None
     _write_page(args.output, loaded, evaluation, corpora)
     log_skipped(*corpora.values())

@@ -49,13 +49,13 @@ def page() -> str:
     return (resources.files("bpe.cli") / "samples" / "scripts.txt").read_text(encoding="utf-8")
 
 
-def topics() -> list[str]:
-    """The texts of Python's `help()`, in order of their names; empty if this Python was installed without them."""
+def read_topics() -> list[str]:
+    """Read the texts of Python's `help()`, in order of their names; empty if this Python was installed without them."""
     try:
-        found: dict[str, str] = import_module("pydoc_data.topics").topics
+        topics: dict[str, str] = import_module("pydoc_data.topics").topics
     except ModuleNotFoundError:
         return []
-    return [found[name] for name in sorted(found)]
+    return [topics[name] for name in sorted(topics)]
 
 
 def run(
@@ -83,7 +83,7 @@ def run(
         OSError: when tokenizer.json cannot be written.
 
     """
-    english, scripts = topics(), page()
+    english, scripts = read_topics(), page()
     documents = [*english, scripts]
     if not english:
         write("This Python comes without its help texts (pydoc_data.topics): the sample is one page in many scripts.")

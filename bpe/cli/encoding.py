@@ -19,7 +19,16 @@ from bpe.base.offsets import offsets_of
 from bpe.base.threads import thread_count
 from bpe.batch import TokenBatch
 from bpe.cli.arguments import SHARDS
-from bpe.cli.files import bar, check_files, error_context, log_skipped, open_corpus, opened, output, say
+from bpe.cli.files import (
+    check_files,
+    error_context,
+    log_skipped,
+    open_corpus,
+    open_input,
+    open_output,
+    say,
+    show_progress,
+)
 from bpe.corpus.blocks import Block
 from bpe.corpus.reading import character_cut, check_encoding_errors
 from bpe.corpus.sources import Sources
@@ -65,7 +74,7 @@ def encode(args: argparse.Namespace) -> None:
     if as_npy:
         write_npy(args.output, batches)
     else:
-        with output(args.output) as out:
+        with open_output(args.output) as out:
             write_lines(out, batches)
     if args.output is not None and args.format is None and not as_npy:
         log.info("%s: ids as text, a line for each document; --format writes training shards", args.output)
@@ -155,7 +164,7 @@ def _encode_groups(
     warning = NameWarning(find_unexpected_names(tokenizer, around, allowed, sources.separators) if warn else ())
     separators, keep = sources.separators, sources.keep_separator
     streams = not separators and not engine.can_split_documents(allowed)  # a document may exceed the memory
-    with bar(args, "encode", sources.size) as advance:
+    with show_progress(args, "encode", sources.size) as advance:
         for index, file in enumerate(sources.files):
             one = sources.one_file(index)
             streamed = streams and file.format == "text" and sources.on_error == "raise"
@@ -206,7 +215,11 @@ def decode(args: argparse.Namespace) -> None:
     tokens = TokenDecoder(bpe.Tokenizer.load(args.tokenizer).spec)
     between = (args.separator or "").encode()
     total = os.path.getsize(args.file) if os.path.isfile(args.file) else None
-    with opened(args.file) as file, bar(args, "decode", total) as advance, output(args.output) as out:
+    with (
+        open_input(args.file) as file,
+        show_progress(args, "decode", total) as advance,
+        open_output(args.output) as out,
+    ):
         decoder = ByteDecoder(tokens)
         pieces = read_ids(file, None if args.file == "-" else args.file)
         for index, (where, ids, begins, size) in enumerate(pieces):

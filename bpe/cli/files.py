@@ -32,7 +32,7 @@ log = logging.getLogger("bpe.cli")
 def open_corpus(args: argparse.Namespace, inputs: Sequence[str] = ()) -> Sources:
     """Open FILES, after checks of them, of the other inputs and of the outputs."""
     check_inputs(args, inputs)
-    sources = sources_of(args)
+    sources = open_sources(args)
     _check_outputs(args, [*(file.name for file in sources.files if file.kind in ("file", "pipe")), *inputs])
     return sources
 
@@ -73,8 +73,8 @@ def _check_outputs(args: argparse.Namespace, inputs: Sequence[str]) -> None:
     """Check the files of -o, --checkpoint and --remap, none of which may replace an input or another output."""
     others = list(inputs)
     for flag, paths in (
-        ("-o", outputs_of(args)),
-        ("--checkpoint", checkpoint_files(args)),
+        ("-o", list_outputs(args)),
+        ("--checkpoint", list_checkpoint_files(args)),
         ("--remap", [getattr(args, "remap", None)]),
     ):
         for path in filter(None, paths):
@@ -102,8 +102,8 @@ def _is_same_file(target: Path, name: str) -> bool:
     return target.samefile(name) if there else os.path.realpath(target) == os.path.realpath(name)
 
 
-def outputs_of(args: argparse.Namespace) -> list[str]:
-    """The files that -o names."""
+def list_outputs(args: argparse.Namespace) -> list[str]:
+    """List the files that -o names."""
     path, size = getattr(args, "output", None), getattr(args, "vocab_size", None)
     form = getattr(args, "format", "")
     if form in SHARD_FORMATS or not isinstance(path, str):
@@ -118,8 +118,8 @@ def outputs_of(args: argparse.Namespace) -> list[str]:
     return [path]
 
 
-def checkpoint_files(args: argparse.Namespace) -> list[str]:
-    """The files of --checkpoint."""
+def list_checkpoint_files(args: argparse.Namespace) -> list[str]:
+    """List the files of --checkpoint."""
     path = getattr(args, "checkpoint", None)
     if path is None:
         return []
@@ -127,21 +127,21 @@ def checkpoint_files(args: argparse.Namespace) -> list[str]:
     return [f"{stage}{extension}" for stage in stages for extension in ("", ".counts")]
 
 
-def identity(path: str) -> tuple[int, ...] | None:
-    """A value that changes when the file is replaced; None if there is no file."""
+def identify(path: str) -> tuple[int, ...] | None:
+    """Return a value that changes when the file is replaced; None if there is no file."""
     with suppress(OSError):
         status = os.stat(path)
         return status.st_ino, status.st_mtime_ns, status.st_size
     return None
 
 
-def opened(path: str) -> Any:
+def open_input(path: str) -> Any:
     """Open a file for reading bytes; - is stdin."""
     return nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb")
 
 
 @contextmanager
-def output(path: str | None) -> Iterator[BinaryIO]:
+def open_output(path: str | None) -> Iterator[BinaryIO]:
     """Open the output: stdout, or a file that appears only when it is complete."""
     from bpe.base.atomic_files import atomic_write
 
@@ -152,8 +152,8 @@ def output(path: str | None) -> Iterator[BinaryIO]:
             yield file
 
 
-def sources_of(args: argparse.Namespace, files: Sequence[str] | None = None, **changed: Any) -> Sources:
-    """The input files of a command, its FILES or those given, read as its options say; `changed` replaces some."""
+def open_sources(args: argparse.Namespace, files: Sequence[str] | None = None, **changed: Any) -> Sources:
+    """Open FILES of a command, or `files`, as its options say, some of which `changed` replaces."""
     from bpe.corpus.sources import Sources
 
     files = args.files if files is None else files
@@ -165,15 +165,15 @@ def sources_of(args: argparse.Namespace, files: Sequence[str] | None = None, **c
     return sources if part is None else sources.part(*part)
 
 
-def corpus_in(args: argparse.Namespace, path: str) -> Sources:
-    """One input file as a corpus; of one with records, such as JSON Lines, each record is a document."""
+def open_documents(args: argparse.Namespace, path: str) -> Sources:
+    """Open one file; if it has records, such as JSON Lines, each record is a document."""
     from bpe.corpus.sources import Sources
 
     if path != "-":
         listed = Sources([path], format=args.input_format, encoding_errors="bytes").files[0]
         if listed.format != "text":
-            return sources_of(args, [path], separator=None, per_line=False)
-    return sources_of(args, [path])
+            return open_sources(args, [path], separator=None, per_line=False)
+    return open_sources(args, [path])
 
 
 def holds_counts(path: str) -> bool:
@@ -272,8 +272,8 @@ def flush_stderr() -> None:
             _silence(sys.stderr)
 
 
-def bar(args: argparse.Namespace, stage: Stage, total: int | None) -> AbstractContextManager[Advance]:
-    """A progress bar on stderr for `total` bytes, None if unknown; see `progress_bar`."""
+def show_progress(args: argparse.Namespace, stage: Stage, total: int | None) -> AbstractContextManager[Advance]:
+    """Show a progress bar on stderr for `total` bytes, None if unknown; see `progress_bar`."""
     from bpe.base.progress import progress_bar
 
     return progress_bar(not args.quiet, stage, total, "B", brief=True)

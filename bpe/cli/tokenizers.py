@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import bpe
-from bpe.cli.files import check_files, check_inputs, check_output, holds_counts, log_skipped, say, sources_of
+from bpe.cli.files import check_files, check_inputs, check_output, holds_counts, log_skipped, open_sources, say
 from bpe.converting import spec_with, text_difference
 from bpe.errors import FormatError, counted, printable
 from bpe.formats.loading import FORMATS, is_rank_file
@@ -195,16 +195,16 @@ def _print_differences(args: argparse.Namespace) -> int:
         for path, needs_pattern in zip(paths, of_ranks, strict=True)
     )
     differences = compare_all(first.spec, second.spec, paths)
-    lines = [str(each) if each.kind == each.field else f"{each.kind}: {each}" for each in differences]
+    lines = [str(change) if change.kind == change.field else f"{change.kind}: {change}" for change in differences]
     of_texts = list(_compare_texts(args, first, second)) if args.files else []
     for line in (*lines, *of_texts):
         say(line)
-    return 0 if not of_texts and all(each.harmless for each in differences) else 1
+    return 0 if not of_texts and all(change.harmless for change in differences) else 1
 
 
 def _compare_texts(args: argparse.Namespace, first: bpe.Tokenizer, second: bpe.Tokenizer) -> Iterator[str]:
     """Describe the first document of each file whose ids differ, and say how many do."""
-    sources = sources_of(args)
+    sources = open_sources(args)
     files = [sources.one_file(index) for index in range(len(sources.files))]
     for file, one in zip(sources.files, files, strict=True):
         batches = [tokenizer.encode_files(one) for tokenizer in (first, second)]

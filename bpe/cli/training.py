@@ -15,7 +15,7 @@ from bpe.base.atomic_files import atomic_write
 from bpe.base.progress import progress_note
 from bpe.base.spelling import spell
 from bpe.cli.arguments import build_parser
-from bpe.cli.files import check_files, error_context, log_skipped, open_corpus, outputs_of, say, silence_stdout
+from bpe.cli.files import check_files, error_context, list_outputs, log_skipped, open_corpus, say, silence_stdout
 from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts, empty_like
 from bpe.errors import counted
@@ -33,7 +33,7 @@ def train(args: argparse.Namespace) -> None:
     if args.end_of_word_glued and args.end_of_word is None:
         args.parser.error("--end-of-word-glued needs --end-of-word")
     sources = _open_corpus(args)
-    outputs = outputs_of(args)
+    outputs = list_outputs(args)
     for output in outputs:
         check_target(output)
     options = _options_of(args)

@@ -102,12 +102,12 @@ class Evaluation(Sequence[TokenizerResult]):
 
         """
         from bpe.show.axes import plot_bars
-        from bpe.show.metrics import by_tokenizer, collect_bars, get_label
+        from bpe.show.metrics import by_tokenizer, collect_bars, to_label
 
         bars = collect_bars(by_tokenizer(self.to_dict()), metric)
         if not any(bars.values()):
             raise ValueError(f"metric is {metric!r}; it must be the name of a number in to_dict()")
-        return plot_bars(bars, get_label(metric), ax)
+        return plot_bars(bars, to_label(metric), ax)
 
     def to_pandas(self) -> Any:
         """A `pandas.DataFrame` with a row for each tokenizer and corpus ("" for all together), needs pandas.

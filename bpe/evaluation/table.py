@@ -55,7 +55,7 @@ def format_value(value: Any, how: str) -> str:
     return f"{100 * value:.2f}%" if how == "%" else f"{value:,}" if how == "d" else f"{value:{how}}"
 
 
-def format_with_interval(result: CorpusResult, name: str, how: str) -> str:
+def format_metric(result: CorpusResult, name: str, how: str) -> str:
     """A metric with its interval, if it has one."""
     text, range_ = format_value(result[name], how), result.to_dict().get(f"{name}_interval")
     if range_ is None or range_[0] == range_[1]:
@@ -125,7 +125,7 @@ def table(results: Sequence[TokenizerResult], width: int | None = None) -> str:
             rows.append([heading, *(format_value(each.get(name), how) for each in dicts)])
     for heading, name, how in ROWS:
         if _shown(name, results) and any(result.total[name] is not None for result in results):
-            rows.append([heading, *(format_with_interval(result.total, name, how) for result in results)])
+            rows.append([heading, *(format_metric(result.total, name, how) for result in results)])
     what = [
         f"{int(total.sums['bytes']):,} bytes, {int(total.sums['words']):,} words, "
         f"{total.documents:,} document{'' if total.documents == 1 else 's'}"
@@ -157,7 +157,7 @@ def _shown(name: str, results: Sequence[TokenizerResult]) -> bool:
 def _by_corpus(results: Sequence[TokenizerResult], heading: str, name: str, how: str, width: int | None) -> str:
     rows = [[heading, *(result.name for result in results)]]
     for corpus in results[0].corpora:
-        cells = [format_with_interval(result.corpora[corpus], name, how) for result in results]
+        cells = [format_metric(result.corpora[corpus], name, how) for result in results]
         rows.append([f"  {corpus}", *cells])
     return "\n".join(align_columns(rows, width))
 
@@ -175,17 +175,15 @@ def compare_results(results: Sequence[TokenizerResult]) -> list[str]:
                 continue
             range_ = after["normalized_sequence_length_interval"]
             where = f"{name}: " if name else ""
-            how_many = "as many tokens as" if relative == 1 else f"{_describe_difference(relative, range_)} than"
-            saved = _describe_savings(first.name, before, other.name, after)
-            lines.append(
-                f"{where}{other.name} takes {how_many} {first.name}{_explain_difference(before, after)}.{saved}"
-            )
+            how_many = "as many tokens as" if relative == 1 else f"{_compare(relative, range_)} than"
+            saved = _name_savings(first.name, before, other.name, after)
+            lines.append(f"{where}{other.name} takes {how_many} {first.name}{_explain(before, after)}.{saved}")
         if lines:
             texts.append("\n".join(lines))
     return texts
 
 
-def _describe_difference(relative: float, range_: Sequence[float] | None) -> str:
+def _compare(relative: float, range_: Sequence[float] | None) -> str:
     change, sign = abs(relative - 1), "more" if relative > 1 else "fewer"
     if range_ is None:
         return f"{100 * change:.1f}% {sign} tokens"
@@ -194,7 +192,7 @@ def _describe_difference(relative: float, range_: Sequence[float] | None) -> str
     return f"{100 * change:.1f}% {sign} tokens [{low:.1f}%, {high:.1f}%{sure}]"
 
 
-def _explain_difference(first: CorpusResult, other: CorpusResult) -> str:
+def _explain(first: CorpusResult, other: CorpusResult) -> str:
     """What else differs: cut words, split characters, used tokens."""
     changes = []
     for name, what in (
@@ -212,7 +210,7 @@ def _explain_difference(first: CorpusResult, other: CorpusResult) -> str:
     return ": " + ", ".join(parts) if parts else ""
 
 
-def _describe_savings(baseline: str, first: CorpusResult, name: str, other: CorpusResult) -> str:
+def _name_savings(baseline: str, first: CorpusResult, name: str, other: CorpusResult) -> str:
     """Which tokens of the one that takes fewer save most; empty if there are none."""
     (better, fewer), (_, more) = sorted(((baseline, first), (name, other)), key=lambda each: each[1].sums["tokens"])
     try:

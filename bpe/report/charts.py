@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import ceil, floor, log10
 
-from bpe.report.parts import make_scrollable
+from bpe.report.parts import scroll
 from bpe.show.html import Heading, Html, number, table, to_html
 
 WIDTH, HEIGHT = 400, 260
@@ -223,7 +223,7 @@ def _figure(title: str, names: Sequence[str], drawn: Sequence[str], height: floa
         f"<figure><figcaption>{to_html(title)}</figcaption>{key}"
         f'<svg class="chart" viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{to_html(title)}">'
         f"{''.join(drawn)}</svg>"
-        f"<details><summary>The numbers</summary>{make_scrollable(f'{title}: the numbers', numbers)}</details></figure>"
+        f"<details><summary>The numbers</summary>{scroll(f'{title}: the numbers', numbers)}</details></figure>"
     )
 
 
@@ -250,10 +250,10 @@ def _thin_out(values: Sequence[float], most: int) -> list[float]:
     return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]
 
 
-def space_ranks(n: int, most: int = 64) -> list[int]:
+def pick_ranks(n: int, most: int = 64) -> list[int]:
     """Ranks from 1 to n, evenly on a logarithmic axis.
 
-    >>> space_ranks(5), space_ranks(0)
+    >>> pick_ranks(5), pick_ranks(0)
     ([1, 2, 3, 4, 5], [])
     """
     if n <= most:

@@ -9,38 +9,38 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 from bpe.report.charts import bar_chart
-from bpe.report.parts import columns, make_scrollable
+from bpe.report.parts import columns, scroll
 from bpe.show.html import Html, number, to_html
 from bpe.show.metrics import (
     Facts,
     collect_bars,
     format_metrics,
     get_interval,
-    get_label,
     has_interval,
     list_corpora,
     list_keys,
+    to_label,
 )
 
 ALL = "all texts"
 
 
-def metrics(facts: Mapping[str, Facts], name: str = "metrics") -> Html:
+def draw_metrics(facts: Mapping[str, Facts], name: str = "metrics") -> Html:
     """The main metrics, and the others to unfold; a column for each tokenizer."""
     main, others = (list_keys(facts, main=main) for main in (True, False))
-    shown = make_scrollable(name, format_metrics(facts, main), whole=True) if main else ""
-    more = make_scrollable(f"more {name}", format_metrics(facts, others)) if others else ""
+    shown = scroll(name, format_metrics(facts, main), whole=True) if main else ""
+    more = scroll(f"more {name}", format_metrics(facts, others)) if others else ""
     unfolded = f"<details><summary>{len(others)} more metrics</summary>{more}</details>" if more else ""
     return Html(shown + unfolded)
 
 
-def corpora(facts: Mapping[str, Facts]) -> Html:
+def draw_corpora(facts: Mapping[str, Facts]) -> Html:
     """Bars by corpus, and all metrics; empty without named corpora. Only parallel corpora have premiums."""
     names = list_corpora(facts)
     if not names:
         return Html("")
     charts = [
-        bar_chart(title, collect_bars(facts, key), get_label(key))
+        bar_chart(title, collect_bars(facts, key), to_label(key))
         for key, title in (("bytes_per_token", "Bytes per token by corpus"), ("tokens", "Tokens by corpus"))
     ]
     for key, title in (
@@ -54,12 +54,12 @@ def corpora(facts: Mapping[str, Facts]) -> Html:
             corpus: {name: (float(each[corpus]),) * 3 for name, each in ratios.items() if each.get(corpus) is not None}
             for corpus in names
         }
-        charts.append(bar_chart(title, groups, get_label(key)))
+        charts.append(bar_chart(title, groups, to_label(key)))
         break
     tables = []
     for corpus in names:
         each = {name: found["corpora"][corpus] for name, found in facts.items() if corpus in found.get("corpora", {})}
-        tables.append(f"<h3>{to_html(corpus)}</h3>{metrics(each, f'metrics of {corpus}')}")
+        tables.append(f"<h3>{to_html(corpus)}</h3>{draw_metrics(each, f'metrics of {corpus}')}")
     return Html(f"{columns(*charts)}<details><summary>All metrics of each corpus</summary>{''.join(tables)}</details>")
 
 

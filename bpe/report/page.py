@@ -25,9 +25,9 @@ from bpe.corpus.blocks import PathLike
 from bpe.errors import typed
 from bpe.plots import measure_compression
 from bpe.report import measures, vocabularies
-from bpe.report.charts import line_chart, space_ranks
+from bpe.report.charts import line_chart, pick_ranks
 from bpe.report.panels import Panels, cut_beginning
-from bpe.report.parts import columns, make_scrollable, note, section
+from bpe.report.parts import columns, note, scroll, section
 from bpe.report.subjects import Subject, Tokenizers, name_subjects
 from bpe.show.html import Heading, Html, table, to_html
 from bpe.show.metrics import Facts, by_tokenizer
@@ -97,8 +97,10 @@ def page_html(
     panels = Panels(named)
     scripts = {name: vocabularies.count_scripts(each) for name, each in named.items()}
     sections = [
-        section("summary", "Summary", _overview(named), _verdicts(facts, scripts, corpora), measures.metrics(facts)),
-        section("corpora", "Corpora", measures.corpora(facts)),
+        section(
+            "summary", "Summary", _overview(named), _verdicts(facts, scripts, corpora), measures.draw_metrics(facts)
+        ),
+        section("corpora", "Corpora", measures.draw_corpora(facts)),
         section("texts", "The same text in each tokenizer", *_drawn(panels, corpora, usage)),
         section("vocabularies", "Vocabularies", _charts(named, usage, corpora), vocabularies.format_scripts(scripts)),
         section("tokens", "The longest and the rarest tokens", vocabularies.list_extremes(named, usage.counts)),
@@ -244,7 +246,7 @@ def _overview(tokenizers: Mapping[str, Subject]) -> Html:
         "compression by vocabulary size, training and settings are left out. bpe.Tokenizer.load reads most packages' "
         "files."
     )
-    return Html(make_scrollable("the tokenizers", table(head, rows)) + (note(said) if others else ""))
+    return Html(scroll("the tokenizers", table(head, rows)) + (note(said) if others else ""))
 
 
 def _settings(tokenizer: Subject) -> list[str | int]:
@@ -289,7 +291,7 @@ def _charts(tokenizers: Mapping[str, Subject], usage: Usage, corpora: Mapping[st
     ordered = {name: np.sort(counts[counts > 0])[::-1] for name, counts in usage.counts.items()}
     if any(len(each) for each in ordered.values()):
         ranks = {
-            name: [(rank, int(each[rank - 1])) for rank in space_ranks(len(each))] for name, each in ordered.items()
+            name: [(rank, int(each[rank - 1])) for rank in pick_ranks(len(each))] for name, each in ordered.items()
         }
         labels = ("rank by frequency", "occurrences in the texts")
         figures.append(line_chart("Frequency by rank", ranks, labels, log_x=True, log_y=True))

@@ -11,19 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.errors import counted
-from bpe.report.parts import columns, make_scrollable, note
+from bpe.report.parts import columns, note, scroll
 from bpe.report.subjects import Details, Subject
-from bpe.show.html import (
-    Html,
-    Token,
-    format_hex,
-    format_token_table,
-    format_tokens,
-    number,
-    separate,
-    table,
-    to_html,
-)
+from bpe.show.html import Html, Token, format_tokens, list_tokens, number, separate, table, to_hex, to_html
 
 #: The tokens that the table under a panel lists.
 _LISTED = 200
@@ -90,7 +80,7 @@ class Panels:
             if totals is not None:
                 total = totals[name]
             else:
-                total = sum(map(len, rows)) if drawn_size == size else tokenizer.count(documents)
+                total = sum(map(len, rows)) if drawn_size == size else tokenizer.counts(documents)[1]
             made.append(self._panel(index, name, rows, text, total, size, drawn_size))
         return columns(*made)
 
@@ -112,7 +102,7 @@ class Panels:
             f'<div class="bpe-tokens" dir="auto" tabindex="0" role="group" data-tokens="{index}" '
             f'aria-label="{to_html(label)}: the tokens">{"".join(boxes)}</div>{note(cut) if drawn_size < size else ""}'
             f"<details><summary>As a table: {listed}</summary>"
-            f"{make_scrollable(f'{label}: table of tokens', format_token_table(tokens[:_LISTED]))}</details></div>"
+            f"{scroll(f'{label}: table of tokens', list_tokens(tokens[:_LISTED]))}</details></div>"
         )
 
     def details(self) -> dict[str, dict[str, Details]]:
@@ -133,7 +123,7 @@ def plural(value: int, noun: str) -> str:
 def examples(tokenizer: Subject, ids: Iterable[int], counts: NDArray[np.int64]) -> Html:
     """A table of tokens that do not follow one another, with how often each occurs: `counts`, by id."""
     rows = [
-        [Html(separate(token.data)), token.id, format_hex(token.data), int(counts[token.id])]
+        [Html(separate(token.data)), token.id, to_hex(token.data), int(counts[token.id])]
         for token in tokenizer.drawn(ids)
     ]
     return Html(table(["token", "id", "bytes", "occurrences"], rows))

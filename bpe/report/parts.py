@@ -11,7 +11,7 @@ def section(name: str, title: str, *body: str) -> Html:
     return Html(f'<section id="{name}"><h2>{to_html(title)}</h2>{content}</section>' if content else "")
 
 
-def make_scrollable(label: str, content: str, *, whole: bool = False) -> Html:
+def scroll(label: str, content: str, *, whole: bool = False) -> Html:
     """Content in a box that scrolls, also with the keyboard; if it is `whole`, only sideways."""
     kind = "scroll whole" if whole else "scroll"
     return Html(f'<div class="{kind}" tabindex="0" role="group" aria-label="{to_html(label)}">{content}</div>')

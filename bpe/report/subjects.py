@@ -16,11 +16,10 @@ from bpe.base.forks import lock_of
 from bpe.base.offsets import offsets_of
 from bpe.base.spelling import spell
 from bpe.drawing import draw_ids, draw_text
-from bpe.evaluation.adapters import Adapter, SimpleTokenizer, adapt
+from bpe.evaluation.adapters import Adapter, OwnAdapter, SimpleTokenizer, adapt
 from bpe.show.html import Token
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.spec import describe_model
-from bpe.vocab.vocabulary import ORDINARY
 
 #: What `write_page` and the playground take: as `bpe.evaluate`, also tokenizers of other packages.
 Tokenizers = Tokenizer | SimpleTokenizer | Sequence[Any] | Mapping[str, Any]
@@ -31,7 +30,7 @@ _LONGEST = 80
 
 
 class Subject:
-    """A tokenizer of this package.
+    """A tokenizer, through the adapter that an evaluation takes.
 
     Attributes:
         own: the tokenizer; None for one of another package.
@@ -43,111 +42,62 @@ class Subject:
 
     """
 
-    own: Tokenizer | None
-    kind: str
-    limit: int
-    vocab_size: int
-    lengths: NDArray[np.int64]
-    ordinary: NDArray[np.int64]
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self.own = self._own = tokenizer
-        self.kind = describe_model(tokenizer.spec)
-        self.limit, self.vocab_size = tokenizer.n_vocab, tokenizer.vocab_size
-        self.lengths = tokenizer.token_byte_lengths.astype(np.int64)
-        self.ordinary = np.flatnonzero(tokenizer.spec.vocabulary.kinds == ORDINARY)
-
-    def token(self, number: int) -> bytes:
-        """The bytes of a token."""
-        return self._own.spec.vocabulary[number]
-
-    def rows(self, text: bytes) -> list[Token]:
-        """The tokens of a text, to be drawn."""
-        return draw_text(self._own, text)
-
-    def drawn(self, ids: Iterable[int]) -> list[Token]:
-        """Tokens by their ids, to be drawn."""
-        return draw_ids(self._own, ids)
-
-    def count(self, documents: Sequence[bytes]) -> int:
-        """The number of tokens of documents."""
-        return sum(map(self._own.count_tokens, documents))
-
-    def counts(self, documents: list[bytes]) -> tuple[NDArray[np.int64], int]:
-        """How often each id occurs in documents, and the number of tokens, with those that have no id."""
-        try:
-            ids = self._own.encode_batch(documents).ids
-        except ValueError:  # symbols without an id
-            return np.zeros(self.limit, np.int64), sum(len(self._own.tokens(each)) for each in documents)
-        return np.bincount(ids, minlength=self.limit), len(ids)
-
-    def details(self, ids: Iterable[int]) -> dict[str, Details]:
-        """By id, what the script knows of tokens and of their parts."""
-        tree = self._own._merge_tree
-        numbers = sorted(tree.with_parts(ids))
-        return {str(i): [_spell(self.token(i)), tree.rank(i), *(tree.parts(i) or ())] for i in numbers}
-
-
-class OtherSubject(Subject):
-    """A tokenizer of another package, through its adapter."""
-
     def __init__(self, adapter: Adapter) -> None:
-        self.own, self._adapter = None, adapter
+        self._adapter = adapter
         self._lock = lock_of(self)  # the playground answers in several threads
+        self.own: Tokenizer | None = adapter.tokenizer if isinstance(adapter, OwnAdapter) else None
         given = type(adapter.tokenizer)
-        self.kind = f"{given.__module__.partition('.')[0]}.{given.__name__}"
+        module = given.__module__.partition(".")[0]
+        self.kind = f"{module}.{given.__name__}" if self.own is None else describe_model(self.own.spec)
         self.limit, self.vocab_size = adapter.limit, adapter.vocab_size
         self.lengths = adapter.tokens.lengths
         self.ordinary = np.flatnonzero(adapter.tokens.known)
 
-    def token(self, number: int) -> bytes:
+    def token(self, token_id: int) -> bytes:
         """The bytes of a token."""
-        return self._adapter.tokens[number]
+        return self._adapter.tokens[token_id]
 
     def rows(self, text: bytes) -> list[Token]:
         """The tokens of a text: where they stand in it if that is known, else as the vocabulary has them."""
+        if self.own is not None:
+            return draw_text(self.own, text)
         with self._lock:
             ids, _, sizes = self._adapter.encode(text, np.zeros(1, np.int64), np.array([len(text)]))
         spans = sizes if len(sizes) else self.lengths[ids]
         if int(spans.sum()) != len(text):
             return self.drawn(ids.tolist())
         bounds = pairwise(accumulate(spans.tolist(), initial=0))
-        return [self._token(text[a:b], number) for (a, b), number in zip(bounds, ids.tolist(), strict=True)]
+        return [self._token(text[a:b], token_id) for (a, b), token_id in zip(bounds, ids.tolist(), strict=True)]
 
     def drawn(self, ids: Iterable[int]) -> list[Token]:
         """Tokens by their ids, to be drawn."""
-        return [self._token(self.token(number), number) for number in ids]
+        if self.own is not None:
+            return draw_ids(self.own, ids)
+        return [self._token(self.token(token_id), token_id) for token_id in ids]
 
-    def _token(self, data: bytes, number: int) -> Token:
-        return Token(data, number, None, not self._adapter.tokens.known[number])
+    def _token(self, data: bytes, token_id: int) -> Token:
+        return Token(data, token_id, None, not self._adapter.tokens.known[token_id])
 
-    def count(self, documents: Sequence[bytes]) -> int:
-        """The number of tokens of documents."""
-        return self.counts(list(documents))[1]
-
-    def counts(self, documents: list[bytes]) -> tuple[NDArray[np.int64], int]:
-        """How often each id occurs in documents, and the number of tokens."""
-        bounds = offsets_of([len(each) for each in documents])
-        with self._lock:
-            ids = self._adapter.encode(b"".join(documents), bounds[:-1], bounds[1:])[0]
+    def counts(self, documents: Sequence[bytes]) -> tuple[NDArray[np.int64], int]:
+        """How often each id occurs in documents, and the number of tokens, with those that have no id."""
+        if self.own is not None:
+            try:
+                ids = self.own.encode_batch(documents).ids
+            except ValueError:  # symbols without an id
+                return np.zeros(self.limit, np.int64), sum(len(self.own.tokens(document)) for document in documents)
+        else:
+            bounds = offsets_of([len(document) for document in documents])
+            with self._lock:
+                ids = self._adapter.encode(b"".join(documents), bounds[:-1], bounds[1:])[0]
         return np.bincount(ids, minlength=self.limit), len(ids)
 
     def details(self, ids: Iterable[int]) -> dict[str, Details]:
-        """By id, what the script knows of tokens."""
-        return {str(number): [_spell(self.token(number)), None] for number in sorted(ids)}
-
-
-def make_subject(tokenizer: Any) -> Subject:
-    """A tokenizer of this or of another package as the page needs it.
-
-    Raises:
-        TypeError: for anything else.
-
-    >>> import bpe
-    >>> make_subject(bpe.train(texts=["low"], vocab_size=257)).vocab_size
-    257
-    """
-    return Subject(tokenizer) if isinstance(tokenizer, Tokenizer) else OtherSubject(adapt(tokenizer))
+        """By id, what the script knows of tokens; of a tokenizer of this package, of their parts too."""
+        if self.own is None:
+            return {str(token_id): [_spell(self.token(token_id)), None] for token_id in sorted(ids)}
+        tree = self.own._merge_tree
+        with_parts = sorted(tree.with_parts(ids))
+        return {str(i): [_spell(self.token(i)), tree.rank(i), *(tree.parts(i) or ())] for i in with_parts}
 
 
 def name_subjects(tokenizers: Tokenizers) -> dict[str, Subject]:
@@ -165,7 +115,7 @@ def name_subjects(tokenizers: Tokenizers) -> dict[str, Subject]:
         named = {f"tokenizer {i}" if len(several) > 1 else "tokenizer": each for i, each in enumerate(several, 1)}
     if not named:
         raise ValueError("there is no tokenizer; give at least one")
-    return {name: make_subject(each) for name, each in named.items()}
+    return {name: Subject(adapt(each, name)) for name, each in named.items()}
 
 
 def _spell(token: bytes) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bpe.report.charts import column_chart
 from bpe.report.panels import examples
-from bpe.report.parts import columns, make_scrollable, note, panel
+from bpe.report.parts import columns, note, panel, scroll
 from bpe.report.subjects import Subject
 from bpe.show.html import Heading, Html, number, table
 from bpe.vocab.comparing import compare_settings
@@ -58,8 +58,8 @@ def count_scripts(tokenizer: Subject) -> dict[str, int]:
     """How many tokens of the vocabulary have letters of each script.
 
     >>> import bpe
-    >>> from bpe.report.subjects import make_subject
-    >>> tok = make_subject(bpe.train(counts={"한": 2}, vocab_size=258))
+    >>> from bpe.report.subjects import name_subjects
+    >>> tok = name_subjects(bpe.train(counts={"한": 2}, vocab_size=258))["tokenizer"]
     >>> {name: n for name, n in count_scripts(tok).items() if n and name in ("Korean", "parts of characters")}
     {'Korean': 1, 'parts of characters': 129}
     """
@@ -97,7 +97,7 @@ def format_scripts(scripts: Mapping[str, Mapping[str, int]]) -> Html:
         if any(each[script] for each in scripts.values())
     ]
     caption = "tokens of the vocabulary, by the first script that they hold"
-    return make_scrollable("tokens by script", table(["letters of", *scripts], rows, caption=caption), whole=True)
+    return scroll("tokens by script", table(["letters of", *scripts], rows, caption=caption), whole=True)
 
 
 def list_extremes(tokenizers: Mapping[str, Subject], counts: Counts) -> Html:
@@ -116,9 +116,9 @@ def list_extremes(tokenizers: Mapping[str, Subject], counts: Counts) -> Html:
             panel(
                 name,
                 "<h4>Longest</h4>",
-                make_scrollable(f"{name}: longest tokens", examples(tokenizer, longest, uses)),
+                scroll(f"{name}: longest tokens", examples(tokenizer, longest, uses)),
                 "<h4>Rarest that occur</h4>",
-                make_scrollable(f"{name}: rarest tokens", examples(tokenizer, rarest, uses)),
+                scroll(f"{name}: rarest tokens", examples(tokenizer, rarest, uses)),
                 note(said),
             )
         )
@@ -137,13 +137,13 @@ def compare_vocabularies(tokenizers: Mapping[str, Subject], counts: Counts) -> H
             only = np.array(sorted(i for token, i in tokens.items() if token not in shared), dtype=np.int64)
             most_used = only[np.argsort(-uses[only], kind="stable")[:_SHOWN]].tolist()
             title = f"Only in {name}: {number(len(only))}"
-            panels.append(panel(title, make_scrollable(f"tokens only in {name}", examples(tokenizer, most_used, uses))))
+            panels.append(panel(title, scroll(f"tokens only in {name}", examples(tokenizer, most_used, uses))))
         settings = compare_settings(first.own.spec, second.own.spec, (a, b)) if first.own and second.own else []
         rows = [[Heading(each.field), each.message] for each in settings]
         said = note(f"{a} and {b} share {number(len(shared))} tokens. Those that only one has are listed by their use.")
         made += [said, columns(*panels)]
         if rows:
-            made.append(make_scrollable(f"settings of {a} and {b}", table(["setting", "difference"], rows)))
+            made.append(scroll(f"settings of {a} and {b}", table(["setting", "difference"], rows)))
     return Html("".join(made))
 
 

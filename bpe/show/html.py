@@ -107,7 +107,7 @@ def describe_token(token: Token, pieces: Sequence[Piece] = ()) -> str:
     'id 262 · 4 bytes: 20 74 68 65 · rank 6'
     """
     n = len(token.data)
-    facts = ["no id" if token.id is None else f"id {token.id}", f"{n} byte{'s' * (n != 1)}: {format_hex(token.data)}"]
+    facts = ["no id" if token.id is None else f"id {token.id}", f"{n} byte{'s' * (n != 1)}: {to_hex(token.data)}"]
     if token.special:
         facts.append("special token")
     elif token.rank is not None:
@@ -118,10 +118,10 @@ def describe_token(token: Token, pieces: Sequence[Piece] = ()) -> str:
     return " · ".join(facts)
 
 
-def format_hex(data: bytes) -> str:
+def to_hex(data: bytes) -> str:
     """Bytes in hexadecimal; of many, the first 32.
 
-    >>> format_hex("한".encode())
+    >>> to_hex("한".encode())
     'ed 95 9c'
     """
     return data[:_SHOWN_BYTES].hex(" ") + " …" * (len(data) > _SHOWN_BYTES)
@@ -196,10 +196,10 @@ def card(title: str, facts: Mapping[str, object], more: str = "") -> str:
     return add_style(f'<div class="bpe-card"><strong>{to_html(title)}</strong><table>{rows}</table>{more}</div>')
 
 
-def format_token_table(tokens: Sequence[Token]) -> str:
+def list_tokens(tokens: Sequence[Token]) -> str:
     """The tokens of a text as a table, for reading without a pointer and without colours."""
     rows = (
-        [i, Html(separate(token.data)), "none" if token.id is None else token.id, format_hex(token.data), token.rank]
+        [i, Html(separate(token.data)), "none" if token.id is None else token.id, to_hex(token.data), token.rank]
         for i, token in enumerate(tokens)
     )
     return table(["no.", "token", "id", "bytes", "rank"], rows)

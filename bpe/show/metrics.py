@@ -50,10 +50,10 @@ def by_tokenizer(evaluation: Facts, names: Sequence[str] | None = None) -> dict[
     return dict(zip(names, rows, strict=True))
 
 
-def get_label(key: str) -> str:
+def to_label(key: str) -> str:
     """What a metric is called.
 
-    >>> get_label("bytes_per_token"), get_label("used_tokens")
+    >>> to_label("bytes_per_token"), to_label("used_tokens")
     ('bytes per token (higher is better)', 'used tokens')
     """
     return LABELS.get(key, key.replace("_", " "))
@@ -67,7 +67,7 @@ def list_keys(facts: Mapping[str, Facts], *, main: bool) -> list[str]:
 
 def format_metrics(facts: Mapping[str, Facts], keys: Sequence[str]) -> Html:
     """Metrics, a row each, with their intervals; a column for each tokenizer or corpus."""
-    rows = [[Heading(get_label(key)), *(format_with_interval(each, key) for each in facts.values())] for key in keys]
+    rows = [[Heading(to_label(key)), *(format_metric(each, key) for each in facts.values())] for key in keys]
     return Html(table(["metric", *facts], rows))
 
 
@@ -103,7 +103,7 @@ def has_interval(facts: Facts, key: str) -> bool:
     return bool(facts.get(key + _INTERVAL))
 
 
-def format_with_interval(facts: Facts, key: str) -> object:
+def format_metric(facts: Facts, key: str) -> object:
     """A metric for a table's cell: text, so that metrics with and without an interval begin at the same place."""
     value: Any = facts.get(key)
     if not _is_number(value):
@@ -128,13 +128,10 @@ def _format_corpora(facts: Mapping[str, Facts]) -> Iterator[str]:
     corpora = list_corpora(facts)
     for key in ("bytes_per_token", "fertility") if corpora else ():
         rows = [
-            [
-                Heading(corpus),
-                *(format_with_interval(each.get("corpora", {}).get(corpus, {}), key) for each in facts.values()),
-            ]
+            [Heading(corpus), *(format_metric(each.get("corpora", {}).get(corpus, {}), key) for each in facts.values())]
             for corpus in corpora
         ]
-        yield table([get_label(key), *facts], rows)
+        yield table([to_label(key), *facts], rows)
 
 
 def _is_number(value: object) -> bool:

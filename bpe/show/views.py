@@ -12,7 +12,7 @@ from secrets import token_hex
 
 from bpe.errors import counted
 from bpe.show.colours import render, use_colour
-from bpe.show.html import Token, add_style, box, format_token_table, to_html
+from bpe.show.html import Token, add_style, box, list_tokens, to_html
 
 #: The most tokens that the table under the coloured tokens lists.
 _LISTED = 500
@@ -52,7 +52,7 @@ class TokenView:
         ratio = f", {self.n_bytes / self.n_tokens:.2f} bytes per token" if self.n_tokens else ""
         summary = f"{counted(self.n_tokens, 'token')}, {counted(self.n_bytes, 'byte')}{ratio}"
         more = f"<p>Only the first {counted(len(self.tokens), 'token')} are drawn.</p>" if self._left else ""
-        rows = format_token_table(self.tokens[:_LISTED])
+        rows = list_tokens(self.tokens[:_LISTED])
         return add_style(
             f'<div class="bpe-card">{box(self.tokens, label="tokens")}{more}'
             f"<details><summary>{summary}</summary>{rows}</details></div>"

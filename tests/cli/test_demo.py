@@ -23,8 +23,8 @@ def test_the_sample_has_many_scripts_and_mostly_korean():
 
 
 def test_the_help_topics_come_from_python():
-    texts = demo.topics()
-    assert texts == demo.topics()
+    texts = demo.read_topics()
+    assert texts == demo.read_topics()
     if texts:
         assert sum(map(len, texts)) > 100_000
 
@@ -49,7 +49,7 @@ def test_demo_trains_saves_and_round_trips(tmp_path, capsys):
 
 def test_demo_without_python_s_help_texts(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
-    assert demo.topics() == []
+    assert demo.read_topics() == []
     assert main(["demo", "--vocab-size", "600"]) == 0
     out = capsys.readouterr().out
     assert "without its help texts" in out

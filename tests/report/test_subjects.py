@@ -12,7 +12,7 @@ import pytest
 
 import bpe
 from bpe.report import Playground, page_html
-from bpe.report.subjects import make_subject, name_subjects
+from bpe.report.subjects import Subject, name_subjects
 
 TEXTS = ["low lower lowest", "한국어 한국", "👩\u200d💻 <b>&amp;"]
 
@@ -46,6 +46,10 @@ def hugging_face(tok: bpe.Tokenizer) -> Any:
         return tokenizers.Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
 
 
+def as_subject(tokenizer: Any) -> Subject:
+    return name_subjects(tokenizer)["tokenizer"]
+
+
 def encoding(tok: bpe.Tokenizer) -> Any:
     tiktoken = pytest.importorskip("tiktoken")
     ranks = {tok.spec.vocabulary[i]: i for i in range(tok.n_vocab)}
@@ -54,14 +58,14 @@ def encoding(tok: bpe.Tokenizer) -> Any:
 
 def test_tokens_and_counts_are_those_of_this_package(tok: bpe.Tokenizer) -> None:
     documents = [text.encode() for text in TEXTS]
-    own, other = make_subject(tok), make_subject(hugging_face(tok))
+    own, other = as_subject(tok), as_subject(hugging_face(tok))
     assert (own.limit, own.vocab_size, own.lengths.tolist()) == (other.limit, other.vocab_size, other.lengths.tolist())
     assert own.ordinary.tolist() == other.ordinary.tolist()
     for text in documents:
         assert [token[:2] for token in own.rows(text)] == [token[:2] for token in other.rows(text)]
     counts, total = own.counts(documents)
     assert np.array_equal(other.counts(documents)[0], counts)
-    assert other.count(documents) == other.counts(documents)[1] == own.count(documents) == total
+    assert other.counts(documents)[1] == own.counts(documents)[1] == total
     assert other.details([260]) == {"260": [own.details([260])["260"][0], None]}
     assert own.drawn([5])[0][:2] == other.drawn([5])[0][:2]
 
@@ -94,7 +98,7 @@ def test_a_tokenizer_that_changes_text_is_drawn_from_its_vocabulary() -> None:
         def encode_batch(self, texts: list[str]) -> list[list[int]]:
             return [[self.vocab["low"]] * text.lower().count("low") for text in texts]
 
-    found = make_subject(Lower({"low": 3})).rows(b"LOW and low")
+    found = as_subject(Lower({"low": 3})).rows(b"LOW and low")
     assert [(token.data, token.id) for token in found] == [(b"low", 3), (b"low", 3)]
 
 
