@@ -66,7 +66,7 @@ def test_counts_of_lines_and_of_documents_are_kept_apart(tmp_path: Path) -> None
         lambda: bpe.extend(tok, whole, 260, superwords=superwords),
         lambda: lines.merge(whole),
         lambda: bpe.research.train_parity(counts={"a": whole, "b": lines}, vocab_size=258),
-        lambda: bpe.research.train_parity({"a": lines}, counts={"a": whole}, vocab_size=258),
+        lambda: bpe.research.train_parity(dev={"a": lines}, counts={"a": whole}, vocab_size=258),
     ):
         with pytest.raises(ValueError, match=r"words of (lines|documents), and this needs|made with units="):
             call()
