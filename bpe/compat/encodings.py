@@ -99,9 +99,13 @@ class SequencePart:
         """The word of each token."""
         return self.sequence.columns()[2][self.start : self.stop]
 
-    def marks(self) -> tuple[int, int]:
-        """(Attention, 1 for tokens of no input)."""
-        return 1, 0
+    def attention_mask(self) -> list[int]:
+        """1 for each token."""
+        return [1] * len(self)
+
+    def special_tokens_mask(self) -> list[int]:
+        """0 for each token."""
+        return [0] * len(self)
 
     def offsets(self) -> list[Offsets]:
         """The offsets, trimmed."""
@@ -146,9 +150,13 @@ class FixedPart:
         """No words."""
         return [None] * len(self)
 
-    def marks(self) -> tuple[int, int]:
-        """(Attention, 1 for tokens of no input)."""
-        return self.attention, 1
+    def attention_mask(self) -> list[int]:
+        """0 for each token of padding, 1 for others."""
+        return [self.attention] * len(self)
+
+    def special_tokens_mask(self) -> list[int]:
+        """1 for each token."""
+        return [1] * len(self)
 
 
 Part = SequencePart | FixedPart
@@ -259,22 +267,22 @@ class Encoding(Row):
         if self.own is None and self.call is not None:
             found: list[int] = self.call.row_ids(self.row, self.padding)
             return found
-        return [token_id for part in self.parts() for token_id in part.ids()]
+        return self._join("ids")
 
     @property
     def tokens(self) -> list[str]:
         """The spelling of each token in the vocabulary."""
-        return [token for part in self.parts() for token in part.tokens()]
+        return self._join("tokens")
 
     @property
     def offsets(self) -> list[Offsets]:
         """The first character of each token in its input, and the one after its last; (0, 0) for others' tokens."""
-        return [span for part in self.parts() for span in part.offsets()]
+        return self._join("offsets")
 
     @property
     def word_ids(self) -> list[int | None]:
         """The number of the word, in its input, that each token is a part of; None for tokens of no input."""
-        return [word for part in self.parts() for word in part.word_ids()]
+        return self._join("word_ids")
 
     @property
     def words(self) -> list[int | None]:
@@ -285,7 +293,7 @@ class Encoding(Row):
     @property
     def type_ids(self) -> list[int]:
         """The type id of each token, as the post-processor gives it."""
-        return [part.type_id for part in self.parts() for _ in range(len(part))]
+        return [type_id for part in self.parts() for type_id in [part.type_id] * len(part)]
 
     @property
     def attention_mask(self) -> list[int]:
@@ -295,15 +303,19 @@ class Encoding(Row):
             if self.padding is None or (missing := self.padding[0] - n) <= 0:
                 return [1] * n
             return [1] * n + [0] * missing if self.padding[1] == "right" else [0] * missing + [1] * n
-        return self._mask(0)
+        return self._join("attention_mask")
 
     @property
     def special_tokens_mask(self) -> list[int]:
         """1 for template tokens and padding, 0 for tokens of an input."""
-        return self._mask(1)
+        return self._join("special_tokens_mask")
 
-    def _mask(self, index: int) -> list[int]:
-        return [mark for part in self.parts() for mark in [part.marks()[index]] * len(part)]
+    def _join(self, column: str) -> list[Any]:
+        """A column of all parts."""
+        joined: list[Any] = []
+        for part in self.parts():
+            joined += getattr(part, column)()
+        return joined
 
     @property
     def overflowing(self) -> list[Encoding]:

@@ -6,6 +6,7 @@ The rules are those of `tokenizers`, for every type of post-processor that it ha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from bpe.base.offsets import offsets_of
 from bpe.compat._rows import Call as Fields
 from bpe.compat._rows import PlanFields, call_of, rows_of
-from bpe.compat.encodings import Encoding, FixedPart, InputSequence, RowPadding, SequencePart
+from bpe.compat.encodings import Encoding, FixedPart, InputSequence, Part, RowPadding, SequencePart
 from bpe.compat.sequences import Core
 from bpe.errors import FormatError, shown
 from bpe.vocab.after_encoding import Direction, Padding, Strategy, Truncation
@@ -27,6 +28,8 @@ STRATEGIES: dict[str, Strategy] = {
 DIRECTIONS: dict[str, Direction] = {"right": "Right", "left": "Left"}
 #: The post-processors that add special tokens.
 _WITH_TEMPLATES = ("BertProcessing", "RobertaProcessing", "TemplateProcessing")
+#: A piece of a template: the index of a text, or None for special tokens; its type id; the ids and tokens, or None.
+Piece = tuple[int | None, int, tuple[tuple[int, ...], tuple[str, ...]] | None]
 #: The ids before, between and after the texts of a row.
 Ends = tuple[list[int], ...]
 
@@ -64,14 +67,14 @@ class Rules:
 # Post-processors ------------------------------------------------------------------------------------------------------
 
 
-def _read_template(processor: Any, pair: bool) -> list[tuple[int | None, int, Any]]:
-    """The template of a post-processor: (the index of a text, or None for special tokens; type id; ids and tokens).
+def _read_template(processor: Any, pair: bool) -> list[Piece]:
+    """The template of a post-processor.
 
     BERT's and RoBERTa's have a token before the first text, and one after each; RoBERTa's a second one between.
     """
     kind = processor["type"]
     if kind == "TemplateProcessing":
-        pieces: list[tuple[int | None, int, Any]] = []
+        pieces: list[Piece] = []
         for piece in processor["pair" if pair else "single"]:
             ((name, content),) = piece.items()
             if name == "Sequence":
@@ -134,17 +137,16 @@ def _run_processor(processor: Any, encodings: list[Encoding], add_special: bool)
         for encoding in encodings:
             for each in (encoding, *(encoding.overflowing if add_special else ())):
                 each.set_type_ids(0)
-    if kind != "TemplateProcessing" and not add_special:
-        return encodings
-    filled = _fill_template(_read_template(processor, len(encodings) > 1), encodings, add_special)
+    pieces = _read_template(processor, len(encodings) > 1)
     if kind == "TemplateProcessing":
-        return filled
-    return [Encoding.merge(own, growing_offsets=False) for own in (filled[:3], filled[3:]) if own]  # of each text
+        return _fill_template(pieces, encodings, add_special)
+    if not add_special:
+        return encodings
+    own_pieces = pieces[:3], pieces[3:]  # of each text
+    return [_surround(encoding, own) for encoding, own in zip(encodings, own_pieces, strict=False)]
 
 
-def _fill_template(
-    pieces: list[tuple[int | None, int, Any]], encodings: list[Encoding], add_special: bool
-) -> list[Encoding]:
+def _fill_template(pieces: Sequence[Piece], encodings: list[Encoding], add_special: bool) -> list[Encoding]:
     """A template's texts and special tokens."""
     filled = []
     for index, type_id, tokens in pieces:
@@ -152,10 +154,19 @@ def _fill_template(
             encodings[index].set_type_ids(type_id)
             encodings[index].set_sequence_id(index)
             filled.append(encodings[index].copy())
-        elif add_special:
-            ids, names = tokens
-            filled.append(Encoding.of([FixedPart(ids, names, type_id)]))
+        elif add_special and tokens is not None:
+            filled.append(Encoding.of([FixedPart(*tokens, type_id)]))
     return filled
+
+
+def _surround(encoding: Encoding, pieces: Sequence[Piece]) -> Encoding:
+    """A text with the special tokens around it, here and in `overflowing`."""
+    parts, ranges = list[Part](), {}
+    for start, (index, type_id, tokens) in enumerate(pieces):  # each piece before the text is one token
+        parts += encoding.parts() if tokens is None else [FixedPart(*tokens, type_id)]
+        if index is not None:
+            ranges[index] = start, start + len(encoding)
+    return Encoding.of(parts, ranges, [_surround(each, pieces) for each in encoding.overflowing])
 
 
 # Truncation -----------------------------------------------------------------------------------------------------------
