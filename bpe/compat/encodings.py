@@ -447,7 +447,7 @@ class Encoding(Row):
             return
         if most == 0:
             whole = self.copy()
-            kept, rest = list[Part](), [*self.own.overflowing, whole]
+            kept, rest = [], [*self.own.overflowing, whole]
         elif stride >= most:
             raise ValueError(
                 f"stride is {stride}; it must be less than max_length, which is {most} without template tokens"

@@ -7,7 +7,7 @@ The rules are those of `tokenizers`, for every type of post-processor that it ha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -28,8 +28,8 @@ STRATEGIES: dict[str, Strategy] = {
 DIRECTIONS: dict[str, Direction] = {"right": "Right", "left": "Left"}
 #: The post-processors that add special tokens.
 _WITH_TEMPLATES = ("BertProcessing", "RobertaProcessing", "TemplateProcessing")
-#: A piece of a template: the index of a text, or None for special tokens; its type id; the ids and tokens, or None.
-Piece = tuple[int | None, int, tuple[tuple[int, ...], tuple[str, ...]] | None]
+#: A piece of a template: special tokens, or a text, as its index and its type id.
+Piece = FixedPart | tuple[int, int]
 #: The ids before, between and after the texts of a row.
 Ends = tuple[list[int], ...]
 
@@ -72,24 +72,23 @@ def _read_template(processor: Any, pair: bool) -> list[Piece]:
 
     BERT's and RoBERTa's have a token before the first text, and one after each; RoBERTa's a second one between.
     """
-    kind = processor["type"]
-    if kind == "TemplateProcessing":
+    if processor["type"] == "TemplateProcessing":
+        known = processor["special_tokens"]
         pieces: list[Piece] = []
         for piece in processor["pair" if pair else "single"]:
-            ((name, content),) = piece.items()
-            if name == "Sequence":
-                pieces.append((int(content["id"] != "A"), content["type_id"], None))
+            ((kind, content),) = piece.items()
+            if kind == "Sequence":
+                pieces.append((int(content["id"] != "A"), content["type_id"]))
             else:
-                known = processor["special_tokens"][content["id"]]
-                pieces.append((None, content["type_id"], (tuple(known["ids"]), tuple(known["tokens"]))))
+                token = known[content["id"]]
+                pieces.append(FixedPart(tuple(token["ids"]), tuple(token["tokens"]), content["type_id"]))
         return pieces
-    cls, sep = (((token_id,), (token,)) for token, token_id in (processor["cls"], processor["sep"]))
-    roberta = kind == "RobertaProcessing"
-    second = int(not roberta)  # the type id of the second text
-    pieces = [(None, 0, cls), (0, 0, None), (None, 0, sep)]
-    if pair:
-        pieces += [*([(None, 0, sep)] if roberta else []), (1, second, None), (None, second, sep)]
-    return pieces
+    cls, sep = (FixedPart((token_id,), (token,)) for token, token_id in (processor["cls"], processor["sep"]))
+    if not pair:
+        return [cls, (0, 0), sep]
+    if processor["type"] == "RobertaProcessing":
+        return [cls, (0, 0), sep, sep, (1, 0), sep]
+    return [cls, (0, 0), sep, (1, 1), replace(sep, type_id=1)]
 
 
 def count_added(processor: Any, pair: bool) -> int:
@@ -99,7 +98,7 @@ def count_added(processor: Any, pair: bool) -> int:
         return sum(count_added(each, pair) for each in processor["processors"])
     if kind not in _WITH_TEMPLATES:
         return 0
-    return sum(len(tokens[0]) for _, _, tokens in _read_template(processor, pair) if tokens is not None)
+    return sum(len(piece) for piece in _read_template(processor, pair) if isinstance(piece, FixedPart))
 
 
 def apply_processor(processor: Any, encodings: list[Encoding], add_special: bool) -> Encoding:
@@ -109,9 +108,8 @@ def apply_processor(processor: Any, encodings: list[Encoding], add_special: bool
     for index, encoding in enumerate(encodings):
         for each in (encoding, *encoding.overflowing):
             each.set_type_ids(index)
-            if processor is not None:
+            if each is encoding or processor is not None:
                 each.set_sequence_id(index)
-        encoding.set_sequence_id(index)
     if processor is not None:
         encodings = _run_processor(processor, encodings, add_special)
     return Encoding.merge(encodings, growing_offsets=False)
@@ -124,8 +122,6 @@ def _run_processor(processor: Any, encodings: list[Encoding], add_special: bool)
         for each in processor["processors"]:
             encodings = _run_processor(each, encodings, add_special)
         return encodings
-    if kind not in ("ByteLevel", *_WITH_TEMPLATES):
-        raise FormatError(f"a post_processor of type {shown(kind)} is not known", where="post_processor")
     if kind in ("ByteLevel", "RobertaProcessing") and processor.get("trim_offsets", True):
         for encoding in encodings:
             encoding.trim_offsets(processor.get("add_prefix_space", True))
@@ -133,6 +129,8 @@ def _run_processor(processor: Any, encodings: list[Encoding], add_special: bool)
         for index, encoding in enumerate(encodings):
             encoding.set_sequence_id(index)
         return encodings
+    if kind not in _WITH_TEMPLATES:
+        raise FormatError(f"a post_processor of type {shown(kind)} is not known", where="post_processor")
     if kind == "RobertaProcessing":
         for encoding in encodings:
             for each in (encoding, *(encoding.overflowing if add_special else ())):
@@ -149,23 +147,27 @@ def _run_processor(processor: Any, encodings: list[Encoding], add_special: bool)
 def _fill_template(pieces: Sequence[Piece], encodings: list[Encoding], add_special: bool) -> list[Encoding]:
     """A template's texts and special tokens."""
     filled = []
-    for index, type_id, tokens in pieces:
-        if index is not None:
+    for piece in pieces:
+        if not isinstance(piece, FixedPart):
+            index, type_id = piece
             encodings[index].set_type_ids(type_id)
             encodings[index].set_sequence_id(index)
             filled.append(encodings[index].copy())
-        elif add_special and tokens is not None:
-            filled.append(Encoding.of([FixedPart(*tokens, type_id)]))
+        elif add_special:
+            filled.append(Encoding.of([piece]))
     return filled
 
 
 def _surround(encoding: Encoding, pieces: Sequence[Piece]) -> Encoding:
     """A text with the special tokens around it, here and in `overflowing`."""
-    parts, ranges = list[Part](), {}
-    for start, (index, type_id, tokens) in enumerate(pieces):  # each piece before the text is one token
-        parts += encoding.parts() if tokens is None else [FixedPart(*tokens, type_id)]
-        if index is not None:
-            ranges[index] = start, start + len(encoding)
+    parts: list[Part] = []
+    ranges = {}
+    for start, piece in enumerate(pieces):  # each piece before the text is one token
+        if isinstance(piece, FixedPart):
+            parts.append(piece)
+        else:
+            parts += encoding.parts()
+            ranges[piece[0]] = start, start + len(encoding)
     return Encoding.of(parts, ranges, [_surround(each, pieces) for each in encoding.overflowing])
 
 

@@ -622,8 +622,8 @@ def test_backends_of_other_tokenizers_are_left_as_they_are() -> None:
 def test_adding_tokens_one_by_one_compares_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
     own, fast = plain("llama3"), bpe.accelerate(plain("llama3"))
     verified: list[Any] = []
-    verify = transformers_module._verified
-    monkeypatch.setattr(transformers_module, "_verified", lambda *given: verified.append(given) or verify(*given))
+    verify = transformers_module._verify
+    monkeypatch.setattr(transformers_module, "_verify", lambda *given: verified.append(given) or verify(*given))
     for number in range(40):
         for each in (own, fast):
             each.add_tokens([theirs.AddedToken(f"<{number}>", lstrip=bool(number % 2))], special_tokens=number % 3 == 0)
