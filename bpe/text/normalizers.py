@@ -10,6 +10,7 @@ import re
 from collections import abc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 import regex
@@ -523,11 +524,15 @@ _SPACE = re.compile(f"[{WHITE}]+")
 _WIDE_SPACE = re.compile(f"[{WHITE}]{{2,}}|[{WHITE.replace(' ', '')}]")
 #: White space for `str.split` that does not have Unicode's White_Space property.
 _SEPARATORS = "\x1c\x1d\x1e\x1f"
-#: The classes of normalizers, by name.
-REGISTRY: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (NFC, NFD, NFKC, NFKD, Lowercase, Strip, CollapseWhitespace, Replace, UnescapeHTML, FixText)
-}
+
+
+@cache
+def list_kinds() -> dict[str, Any]:
+    """The classes of normalizers but Sequence, by name: those of this module and of `pipeline_normalizers.py`."""
+    from bpe.text.pipeline_normalizers import KINDS
+
+    own = (NFC, NFD, NFKC, NFKD, Lowercase, Strip, CollapseWhitespace, Replace, UnescapeHTML, FixText)
+    return {kind.__name__: kind for kind in (*own, *KINDS)}
 
 
 def from_json(data: Any) -> Normalizer:
@@ -543,19 +548,17 @@ def from_json(data: Any) -> Normalizer:
     if not isinstance(data, dict) or not isinstance(data.get("type"), str):
         raise FormatError(f"normalizer {shown(data)} is not an object with a type")
     fields = {name: value for name, value in data.items() if name != "type"}
-    kind = data["type"]
+    kind, kinds = data["type"], list_kinds()
     if kind == "Sequence" and set(fields) == {"normalizers"} and isinstance(fields["normalizers"], list):
         return Sequence(*map(from_json, fields["normalizers"]))
-    if kind not in REGISTRY:
-        raise FormatError(
-            f"normalizer type {kind!r} is not known; it must be one of {', '.join([*REGISTRY, 'Sequence'])}"
-        )
-    known = {field.name: field.type for field in dataclasses.fields(REGISTRY[kind])}
+    if kind not in kinds:
+        raise FormatError(f"normalizer type {kind!r} is not known; it must be one of {', '.join([*kinds, 'Sequence'])}")
+    known = {field.name: field.type for field in dataclasses.fields(kinds[kind])}
     for name, value in fields.items():
         if name not in known or type(value).__name__ != known[name]:
             raise FormatError(f"normalizer {kind} has {name}={shown(value)}; its fields are {known}")
     try:
-        normalizer = REGISTRY[kind](**fields)
+        normalizer = kinds[kind](**fields)
     except (TypeError, ValueError) as error:
         raise FormatError(f"normalizer {kind}: {error}") from None
     assert isinstance(normalizer, Normalizer)

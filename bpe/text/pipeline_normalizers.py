@@ -19,7 +19,7 @@ from bpe.text import alignment
 from bpe.text.alignment import Aligned
 from bpe.text.character_sets import WHITE, pattern
 from bpe.text.letters import LETTERS, measure_utf8, to_letters
-from bpe.text.normalizers import NFD, REGISTRY, Lowercase, Normalizer, Sequence
+from bpe.text.normalizers import NFD, Lowercase, Normalizer, Sequence
 
 _NMT_DELETED = re.compile("[\x01-\x08\x0b\x0e-\x1f\x7f\x8f\x9f]")
 _NMT_SPACES = re.compile("[\t\n\x0c\r\u1680\u200b-\u200f\u2028\u2029\u2581\ufeff\ufffd]")
@@ -435,19 +435,16 @@ def _text_of(leaf: int, blob: bytes) -> str:
     return blob[start : end if end >= 0 else len(blob)].decode("utf-8", "replace")
 
 
-REGISTRY.update(
-    (kind.__name__, kind)
-    for kind in (
-        Prepend,
-        DummyPrefix,
-        StripAccents,
-        Nmt,
-        BertNormalizer,
-        ByteLevel,
-        Precompiled,
-        CharacterMap,
-        CharacterMapBeside,
-    )
+KINDS = (
+    Prepend,
+    DummyPrefix,
+    StripAccents,
+    Nmt,
+    BertNormalizer,
+    ByteLevel,
+    Precompiled,
+    CharacterMap,
+    CharacterMapBeside,
 )
 __all__ = [
     "LETTERS",

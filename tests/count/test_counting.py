@@ -550,3 +550,14 @@ def test_wrong_weights_are_refused(weight: Any) -> None:
     counts = bpe.WordCounts()
     with pytest.raises((TypeError, ValueError), match="weight is"):
         counts.merge(bpe.WordCounts(), weight)
+
+
+def test_counts_with_any_normalizer_load_in_a_new_process(tmp_path: Path) -> None:
+    """The classes of normalizers are found by name, whatever was imported before."""
+    kinds = [bpe.normalizers.Prepend("x"), bpe.normalizers.Nmt(), bpe.normalizers.NFC()]
+    for index, normalizer in enumerate(kinds):
+        bpe.count_words(texts=["low lower"], normalizer=normalizer).save(tmp_path / str(index))
+    code = "import sys, bpe; print([bpe.WordCounts.load(path).normalizer for path in sys.argv[1:]])"
+    paths = [str(tmp_path / str(index)) for index in range(len(kinds))]
+    found = subprocess.run([sys.executable, "-c", code, *paths], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == str(kinds)

@@ -160,10 +160,9 @@ def _read_bool_or_null(value: object, where: str) -> bool | None:
 
 
 def _make_normalizer(name: str, **fields: Any) -> Normalizer:
-    from bpe.text import normalizers, pipeline_normalizers
+    from bpe.text.normalizers import list_kinds
 
-    del pipeline_normalizers  # importing it registers the types that only `tokenizers` has
-    made: Normalizer = normalizers.REGISTRY[name](**fields)
+    made: Normalizer = list_kinds()[name](**fields)
     return made
 
 
