@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bpe.base._id_lists import as_array
 from bpe.base.offsets import offsets_of
-from bpe.errors import check_choice, check_int, check_iterable, counted, shown, typed
+from bpe.errors import check_choice, check_int, check_iterable, describe, pluralize, short_repr
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,9 +101,9 @@ class TokenBatch:
         try:
             index = operator.index(index)
         except TypeError:
-            raise TypeError(f"index is {typed(index)}; it must be an int or a slice") from None
+            raise TypeError(f"index is {describe(index)}; it must be an int or a slice") from None
         if not -n <= index < n:
-            raise IndexError(f"index {index} is out of range; the batch has {counted(n, 'text')}")
+            raise IndexError(f"index {index} is out of range; the batch has {pluralize(n, 'text')}")
         index %= n
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
@@ -120,7 +120,7 @@ class TokenBatch:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"TokenBatch({counted(len(self), 'text')}, {counted(len(self.ids), 'id')}, {self.ids.dtype})"
+        return f"TokenBatch({pluralize(len(self), 'text')}, {pluralize(len(self.ids), 'id')}, {self.ids.dtype})"
 
     def _repr_html_(self) -> str:
         """A card with the first rows, for notebooks."""
@@ -131,7 +131,7 @@ class TokenBatch:
             for i in range(min(len(self), _SHOWN_ROWS))
         ]
         facts = {"texts": len(self), "ids": len(self.ids), "dtype": str(self.ids.dtype)}
-        left = f"<p>and {counted(len(self) - len(rows), 'more text')}</p>" if len(self) > len(rows) else ""
+        left = f"<p>and {pluralize(len(self) - len(rows), 'more text')}</p>" if len(self) > len(rows) else ""
         return card("bpe.TokenBatch", facts, Html(table(["text", "length", "ids"], rows) + left) if rows else "")
 
     @property
@@ -183,7 +183,7 @@ class TokenBatch:
         named: object = pad_id
         if isinstance(named, str):
             fix = f"a batch knows no names: pass the id, tok.special_tokens[{named!r}]"
-            raise TypeError(f"pad_id is {typed(named)}; it must be an int, and {fix}")
+            raise TypeError(f"pad_id is {describe(named)}; it must be an int, and {fix}")
         pad_id = check_int("pad_id", pad_id, 0, int(np.iinfo(self.ids.dtype).max))
         _check_offsets(self.offsets, len(self.ids))
         lengths = self.lengths
@@ -193,7 +193,7 @@ class TokenBatch:
             if not truncate:
                 i = int(np.argmax(lengths > width))
                 raise ValueError(
-                    f"text {i} has {counted(lengths[i], 'id')}, more than length={width}; pass truncate=True or a "
+                    f"text {i} has {pluralize(lengths[i], 'id')}, more than length={width}; pass truncate=True or a "
                     "greater length"
                 )
             lengths = np.minimum(lengths, width)
@@ -223,7 +223,7 @@ class TokenBatch:
 
 def _check_offsets(offsets: NDArray[np.int64], n: int) -> None:
     if offsets[0] != 0 or offsets[-1] != n or (offsets[1:] < offsets[:-1]).any():
-        raise ValueError(f"offsets {shown(offsets)} must rise from 0 to the number of ids, {n}")
+        raise ValueError(f"offsets {short_repr(offsets)} must rise from 0 to the number of ids, {n}")
 
 
 def id_array(ids: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
@@ -240,11 +240,13 @@ def id_array(ids: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
     try:
         array = np.asarray(ids)
     except ValueError:  # rows of different lengths
-        raise TypeError(f"ids is {shown(ids)}; it must be one sequence of int (decode_batch takes several)") from None
+        raise TypeError(
+            f"ids is {short_repr(ids)}; it must be one sequence of int (decode_batch takes several)"
+        ) from None
     if array.size == 0 and array.ndim == 1:
         return np.empty(0, dtype=np.uint32)
     if array.ndim == 0:
-        raise TypeError(f"ids is {typed(ids)}; it must be a sequence of int: a list or an array")
+        raise TypeError(f"ids is {describe(ids)}; it must be a sequence of int: a list or an array")
     if array.ndim != 1:
         raise TypeError(f"ids have shape {array.shape}; they must be one sequence (decode_batch takes several)")
     if array.dtype == object and all(type(number) is int for number in array):

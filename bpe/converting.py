@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.utf8 import TextLike
-from bpe.errors import counted, shown, typed
+from bpe.errors import describe, pluralize, short_repr
 from bpe.formats.loading import is_rank_file, load_spec, unread_fields
 from bpe.formats.saving import check_named, compare_all, save_spec
 from bpe.formats.tiktoken import load as load_ranks
@@ -50,8 +50,8 @@ class TextDifference:
     tokens: tuple[list[bytes], list[bytes]]
 
     def __str__(self) -> str:
-        first, second = (" ".join(map(shown, each)) for each in self.tokens)
-        counts = f"{counted(self.counts[0], 'token')} and {self.counts[1]}"
+        first, second = (" ".join(map(short_repr, each)) for each in self.tokens)
+        counts = f"{pluralize(self.counts[0], 'token')} and {self.counts[1]}"
         both = f"{first} and {second}" if first != second else f"{first}, the same tokens with other ids"
         return f"text {self.text}: {counts}, the first difference at token {self.index}: {both}"
 
@@ -166,7 +166,7 @@ def diff(a: Tokenizer, b: Tokenizer, texts: Iterable[TextLike] = ()) -> Diff:
     """
     for name, tokenizer in (("a", a), ("b", b)):
         if not isinstance(tokenizer, Tokenizer):
-            raise TypeError(f"{name} is {typed(tokenizer)}; it must be a bpe.Tokenizer")
+            raise TypeError(f"{name} is {describe(tokenizer)}; it must be a bpe.Tokenizer")
     found = []
     for i, text in enumerate(texts):
         different = text_difference(a, b, i, a.encode(text), b.encode(text))

@@ -102,42 +102,42 @@ def errors_in(path: str | os.PathLike[str] | None, part: str | None = None) -> I
         raise FormatError(error.message, path=error.path if path is None else path, where=where) from None
 
 
-def shown(value: object, limit: int = 60) -> str:
+def short_repr(value: object, limit: int = 60) -> str:
     """The repr of a value for an error message, truncated to `limit` characters.
 
-    >>> shown("a" * 100, limit=10)
+    >>> short_repr("a" * 100, limit=10)
     "'aaaaaaaa…"
     """
     text = printable(repr(value))
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def type_name(value: object) -> str:
+def with_article(value: object) -> str:
     """The name of a value's type with its article, for an error message.
 
-    >>> type_name("a"), type_name(3)
+    >>> with_article("a"), with_article(3)
     ('a str', 'an int')
     """
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
 
 
-def counted(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """A number and a noun, the noun in the plural where needed.
 
-    >>> counted(0, "merge"), counted(1, "merge"), counted(2, "merge")
+    >>> pluralize(0, "merge"), pluralize(1, "merge"), pluralize(2, "merge")
     ('0 merges', '1 merge', '2 merges')
     """
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def typed(value: object) -> str:
+def describe(value: object) -> str:
     """A value and its type, for an error message.
 
-    >>> typed(3), typed(None)
+    >>> describe(3), describe(None)
     ('3, an int', 'None')
     """
-    return "None" if value is None else f"{shown(value)}, {type_name(value)}"
+    return "None" if value is None else f"{short_repr(value)}, {with_article(value)}"
 
 
 def check_int(name: str, value: object, least: int, most: int = COUNT_LIMIT) -> int:
@@ -146,14 +146,14 @@ def check_int(name: str, value: object, least: int, most: int = COUNT_LIMIT) -> 
     with suppress(TypeError):
         number = operator.index(value)  # type: ignore[arg-type]
     if number is None or isinstance(value, bool):
-        raise TypeError(f"{name} is {typed(value)}; it must be an int of at least {least}")
+        raise TypeError(f"{name} is {describe(value)}; it must be an int of at least {least}")
     if not least <= number <= most:
         limit = f"at least {least}" if most == COUNT_LIMIT and number < least else f"from {least} to {most}"
         raise ValueError(f"{name} is {number}; it must be {limit}")
     return number
 
 
-def check_sampling(name: str, share: object, seed: object) -> tuple[float, int]:
+def check_probability_and_seed(name: str, share: object, seed: object) -> tuple[float, int]:
     """Return a share of what is chosen at random, from 0 to 1, and a seed; None becomes a random seed.
 
     Raises:
@@ -161,14 +161,14 @@ def check_sampling(name: str, share: object, seed: object) -> tuple[float, int]:
 
     """
     if isinstance(share, bool) or not isinstance(share, numbers.Real):
-        raise TypeError(f"{name} is {typed(share)}; it must be a number from 0 to 1")
+        raise TypeError(f"{name} is {describe(share)}; it must be a number from 0 to 1")
     number = float(share)
     if not 0 <= number <= 1:
         raise ValueError(f"{name} is {share}; it must be from 0 to 1")
     if seed is None:
         return number, int.from_bytes(os.urandom(8), "little")
     if isinstance(seed, bool) or not hasattr(seed, "__index__"):
-        raise TypeError(f"seed is {typed(seed)}; it must be an int, or None for a random one")
+        raise TypeError(f"seed is {describe(seed)}; it must be an int, or None for a random one")
     return number, operator.index(seed)
 
 
@@ -177,7 +177,7 @@ def check_iterable(name: str, value: object, rule: str) -> None:
     try:
         iter(value)  # type: ignore[call-overload]
     except TypeError:
-        raise TypeError(f"{name} is {typed(value)}; it must be {rule}") from None
+        raise TypeError(f"{name} is {describe(value)}; it must be {rule}") from None
 
 
 def check_unicode(name: str, value: str) -> bytes:
@@ -185,11 +185,11 @@ def check_unicode(name: str, value: str) -> bytes:
     try:
         return value.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{name} {shown(value)} holds a lone surrogate; it must be valid Unicode") from None
+        raise ValueError(f"{name} {short_repr(value)} holds a lone surrogate; it must be valid Unicode") from None
 
 
 def check_choice(name: str, value: object, choices: tuple[_Choice, ...]) -> _Choice:
     """Return `value` if it is one of `choices`; otherwise raise ValueError, which lists them."""
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} is {shown(value)}; it must be one of {', '.join(map(repr, choices))}")
+        raise ValueError(f"{name} is {short_repr(value)}; it must be one of {', '.join(map(repr, choices))}")
     return choices[choices.index(value)]

@@ -24,7 +24,7 @@ import numpy as np
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.drawing import draw_tokens
 from bpe.encode.explain import merge_steps
-from bpe.errors import counted
+from bpe.errors import pluralize
 from bpe.show.axes import new_axes
 from bpe.show.views import MergeSteps
 from bpe.tokenizer import Tokenizer, check_tokenizer
@@ -123,7 +123,7 @@ def show_merges(tokenizer: Tokenizer, text: TextLike) -> MergeSteps:
     """
     check_tokenizer(tokenizer)
     if (size := len(to_bytes(text))) > LONGEST:
-        raise ValueError(f"the text has {counted(size, 'byte')}; show_merges takes at most {LONGEST}")
+        raise ValueError(f"the text has {pluralize(size, 'byte')}; show_merges takes at most {LONGEST}")
     return MergeSteps(
         [
             (merge, draw_tokens(tokenizer, [(data, None if i == NO_TOKEN else i) for data, i in tokens]))

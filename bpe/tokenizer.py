@@ -33,7 +33,7 @@ from bpe.encode.texts import (
     encode_texts_with_dropout,
     write_into,
 )
-from bpe.errors import check_choice, check_int, check_iterable, counted, error_context, shown, typed
+from bpe.errors import check_choice, check_int, check_iterable, describe, error_context, pluralize, short_repr
 from bpe.vocab.spec import TokenizerSpec, check_spec, limit_time
 from bpe.vocab.special_names import bos_token, eos_token, resolve_token
 from bpe.vocab.vocabulary import SPECIAL, Vocabulary
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from bpe.corpus.blocks import PathLike
     from bpe.corpus.reading import EncodingErrors
     from bpe.corpus.sources import Sources
-    from bpe.encode.engine import Around
+    from bpe.encode.engine import BosEos
     from bpe.encode.offsets import OffsetEncoder, Unit
     from bpe.pretokenize.pretokenizer import Pretokenizer
     from bpe.show.views import TokenView
@@ -106,7 +106,7 @@ class Tokenizer:
     ) -> None:
         if not isinstance(spec, TokenizerSpec):
             raise TypeError(
-                f"spec is {typed(spec)}; it must be a bpe.vocab.TokenizerSpec: tokenizers are made by bpe.train, "
+                f"spec is {describe(spec)}; it must be a bpe.vocab.TokenizerSpec: tokenizers are made by bpe.train, "
                 "Tokenizer.load, Tokenizer.from_tiktoken, …"
             )
         check_spec(spec)
@@ -343,25 +343,26 @@ class Tokenizer:
 
         """
         check_out(out, self.n_vocab)
-        around = self._around(prepend, append, template)
+        bos_eos = self._bos_eos(prepend, append, template)
         n_threads, policy = thread_count(threads), (allowed_special, disallowed_special)
         if chance := self._spec.dropout if dropout is None else dropout:
             sampling = check_dropout(self._spec, chance, seed)
-            batch = encode_texts_with_dropout(self._engine, texts, n_threads, policy, sampling, around)
+            batch = encode_texts_with_dropout(self._engine, texts, n_threads, policy, sampling, bos_eos)
         else:
-            batch = encode_texts(self._exact_engine, texts, n_threads, policy, around)
+            batch = encode_texts(self._exact_engine, texts, n_threads, policy, bos_eos)
         if template and self._spec.template is not None:
             batch = add_template(batch, self._spec.template)
         return write_into(out, batch)
 
-    def _around(self, prepend: int | str | None, append: int | str | None, template: bool = False) -> Around:
+    def _bos_eos(self, prepend: int | str | None, append: int | str | None, template: bool = False) -> BosEos:
         """The ids that `prepend` and `append` name."""
         if prepend is append is None:
             return None, None
         if template:
             given, value = ("append", append) if prepend is None else ("prepend", prepend)
             raise ValueError(
-                f"{given} is {shown(value)}, and template is True; pass one of them: the template has ids before and "
+                f"{given} is {short_repr(value)}, and template is True; pass one of them: the template has ids "
+                "before and "
                 "after a text already"
             )
         return resolve_token(self._spec, "prepend", prepend), resolve_token(self._spec, "append", append)
@@ -422,10 +423,10 @@ class Tokenizer:
         from bpe.encode.blocks import encode_sources
 
         check_out(out, self.n_vocab)
-        around = self._around(prepend, append)
+        bos_eos = self._bos_eos(prepend, append)
         corpus = Sources.of(files, separator, per_line, encoding_errors, chars=self.model == "char")
         policy = allowed_special, disallowed_special
-        return write_into(out, encode_sources(self._engine, corpus, thread_count(threads), policy, around))
+        return write_into(out, encode_sources(self._engine, corpus, thread_count(threads), policy, bos_eos))
 
     def encode_stream(
         self,
@@ -894,7 +895,8 @@ class Tokenizer:
         number = check_int("token_id", token_id, 0)
         if number not in self._spec.vocabulary:
             raise ValueError(
-                f"token id {number} is no token of this vocabulary, which has {counted(self.vocab_size, 'token')} with "
+                f"token id {number} is no token of this vocabulary, which has "
+                f"{pluralize(self.vocab_size, 'token')} with "
                 f"ids below {self._spec.vocabulary.limit}"
             )
         return self._spec.vocabulary[number]
@@ -916,7 +918,7 @@ class Tokenizer:
 
         """
         if not isinstance(token, (str, bytes)):
-            raise TypeError(f"token is {typed(token)}; it must be str or bytes")
+            raise TypeError(f"token is {describe(token)}; it must be str or bytes")
         name, data = (token if isinstance(token, str) else None), to_bytes(token)
         if name is not None and name in self._spec.special_tokens:
             return self._spec.special_tokens[name]
@@ -924,7 +926,7 @@ class Tokenizer:
         if found is None:
             found = self._special_ids.get(data)
         if found is None:
-            raise ValueError(f"{shown(token)} is no token of this vocabulary of {self.vocab_size}")
+            raise ValueError(f"{short_repr(token)} is no token of this vocabulary of {self.vocab_size}")
         return found
 
     @cached_property
@@ -1416,14 +1418,14 @@ class Tokenizer:
 
     def __repr__(self) -> str:
         cutting = "" if self.pretokenizer is None else f", {self.pretokenizer.name or 'own pattern'}"
-        size = counted(self.vocab_size, "token")
+        size = pluralize(self.vocab_size, "token")
         return f"<bpe.Tokenizer: {self.model} model{cutting}, {size}, {self.fingerprint[:12]}>"
 
 
 def check_tokenizer(tokenizer: object) -> None:
     """Raise TypeError for an argument that is no tokenizer, such as the path of one."""
     if not isinstance(tokenizer, Tokenizer):
-        raise TypeError(f"tokenizer is {typed(tokenizer)}; it must be a bpe.Tokenizer: use bpe.Tokenizer.load(path)")
+        raise TypeError(f"tokenizer is {describe(tokenizer)}; it must be a bpe.Tokenizer: use bpe.Tokenizer.load(path)")
 
 
 def with_specials(tokenizer: Tokenizer, spec: TokenizerSpec) -> Tokenizer:

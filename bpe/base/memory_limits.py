@@ -6,7 +6,7 @@ import os
 import re
 import sys
 
-from bpe.errors import check_int, shown
+from bpe.errors import check_int, short_repr
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -59,7 +59,7 @@ def byte_count(name: str, value: int | str, least: int) -> int:
     if isinstance(value, str):
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", value, re.IGNORECASE)
         if found is None:
-            raise ValueError(f"{name} is {shown(value)}; it must be a number of bytes, or one with a unit: '2G'")
+            raise ValueError(f"{name} is {short_repr(value)}; it must be a number of bytes, or one with a unit: '2G'")
         value = int(float(found[1]) * UNITS[found[2].upper()])
     return check_int(name, value, least)
 

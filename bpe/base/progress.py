@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bpe.base.spelling import spell
-from bpe.errors import typed
+from bpe.errors import describe
 
 Stage = Literal["count", "index", "merge", "write", "encode", "decode", "shuffle", "verify", "convert"]
 
@@ -78,7 +78,7 @@ def check_progress(progress: object) -> None:
     """Raise TypeError unless `progress` is a bool or a callable."""
     if not isinstance(progress, bool) and not callable(progress):
         raise TypeError(
-            f"progress is {typed(progress)}; it must be True for bars on stderr, False "
+            f"progress is {describe(progress)}; it must be True for bars on stderr, False "
             "for none, or a function that takes a bpe.base.Progress"
         )
 

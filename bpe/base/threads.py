@@ -76,7 +76,7 @@ class Workers(Crew):
             self._jobs.put(None)
 
 
-def in_order(work: Callable[[Part], Result], parts: Iterable[Part], threads: int) -> Iterator[Result]:
+def map_ordered(work: Callable[[Part], Result], parts: Iterable[Part], threads: int) -> Iterator[Result]:
     """Yield `work(part)` for each part, in order, with at most `2 * threads` parts in flight.
 
     The first exception is raised. With one thread, everything runs in the caller's thread.
@@ -94,7 +94,7 @@ def in_order(work: Callable[[Part], Result], parts: Iterable[Part], threads: int
             yield waiting.popleft().result()
 
 
-def shared_out(work: Callable[[Part], Result], parts: Iterable[Part], threads: int) -> Generator[Result, None, None]:
+def map_unordered(work: Callable[[Part], Result], parts: Iterable[Part], threads: int) -> Generator[Result, None, None]:
     """Yield `work(part)` for each part as it completes, from this thread and `threads - 1` others.
 
     A free thread takes the next part, so any thread may iterate `parts`, under a lock. Of several exceptions, that of
@@ -134,7 +134,7 @@ def shared_out(work: Callable[[Part], Result], parts: Iterable[Part], threads: i
     yield from done
 
 
-def together(work: Callable[[], None], threads: int, stop: Callable[[], None]) -> None:
+def run_threads(work: Callable[[], None], threads: int, stop: Callable[[], None]) -> None:
     """Call `work` in this thread and in `threads - 1` others, and wait for all; the first exception is raised.
 
     `stop` is called at the first exception (KeyboardInterrupt included) and when all is done; it must make every `work`
@@ -159,7 +159,7 @@ def together(work: Callable[[], None], threads: int, stop: Callable[[], None]) -
         raise errors[0]
 
 
-def helped(*teams: Team) -> Crew:
+def team_threads(*teams: Team) -> Crew:
     """A block in which `team.size - 1` threads wait for parts of each team's jobs."""
     places = [(team, part) for team in teams for part in range(1, team.size)]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bpe.base._utf8 import find_invalid_utf8
 from bpe.base.offsets import offsets_of
-from bpe.errors import typed
+from bpe.errors import describe
 
 TextLike = str | bytes | bytearray | memoryview
 
@@ -48,7 +48,7 @@ def to_bytes(text: TextLike) -> bytes:
 
 def no_text(value: object, name: str = "text") -> TypeError:
     """The error for a value that is not text; `name` is the name of the argument or item."""
-    return TypeError(f"{name} is {typed(value)}; it must be str or bytes")
+    return TypeError(f"{name} is {describe(value)}; it must be str or bytes")
 
 
 def escape(data: bytes) -> str:

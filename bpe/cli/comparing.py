@@ -19,7 +19,7 @@ import bpe
 from bpe.base.utf8 import MOST_BYTES, check_device
 from bpe.cli.files import check_output, log_skipped, open_documents, open_output, say
 from bpe.corpus.sources import Sources
-from bpe.errors import FormatError, counted, printable
+from bpe.errors import FormatError, pluralize, printable
 from bpe.evaluation import table
 from bpe.evaluation.sanity import has_failure
 from bpe.formats.loading import folder_format
@@ -124,7 +124,7 @@ def sanity_check(args: argparse.Namespace) -> int:
             say(f"allowed  {finding.check}: {finding.message}" if allowed else str(finding))
         defects += has_failure([finding for finding in findings if finding.check not in args.allow])
     if defects:
-        log.warning("%s of %d failed", counted(defects, "tokenizer"), len(loaded))
+        log.warning("%s of %d failed", pluralize(defects, "tokenizer"), len(loaded))
     return 1 if defects else 0
 
 

@@ -40,9 +40,9 @@ from bpe.data.grouping import NameWarning, find_unexpected_names
 from bpe.data.manifest import Manifest
 from bpe.data.plan import DEFAULT
 from bpe.decode.decoder import ByteDecoder, TokenDecoder
-from bpe.encode.blocks import BlockIds, block_ids
-from bpe.encode.engine import Around
-from bpe.errors import FormatError, counted, printable
+from bpe.encode.blocks import BlockIds, encode_blocks
+from bpe.encode.engine import BosEos
+from bpe.errors import FormatError, pluralize, printable
 from bpe.formats.id_files import offsets_path, read_ids, write_lines, write_npy
 from bpe.vocab.special_names import resolve_token
 
@@ -160,8 +160,8 @@ def _encode_groups(
         None if text is None else resolve_token(tokenizer.spec, flag, _parse_token(tokenizer, text))
         for flag, text in (("--prepend", args.prepend), ("--append", args.append))
     )
-    around = prepend, append
-    warning = NameWarning(find_unexpected_names(tokenizer, around, allowed, sources.separators) if warn else ())
+    bos_eos = prepend, append
+    warning = NameWarning(find_unexpected_names(tokenizer, bos_eos, allowed, sources.separators) if warn else ())
     separators, keep = sources.separators, sources.keep_separator
     streams = not separators and not engine.can_split_documents(allowed)  # a document may exceed the memory
     with show_progress(args, "encode", sources.size) as advance:
@@ -171,17 +171,19 @@ def _encode_groups(
             cut = character_cut if streamed else engine.find_block_end(separators, keep, allowed)
             with closing(warning.wrap_blocks(one.blocks(cut, threads))) as blocks:
                 if streamed:
-                    parts = _encode_stream(tokenizer, blocks, allowed, around)
+                    parts = _encode_stream(tokenizer, blocks, allowed, bos_eos)
                 else:
                     ahead = not one.regular
-                    parts = block_ids(engine, blocks, threads, _GROUP, allowed, around=around, most=_GROUP, ahead=ahead)
+                    parts = encode_blocks(
+                        engine, blocks, threads, _GROUP, allowed, bos_eos=bos_eos, most=_GROUP, ahead=ahead
+                    )
                 for part in parts:
                     yield index, part.n_bytes, TokenBatch(part.ids, offsets_of(part.lengths)), not part.ends
                     advance(part.size)
 
 
 def _encode_stream(
-    tokenizer: bpe.Tokenizer, blocks: Iterator[Block], allowed: frozenset[str], around: Around
+    tokenizer: bpe.Tokenizer, blocks: Iterator[Block], allowed: frozenset[str], bos_eos: BosEos
 ) -> Iterator[BlockIds]:
     """Encode one document, block by block, without holding all of it in memory."""
     bytes_read, size, begins, source = 0, 0, True, ""
@@ -197,7 +199,7 @@ def _encode_stream(
             bytes_read += len(data)
             yield data
 
-    before, after = (np.array([] if token_id is None else [token_id], dtype=np.uint32) for token_id in around)
+    before, after = (np.array([] if token_id is None else [token_id], dtype=np.uint32) for token_id in bos_eos)
     try:
         for ids in chain([before], tokenizer.encode_stream(read_chunks(), allowed_special=allowed)):
             yield BlockIds(ids, np.array([len(ids)]), begins, False, bytes_read, size)
@@ -260,7 +262,7 @@ def verify(args: argparse.Namespace) -> int:
     if not defects:
         manifest = Manifest.read(Path(args.folder))
         sizes = (len(manifest.shards), "shard"), (manifest.documents, "document"), (manifest.tokens, "token")
-        log.info("%s: no defects in %s of %s, %s", args.folder, *(counted(*size) for size in sizes))
+        log.info("%s: no defects in %s of %s, %s", args.folder, *(pluralize(*size) for size in sizes))
     return 1 if defects else 0
 
 
@@ -285,6 +287,6 @@ def merge_manifests(args: argparse.Namespace) -> None:
 
 
 def _log_manifest(folder: str, manifest: Manifest) -> None:
-    tokens, documents = counted(manifest.tokens, "token"), counted(manifest.documents, "document")
-    shards = counted(len(manifest.shards), "shard")
+    tokens, documents = pluralize(manifest.tokens, "token"), pluralize(manifest.documents, "document")
+    shards = pluralize(len(manifest.shards), "shard")
     log.info("%s: %s in %s of %s, %s", folder, tokens, documents, manifest.format, shards)

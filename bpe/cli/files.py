@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 from bpe._names import SHARD_FORMATS
 from bpe.cli.parsing import in_flags
-from bpe.errors import FormatError, counted, printable
+from bpe.errors import FormatError, pluralize, printable
 
 if TYPE_CHECKING:
     from bpe.base.progress import Advance, Stage
@@ -190,7 +190,7 @@ def log_skipped(*corpora: Sources | Manifest | None) -> None:
     """Log how many bad records of corpora were left out, if any were."""
     skipped = sum(sources.skipped for sources in corpora if sources is not None)
     if skipped:
-        log.warning("%s left out; --on-error raise names the first", counted(skipped, "bad record"))
+        log.warning("%s left out; --on-error raise names the first", pluralize(skipped, "bad record"))
 
 
 class Stdout:

@@ -15,7 +15,7 @@ import numpy as np
 import bpe
 from bpe.cli.files import check_files, check_inputs, check_output, holds_counts, log_skipped, open_sources, say
 from bpe.converting import spec_with, text_difference
-from bpe.errors import FormatError, counted, printable
+from bpe.errors import FormatError, pluralize, printable
 from bpe.formats.loading import FORMATS, is_rank_file
 from bpe.formats.saving import check_named, choose_format, compare_all
 
@@ -82,7 +82,7 @@ def _describe_tokenizer(path: str) -> dict[str, Any]:
     longest = sorted(ids.tolist(), key=lambda token_id: (-int(lengths[token_id]), token_id))[:_MAX_LISTED]
     return {
         "model": describe_model(tokenizer.spec),
-        "vocabulary": f"{counted(len(tokenizer), 'token')}, ids {int(ids[0])} to {int(ids[-1])}"
+        "vocabulary": f"{pluralize(len(tokenizer), 'token')}, ids {int(ids[0])} to {int(ids[-1])}"
         if len(ids)
         else "empty",
         "merges": describe_merges(tokenizer.spec),
@@ -132,7 +132,7 @@ def edit(args: argparse.Namespace) -> None:
     before = bpe.Tokenizer.load(args.input)
     after = before.with_tokens(special=args.add_special, added=args.add)
     after.save(args.output)
-    more = counted(after.vocab_size - before.vocab_size, "more token")
+    more = pluralize(after.vocab_size - before.vocab_size, "more token")
     log.info("%s, ids %d to %d: %s", more, before.n_vocab, after.n_vocab - 1, args.output)
 
 
@@ -213,6 +213,6 @@ def _compare_texts(args: argparse.Namespace, first: bpe.Tokenizer, second: bpe.T
         if different:
             i = different[0]
             name = file.name if size == 1 else f"{file.name}, document {i}"
-            more = "" if len(different) == 1 else f"; {counted(len(different), 'document')} of {size} differ"
+            more = "" if len(different) == 1 else f"; {pluralize(len(different), 'document')} of {size} differ"
             yield f"ids: {text_difference(first, second, name, batches[0][i], batches[1][i])}{more}"
     log_skipped(*files)

@@ -18,7 +18,7 @@ from bpe.cli.arguments import build_parser
 from bpe.cli.files import check_files, error_context, list_outputs, log_skipped, open_corpus, say, silence_stdout
 from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts, empty_like
-from bpe.errors import counted
+from bpe.errors import pluralize
 from bpe.formats.saving import check_target
 from bpe.training.checkpoint import read_progress
 
@@ -61,7 +61,7 @@ def train(args: argparse.Namespace) -> None:
     for tokenizer, output in zip(tokenizers, outputs, strict=True):
         training = tokenizer.spec.training
         assert training is not None
-        size, merges = counted(tokenizer.vocab_size, "token"), counted(training.merges, "merge")
+        size, merges = pluralize(tokenizer.vocab_size, "token"), pluralize(training.merges, "merge")
         log.info("%s, %s, learned in %.1f s: %s", size, merges, training.seconds, output)
 
 
@@ -105,7 +105,7 @@ def _describe_checkpoint(path: str | None) -> str:
     merges, counts = (0, "") if path is None else read_progress(path)
     if not merges and not counts:
         return "nothing was saved"
-    what = " and ".join([*([counts] if counts else []), counted(merges, "merge")])
+    what = " and ".join([*([counts] if counts else []), pluralize(merges, "merge")])
     return f"the checkpoint {path} has {what}; the same command goes on from there"
 
 
@@ -133,7 +133,7 @@ def merge_counts(args: argparse.Namespace) -> None:
     check_files(args, *args.counts)
     weights = args.weights or [1] * len(args.counts)
     if len(weights) != len(args.counts):
-        args.parser.error(f"--weights has {counted(len(weights), 'number')}; give one for each of the files")
+        args.parser.error(f"--weights has {pluralize(len(weights), 'number')}; give one for each of the files")
     first = WordCounts.load(args.counts[0])
     merged = empty_like(first)
     parser = build_parser("count-words")  # the options that the errors name are those of counting
@@ -142,11 +142,11 @@ def merge_counts(args: argparse.Namespace) -> None:
             counts = WordCounts.load(path) if index else first
             merged.merge(counts, weight, any_documents=args.any_documents)
     merged.save(args.output)
-    _log_counts(merged, f"from {counted(len(args.counts), 'file')}", args.output)
+    _log_counts(merged, f"from {pluralize(len(args.counts), 'file')}", args.output)
 
 
 def _log_counts(counts: WordCounts, how: str, path: str) -> None:
-    log.info("%s, %d in all, %s: %s", counted(len(counts), "distinct word"), counts.total, how, path)
+    log.info("%s, %d in all, %s: %s", pluralize(len(counts), "distinct word"), counts.total, how, path)
 
 
 def prune(args: argparse.Namespace) -> None:
@@ -160,4 +160,4 @@ def prune(args: argparse.Namespace) -> None:
         with atomic_write(args.remap) as file:
             np.save(file, remap)
     log_skipped(sources)
-    log.info("%s of %d: %s", counted(after.vocab_size, "token"), before.vocab_size, args.output)
+    log.info("%s of %d: %s", pluralize(after.vocab_size, "token"), before.vocab_size, args.output)

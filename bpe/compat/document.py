@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bpe.base.forks import cached_property
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.lists import Span, divide
 
 _EMPTY = re.compile(rb"\{\s*\}")
@@ -102,7 +102,7 @@ def parse(data: bytes) -> tuple[Model, dict[str, Any]]:
     if not isinstance(model, dict):
         raise FormatError("it has no model; a tokenizer.json has one", where="the file")
     if model.get("type", "BPE") not in ("BPE", "bpe.BPE"):
-        raise FormatError(f"the model is {shown(model['type'])}; it must be BPE", where="model.type")
+        raise FormatError(f"the model is {short_repr(model['type'])}; it must be BPE", where="model.type")
     vocab, merges = model.pop("vocab", {}), model.pop("merges", [])
     settings = {"type": model.pop("type", "BPE")} | model
     if found is not None:

@@ -38,7 +38,7 @@ from bpe.compat.processing import (
 )
 from bpe.compat.sequences import Core, load_tokenizers
 from bpe.compat.state import BPE, AddedToken, State, number_tokens, parsed, read_added_fields, read_model
-from bpe.errors import check_int, error_context, shown, typed
+from bpe.errors import check_int, describe, error_context, short_repr
 from bpe.formats import huggingface as format_huggingface
 from bpe.tokenizer import Tokenizer as NativeTokenizer
 from bpe.vocab.after_encoding import Padding, Truncation
@@ -112,7 +112,7 @@ class Tokenizer(TokenizerFields):
         elif hasattr(model, "__getstate__") and type(model).__name__ == "BPE":
             self._state = State(Core(read_model(model.__getstate__()), (), None, None), Rules())
         else:
-            raise TypeError(f"model is {typed(model)}; it must be a bpe.Tokenizer or a BPE model")
+            raise TypeError(f"model is {describe(model)}; it must be a bpe.Tokenizer or a BPE model")
 
     @classmethod
     def _of(cls, state: State) -> Tokenizer:
@@ -378,7 +378,7 @@ class Tokenizer(TokenizerFields):
         """
         state = self._snapshot()
         if isinstance(input, str) or not isinstance(input, (list, tuple, np.ndarray, Sequence)):
-            raise TypeError(f"input is {typed(input)}; it must be a list of inputs")
+            raise TypeError(f"input is {describe(input)}; it must be a list of inputs")
         texts = list(input)
         plan: Plan = state.plan(add_special_tokens)
         if not is_pretokenized and are_all_str(texts):
@@ -458,7 +458,7 @@ class Tokenizer(TokenizerFields):
         if found is None:
             found = core.model.vocab.get(token)
             if found is None and not isinstance(token, str):
-                raise TypeError(f"token is {typed(token)}; it must be a str")
+                raise TypeError(f"token is {describe(token)}; it must be a str")
         return found
 
     def id_to_token(self, id: int) -> str | None:  # noqa: A002
@@ -613,8 +613,9 @@ class DecodeStream:
             if len(text.encode()) <= len(prefix.encode()):
                 return None
             raise ValueError(
-                f"Invalid prefix encountered while decoding stream: the text of the ids is {shown(text)}, which does "
-                f"not begin with {shown(prefix)}; begin a new stream"
+                f"Invalid prefix encountered while decoding stream: the text of the ids is {short_repr(text)}, "
+                "which does "
+                f"not begin with {short_repr(prefix)}; begin a new stream"
             )
         new, index = text[len(prefix) :], len(ids) - self._prefix_index
         self._ids = ids[self._prefix_index :]

@@ -18,7 +18,7 @@ from bpe.compat._rows import Call as Fields
 from bpe.compat._rows import PlanFields, call_of, rows_of
 from bpe.compat.encodings import Encoding, FixedPart, InputSequence, Part, RowPadding, SequencePart
 from bpe.compat.sequences import Core
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, short_repr
 from bpe.vocab.after_encoding import Direction, Padding, Strategy, Truncation
 
 #: The strategies of `enable_truncation`, and their names in a tokenizer.json.
@@ -130,7 +130,7 @@ def _run_processor(processor: Any, encodings: list[Encoding], add_special: bool)
             encoding.set_sequence_id(index)
         return encodings
     if kind not in _WITH_TEMPLATES:
-        raise FormatError(f"a post_processor of type {shown(kind)} is not known", where="post_processor")
+        raise FormatError(f"a post_processor of type {short_repr(kind)} is not known", where="post_processor")
     if kind == "RobertaProcessing":
         for encoding in encodings:
             for each in (encoding, *(encoding.overflowing if add_special else ())):

@@ -13,7 +13,7 @@ from bpe.compat._rows import StateFields
 from bpe.compat.document import FLAGS, Added, Model, compact, parse
 from bpe.compat.processing import Plan, Rules
 from bpe.compat.sequences import Core, load_tokenizers
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.post_processing import (
     PADDING,
     TRUNCATION,
@@ -282,8 +282,8 @@ def _describe_fault(token: Added) -> str:
     """What is wrong with an added token."""
     for name, value, kind in zip(_FIELDS, token, _KINDS, strict=True):
         if type(value) is not kind and kind is not int:
-            return f"{name} is {shown(value)}; it must be a {kind.__name__}"
-    return f"id is {shown(token.id)}; it must be a whole number from 0"
+            return f"{name} is {short_repr(value)}; it must be a {kind.__name__}"
+    return f"id is {short_repr(token.id)}; it must be a whole number from 0"
 
 
 def _leave_known(value: Any, names: Iterable[str]) -> Any:

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import IO, Any
 
 from bpe.base.utf8 import read_file
-from bpe.errors import FormatError, check_int, errors_in, shown, typed
+from bpe.errors import FormatError, check_int, describe, errors_in, short_repr
 from bpe.formats import subword_nmt
 from bpe.formats.signatures import END_OF_WORD
 from bpe.tokenizer import Tokenizer
@@ -37,7 +37,7 @@ def _read_content(source: PathLike | IO[Any]) -> tuple[bytes, str | None]:
     if isinstance(source, (str, os.PathLike)):
         return read_file(source), os.fspath(source)
     if not hasattr(source, "read"):
-        raise TypeError(f"codes is {typed(source)}; it must be a path or a file open for reading text")
+        raise TypeError(f"codes is {describe(source)}; it must be a path or a file open for reading text")
     text = source.read()
     return text if isinstance(text, bytes) else text.encode(), getattr(source, "name", None)
 
@@ -60,7 +60,7 @@ def read_vocabulary(vocab_file: Iterable[str], threshold: int | None) -> set[str
     for number, line in enumerate(vocab_file, 1):
         fields = line.strip("\r\n ").split(" ")
         if len(fields) != 2 or not re.fullmatch(r"-?\d{1,18}", fields[1]):
-            raise FormatError(f"{shown(line)} is not a unit, a space and a count", where=f"line {number}")
+            raise FormatError(f"{short_repr(line)} is not a unit, a space and a count", where=f"line {number}")
         if threshold is None or int(fields[1]) >= threshold:
             found.add(fields[0])
     return found

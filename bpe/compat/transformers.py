@@ -32,7 +32,7 @@ from bpe.compat.huggingface import Tokenizer
 from bpe.compat.processing import Plan
 from bpe.compat.sequences import load_tokenizers, split_additions
 from bpe.compat.state import read_added_fields
-from bpe.errors import counted, typed
+from bpe.errors import describe, pluralize
 
 __all__ = ["Acceleration", "accelerate", "patch_transformers", "unpatch_transformers"]
 
@@ -142,7 +142,7 @@ def accelerate(tokenizer: _Tokenizer) -> _Tokenizer:
     backend = _load_backend()
     if not isinstance(tokenizer, backend):
         raise TypeError(
-            f"tokenizer is {typed(tokenizer)}; it must be a fast tokenizer of transformers, such as "
+            f"tokenizer is {describe(tokenizer)}; it must be a fast tokenizer of transformers, such as "
             "AutoTokenizer.from_pretrained returns"
         )
     made: Any = copy.copy(tokenizer)
@@ -723,7 +723,7 @@ def _compare(tokenizer: Any, state: Acceleration, originals: dict[str, Any]) -> 
     differing = _count_differing(plain_plus, plain, _make_view(tokenizer, state), texts, options)
     state.encoding = not differing
     if differing:
-        state.reasons.append(f"encoding differs on {counted(differing, 'probe text')}")
+        state.reasons.append(f"encoding differs on {pluralize(differing, 'probe text')}")
     backend, own_decode = plain.__dict__["_tokenizer"], getattr(_load_backend(), _DECODE)
     wrong = 0
     for each in backend.encode_batch(texts):

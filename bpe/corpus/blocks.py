@@ -16,7 +16,7 @@ from bpe.base._aho_corasick import Finder
 from bpe.base._utf8 import join_utf8
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, no_text, to_bytes, utf8_error
 from bpe.corpus.reading import Buffers, EndCut, check_file_text
-from bpe.errors import FormatError, check_iterable, check_unicode, shown, typed
+from bpe.errors import FormatError, check_iterable, check_unicode, describe, short_repr
 
 if TYPE_CHECKING:
     from bpe.base._buffers import Buffer
@@ -139,7 +139,9 @@ def text_blocks(
 
     """
     if isinstance(texts, (str, bytes, bytearray, memoryview)):
-        raise TypeError(f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{shown(texts, 20)}]")
+        raise TypeError(
+            f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{short_repr(texts, 20)}]"
+        )
     check_iterable("texts", texts, "an iterable of str or bytes")
     waiting: list[str | bytes] = []
     max_size = min(max_size, BLOCK)  # BLOCK is less in tests
@@ -345,7 +347,7 @@ def parse_separators(separator: str | None, per_line: bool) -> list[bytes]:
 
     """
     if separator is not None and not isinstance(separator, str):
-        raise TypeError(f"separator is {typed(separator)}; it must be a str or None")
+        raise TypeError(f"separator is {describe(separator)}; it must be a str or None")
     if separator == "":
         raise ValueError("separator is ''; it must be at least one character, or None for one document per file")
     if separator is not None and per_line:

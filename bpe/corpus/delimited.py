@@ -24,7 +24,7 @@ from bpe.corpus.jsonl import check_once, list_others
 from bpe.corpus.reading import READ, Stream
 from bpe.corpus.records import Quoting, RecordContext
 from bpe.corpus.streams import open_stream
-from bpe.errors import FormatError, counted
+from bpe.errors import FormatError, pluralize
 
 #: A row with more bytes is refused, since its last quotation mark is probably missing.
 LONGEST = 1 << 30
@@ -216,7 +216,7 @@ class _BadRowError(ValueError):
 
 def _find_document(row: list[str], names: list[str], context: RecordContext) -> str | bytes:
     if len(row) != len(names):
-        raise _BadRowError(f"it has {counted(len(row), 'field')}, and the header has {len(names)}")
+        raise _BadRowError(f"it has {pluralize(len(row), 'field')}, and the header has {len(names)}")
     text = row[names.index(context.field)]
     if text.isascii():
         return text

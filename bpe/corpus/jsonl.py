@@ -23,7 +23,7 @@ from bpe.corpus.contents import UTF8_BOM
 from bpe.corpus.reading import Text
 from bpe.corpus.records import RecordContext
 from bpe.corpus.streams import open_stream
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, short_repr
 
 _SPACE = b" \t\r"
 #: The most lines that one call of the kernel reads.
@@ -167,4 +167,4 @@ def _describe_kind(value: object) -> str:
         return "a number"
     if isinstance(value, list):
         return "an array"
-    return "an object" if isinstance(value, dict) else f"the string {shown(value, 30)}"
+    return "an object" if isinstance(value, dict) else f"the string {short_repr(value, 30)}"

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from bpe.base.utf8 import check_device
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.contents import FIRST_LINE, SAMPLE, Compression, Expected, check_text, find_compression, wants_line
-from bpe.errors import FormatError, check_iterable, shown, type_name, typed
+from bpe.errors import FormatError, check_iterable, describe, short_repr, with_article
 
 Format = Literal["text", "jsonl", "csv", "tsv", "parquet", "arrow"]
 Kind = Literal["file", "pipe", "stdin", "remote"]
@@ -130,11 +130,11 @@ def _check_paths(paths: PathLike | Iterable[PathLike]) -> list[str]:
     rule = "a path (str or pathlib's), or an iterable of paths"
     check_iterable("files", given, rule)
     if isinstance(given, (bytes, io.IOBase)):  # iterating over them gives ints or lines, not paths
-        raise TypeError(f"files is {typed(given)}; it must be {rule}")
+        raise TypeError(f"files is {describe(given)}; it must be {rule}")
     listed = list(paths)
     for path in listed:
         if not isinstance(path, (str, os.PathLike)):
-            raise TypeError(f"file {shown(path)} is {type_name(path)}; it must be a path")
+            raise TypeError(f"file {short_repr(path)} is {with_article(path)}; it must be a path")
     return [os.fsdecode(path) for path in listed]
 
 

@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 
 from bpe.base.utf8 import utf8_error
 from bpe.corpus.contents import ANY_TEXT, FIRST_LINE, SAMPLE, Expected, check_text, note_text, wants_line
-from bpe.errors import FormatError, check_choice, counted
+from bpe.errors import FormatError, check_choice, pluralize
 
 EncodingErrors = Literal["strict", "replace", "bytes"]
 
@@ -134,7 +134,7 @@ def check_file_text(text: memoryview, source: str, offset: int) -> None:
 def got_shorter(source: str, size: int, done: int) -> OSError:
     """The error for a file that had `size` bytes and ends after `done`."""
     return OSError(
-        f"{source} got shorter while it was read: it had {counted(size, 'byte')}, and now ends after {done}; read it "
+        f"{source} got shorter while it was read: it had {pluralize(size, 'byte')}, and now ends after {done}; read it "
         "when no other program writes to it"
     )
 

@@ -29,7 +29,7 @@ from bpe.corpus.reading import (
     read_text,
 )
 from bpe.corpus.records import BadRecords, OnError, Quoting, ReadState, RecordContext
-from bpe.errors import FormatError, check_choice, check_int, counted, typed
+from bpe.errors import FormatError, check_choice, check_int, describe, pluralize
 
 if TYPE_CHECKING:
     from bpe.corpus.listing import SourceFile
@@ -122,7 +122,8 @@ class Sources:
         self.format = check_choice("format", format, SOURCE_FORMATS)
         if not isinstance(field, str) or not all(field.split(".")):
             raise ValueError(
-                f"field is {typed(field)}; it must be the name of a field, with dots between nested ones: 'meta.text'"
+                f"field is {describe(field)}; it must be the name of a field, with dots between nested ones: "
+                "'meta.text'"
             )
         self.field = field
         self.separators = parse_separators(separator, per_line)
@@ -690,4 +691,4 @@ def _skip_documents(blocks: Iterator[Block], count: int, start: Position | None)
             block, starts=starts[first:], ends=ends[first:], separators=[], begins=True, skip=block.skip + left
         )
     if dropping and left:
-        raise ValueError(f"{start} has {counted(count - left, 'document')} after it in its file; begin elsewhere")
+        raise ValueError(f"{start} has {pluralize(count - left, 'document')} after it in its file; begin elsewhere")

@@ -18,7 +18,7 @@ from bpe.base._team import Crew
 from bpe.corpus.contents import SIGNATURE, Compression, find_compression
 from bpe.corpus.listing import SourceFile, import_extra, open_remote
 from bpe.corpus.reading import EncodingErrors, Stream, changed_error
-from bpe.errors import FormatError, type_name
+from bpe.errors import FormatError, with_article
 
 #: The number of bytes that are read ahead.
 AHEAD = 8 << 20
@@ -298,7 +298,7 @@ def decompress(file: BytesFile, compression: Compression, source: str) -> Genera
 def _read(file: BytesFile) -> bytes:
     data = file.read(IN)
     if data is None:  # a pipe without data that does not block
-        raise BlockingIOError(f"the input is {type_name(file)} without data that does not block; let it block")
+        raise BlockingIOError(f"the input is {with_article(file)} without data that does not block; let it block")
     return data
 
 

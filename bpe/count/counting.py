@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bpe.base.memory_limits import resident
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
-from bpe.base.threads import in_order, shared_out, thread_count
+from bpe.base.threads import map_ordered, map_unordered, thread_count
 from bpe.base.utf8 import TextLike
 from bpe.corpus._file_reader import FileReader
 from bpe.corpus.blocks import Block, Position, text_blocks
@@ -138,7 +138,7 @@ def count_into(
         return size
 
     # An iterable may belong to the caller's thread, and only that thread may wait for a pipe (Ctrl-C).
-    share = shared_out if isinstance(source, Sources) and source.regular else in_order
+    share = map_unordered if isinstance(source, Sources) and source.regular else map_ordered
     held = None if saving is None else saving.held()
     start = None if held is None else held.position
     try:
@@ -359,7 +359,7 @@ class Tables:
         self._idle.clear()
         whole = tables.pop() if tables else WordTable()
         if tables:
-            halves = shared_out(lambda longer: whole.absorb(tables, longer), (False, True), min(self._threads, 2))
+            halves = map_unordered(lambda longer: whole.absorb(tables, longer), (False, True), min(self._threads, 2))
             deque(halves, maxlen=0)
         return whole
 

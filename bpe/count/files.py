@@ -18,7 +18,7 @@ from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import read_file
 from bpe.corpus.blocks import PathLike
 from bpe.count.word_counts import UNITS, Arrays, WordCounts
-from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, counted, shown
+from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, pluralize, short_repr
 from bpe.pretokenize.pretokenizer import Pretokenizer
 
 #: The dtypes of stored lengths and counts. `write_counts` takes the narrowest that holds the largest value.
@@ -67,7 +67,9 @@ class SealedFormat:
         data = memoryview(read_file(path, sys.maxsize))  # a view, so that no slice below is a copy
         if data[:8] != self.magic:
             begin = bytes(data[:8])
-            raise FormatError(f"begins with {shown(begin)}, not {self.magic!r}: this is not {self.kind}", path=path)
+            raise FormatError(
+                f"begins with {short_repr(begin)}, not {self.magic!r}: this is not {self.kind}", path=path
+            )
         if len(data) < 52 or hashlib.sha256(data[:-32]).digest() != data[-32:]:
             raise FormatError(f"the checksum is wrong: {self.damaged}", path=path)
         version = int.from_bytes(data[8:12], "little")
@@ -97,7 +99,7 @@ def read_counts(path: PathLike) -> tuple[WordCounts, Any]:
         loaded.units = check_choice("units", header.get("units", UNITS[0]), UNITS)
         loaded.documents = header.get("documents")
         if not isinstance(loaded.documents, str | None):
-            raise TypeError(f"documents is {shown(loaded.documents)}; it must be a str or null")
+            raise TypeError(f"documents is {short_repr(loaded.documents)}; it must be a str or null")
         arrays = _read_arrays(data, header)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"the header is not valid: {error}", path=path) from None
@@ -143,7 +145,7 @@ def _read_arrays(data: memoryview, header: Mapping[str, Any]) -> Arrays:
     dtypes = [check_choice(name, header[name], _DTYPES) for name in ("lengths", "counts")]
     ends = list(accumulate([*(words * np.dtype(dtype).itemsize for dtype in dtypes), size]))
     if ends[-1] != len(data):
-        raise ValueError(f"header declares {counted(ends[-1], 'payload byte')}; the file has {len(data)}")
+        raise ValueError(f"header declares {pluralize(ends[-1], 'payload byte')}; the file has {len(data)}")
     lengths = np.frombuffer(data[: ends[0]], dtype=dtypes[0])
     counts = np.frombuffer(data[ends[0] : ends[1]], dtype=dtypes[1]).astype(np.uint64)
     longest = int(lengths.max(initial=0))
@@ -164,5 +166,5 @@ def _read_unicode_version(header: Mapping[str, Any], pretokenizer: Pretokenizer 
     if own is None and version is None:
         return None
     if own is None or not isinstance(version, str):
-        raise ValueError(f"unicode_version is {shown(version)}; it must be {'null' if own is None else 'a str'}")
+        raise ValueError(f"unicode_version is {short_repr(version)}; it must be {'null' if own is None else 'a str'}")
     return version

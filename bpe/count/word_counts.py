@@ -22,7 +22,7 @@ from bpe.base.utf8 import TextLike, to_bytes
 from bpe.corpus.blocks import PathLike
 from bpe.count._word_table import WordTable
 from bpe.count.splitter import Splitter
-from bpe.errors import COUNT_LIMIT, FormatError, check_int, counted, shown, type_name, typed
+from bpe.errors import COUNT_LIMIT, FormatError, check_int, describe, pluralize, short_repr, with_article
 from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
 from bpe.vocab.special_tokens import check_special_tokens
 
@@ -146,18 +146,18 @@ class WordCounts:
 
         """
         if not isinstance(counts, Mapping):
-            raise TypeError(f"counts is {typed(counts)}; it must be a mapping of word to count")
+            raise TypeError(f"counts is {describe(counts)}; it must be a mapping of word to count")
         checked: list[tuple[bytes, int]] = []
         total = 0
         for word, count in counts.items():
             if not isinstance(word, (str, bytes)):
-                raise TypeError(f"word {shown(word)} is {type_name(word)}; it must be str or bytes")
+                raise TypeError(f"word {short_repr(word)} is {with_article(word)}; it must be str or bytes")
             if not word:
                 raise ValueError(f"word {word!r} is empty; leave it out: a word is at least one character")
             if isinstance(count, bool) or not hasattr(count, "__index__"):
-                raise TypeError(f"the count of {shown(word)} is {shown(count)}; it must be an int")
+                raise TypeError(f"the count of {short_repr(word)} is {short_repr(count)}; it must be an int")
             if count < 0:
-                raise ValueError(f"the count of {shown(word)} is {count}; it must be at least 0")
+                raise ValueError(f"the count of {short_repr(word)} is {count}; it must be at least 0")
             total += int(count)
             checked.append((to_bytes(word), int(count)))
         if not self._warned and (spaced := _find_spaced(word for word, _ in checked)) is not None:
@@ -204,7 +204,9 @@ class WordCounts:
         """
         factor = _as_fraction(weight)
         if not isinstance(other, WordCounts):
-            raise TypeError(f"{shown(other)} is {type_name(other)}; only WordCounts merge (update takes a mapping)")
+            raise TypeError(
+                f"{short_repr(other)} is {with_article(other)}; only WordCounts merge (update takes a mapping)"
+            )
         for name in ("pretokenizer", "normalizer", "special_tokens", "units"):
             ours, theirs = getattr(self, name), getattr(other, name)
             if ours != theirs:
@@ -333,7 +335,7 @@ class WordCounts:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"WordCounts({counted(len(self), 'word')}, {self.total} in all, pretokenizer={self.pretokenizer!r})"
+        return f"WordCounts({pluralize(len(self), 'word')}, {self.total} in all, pretokenizer={self.pretokenizer!r})"
 
     def _repr_html_(self) -> str:
         """A card with the most frequent words, for notebooks."""
@@ -450,7 +452,7 @@ class WordCounts:
                 raise ValueError(f"the table has columns {table.column_names}; it must have word and count")
             if table.column(name).null_count:
                 raise ValueError(
-                    f"column {name} has {counted(table.column(name).null_count, 'null')}; it must have none"
+                    f"column {name} has {pluralize(table.column(name).null_count, 'null')}; it must have none"
                 )
         table = table.select(["word", "count"])
         table.validate(full=True)  # pyarrow itself does not check the offsets that it reads by
@@ -501,7 +503,7 @@ def _as_fraction(weight: object) -> Fraction:
     from numbers import Rational
 
     if isinstance(weight, bool) or not isinstance(weight, (Rational, float, np.integer, np.floating)):
-        raise TypeError(f"weight is {typed(weight)}; it must be an int, a Fraction or a float")
+        raise TypeError(f"weight is {describe(weight)}; it must be an int, a Fraction or a float")
     if isinstance(weight, (float, np.floating)):
         exact = Fraction(str(weight)) if math.isfinite(weight) else Fraction(0)
     else:

@@ -37,12 +37,12 @@ from bpe.data.plan import (
     check_fraction,
     check_part,
     check_sizes,
-    find_around,
+    find_bos_eos,
     find_largest_id,
 )
 from bpe.data.records import check_steps, identify_beginning
 from bpe.data.shuffling import FOLDER as BUCKETS
-from bpe.errors import FormatError, check_choice, check_int, check_unicode, counted
+from bpe.errors import FormatError, check_choice, check_int, check_unicode, pluralize
 from bpe.tokenizer import Tokenizer, check_tokenizer
 from bpe.vocab.special_tokens import Allowed, sort_names
 
@@ -126,7 +126,7 @@ def encode_shards(
     check_progress(progress)
     n_threads = thread_count(threads)
     form = FORMATS[check_choice("format", format, tuple(FORMATS))]
-    around = find_around(tokenizer, form, prepend, append)
+    bos_eos = find_bos_eos(tokenizer, form, prepend, append)
     part = check_part(rank, world)
     seed = None if seed is None else check_int("seed", seed, 0)
     size, count = check_sizes(form, shard_size, shards, seed)
@@ -135,9 +135,9 @@ def encode_shards(
     plan = ShardPlan(
         folder=Path(out),
         format=form,
-        dtype=form.dtype(find_largest_id(tokenizer, around, allowed)),
+        dtype=form.dtype(find_largest_id(tokenizer, bos_eos, allowed)),
         fingerprint=tokenizer.fingerprint,
-        around=around,
+        bos_eos=bos_eos,
         allowed=allowed,
         allowed_special=names,
         shard_size=size,
@@ -205,12 +205,12 @@ class _ShardJob:
             groups = DocumentGroups(
                 sources,
                 self._tokenizer._engine,
-                plan.around,
+                plan.bos_eos,
                 plan.allowed,
                 start,
                 whole=plan.seed is not None or plan.validation > 0,
                 hashed=plan.validation > 0,
-                names=find_unexpected_names(self._tokenizer, plan.around, plan.allowed, sources.separators),
+                names=find_unexpected_names(self._tokenizer, plan.bos_eos, plan.allowed, sources.separators),
                 check=writer.check,  # an error of the writer ends the encoding
             ).encode(threads)
             with closing(groups):
@@ -239,7 +239,7 @@ class _ShardJob:
                 journal.note_beginning()
             raise
         except KeyboardInterrupt:
-            shards = counted(journal.count_shards(), "shard")
+            shards = pluralize(journal.count_shards(), "shard")
             raise KeyboardInterrupt(f"{shards} finished in {self._out}; the same command goes on from there") from None
         finally:
             journal.close()
@@ -263,8 +263,8 @@ class _ShardJob:
         log.info(
             "%s is finished: %s, %s; nothing to do",
             self._out,
-            counted(manifest.documents, "document"),
-            counted(manifest.tokens, "token"),
+            pluralize(manifest.documents, "document"),
+            pluralize(manifest.tokens, "token"),
         )
         return manifest
 
@@ -275,7 +275,7 @@ class _ShardJob:
         check_steps(journal, self._plan, self._sources)
         piped = any(file.kind in ("stdin", "pipe") for file in self._sources.files)
         again = "; the pipe must give the same text from its beginning again" if piped else ""
-        log.info("going on in %s: %s finished%s", self._out, counted(journal.count_shards(), "shard"), again)
+        log.info("going on in %s: %s finished%s", self._out, pluralize(journal.count_shards(), "shard"), again)
 
     def _make_manifest(self, journal: Journal) -> Manifest:
         """The manifest of the finished shards."""
@@ -387,6 +387,7 @@ def check_sides(sources: Sources, fraction: float) -> None:
 
 def _refuse_side(documents: int, side: str, reason: str) -> None:
     raise ValueError(
-        f"validation would put the sources' {counted(documents, 'document')} all on {side}: {reason}; pass separator= "
+        f"validation would put the sources' {pluralize(documents, 'document')} all on {side}: {reason}; pass "
+        "separator= "
         "or per_line=True where files have several documents, another fraction, or none"
     )

@@ -13,7 +13,7 @@ from bpe.data import manifest
 from bpe.data.formats import FORMATS
 from bpe.data.journal import NAME as JOURNAL
 from bpe.data.manifest import Manifest, ShardEntry
-from bpe.errors import FormatError, check_int, shown
+from bpe.errors import FormatError, check_int, short_repr
 from bpe.formats.id_files import MAGIC
 from bpe.tokenizer import Tokenizer
 
@@ -87,7 +87,7 @@ class Found:
         if given not in special:
             raise ValueError(
                 f"end_of_text is {given!r}; it must be an id, or one of the special tokens of {path / file}: "
-                f"{shown(list(special), 200)}"
+                f"{short_repr(list(special), 200)}"
             )
         return special[given]
 
@@ -104,7 +104,7 @@ def find_shards(path: Path, split: str | None = None) -> Found:
 
     """
     if split not in (None, *SPLITS, "all"):
-        raise ValueError(f"split is {shown(split)}; it must be 'train', 'val', 'test', 'all' or None")
+        raise ValueError(f"split is {short_repr(split)}; it must be 'train', 'val', 'test', 'all' or None")
     if not path.is_dir():
         return _find_one_file(path, split)
     if (path / manifest.NAME).exists():
@@ -118,7 +118,9 @@ def _find_by_manifest(folder: Path, split: str | None) -> Found:
     read = Manifest.read(folder)
     if read.format not in FORMATS:
         names = ", ".join(FORMATS)
-        raise FormatError(f"its format is {shown(read.format)}; it must be one of {names}", path=folder / manifest.NAME)
+        raise FormatError(
+            f"its format is {short_repr(read.format)}; it must be one of {names}", path=folder / manifest.NAME
+        )
     chosen = _choose_split(folder, split, [(entry.split, entry) for entry in read.shards])
     shards = []
     for entry in chosen:
@@ -208,15 +210,15 @@ def _choose_split(folder: Path, split: str | None, entries: list) -> list:  # ty
         )
     if split in SPLITS and split not in splits:
         if splits <= {None}:
-            raise ValueError(f"split is {shown(split)}, but {folder} is not divided; pass split=None")
+            raise ValueError(f"split is {short_repr(split)}, but {folder} is not divided; pass split=None")
         names = " and ".join(name for side, name in _PARTS.items() if side in splits)
-        raise ValueError(f"split is {shown(split)}, but {folder} has only {names} part; pass another one")
+        raise ValueError(f"split is {short_repr(split)}, but {folder} has only {names} part; pass another one")
     return [entry for side, entry in entries if split in (None, "all") or side == split]
 
 
 def _find_one_file(path: Path, split: str | None) -> Found:
     if split not in (None, "all"):
-        raise ValueError(f"split is {shown(split)}, but {path} is not a folder; pass split=None")
+        raise ValueError(f"split is {short_repr(split)}, but {path} is not a folder; pass split=None")
     index, (named,) = path.with_name(path.name + ".idx"), _find_splits([path])
     if not path.exists() and index.exists():
         return Found("megatron", [FoundShard(path.with_name(path.name + ".bin"), named=named)])

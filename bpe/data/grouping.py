@@ -29,8 +29,8 @@ from bpe.corpus.reading import EndCut
 from bpe.corpus.sources import Sources
 from bpe.data.plan import find_end_of_text
 from bpe.encode.blocks import BlockIds, encode_some_blocks
-from bpe.encode.engine import Around, Engine
-from bpe.errors import counted
+from bpe.encode.engine import BosEos, Engine
+from bpe.errors import pluralize
 from bpe.tokenizer import Tokenizer
 
 log = logging.getLogger("bpe")
@@ -160,7 +160,7 @@ class DocumentGroups(Iterator[Block]):
         self,
         sources: Sources,
         engine: Engine,
-        around: Around,
+        bos_eos: BosEos,
         allowed: frozenset[str],
         start: ResumePoint = ResumePoint(),
         *,
@@ -169,7 +169,7 @@ class DocumentGroups(Iterator[Block]):
         names: Collection[str] = (),
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        self._sources, self._engine, self._around, self._allowed = sources, engine, around, allowed
+        self._sources, self._engine, self._bos_eos, self._allowed = sources, engine, bos_eos, allowed
         self._start, self._whole, self._hashed, self._check = start, whole, hashed, check
         self._warning = NameWarning(names)
         self._blocks: Iterator[Block] = iter(())
@@ -196,7 +196,7 @@ class DocumentGroups(Iterator[Block]):
                     threads,
                     MOST,
                     allowed=self._allowed,
-                    around=self._around,
+                    bos_eos=self._bos_eos,
                     most=sys.maxsize,
                     ahead=not sources.regular,
                 )
@@ -322,7 +322,7 @@ def choose_validation(hashes: NDArray[np.uint64], fraction: float) -> NDArray[np
 
 
 def find_unexpected_names(
-    tokenizer: Tokenizer, around: Around, allowed: Collection[str], separators: Collection[bytes]
+    tokenizer: Tokenizer, bos_eos: BosEos, allowed: Collection[str], separators: Collection[bytes]
 ) -> list[str]:
     """The special tokens to warn of: the end of text and those around documents, unless a text may have them.
 
@@ -331,7 +331,7 @@ def find_unexpected_names(
     >>> find_unexpected_names(tok, (None, None), (), []), find_unexpected_names(tok, (None, 1), (), [b"<|endoftext|>"])
     (['<|endoftext|>'], ['<|pad|>'])
     """
-    wanted = {find_end_of_text(tokenizer), *around} - {None}
+    wanted = {find_end_of_text(tokenizer), *bos_eos} - {None}
     named = [name for name, token_id in tokenizer.special_tokens.items() if token_id in wanted]
     return [name for name in named if name not in allowed and name.encode() not in separators]
 
@@ -370,6 +370,6 @@ class NameWarning:
                     "may have special tokens",
                     block.source,
                     name,
-                    counted(times, "time"),
+                    pluralize(times, "time"),
                 )
                 return

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from bpe.base.atomic_files import atomic_write
-from bpe.errors import FormatError, counted, shown
+from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats.schema import load
 
 fcntl: Any  # None on Windows
@@ -344,7 +344,7 @@ def _describe_difference(name: str, before: Any, now: Any) -> str:
     """The difference between two values of a header's entry, in words."""
     if name == "options" and isinstance(before, dict):
         changed = [key for key in now if before.get(key) != now[key]]
-        pairs = [f"{key} was {shown(before.get(key))} and is {shown(now[key])}" for key in changed]
+        pairs = [f"{key} was {short_repr(before.get(key))} and is {short_repr(now[key])}" for key in changed]
         return f"with other options: {'; '.join(pairs)}"
     if name == "modified":
         return "from other sources: a file has been modified since"
@@ -363,13 +363,13 @@ def _describe_source_difference(before: Any, now: Any) -> str:
         return "the plan of the sources has other fields"
     old, new = before.get(key), now.get(key)
     if key != "files" or not isinstance(old, list):
-        return f"{key} was {shown(old)} and is {shown(new)}"
+        return f"{key} was {short_repr(old)} and is {short_repr(new)}"
     for index, (one, other) in enumerate(zip(old, new, strict=False), 1):
         for what, was, is_ in zip(_FILE_FACTS, one if isinstance(one, list) else [one], other, strict=False):
             if was != is_:
-                subject = f"file {index}" if what == "name" else f"the {what} of {shown(other[0], 200)}"
-                return f"{subject} was {shown(was, 200)} and is {shown(is_, 200)}"
-    return f"there were {counted(len(old), 'file')}, and there are {len(new)} now"
+                subject = f"file {index}" if what == "name" else f"the {what} of {short_repr(other[0], 200)}"
+                return f"{subject} was {short_repr(was, 200)} and is {short_repr(is_, 200)}"
+    return f"there were {pluralize(len(old), 'file')}, and there are {len(new)} now"
 
 
 def _spell_line(record: Mapping[str, Any]) -> bytes:
@@ -381,10 +381,10 @@ def _parse_record(line: bytes) -> dict[str, Any]:
     """The record of a line, without its checksum, which must be right."""
     record = load(line)
     if not isinstance(record, dict):
-        raise FormatError(f"the record is {shown(record)}; it must be an object")
+        raise FormatError(f"the record is {short_repr(record)}; it must be an object")
     given, expected = record.pop("crc32", None), _hash_record(record)
     if given != expected:
-        raise FormatError(f"its crc32 is {shown(given)}, and the record's is {shown(expected)}")
+        raise FormatError(f"its crc32 is {short_repr(given)}, and the record's is {short_repr(expected)}")
     return record
 
 

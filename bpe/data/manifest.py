@@ -26,7 +26,7 @@ from bpe.corpus.blocks import PathLike
 from bpe.data.formats.files import WrittenFile
 from bpe.data.journal import NAME as JOURNAL
 from bpe.data.journal import match_names
-from bpe.errors import COUNT_LIMIT, FormatError, check_iterable, counted, shown
+from bpe.errors import COUNT_LIMIT, FormatError, check_iterable, pluralize, short_repr
 from bpe.formats.schema import load
 
 #: The name of the file in a folder of shards.
@@ -179,7 +179,7 @@ def check_fields(value: object, rules: Mapping[str, Rule], where: str) -> dict[s
 
 def refuse_value(value: object, rule: str, where: str) -> NoReturn:
     """Raise FormatError for a value."""
-    raise FormatError(f"it is {shown(value)}; it must be {rule}", where=where or None)
+    raise FormatError(f"it is {short_repr(value)}; it must be {rule}", where=where or None)
 
 
 def is_number(value: object, smallest: int = 0, largest: int = COUNT_LIMIT) -> bool:
@@ -308,7 +308,7 @@ def parse_manifest(value: object) -> Manifest:
     for name in ("documents", "tokens"):
         expected = getattr(manifest, name)
         if root[name] != expected:
-            raise FormatError(f"it declares {counted(root[name], name[:-1])}; its shards have {expected}", where=name)
+            raise FormatError(f"it declares {pluralize(root[name], name[:-1])}; its shards have {expected}", where=name)
     names = [file.name for shard in shards for file in shard.files]
     if len({*names}) != len(names):
         raise FormatError("two shards have a file of the same name; names must differ", where="shards")
@@ -348,7 +348,7 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
     """
     check_iterable("parts", parts, "an iterable of folders")
     if isinstance(parts, str):
-        raise TypeError(f"parts is {shown(parts)}, a str; it must be an iterable of folders")
+        raise TypeError(f"parts is {short_repr(parts)}, a str; it must be an iterable of folders")
     target = Path(out)
     manifests = [(_find_name(target, Path(part)), _read_part(Path(part))) for part in parts]
     if not manifests:
@@ -433,7 +433,8 @@ def _check_same(manifests: list[tuple[str, Manifest]]) -> None:
                 continue  # separate corpora
             if given[key] != value:
                 raise ValueError(
-                    f"{name} and {first_name} differ in {key}: {shown(given[key])} and {shown(value)}; parts are made "
+                    f"{name} and {first_name} differ in {key}: {short_repr(given[key])} and {short_repr(value)}; "
+                    "parts are made "
                     "with the same sources, options and tokenizer"
                 )
 

@@ -14,7 +14,7 @@ import numpy as np
 from bpe.base.arrow import load_pyarrow
 from bpe.base.forks import cached_property
 from bpe.batch import TokenBatch
-from bpe.errors import check_iterable, shown, typed
+from bpe.errors import check_iterable, describe, short_repr
 from bpe.formats import huggingface
 from bpe.tokenizer import Tokenizer, check_tokenizer
 from bpe.vocab.special_tokens import Allowed, sort_names
@@ -65,7 +65,7 @@ def map_function(
     check_tokenizer(tokenizer)
     for name, value in (("column", column), ("output", output), ("length", length)):
         if not isinstance(value, str) and (name, value) != ("length", None):
-            raise TypeError(f"{name} is {typed(value)}; it must be a str, the name of a column")
+            raise TypeError(f"{name} is {describe(value)}; it must be a str, the name of a column")
     if length == output:
         raise ValueError(f"output and length are both {output!r}; they must be two columns")
     columns = column, output, length, bool(keep_columns)
@@ -146,7 +146,9 @@ class MapFunction:
         if self.column not in names:
             columns = list(names)
             fix = f"column={columns[0]!r}" if len(columns) == 1 else "one of these as column="
-            raise KeyError(f"column {self.column!r} is not in the batch, which has {shown(columns, 200)}; pass {fix}")
+            raise KeyError(
+                f"column {self.column!r} is not in the batch, which has {short_repr(columns, 200)}; pass {fix}"
+            )
 
     def _encode(self, texts: Any, threads: int | None = None) -> TokenBatch:
         append, prepend, allowed = self._encoding

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from bpe.corpus.sources import Sources
 from bpe.data.formats.shard_format import ShardFormat
-from bpe.encode.engine import Around
-from bpe.errors import check_int, shown
+from bpe.encode.engine import BosEos
+from bpe.errors import check_int, short_repr
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.special_names import resolve_token
 from bpe.vocab.vocabulary import ORDINARY
@@ -56,7 +56,7 @@ class ShardPlan:
     format: ShardFormat
     dtype: np.dtype[Any]
     fingerprint: str
-    around: Around
+    bos_eos: BosEos
     allowed: frozenset[str]
     allowed_special: str | tuple[str, ...]
     shard_size: int | None
@@ -84,7 +84,7 @@ class ShardPlan:
 
     def to_json(self) -> dict[str, Any]:
         """The options as the journal and the manifest have them."""
-        before, after = self.around
+        before, after = self.bos_eos
         return {
             "format": self.format.name,
             "prepend": before,
@@ -129,7 +129,7 @@ def check_part(rank: object, world: object) -> tuple[int, int] | None:
     return check_int("rank", rank, 0, n_parts - 1), n_parts
 
 
-def find_around(tokenizer: Tokenizer, form: ShardFormat, prepend: object, append: object) -> Around:
+def find_bos_eos(tokenizer: Tokenizer, form: ShardFormat, prepend: object, append: object) -> BosEos:
     """The ids before and after each document: those given, or else the end-of-text id where the format has it.
 
     The format decides if both arguments are "default"; if only one is, nothing stands there.
@@ -145,18 +145,18 @@ def find_around(tokenizer: Tokenizer, form: ShardFormat, prepend: object, append
             None if value == DEFAULT else resolve_token(tokenizer.spec, name, value) for name, value in given
         )
         return before, after
-    if not any(form.around):
+    if not any(form.bos_eos):
         return None, None
     token_id = find_end_of_text(tokenizer)
     if token_id is None:
         known = list(tokenizer.special_tokens)
-        has = f"its special tokens are {shown(known, 200)}" if known else "it has no special tokens"
-        where = "before" if form.around[0] else "after"
+        has = f"its special tokens are {short_repr(known, 200)}" if known else "it has no special tokens"
+        where = "before" if form.bos_eos[0] else "after"
         raise ValueError(
             f"{form.name} shards have an end-of-text id {where} each document, and this tokenizer has no such token "
             f"({has}); name one with append= or prepend=, or pass append=None to write none"
         )
-    first, last = form.around
+    first, last = form.bos_eos
     return token_id if first else None, token_id if last else None
 
 
@@ -171,14 +171,14 @@ def find_end_of_text(tokenizer: Tokenizer) -> int | None:
     return None if name is None else tokenizer.special_tokens[name]
 
 
-def find_largest_id(tokenizer: Tokenizer, around: Around, allowed: frozenset[str]) -> int:
+def find_largest_id(tokenizer: Tokenizer, bos_eos: BosEos, allowed: frozenset[str]) -> int:
     """The largest id that encoding can give, with these ids around documents and these special tokens allowed."""
     spec = tokenizer.spec
     ordinary: NDArray[np.int64] = np.flatnonzero(spec.vocabulary.kinds == ORDINARY)
     special = [token_id for name, token_id in tokenizer.special_tokens.items() if name in allowed]
     if spec.unk_token is not None:
         special.append(tokenizer.token_id(spec.unk_token))
-    special += [token_id for token_id in around if token_id is not None]
+    special += [token_id for token_id in bos_eos if token_id is not None]
     return max([*special, int(ordinary[-1]) if len(ordinary) else 0])
 
 

@@ -32,7 +32,7 @@ from bpe.data.manifest import (
 from bpe.data.plan import ShardPlan
 from bpe.data.shuffling import DOCUMENT, Buckets
 from bpe.data.verifying import find_file_defects, find_shard_defects
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, short_repr
 
 #: How many bytes of finished shards, and of the sources, are read again.
 READ_AGAIN = 1 << 28
@@ -125,7 +125,7 @@ class _Checks:
         if "next" in rules and step.get("next") is None:
             rules = {**rules, "skipped": COUNT, "used": (lambda value: value is None, "null where next is")}
         if {*step} != {*rules}:
-            raise FormatError(f"its fields are {shown(sorted(step))}; they must be {sorted(rules)}")
+            raise FormatError(f"its fields are {short_repr(sorted(step))}; they must be {sorted(rules)}")
         check_fields(step, rules, "")
         for key in ("first", "next"):
             if step.get(key) is not None and step[key][0] not in self._starts:

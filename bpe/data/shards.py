@@ -17,7 +17,7 @@ from bpe.base.offsets import offsets_of
 from bpe.data.finding import FoundShard, find_shards
 from bpe.data.formats import FORMATS
 from bpe.data.formats.reading import Documents, Shard
-from bpe.errors import FormatError, counted, typed
+from bpe.errors import FormatError, describe, pluralize
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,8 +110,8 @@ class TokenShards:
         self.tokenizer_fingerprint = known if isinstance(known, str) else None
 
     def __repr__(self) -> str:
-        numbers = f"{counted(self.n_documents, 'document')}, {counted(self.n_tokens, 'token')}"
-        return f"TokenShards({str(self.path)!r}, {self.format}, {counted(len(self.shards), 'shard')}, {numbers})"
+        numbers = f"{pluralize(self.n_documents, 'document')}, {pluralize(self.n_tokens, 'token')}"
+        return f"TokenShards({str(self.path)!r}, {self.format}, {pluralize(len(self.shards), 'shard')}, {numbers})"
 
     def __getstate__(self) -> dict[str, Any]:
         state = {"path": os.path.abspath(self.path), "split": self._split, "end_of_text": self._end_of_text}
@@ -147,7 +147,9 @@ class TokenShards:
     def _join(self, name: str, start: int, stop: int, dtype: np.dtype[Any]) -> NDArray[Any]:
         """A range of positions of an array that each shard has; a view where it lies in one."""
         if not 0 <= start <= stop <= self.n_tokens:
-            raise IndexError(f"tokens {start} to {stop} are out of range; there are {counted(self.n_tokens, 'token')}")
+            raise IndexError(
+                f"tokens {start} to {stop} are out of range; there are {pluralize(self.n_tokens, 'token')}"
+            )
         parts: list[NDArray[Any]] = []
         index = bisect_right(self._tokens, start) - 1
         while start < stop:
@@ -168,7 +170,7 @@ class TokenShards:
         Document i has the ids from `bounds[i - first]` to `bounds[i - first + 1]`; `last` may be `n_documents`.
         """
         if not 0 <= first <= last <= self.n_documents:
-            total = counted(self.n_documents, "document")
+            total = pluralize(self.n_documents, "document")
             raise IndexError(f"documents {first} to {last} are out of range; there are {total}")
         bounds = np.empty(last - first + 1, dtype=np.int64)
         index = bisect_right(self._documents, first) - 1
@@ -187,7 +189,7 @@ class TokenShards:
     def document(self, index: int) -> NDArray[Any]:
         """The ids of a document, 0 <= number < n_documents; a view."""
         if not 0 <= index < self.n_documents:
-            total = counted(self.n_documents, "document")
+            total = pluralize(self.n_documents, "document")
             raise IndexError(f"document {index} is out of range; there are {total}")
         shard = bisect_right(self._documents, index) - 1
         start, stop = self.shards[shard].documents.span(index - self._documents[shard])
@@ -201,7 +203,7 @@ class TokenShards:
 
         """
         if not 0 <= position < self.n_tokens:
-            raise IndexError(f"position {position} is out of range; there are {counted(self.n_tokens, 'token')}")
+            raise IndexError(f"position {position} is out of range; there are {pluralize(self.n_tokens, 'token')}")
         return int(self.documents_at(np.array([position]))[0])
 
     def documents_at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -255,9 +257,9 @@ class TokenDocuments(Sequence[Any]):
         try:
             document = self._range[operator.index(index)]
         except TypeError:
-            raise TypeError(f"index is {typed(index)}; it must be an int or a slice") from None
+            raise TypeError(f"index is {describe(index)}; it must be an int or a slice") from None
         except IndexError:
-            raise IndexError(f"index {index} is out of range; there are {counted(len(self), 'document')}") from None
+            raise IndexError(f"index {index} is out of range; there are {pluralize(len(self), 'document')}") from None
         return self._shards.document(document)
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
@@ -272,7 +274,7 @@ class TokenDocuments(Sequence[Any]):
                     yield self._shards.tokens(bounds[document - low], bounds[document - low + 1])
 
     def __repr__(self) -> str:
-        return f"<{counted(len(self), 'document')} of {self._shards.path}>"
+        return f"<{pluralize(len(self), 'document')} of {self._shards.path}>"
 
 
 def _check_shard(shard: Shard, found: FoundShard, form: str) -> Shard:

@@ -30,7 +30,7 @@ from bpe.data.manifest import NAME as MANIFEST
 from bpe.data.manifest import Manifest, ShardEntry
 from bpe.data.plan import count_shards
 from bpe.data.shuffling import find_bucket, hash_positions
-from bpe.errors import FormatError, check_int, counted
+from bpe.errors import FormatError, check_int, pluralize
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.special_tokens import Allowed
 
@@ -155,7 +155,7 @@ def find_file_defects(folder: Path, entry: ShardEntry, advance: Advance = lambda
             continue
         size = path.stat().st_size
         if size != file.size:
-            yield f"{file.name}: it has {counted(size, 'byte')}, and {file.size} in the manifest"
+            yield f"{file.name}: it has {pluralize(size, 'byte')}, and {file.size} in the manifest"
             continue
         sum_ = 0
         with open(path, "rb") as opened:
@@ -176,9 +176,9 @@ def find_shard_defects(
         if shard.ids is not None and str(shard.dtype) != dtype:
             yield f"{name}: its dtype is {shard.dtype}, and {dtype} in the manifest"
         if shard.n_tokens != entry.tokens:
-            yield f"{name}: it has {counted(shard.n_tokens, 'token')}, and {entry.tokens} in the manifest"
+            yield f"{name}: it has {pluralize(shard.n_tokens, 'token')}, and {entry.tokens} in the manifest"
         if shard.has_boundaries and shard.n_documents != entry.documents:
-            yield f"{name}: it has {counted(shard.n_documents, 'document')}, and {entry.documents} in the manifest"
+            yield f"{name}: it has {pluralize(shard.n_documents, 'document')}, and {entry.documents} in the manifest"
         if tokenizer is not None:
             yield from _find_id_defects(name, shard, tokenizer)
     except FormatError as error:
@@ -288,7 +288,7 @@ def _find_change(sources: Sources, manifest: Manifest) -> str:
     """A line if the files have changed since; else an empty string."""
     for was, now in zip(manifest.sources["files"], sources.plan()["files"], strict=False):
         if was[:2] != list(now[:2]):
-            return f"sources: {was[0]} had {counted(was[1] or 0, 'byte')} when it was encoded, and has {now[1]}"
+            return f"sources: {was[0]} had {pluralize(was[1] or 0, 'byte')} when it was encoded, and has {now[1]}"
     return ""
 
 
@@ -303,7 +303,7 @@ class _Comparison:
     def __init__(self, folder: Path, manifest: Manifest, tokenizer: Tokenizer, sources: Sources) -> None:
         self._folder, self._manifest, self._tokenizer, self._sources = folder, manifest, tokenizer, sources
         options = manifest.options
-        self._around = [options.get("prepend"), options.get("append")]
+        self._bos_eos = [options.get("prepend"), options.get("append")]
         self._allowed = tokenizer._engine.specials.allowed(_parse_allowed(options.get("allow_special")))
         self._validation = float(options.get("validation") or 0)
         spec = tokenizer.spec
@@ -344,7 +344,7 @@ class _Comparison:
 
     def _decode(self, ids: NDArray[Any]) -> bytes:
         """The text of a document, without the ids around it."""
-        before, after = (token_id is not None for token_id in self._around)
+        before, after = (token_id is not None for token_id in self._bos_eos)
         return self._tokenizer.decode_bytes(ids[int(before) : len(ids) - after])
 
     def _read_texts(self, entry: ShardEntry) -> Any:
@@ -406,7 +406,9 @@ class _Comparison:
 
     def _encode(self, text: bytes) -> NDArray[np.uint32]:
         """The ids of a document, with those around it."""
-        before, after = (np.array([] if token_id is None else [token_id], dtype=np.uint32) for token_id in self._around)
+        before, after = (
+            np.array([] if token_id is None else [token_id], dtype=np.uint32) for token_id in self._bos_eos
+        )
         ids = self._tokenizer.encode(text, allowed_special=self._allowed)
         return np.concatenate((before, ids, after))
 

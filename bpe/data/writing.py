@@ -23,7 +23,7 @@ from bpe.data.formats.shard_format import ShardFormat, ShardInfo, ShardWriter
 from bpe.data.journal import NAME as JOURNAL
 from bpe.data.journal import Journal, crash_point, lock_folder
 from bpe.data.manifest import Manifest, ShardEntry
-from bpe.errors import check_choice, check_int, check_iterable, shown
+from bpe.errors import check_choice, check_int, check_iterable, short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,7 +88,7 @@ def write_shards(
         largest_id = _find_largest(documents, masks)
     largest_id = check_int("largest_id", largest_id, 0)
     batches = _gather_batches(documents, masks)
-    if end_of_text is not None and any(form.around):
+    if end_of_text is not None and any(form.bos_eos):
         end_of_text = check_int("end_of_text", end_of_text, 0)
         largest_id = max(largest_id, end_of_text)
         batches = map(EndOfText(form, end_of_text, _FIX).place, batches)
@@ -250,13 +250,13 @@ def _check_each(documents: Documents, masks: bool) -> Iterator[tuple[NDArray[Any
     for index, document in enumerate(documents):
         if masks:
             if not isinstance(document, tuple) or len(document) != 2:
-                raise TypeError(f"document {index} is {shown(document)}; with masks=True it must be (ids, mask)")
+                raise TypeError(f"document {index} is {short_repr(document)}; with masks=True it must be (ids, mask)")
             ids, mask = id_array(document[0]), np.asarray(document[1])
             if mask.shape != ids.shape or (
                 mask.size and (mask.dtype.kind not in "iub" or mask.min() < 0 or mask.max() > 255)
             ):
                 rule = "the mask must be as long as the ids, with values from 0 to 255"
-                raise ValueError(f"document {index} has {len(ids)} ids and the mask {shown(document[1])}; {rule}")
+                raise ValueError(f"document {index} has {len(ids)} ids and the mask {short_repr(document[1])}; {rule}")
             yield ids, mask.astype(np.uint8)
         elif isinstance(document, TokenBatch):
             for ids in document:
@@ -323,7 +323,7 @@ class EndOfText:
 
     def place(self, batch: DocumentBatch) -> DocumentBatch:
         """The batch with the id before or after each document."""
-        before, n_rows = self.form.around[0], len(batch.lengths)
+        before, n_rows = self.form.bos_eos[0], len(batch.lengths)
         lengths, offsets = np.array(batch.lengths), offsets_of(batch.lengths)
         is_end: NDArray[np.bool_] = np.asarray(batch.ids) == self.token_id
         begun, ended = np.ones(n_rows, dtype=np.bool_), np.ones(n_rows, dtype=np.bool_)

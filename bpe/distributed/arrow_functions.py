@@ -16,7 +16,7 @@ from bpe.base.arrow import load_pyarrow
 from bpe.corpus.documents import arrow_documents
 from bpe.count.word_counts import WordCounts, add_documents, empty_like, fill
 from bpe.data.mapping import MapFunction
-from bpe.errors import typed
+from bpe.errors import describe
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,7 +83,7 @@ def count_batches(
     for texts in batches:
         documents = arrow_documents(texts)
         if documents is None:
-            raise TypeError(f"texts is {typed(texts)}; it must be an Arrow array of strings")
+            raise TypeError(f"texts is {describe(texts)}; it must be an Arrow array of strings")
         memory = add_documents(counts, documents)
         if memory > table_memory and len(counts):
             yield words()

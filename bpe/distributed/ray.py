@@ -15,7 +15,7 @@ from bpe.base.arrow import load_pyarrow
 from bpe.count.word_counts import WordCounts
 from bpe.data.mapping import MapFunction, map_function
 from bpe.distributed.arrow_functions import count_batch, encode_batch, gather_counts, get_words
-from bpe.errors import check_int, typed
+from bpe.errors import check_int, describe
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NormalizerLike
 from bpe.tokenizer import Tokenizer
@@ -202,6 +202,6 @@ def _count_cores(dataset: Any) -> int:
     load_pyarrow("bpe.distributed.ray")
     if not isinstance(dataset, ray.data.Dataset):
         raise TypeError(
-            f"dataset is {typed(dataset)}; it must be a ray.data.Dataset, such as ray.data.read_parquet gives"
+            f"dataset is {describe(dataset)}; it must be a ray.data.Dataset, such as ray.data.read_parquet gives"
         )
     return max(1, int(ray.cluster_resources().get("CPU", 1)))

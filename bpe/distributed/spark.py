@@ -15,7 +15,7 @@ from bpe.base.arrow import load_pyarrow
 from bpe.count.word_counts import WordCounts
 from bpe.data.mapping import map_function
 from bpe.distributed.arrow_functions import count_batches, encode_batch, gather_counts
-from bpe.errors import check_int, typed
+from bpe.errors import check_int, describe
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NormalizerLike
 from bpe.tokenizer import Tokenizer
@@ -186,5 +186,5 @@ def _import_functions(frame: Any) -> Any:
         ) from None
     load_pyarrow("bpe.distributed.spark")
     if not hasattr(frame, "mapInArrow"):
-        raise TypeError(f"frame is {typed(frame)}; it must be a Spark data frame, such as spark.read.parquet gives")
+        raise TypeError(f"frame is {describe(frame)}; it must be a Spark data frame, such as spark.read.parquet gives")
     return functions

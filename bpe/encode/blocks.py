@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from bpe.base._aho_corasick import Finder
 from bpe.base.offsets import offsets_of
-from bpe.base.threads import together
+from bpe.base.threads import run_threads
 from bpe.base.utf8 import Bytes
 from bpe.batch import TokenBatch
 from bpe.encode._file_blocks import BlockJob
-from bpe.encode.engine import NOTHING, Around, Engine, end_to_end
+from bpe.encode.engine import NO_BOS_EOS, BosEos, Engine, end_to_end
 from bpe.errors import error_context
 from bpe.vocab.special_tokens import Allowed
 
@@ -43,7 +43,7 @@ _NO_COUNTS = np.empty(0, dtype=np.int64)
 
 
 def encode_sources(
-    engine: Engine, corpus: Sources, threads: int, policy: tuple[Allowed, Allowed], around: Around
+    engine: Engine, corpus: Sources, threads: int, policy: tuple[Allowed, Allowed], bos_eos: BosEos
 ) -> TokenBatch:
     """The ids of the documents in files, which are read in blocks while they are encoded."""
     allowed, disallowed = engine.specials.policy(*policy)
@@ -52,11 +52,13 @@ def encode_sources(
     uncut = engine.list_unsplittable(corpus.separators, names) if corpus.regular else None
     with closing(corpus.blocks(cut, threads, uncut=uncut)) as blocks:  # an error leaves no file open
         size, ahead = corpus.text_size or _UNKNOWN_SIZE, not corpus.regular
-        parts = block_ids(engine, blocks, threads, size, allowed, disallowed=disallowed, around=around, ahead=ahead)
+        parts = encode_blocks(
+            engine, blocks, threads, size, allowed, disallowed=disallowed, bos_eos=bos_eos, ahead=ahead
+        )
         return BlockIds.join(list(parts))
 
 
-def block_ids(
+def encode_blocks(
     engine: Engine,
     blocks: Iterator[Block | FileReader],
     threads: int,
@@ -64,7 +66,7 @@ def block_ids(
     allowed: frozenset[str],
     *,
     disallowed: frozenset[str] = frozenset(),
-    around: Around = NOTHING,
+    bos_eos: BosEos = NO_BOS_EOS,
     most: int = sys.maxsize,
     ahead: bool = False,
 ) -> Iterator[BlockIds]:
@@ -77,7 +79,7 @@ def block_ids(
             n_bytes,
             allowed=allowed,
             disallowed=disallowed,
-            around=around,
+            bos_eos=bos_eos,
             most=most,
             ahead=ahead,
         )
@@ -93,7 +95,7 @@ def encode_some_blocks(
     *,
     allowed: frozenset[str] = frozenset(),
     disallowed: frozenset[str] = frozenset(),
-    around: Around = NOTHING,
+    bos_eos: BosEos = NO_BOS_EOS,
     most: int = sys.maxsize,
     ahead: bool = False,
 ) -> BlockIds | None:
@@ -108,7 +110,7 @@ def encode_some_blocks(
         n_bytes: the approximate size of the text.
         allowed: special tokens to find.
         disallowed: special tokens to refuse.
-        around: ids to add before and after each document.
+        bos_eos: ids to add before and after each document.
         most: stop after this many bytes.
         ahead: read up to `AHEAD` bytes of blocks in the caller's thread before any is encoded.
 
@@ -116,7 +118,7 @@ def encode_some_blocks(
         FormatError: for text that is not UTF-8, and where `encode` raises ValueError; it names the file.
 
     """
-    work = _Blocks(engine, allowed, disallowed, around)
+    work = _Blocks(engine, allowed, disallowed, bos_eos)
     if ahead and threads > 1:
         blocks = iter(list(_take(blocks, min(most, AHEAD))))
     if engine.kernel_takes_raw_text and engine.specials.need_one_search(allowed):
@@ -130,7 +132,7 @@ def encode_some_blocks(
             n_bytes,
             most,
         )
-        together(job.work, job.prepare(), job.stop)
+        run_threads(job.work, job.prepare(), job.stop)
         ids, lengths, records = job.result()
         return _merge_words(engine, _join_records(ids, lengths, records))
     batches, parts = [], []
@@ -215,13 +217,13 @@ def _take(blocks: Iterator[Block], most: int) -> Iterator[Block]:
 class _Blocks:
     """Checks each block of a file and divides it into rows for the kernel."""
 
-    def __init__(self, engine: Engine, allowed: frozenset[str], disallowed: frozenset[str], around: Around) -> None:
+    def __init__(self, engine: Engine, allowed: frozenset[str], disallowed: frozenset[str], bos_eos: BosEos) -> None:
         self._engine, self._specials = engine, engine.specials
-        self._allowed, self._disallowed, self._around = allowed, disallowed, around
+        self._allowed, self._disallowed, self._bos_eos = allowed, disallowed, bos_eos
 
     def make_finder(self) -> Finder | None:
         """Finds the strings for which a block needs `prepare`; None if every block does."""
-        if self._around != NOTHING:
+        if self._bos_eos != NO_BOS_EOS:
             return None
         return Finder([name.encode() for name in sorted(self._allowed | self._disallowed)])
 
@@ -232,7 +234,7 @@ class _Blocks:
         n_bytes = int(sizes.sum())
         if self._allowed and self._specials.occur(block.text, self._allowed):
             starts, sizes, firsts = self._split_at_specials(block.text, starts, ends)
-        if self._around != NOTHING:
+        if self._bos_eos != NO_BOS_EOS:
             starts, sizes, firsts = self._surround(block, starts, sizes, firsts)
         assert isinstance(block.text, memoryview)
         buffer: Any = block.text.obj  # starts with the block's text; the kernel may read past the text
@@ -255,7 +257,7 @@ class _Blocks:
         starts, ends = self._find_documents(block)
         texts = [bytes(block.text[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
         with error_context(block.source):
-            batch = self._engine.encode_batch(texts, threads, self._allowed, self._around)
+            batch = self._engine.encode_batch(texts, threads, self._allowed, self._bos_eos)
         block.release()
         return batch, BlockIds(_NO_IDS, batch.lengths, True, True, int((ends - starts).sum()), block.size)
 
@@ -291,7 +293,7 @@ class _Blocks:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Insert rows for the ids before and after each document: (starts, sizes, the first row of each document)."""
         firsts = np.arange(len(starts)) if firsts is None else firsts
-        before, after = self._around
+        before, after = self._bos_eos
         begin, end = firsts[not block.begins :], np.append(firsts[1:], len(starts)) if len(firsts) else firsts
         if not block.closes:
             end = end[:-1]

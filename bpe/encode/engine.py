@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from bpe.base._visitor import Visitor
 from bpe.base.forks import cached_property
 from bpe.base.offsets import offsets_of
-from bpe.base.threads import together
+from bpe.base.threads import run_threads
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, unescape
 from bpe.batch import TokenBatch
 from bpe.encode._batch import EncodeJob, visit
 from bpe.encode._encoder import CACHE_MEMORY, Encoder
 from bpe.encode.models.kernel import unknown_id
 from bpe.encode.models.model import Model, build_model
-from bpe.errors import shown
+from bpe.errors import short_repr
 from bpe.merge._dropout import Dropout
 from bpe.pretokenize.patterns import WHOLE
 from bpe.pretokenize.pipeline import Segment
@@ -47,8 +47,8 @@ LONG_TEXT = 1 << 16
 _SEARCHED, _JOINED = 16, 1 << 18
 
 #: The ids to add before and after each text; None for none.
-Around = tuple[int | None, int | None]
-NOTHING: Around = (None, None)
+BosEos = tuple[int | None, int | None]
+NO_BOS_EOS: BosEos = (None, None)
 
 
 class Engine:
@@ -259,7 +259,7 @@ class Engine:
                     kind = "character" if self._chars else "byte"
                     name = repr(symbol.decode()) if self._chars else f"0x{symbol[0]:02x}"
                     raise ValueError(
-                        f"{kind} {name} of the text {shown(text)} is not in the vocabulary, which has no unknown "
+                        f"{kind} {name} of the text {short_repr(text)} is not in the vocabulary, which has no unknown "
                         "token; train with unk_token='<unk>', or with an initial_alphabet that holds it"
                     )
 
@@ -270,14 +270,14 @@ class Engine:
         texts: Sequence[TextLike],
         threads: int,
         allowed: frozenset[str] = frozenset(),
-        around: Around = NOTHING,
+        bos_eos: BosEos = NO_BOS_EOS,
     ) -> TokenBatch:
         """The ids of many texts. A large batch is encoded by several threads."""
         unchanged = self.kernel_takes_raw_text and not (allowed and self._any_may_hold(texts, allowed))
         if (scanner_of(self.spec.pretokenizer) is None and not unchanged) or self.spec.dropout:
-            return self._encode_one_by_one(texts, threads, allowed, around)
+            return self._encode_one_by_one(texts, threads, allowed, bos_eos)
         job = EncodeJob(self.kernel, threads)
-        job.surround(*around)
+        job.surround(*bos_eos)
         if unchanged:
             job.add_texts(texts, self.check_text)
         else:
@@ -297,7 +297,7 @@ class Engine:
         starts: NDArray[np.int64],
         ends: NDArray[np.int64],
         threads: int,
-        around: Around = NOTHING,
+        bos_eos: BosEos = NO_BOS_EOS,
     ) -> TokenBatch:
         """The ids of documents in one buffer of UTF-8: document i is `buffer[starts[i]:ends[i]]`.
 
@@ -311,9 +311,9 @@ class Engine:
         """
         if not self.kernel_takes_raw_text or self._chars:
             bounds = zip(starts.tolist(), ends.tolist(), strict=True)
-            return self.encode_batch([buffer[start:end] for start, end in bounds], threads, around=around)
+            return self.encode_batch([buffer[start:end] for start, end in bounds], threads, bos_eos=bos_eos)
         job = EncodeJob(self.kernel, threads)
-        job.surround(*around)
+        job.surround(*bos_eos)
         job.add_documents(buffer, np.ascontiguousarray(starts), np.ascontiguousarray(ends), copies=True)
         batch, bad = self._run(job, threads)
         if bad >= 0:
@@ -371,18 +371,18 @@ class Engine:
     def _run(self, job: EncodeJob, threads: int) -> tuple[TokenBatch, int]:
         """The result of a job, and the first text with a symbol without an id, or -1."""
         parts = job.prepare()
-        together(job.work, min(threads, parts), job.stop)
+        run_threads(job.work, min(threads, parts), job.stop)
         ids, lengths, bad = job.result()
         if self.model.word_merges is not None:
             ids, lengths = self.model.word_merges.merge(ids, offsets_of(lengths))
         return TokenBatch(ids, offsets_of(lengths)), bad
 
     def _encode_one_by_one(
-        self, texts: Sequence[TextLike], threads: int, allowed: frozenset[str], around: Around
+        self, texts: Sequence[TextLike], threads: int, allowed: frozenset[str], bos_eos: BosEos
     ) -> TokenBatch:
         """Encode several texts whose pretokenizer runs in the `regex` package."""
         del threads  # the `regex` package holds the GIL
-        rows = [surrounded(self.encode(text, allowed), around) for text in texts]
+        rows = [wrap(self.encode(text, allowed), bos_eos) for text in texts]
         return TokenBatch(end_to_end(rows), offsets_of([len(row) for row in rows]))
 
     # Pretokens and symbols, for `explain` and errors ------------------------------------------------------------------
@@ -427,7 +427,7 @@ def end_to_end(rows: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
     return np.concatenate(rows) if len(rows) > 1 else rows[0] if rows else np.empty(0, dtype=np.uint32)
 
 
-def surrounded(ids: NDArray[np.uint32], around: Around) -> NDArray[np.uint32]:
+def wrap(ids: NDArray[np.uint32], bos_eos: BosEos) -> NDArray[np.uint32]:
     """Add ids before and after those of a text."""
-    before, after = (np.array([] if number is None else [number], dtype=np.uint32) for number in around)
-    return ids if around == NOTHING else np.concatenate((before, ids, after))
+    before, after = (np.array([] if number is None else [number], dtype=np.uint32) for number in bos_eos)
+    return ids if bos_eos == NO_BOS_EOS else np.concatenate((before, ids, after))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, unescape
 from bpe.encode.engine import Engine
-from bpe.errors import check_unicode, shown, typed
+from bpe.errors import check_unicode, describe, short_repr
 from bpe.pretokenize.pipeline import Segment
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, scanner_of
 from bpe.text.normalizers import Normalizer, Strip
@@ -46,10 +46,10 @@ def encode_stream(
 
     """
     if isinstance(chunks, (str, bytes, bytearray, memoryview)) or not isinstance(chunks, Iterable):
-        raise TypeError(f"chunks is {typed(chunks)}; it must be an iterable of str or bytes")
+        raise TypeError(f"chunks is {describe(chunks)}; it must be an iterable of str or bytes")
     if cut_after is not None and (not isinstance(cut_after, str) or not cut_after):
         raise (ValueError if cut_after == "" else TypeError)(
-            f"cut_after is {shown(cut_after)}; it must be a str that is not empty, such as a newline, or None"
+            f"cut_after is {short_repr(cut_after)}; it must be a str that is not empty, such as a newline, or None"
         )
     if cut_after is not None:
         check_unicode("cut_after", cut_after)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.threads import in_order
+from bpe.base.threads import map_ordered
 from bpe.base.utf8 import TextLike, no_text, to_bytes
 from bpe.batch import TokenBatch
-from bpe.encode.engine import Around, Engine, surrounded
-from bpe.errors import check_int, check_iterable, check_sampling, error_context, shown
+from bpe.encode.engine import BosEos, Engine, wrap
+from bpe.errors import check_int, check_iterable, check_probability_and_seed, error_context, short_repr
 from bpe.vocab.spec import TokenizerSpec, check_defined
 from bpe.vocab.special_tokens import Allowed
 
@@ -38,7 +38,7 @@ def encode_spans(
     held: list[bytes] = []  # text since the last special token
     for span in spans:
         if not isinstance(span, (tuple, list)) or len(span) != 2 or not isinstance(span[1], (bool, np.bool_)):
-            raise TypeError(f"span is {shown(span)}; it must be (text, trusted), such as ('Hello', False)")
+            raise TypeError(f"span is {short_repr(span)}; it must be (text, trusted), such as ('Hello', False)")
         names = allowed if span[1] else frozenset()
         for piece, special in specials.pieces(to_bytes(span[0]), names, before_normalization=True):
             if special is None:
@@ -52,14 +52,16 @@ def encode_spans(
 # Many texts -----------------------------------------------------------------------------------------------------------
 
 
-def encode_texts(engine: Engine, texts: Iterable[TextLike], threads: int, policy: Policy, around: Around) -> TokenBatch:
+def encode_texts(
+    engine: Engine, texts: Iterable[TextLike], threads: int, policy: Policy, bos_eos: BosEos
+) -> TokenBatch:
     """The ids of an iterable of texts or of an Arrow array."""
     documents = find_arrow_groups(texts)
     if documents is not None:
-        return _encode_documents(engine, documents, threads, policy, around)
+        return _encode_documents(engine, documents, threads, policy, bos_eos)
     listed = list_texts(texts)
     try:
-        return engine.encode_batch(listed, threads, engine.specials.check_texts(listed, *policy), around)
+        return engine.encode_batch(listed, threads, engine.specials.check_texts(listed, *policy), bos_eos)
     except TypeError:
         for index, text in enumerate(listed):
             if not isinstance(text, (str, bytes, bytearray, memoryview)):
@@ -73,7 +75,7 @@ def encode_texts_with_dropout(
     threads: int,
     policy: Policy,
     sampling: tuple[float, int],
-    around: Around,
+    bos_eos: BosEos,
 ) -> TokenBatch:
     """The ids of many texts with random merges left out; text i is encoded with the seed + i."""
     documents = find_arrow_groups(texts)
@@ -82,9 +84,9 @@ def encode_texts_with_dropout(
     dropout, seed = sampling
 
     def encode_row(index: int) -> NDArray[np.uint32]:
-        return surrounded(engine.encode_with_dropout(listed[index], allowed, dropout, seed + index), around)
+        return wrap(engine.encode_with_dropout(listed[index], allowed, dropout, seed + index), bos_eos)
 
-    return TokenBatch.from_lists(in_order(encode_row, range(len(listed)), min(threads, len(listed) or 1)))
+    return TokenBatch.from_lists(map_ordered(encode_row, range(len(listed)), min(threads, len(listed) or 1)))
 
 
 def check_dropout(spec: TokenizerSpec, dropout: float, seed: int | None) -> tuple[float, int]:
@@ -94,8 +96,8 @@ def check_dropout(spec: TokenizerSpec, dropout: float, seed: int | None) -> tupl
         TypeError, ValueError: for invalid arguments, and for merges across words or deletions.
 
     """
-    check_defined(spec, f"dropout={shown(dropout)}", across_words=False)
-    return check_sampling("dropout", dropout, seed)
+    check_defined(spec, f"dropout={short_repr(dropout)}", across_words=False)
+    return check_probability_and_seed("dropout", dropout, seed)
 
 
 def find_arrow_groups(texts: object) -> Iterable[Documents] | None:
@@ -110,13 +112,15 @@ def find_arrow_groups(texts: object) -> Iterable[Documents] | None:
 def list_texts(texts: Iterable[TextLike]) -> list[TextLike]:
     """The argument `texts` as a list of its own, which nobody else changes, after refusing what is one text."""
     if isinstance(texts, (str, bytes, bytearray, memoryview)):
-        raise TypeError(f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{shown(texts, 20)}]")
+        raise TypeError(
+            f"texts is one {type(texts).__name__}; it must be an iterable of texts: [{short_repr(texts, 20)}]"
+        )
     check_iterable("texts", texts, "an iterable of texts")
     return list(texts)
 
 
 def _encode_documents(
-    engine: Engine, groups: Iterable[Documents], threads: int, policy: Policy, around: Around
+    engine: Engine, groups: Iterable[Documents], threads: int, policy: Policy, bos_eos: BosEos
 ) -> TokenBatch:
     """The ids of texts in buffers; an error names the array that a text comes from."""
     allowed, disallowed = engine.specials.policy(*policy)
@@ -126,9 +130,9 @@ def _encode_documents(
             if disallowed:
                 engine.specials.check_texts(documents.texts(), *policy)
             if allowed and engine.specials.occur(documents.data, allowed):
-                batches.append(engine.encode_batch(documents.texts(), threads, allowed, around))
+                batches.append(engine.encode_batch(documents.texts(), threads, allowed, bos_eos))
                 continue
-            batches.append(engine.encode_documents(documents.data, documents.starts, documents.ends, threads, around))
+            batches.append(engine.encode_documents(documents.data, documents.starts, documents.ends, threads, bos_eos))
     if len(batches) == 1:
         return batches[0]
     lengths = [np.zeros(1, dtype=np.int64), *(batch.lengths for batch in batches)]
@@ -144,7 +148,7 @@ def check_out(out: object, limit: int) -> None:
     if out is None:
         return
     if not isinstance(out, np.ndarray) or out.ndim != 1 or out.dtype not in (np.uint32, np.uint16):
-        found = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else shown(out)
+        found = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else short_repr(out)
         raise TypeError(f"out is {found}; it must be a NumPy array of uint32 or uint16, 1-D")
     if not out.flags.writeable:
         raise ValueError("out is read-only; it must be an array that can be written to")

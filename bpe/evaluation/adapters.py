@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bpe.base.forks import cached_property
 from bpe.base.offsets import offsets_of
 from bpe.batch import TokenBatch
-from bpe.errors import shown, typed
+from bpe.errors import describe, short_repr
 from bpe.evaluation._tally import LONGEST, TokenTally
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.byte_letters import bytes_or_utf8
@@ -265,7 +265,8 @@ class SimpleAdapter(Adapter):
         for token, number in vocab.items():
             if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 0:
                 raise ValueError(
-                    f"the vocab of {name} gives {shown(token)} the id {shown(number)}; ids must be whole numbers from 0"
+                    f"the vocab of {name} gives {short_repr(token)} the id {short_repr(number)}; ids must be "
+                    "whole numbers from 0"
                 )
         self.name, self.tokenizer, self._vocab, self._encode = name, tokenizer, vocab, encode
         self.limit, self.vocab_size = max(vocab.values(), default=-1) + 1, len(vocab)
@@ -332,11 +333,13 @@ def adapt(tokenizer: Any, name: str | None = None) -> Adapter:
         vocab = tokenizer.vocab() if callable(tokenizer.vocab) else tokenizer.vocab
         if isinstance(vocab, Mapping):
             return SimpleAdapter(tokenizer, label, vocab, tokenizer.encode_batch)
-        raise TypeError(f"the vocab of {label} is {typed(vocab)}; it must be a mapping of tokens to ids")
+        raise TypeError(f"the vocab of {label} is {describe(vocab)}; it must be a mapping of tokens to ids")
     if isinstance(tokenizer, (str, os.PathLike)):
-        raise TypeError(f"tokenizer is {shown(tokenizer)}, a path; load it first: bpe.Tokenizer.load({tokenizer!r})")
+        raise TypeError(
+            f"tokenizer is {short_repr(tokenizer)}, a path; load it first: bpe.Tokenizer.load({tokenizer!r})"
+        )
     raise TypeError(
-        f"tokenizer is {typed(tokenizer)}; it must be a bpe.Tokenizer, a tokenizer of tokenizers, transformers or "
+        f"tokenizer is {describe(tokenizer)}; it must be a bpe.Tokenizer, a tokenizer of tokenizers, transformers or "
         "tiktoken, or an object with encode_batch and vocab (bpe.evaluation.adapters.SimpleTokenizer)"
     )
 

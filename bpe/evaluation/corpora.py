@@ -17,7 +17,7 @@ from bpe.corpus._file_reader import FileReader
 from bpe.corpus.blocks import Block, document_cut, safe_cut, text_blocks, text_groups
 from bpe.corpus.documents import arrow_documents, row_blocks
 from bpe.corpus.sources import Sources
-from bpe.errors import check_iterable, shown, typed
+from bpe.errors import check_iterable, describe, short_repr
 from bpe.evaluation._common_cuts import CommonCuts
 from bpe.evaluation.adapters import Adapter, OwnAdapter
 
@@ -83,7 +83,7 @@ def name_corpora(given: Any, files: Any, texts: Any) -> list[Corpus]:
     found = []
     for name, each in named.items():
         if not isinstance(name, str):
-            raise TypeError(f"the name of a corpus is {typed(name)}; it must be a str")
+            raise TypeError(f"the name of a corpus is {describe(name)}; it must be a str")
         if not name and len(named) > 1:
             raise ValueError("the name of a corpus is ''; of several corpora, each must have a name that is not empty")
         if what == "files" or (what is None and _names_files(each)):
@@ -104,7 +104,9 @@ def _names_files(value: Any) -> bool:
 def _check_texts(name: str, value: Any) -> None:
     label = f"corpus {name!r}" if name else "texts"
     if isinstance(value, (str, bytes, bytearray, memoryview)):
-        raise TypeError(f"{label} is one {type(value).__name__}; it must be an iterable of texts: [{shown(value, 20)}]")
+        raise TypeError(
+            f"{label} is one {type(value).__name__}; it must be an iterable of texts: [{short_repr(value, 20)}]"
+        )
     check_iterable(label, value, "an iterable of str or bytes")
 
 

@@ -12,7 +12,7 @@ from bpe.base.threads import thread_count
 from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.sources import Sources
-from bpe.errors import check_choice, check_int, shown, typed
+from bpe.errors import check_choice, check_int, describe, short_repr
 from bpe.evaluation import table
 from bpe.evaluation._tally import BY_CHARACTERS, BY_SCRIPT, BY_SPACES
 from bpe.evaluation.adapters import Adapter, adapt
@@ -71,7 +71,7 @@ class Evaluation(Sequence[TokenizerResult]):
                 return result
         if len(self.results) == 1:
             return self.results[0][key]
-        raise KeyError(f"{shown(key)} is no tokenizer; there are {', '.join(each.name for each in self.results)}")
+        raise KeyError(f"{short_repr(key)} is no tokenizer; there are {', '.join(each.name for each in self.results)}")
 
     def to_dict(self) -> dict[str, Any]:
         """The metrics by name, not rounded; of several tokenizers, {"tokenizers": [one such dict each]}.
@@ -198,7 +198,7 @@ def evaluate(
     found = name_corpora(corpora, files, texts)
     names = [corpus.name for corpus in found]
     if reference is not None and reference not in names:
-        raise ValueError(f"reference is {shown(reference)}; it must be one of the corpora, {', '.join(names)}")
+        raise ValueError(f"reference is {short_repr(reference)}; it must be one of the corpora, {', '.join(names)}")
     mode = WORDS[check_choice("words", words, ("script", "spaces", "characters"))]
     settings = Settings(
         alpha=_number("alpha", alpha, 0, math.inf),
@@ -260,5 +260,5 @@ def _check_parallel(documents: Mapping[str, int]) -> None:
 
 def _number(name: str, value: object, least: float, most: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least < value <= most:
-        raise ValueError(f"{name} is {typed(value)}; it must be a number above {least:g}, and at most {most:g}")
+        raise ValueError(f"{name} is {describe(value)}; it must be a number above {least:g}, and at most {most:g}")
     return float(value)

@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 from bpe.base.offsets import offsets_of
-from bpe.errors import shown, typed
+from bpe.errors import describe, short_repr
 from bpe.evaluation import metrics
 from bpe.evaluation.adapters import Adapter
 
@@ -55,13 +55,15 @@ def check_morphemes(given: Morphemes) -> list[list[str]]:
     if isinstance(given, Mapping):
         for word, parts in given.items():
             if "".join(parts) != word:
-                raise ValueError(f"the morphemes of {shown(word)} are {shown(parts)}; joined, they must be the word")
+                raise ValueError(
+                    f"the morphemes of {short_repr(word)} are {short_repr(parts)}; joined, they must be the word"
+                )
         rows = list(given.values())
     else:
         rows = list(given)
     for row in rows:
         if isinstance(row, str) or not all(isinstance(part, str) and part for part in row):
-            raise TypeError(f"morphemes has {typed(row)}; each word must be a list of str, such as ['un', 'happy']")
+            raise TypeError(f"morphemes has {describe(row)}; each word must be a list of str, such as ['un', 'happy']")
     return [list(row) for row in rows]
 
 

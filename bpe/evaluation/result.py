@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
-from bpe.errors import counted
+from bpe.errors import pluralize
 from bpe.evaluation import metrics
 from bpe.evaluation.adapters import Adapter
 from bpe.evaluation.grouping import interval, resample
@@ -104,7 +104,7 @@ class CorpusResult:
         self._baseline: CorpusResult = self
 
     def __repr__(self) -> str:
-        return f"<CorpusResult {self.name or 'all'}: {counted(int(self.sums['tokens']), 'token')}>"
+        return f"<CorpusResult {self.name or 'all'}: {pluralize(int(self.sums['tokens']), 'token')}>"
 
     @cached_property
     def draws(self) -> NDArray[np.float64] | None:
@@ -274,7 +274,7 @@ class TokenizerResult:
         self.counts = self.total.counts
 
     def __repr__(self) -> str:
-        return f"<TokenizerResult {self.name}: {counted(int(self.total.sums['tokens']), 'token')}>"
+        return f"<TokenizerResult {self.name}: {pluralize(int(self.total.sums['tokens']), 'token')}>"
 
     def __getitem__(self, name: str) -> Any:
         """A metric of all corpora together by its name, or the result of a corpus by its name."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import TextLike, to_bytes
-from bpe.errors import counted, shown
+from bpe.errors import pluralize, short_repr
 from bpe.evaluation.adapters import Adapter, OwnAdapter, adapt
 from bpe.evaluation.reachability import reachability
 from bpe.evaluation.shapes import find_shapes
@@ -110,22 +110,22 @@ def _check_reachable(adapter: Adapter) -> tuple[Level, str]:
     tested = reachability(adapter, find_shapes(adapter.tokens).whole)
     missed = tested.unreachable
     if not missed:
-        return "ok", f"encoding gives each of {counted(tested.tested, 'token')} back"
+        return "ok", f"encoding gives each of {pluralize(tested.tested, 'token')} back"
     never = _find_never_merged(adapter, missed)
     examples = _list_tokens(adapter, never or missed)
     message = (
-        f"{counted(len(missed), 'token')} of {tested.tested} are not what their text is encoded as: it is another "
+        f"{pluralize(len(missed), 'token')} of {tested.tested} are not what their text is encoded as: it is another "
         f"token ({len(tested.single)}) or several ({len(tested.several)}); "
     )
     if never:
-        return "failure", f"{message}no word has {counted(len(never), 'token')} of them: {examples}"
+        return "failure", f"{message}no word has {pluralize(len(never), 'token')} of them: {examples}"
     if len(missed) > _MAX_MISSED * tested.tested:
         return "failure", f"{message}does the pretokenizer belong to the vocabulary? {examples}"
     return "warning", f"{message}merging makes them only within longer words, if at all: {examples}"
 
 
 def _list_tokens(adapter: Adapter, ids: Sequence[int]) -> str:
-    return ", ".join(f"{token_id} {shown(adapter.tokens[token_id])}" for token_id in ids[:_MAX_LISTED])
+    return ", ".join(f"{token_id} {short_repr(adapter.tokens[token_id])}" for token_id in ids[:_MAX_LISTED])
 
 
 def _find_never_merged(adapter: Adapter, numbers: list[int]) -> list[int]:
@@ -153,11 +153,14 @@ def _check_round_trip(adapter: Adapter, texts: Iterable[TextLike]) -> tuple[Leve
             shorter = min(len(text), len(back))
             at = next((i for i in range(shorter) if text[i] != back[i]), shorter)  # the first difference
             part = slice(max(at - 5, 0), at + 10)
-            lost.append(f"{shown(text[part])} came back as {shown(back[part])}")
+            lost.append(f"{short_repr(text[part])} came back as {short_repr(back[part])}")
         except ValueError as error:
             lost.append(str(error))
     if lost:
-        return "failure", f"{counted(len(lost), 'text')} of {total} did not come back: {'; '.join(lost[:_MAX_LISTED])}"
+        return (
+            "failure",
+            f"{pluralize(len(lost), 'text')} of {total} did not come back: {'; '.join(lost[:_MAX_LISTED])}",
+        )
     if changed:
         return "warning", f"the normalizer changes {changed} of {total} texts"
     own = "" if total == len(PROBES) else f", {total - len(PROBES):,} of them given"
@@ -207,11 +210,10 @@ def _check_special_tokens(adapter: Adapter) -> tuple[Level, str]:
             if token_id in adapter.encode_texts([f"a{name}b"]).ids:
                 imitated.append(name)
     if not imitated:
-        return "ok", f"{counted(len(specials), 'special token')}; none comes out of text"
-    return (
-        "warning" if isinstance(adapter, OwnAdapter) else "failure",
-        f"text that spells them becomes {counted(len(imitated), 'special token')}: {', '.join(imitated[:_MAX_LISTED])}",
-    )
+        return "ok", f"{pluralize(len(specials), 'special token')}; none comes out of text"
+    names = ", ".join(imitated[:_MAX_LISTED])
+    message = f"text that spells them becomes {pluralize(len(imitated), 'special token')}: {names}"
+    return "warning" if isinstance(adapter, OwnAdapter) else "failure", message
 
 
 def _list_special_names(adapter: Adapter) -> dict[str, int]:
@@ -238,7 +240,7 @@ def _check_repeatable(adapter: Adapter) -> tuple[Level, str]:
 def _check_ids(adapter: Adapter) -> tuple[Level, str]:
     unused = adapter.limit - adapter.vocab_size
     if unused:
-        return "warning", f"{counted(unused, 'id')} below {adapter.limit} have no token"
+        return "warning", f"{pluralize(unused, 'id')} below {adapter.limit} have no token"
     return "ok", f"ids 0 to {adapter.limit - 1} are all used"
 
 
@@ -246,5 +248,5 @@ def _check_characters(adapter: Adapter) -> tuple[Level, str]:
     crossing = np.flatnonzero(find_shapes(adapter.tokens).crossing).tolist()
     if not crossing:
         return "ok", "no token has parts of two characters"
-    what = f"{counted(len(crossing), 'token')} cross the border of characters that they do not complete"
+    what = f"{pluralize(len(crossing), 'token')} cross the border of characters that they do not complete"
     return "warning", f"{what}: {_list_tokens(adapter, crossing)}"

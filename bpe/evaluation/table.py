@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from bpe.errors import printable, shown
+from bpe.errors import printable, short_repr
 from bpe.evaluation.result import CorpusResult, TokenizerResult
 
 #: The rows of the table: (heading, metric, how it is written).
@@ -217,7 +217,9 @@ def _name_savings(baseline: str, first: CorpusResult, name: str, other: CorpusRe
         found = fewer.savings(3, more)
     except ValueError:  # tokens that the other cannot encode
         found = []
-    each = (f"{shown(one.text, 30)} ({_format_times(one.count)}, instead of {one.instead} tokens)" for one in found)
+    each = (
+        f"{short_repr(one.text, 30)} ({_format_times(one.count)}, instead of {one.instead} tokens)" for one in found
+    )
     return f" {better} saves most by {', '.join(each)}." if found else ""
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.threads import in_order, shared_out
+from bpe.base.threads import map_ordered, map_unordered
 from bpe.base.utf8 import Bytes, utf8_error
 from bpe.corpus._file_reader import FileBlock, FileReader
 from bpe.corpus.blocks import Block
@@ -94,7 +94,7 @@ def tally_corpus(
         return [(number, _tally_block(block, adapters, tables))]
 
     # An iterable may belong to the caller's thread, and only that thread may wait for a pipe (Ctrl-C).
-    share = shared_out if corpus.sources is not None and corpus.sources.regular else in_order
+    share = map_unordered if corpus.sources is not None and corpus.sources.regular else map_ordered
     with closing(corpus.blocks(cuts, threads)) as blocks:  # type: ignore[type-var]
         for done in _order_blocks(share(work, _number_blocks(blocks), threads)):
             open_rows = _add(groups, done, open_rows)

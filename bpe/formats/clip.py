@@ -12,7 +12,7 @@ import logging
 
 import numpy as np
 
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, short_repr
 from bpe.formats.openai_encodings import FILES
 from bpe.formats.packed import decode_text, unpack
 from bpe.formats.signatures import CLIP
@@ -45,7 +45,7 @@ def read(data: bytes, normalizer: Normalizer | None, *, force: bool = False) -> 
         parts = line.split()
         fault = None
         if len(parts) != 2:
-            fault = f"{shown(line)} is not a merge; it must be two symbols separated by a space"
+            fault = f"{short_repr(line)} is not a merge; it must be two symbols separated by a space"
         elif unknown := [part for part in parts if part not in ids]:
             fault = f"symbol {unknown[0]!r} is not the result of an earlier merge; it must be"
         elif ends[ids[parts[0]]]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from bpe.errors import FormatError, errors_in, shown
+from bpe.errors import FormatError, errors_in, short_repr
 from bpe.formats.packed import unpack
 from bpe.formats.schema import get, is_id, load
 from bpe.formats.signatures import ADDED, CHAT_TEMPLATE, CONFIG, SPECIAL_MAP
@@ -37,7 +37,7 @@ def read_object(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
     with errors_in(None, name):
         value = load(unpack(files[name])) if name in files else {}
         if not isinstance(value, dict):
-            raise FormatError(f"{shown(value)} is not an object")
+            raise FormatError(f"{short_repr(value)} is not an object")
         return value
 
 
@@ -138,18 +138,18 @@ def _list_numbered(
     found: dict[int, tuple[str, frozenset[str]]] = {}
     listed = config.get(DECODER)
     if listed is not None and not isinstance(listed, dict):
-        raise FormatError(f"{shown(listed)} is not an object", where=f"{CONFIG}: {DECODER}")
+        raise FormatError(f"{short_repr(listed)} is not an object", where=f"{CONFIG}: {DECODER}")
     for number, item in (listed or {}).items():
-        where = f"{CONFIG}: {DECODER}[{shown(number)}]"
+        where = f"{CONFIG}: {DECODER}[{short_repr(number)}]"
         if not isinstance(item, dict) or not isinstance(item.get("content"), str) or not is_id(number):
-            raise FormatError(f"{shown(item)} is not a token with an id and a content", where=where)
+            raise FormatError(f"{short_repr(item)} is not a token with an id and a content", where=where)
         found[int(number)] = item["content"], _read_flags(item)
     by_name = dict(found.values())
     if DECODER not in config:
         special = _find_special_names(config)
         for content, number in read_object(files, ADDED).items():
             if type(number) is not int:
-                raise FormatError(f"{shown(number)} is not an id", where=f"{ADDED}[{shown(content)}]")
+                raise FormatError(f"{short_repr(number)} is not an id", where=f"{ADDED}[{short_repr(content)}]")
             by_name[content] = frozenset() if content in special else frozenset({"normalized", "ordinary"})
             found[number] = content, by_name[content]
         by_name |= {name: flags for name, (_, flags) in own.items()}
@@ -174,7 +174,7 @@ def _list_named(config: dict[str, Any], defaults: Mapping[str, Any], flags: Mapp
         token = config.get(role, defaults.get(role))
         name = token_text(token)
         if token is not None and not isinstance(name, str):
-            raise FormatError(f"{shown(token)} is not a token", where=f"{CONFIG}: {role}")
+            raise FormatError(f"{short_repr(token)} is not a token", where=f"{CONFIG}: {role}")
         if role in config and name in flags:
             own = {flag: flag in flags[name] for flag in FLAGS[1:]}
             token = {"content": name, **own, "special": "ordinary" not in flags[name]}
@@ -189,10 +189,10 @@ def _check_tokens(value: Any, name: str) -> list[Any]:
     if isinstance(value, dict) or not value:
         return []
     if not isinstance(value, list):
-        raise FormatError(f"{shown(value)} is not a list of tokens", where=name)
+        raise FormatError(f"{short_repr(value)} is not a list of tokens", where=name)
     for token in value:
         if not isinstance(token_text(token), str) or not token_text(token):
-            raise FormatError(f"{shown(token)} is not a token", where=name)
+            raise FormatError(f"{short_repr(token)} is not a token", where=name)
     return value
 
 
@@ -223,7 +223,7 @@ def read_roles(
         if value is None:
             continue
         if not isinstance(token, str):
-            raise FormatError(f"{shown(value)} is not a token", where=f"{CONFIG}: {role}")
+            raise FormatError(f"{short_repr(value)} is not a token", where=f"{CONFIG}: {role}")
         if token in special_tokens:
             roles[role] = token
         elif role in config and token:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from bpe.errors import FormatError, counted, shown
+from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats import huggingface
 from bpe.formats.gguf_patterns import LINE_VALUES, PRETOKENIZERS, Pre
 from bpe.formats.gguf_specials import find_types, list_added_tokens
@@ -75,7 +75,7 @@ class _Header:
     def values(self) -> dict[str, Any]:
         """The values under `tokenizer.ggml.`, by the rest of their keys, and those of `_OTHER_KEYS`."""
         if self._read_bytes(4) != GGUF:
-            raise FormatError(f"it begins with {shown(self.data[:4])}; a GGUF file begins with {GGUF!r}")
+            raise FormatError(f"it begins with {short_repr(self.data[:4])}; a GGUF file begins with {GGUF!r}")
         version = self._read_scalar(4)
         if version not in (2, 3):
             raise FormatError(f"version {version} is not known; known are 2 and 3 (little-endian)", where="offset 4")
@@ -90,7 +90,7 @@ class _Header:
             value = self._read_value(self._read_scalar(4), wanted=wanted)
             if wanted:
                 if key.removeprefix(PREFIX) in found:
-                    raise FormatError(f"the key {shown(key)} occurs twice", where=f"offset {where}")
+                    raise FormatError(f"the key {short_repr(key)} occurs twice", where=f"offset {where}")
                 found[key.removeprefix(PREFIX)] = value
         return found
 
@@ -160,20 +160,21 @@ def _build(values: dict[str, Any]) -> TokenizerSpec:
         raise FormatError(f"it has no key {PREFIX}model; the file has no tokenizer")
     if kind not in ("gpt2", "llama", "gemma4"):
         raise FormatError(
-            f"it is {shown(kind)}, which is not byte-pair encoding, or not supported; known are gpt2, llama and gemma4",
+            f"it is {short_repr(kind)}, which is not byte-pair encoding, or not supported; known are gpt2, llama "
+            "and gemma4",
             where=f"{PREFIX}model",
         )
     pre = "gemma4" if kind == "gemma4" else values.get("pre", "") or "default"
     if kind != "llama" and (not isinstance(pre, str) or pre not in PRETOKENIZERS):
         raise FormatError(
-            f"it is {shown(pre)}, whose pattern is not known; known are {', '.join(PRETOKENIZERS)}",
+            f"it is {short_repr(pre)}, whose pattern is not known; known are {', '.join(PRETOKENIZERS)}",
             where=f"{PREFIX}pre",
         )
     listed = _read_list(values, "tokens", str)
     tokens = {token or f"[EMPTY_{number}]": number for number, token in enumerate(listed)}  # as llama.cpp names them
     if len(tokens) < len(listed):
         twice = next(token for number, token in enumerate(listed) if tokens.get(token) != number)
-        raise FormatError(f"token {shown(twice)} occurs twice; each must be unique", where=f"{PREFIX}tokens")
+        raise FormatError(f"token {short_repr(twice)} occurs twice; each must be unique", where=f"{PREFIX}tokens")
     types = _read_list(values, "token_type", int, len(tokens)) if "token_type" in values else [NORMAL] * len(tokens)
     types = find_types(tokens, types, values)
     if kind == "llama":
@@ -220,7 +221,7 @@ def _build_byte_level(values: dict[str, Any], tokens: dict[str, int], types: lis
     if BYTE in types:
         name = next(token for token, number in tokens.items() if types[number] == BYTE)
         raise FormatError(
-            f"token {shown(name)} is of type byte, which a byte-level model has none of; set it to normal"
+            f"token {short_repr(name)} is of type byte, which a byte-level model has none of; set it to normal"
         )
     splits = () if isinstance(pre.patterns, str) else pre.patterns
     steps: list[dict[str, Any]] = [_describe_split(pattern) for pattern in splits]
@@ -252,7 +253,8 @@ def _check_words(spec: TokenizerSpec) -> None:
         found = "ordinary" in spec.token_flags.get(name, ()) or not letters.keys() >= set(name)
         if not found and len(spec.pretokenizer.split_bytes(bytes(map(letters.__getitem__, name)))) == 1:
             raise FormatError(
-                f"special token {shown(name)} is a whole pretoken, which llama.cpp makes that token, allowed or not; "
+                f"special token {short_repr(name)} is a whole pretoken, which llama.cpp makes that token, allowed "
+                "or not; "
                 "this is not supported: make it of type normal"
             )
 
@@ -276,7 +278,8 @@ def _describe_characters(
     typed = {token for token, number in tokens.items() if types[number] == BYTE}
     if typed and typed != tokens.keys() & set(listed):
         raise FormatError(
-            f"it has {counted(len(typed), 'token')} of type byte, which are not those from <0x00> to <0xFF>; make it so"
+            f"it has {pluralize(len(typed), 'token')} of type byte, which are not those from <0x00> to <0xFF>; "
+            "make it so"
         )
     space = {"pattern": {"String": " "}, "content": SPACE}
     normalizers: list[dict[str, Any]] = [{"type": "Replace", **space}]
@@ -328,7 +331,8 @@ def _check_runs(tokens: dict[str, int], merges: list[str] | list[list[str]]) -> 
             parts[at : at + 2] = [parts[at] + parts[at + 1]]
         if parts != [token]:
             raise FormatError(
-                f"token {shown(token)} is not what merging makes of its characters, but llama.cpp takes it for a run "
+                f"token {short_repr(token)} is not what merging makes of its characters, but llama.cpp takes it "
+                "for a run "
                 "of line ends; this is not supported: add its merges"
             )
 
@@ -348,7 +352,7 @@ def _build_scored(values: dict[str, Any], tokens: dict[str, int], types: list[in
         raise FormatError("a score is not a number; all must be", where=f"{PREFIX}scores")
     prefix = values.get("add_space_prefix", True)
     if not isinstance(prefix, int):
-        raise FormatError(f"it is {shown(prefix)}; it must be a bool", where=f"{PREFIX}add_space_prefix")
+        raise FormatError(f"it is {short_repr(prefix)}; it must be a bool", where=f"{PREFIX}add_space_prefix")
     made = _find_mergeable(
         tokens, {token for token, number in tokens.items() if types[number] == USER_DEFINED and SPACE not in token}
     )
@@ -374,7 +378,7 @@ def _find_mergeable(tokens: dict[str, int], absent: set[str]) -> set[str]:
         if last >= 2 * longest:
             continue  # one of the parts would be longer than any that is made
         if len(token) > MAX_CHARS:
-            raise FormatError(f"token {shown(token)} has {len(token)} characters; a token has at most {MAX_CHARS}")
+            raise FormatError(f"token {short_repr(token)} has {len(token)} characters; a token has at most {MAX_CHARS}")
         for at in range(1, len(token)):
             if (at == 1 or token[:at] in made) and (at == last or token[at:] in made):
                 break
@@ -383,7 +387,7 @@ def _find_mergeable(tokens: dict[str, int], absent: set[str]) -> set[str]:
         if not chars.issuperset(token):
             char = min(set(token) - chars)
             raise FormatError(
-                f"token {shown(token)} has the character {shown(char)}, which is not a token; it must be one"
+                f"token {short_repr(token)} has the character {short_repr(char)}, which is not a token; it must be one"
             )
         made.add(token)
         longest = len(token)

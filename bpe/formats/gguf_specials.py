@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, short_repr
 from bpe.formats.sentencepiece import CONTROL, NORMAL, UNKNOWN, USER_DEFINED
 
 #: Names that are control tokens: they end texts, or stand for the parts of a text to fill in.
@@ -64,7 +64,8 @@ def find_types(tokens: Mapping[str, int], types: list[int], values: Mapping[str,
         known = tuple(name for name in names if name in tokens)
         if len(known) > 1 and any(types[tokens[name]] != CONTROL for name in known):
             raise FormatError(
-                f"tokens {shown(known[0])} and {shown(known[1])} have the same role, and llama.cpp takes either for a "
+                f"tokens {short_repr(known[0])} and {short_repr(known[1])} have the same role, and llama.cpp "
+                "takes either for a "
                 f"control token; make both of type control, or set tokenizer.ggml.{keys[0]}"
             )
         set_types(known, CONTROL)
@@ -136,13 +137,15 @@ def _find_later(special: Mapping[str, int], tokens: Mapping[str, int], changed: 
         other = overlaps.find_longer(name, later or first)
         if other is not None and (later or changed is None):
             raise FormatError(
-                f"special tokens {shown(other)} and {shown(name)} overlap, and llama.cpp seeks the longest first; this "
+                f"special tokens {short_repr(other)} and {short_repr(name)} overlap, and llama.cpp seeks the "
+                "longest first; this "
                 "is not supported here: make one of them of type normal"
             )
         (later if later or other is not None else first).add(name)
     if wrong := [name for name in later if set(name) & set(changed or "")]:
         raise FormatError(
-            f"special token {shown(wrong[0])} has a space or U+2581 and overlaps a longer one; this is not supported: "
+            f"special token {short_repr(wrong[0])} has a space or U+2581 and overlaps a longer one; this is not "
+            "supported: "
             "make one of them of type normal"
         )
     return later

@@ -21,7 +21,7 @@ import numpy as np
 
 from bpe.base.atomic_files import atomic_write
 from bpe.batch import TokenBatch, id_array
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -156,7 +156,7 @@ def _parse_line(line: bytes, path: str, where: str) -> NDArray[np.int64]:
     if line.translate(None, b"0123456789 \t"):
         bad = next(word for word in line.split() if not word.isdigit()).decode(errors="backslashreplace")
         rule = "a line must hold the ids of one document in decimal digits, separated by spaces"
-        raise FormatError(f"{shown(bad)} is not a token id; {rule}", path=path, where=where)
+        raise FormatError(f"{short_repr(bad)} is not a token id; {rule}", path=path, where=where)
     ids: NDArray[np.int64] = np.fromstring(line, dtype=np.int64, sep=" ")  # numbers over 2**63 - 1 become 2**63 - 1
     return ids
 
@@ -176,7 +176,7 @@ def _read_npy(first: bytes, file: BinaryIO, path: str | None) -> Iterator[tuple[
     valid = len(bounds) > 0 and bounds[0] == 0 and bounds[-1] == count and not np.any(bounds[1:] < bounds[:-1])
     if not valid:
         raise FormatError(
-            f"the offsets are {shown(bounds.tolist(), 40)}; they must rise from 0 to the number of ids, {count}",
+            f"the offsets are {short_repr(bounds.tolist(), 40)}; they must rise from 0 to the number of ids, {count}",
             path=offsets_path(path),
         )
     held, position = np.empty(0, dtype=np.int64), 0
@@ -293,7 +293,7 @@ def parse_npy_header(data: bytes, path: str) -> NpyHeader:
     fields = {} if found is None else dict(zip(found.groups()[::2], found.groups()[1::2], strict=True))
     if size > _MAX_TEXT or len(fields) < 3:
         raise FormatError(
-            f"its header is {shown(header)}; it must have descr, fortran_order and shape of an array of token ids",
+            f"its header is {short_repr(header)}; it must have descr, fortran_order and shape of an array of token ids",
             path=path,
         )
     shape = [int(number) for number in re.findall(r"\d+", fields["shape"])]

@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bpe.errors import FormatError, check_choice, errors_in, shown
+from bpe.errors import FormatError, check_choice, errors_in, short_repr
 from bpe.formats.packed import first_bytes
 from bpe.formats.signatures import (
     CHAT_TEMPLATE,
@@ -200,7 +200,7 @@ def _explain_unknown(data: bytes, name: str) -> str:
     if not data:
         return "it is empty"
     if name.endswith(".gguf"):
-        return f"it begins with {shown(data[:4])}; a GGUF file begins with {GGUF!r}"
+        return f"it begins with {short_repr(data[:4])}; a GGUF file begins with {GGUF!r}"
     if name.endswith(".model"):
         return "it is neither a model of sentencepiece nor a rank file"
     if data.startswith(b"\x1f\x8b"):
@@ -208,7 +208,7 @@ def _explain_unknown(data: bytes, name: str) -> str:
     if data.startswith(b"\xef\xbb\xbf"):
         return "it begins with a byte order mark (U+FEFF), which no format has; save it without one"
     known = ", ".join(each.files for each in FORMATS.values())
-    return f"it begins with {shown(data[:20])}, and is of no known format; known are {known}"
+    return f"it begins with {short_repr(data[:20])}, and is of no known format; known are {known}"
 
 
 def _is_pair(folder: Path) -> bool:

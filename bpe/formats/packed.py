@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bpe.errors import FormatError, counted
+from bpe.errors import FormatError, pluralize
 
 #: The most bytes that a file may have when it is decompressed. The largest published vocabulary has less than 40 MB;
 #: a larger one needs `bpe.formats.packed.max_unpacked = 1 << 32`.
@@ -19,7 +19,8 @@ def unpack(data: bytes) -> bytes:
     content = _unpack_start(data, max_unpacked + 1)
     if len(content) > max_unpacked:
         raise FormatError(
-            f"{counted(len(data), 'byte')} of gzip data hold more than {max_unpacked}, the most that are decompressed "
+            f"{pluralize(len(data), 'byte')} of gzip data hold more than {max_unpacked}, the most that are "
+            "decompressed "
             "(bpe.formats.packed.max_unpacked); set that higher, or decompress the file"
         )
     return content

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, short_repr
 from bpe.vocab.vocabulary import ID_LIMIT, Vocabulary
 
 T = TypeVar("T")
@@ -85,12 +85,14 @@ def _check_keys_and_text(value: object) -> None:
     while waiting:
         where, item = waiting.pop()
         if isinstance(item, _DuplicateKey):
-            raise FormatError(f"the key {shown(item.key)} occurs twice; keys must be unique", where=where or None)
+            raise FormatError(f"the key {short_repr(item.key)} occurs twice; keys must be unique", where=where or None)
         if isinstance(item, str) and not _is_text(item):
-            raise FormatError(f"{shown(item)} holds a lone surrogate, which is not Unicode text", where=where or None)
+            raise FormatError(
+                f"{short_repr(item)} holds a lone surrogate, which is not Unicode text", where=where or None
+            )
         if isinstance(item, dict):
             for key, each in item.items():
-                position = f"{where}.{key}".lstrip(".") if key.isidentifier() else f"{where}[{shown(key)}]"
+                position = f"{where}.{key}".lstrip(".") if key.isidentifier() else f"{where}[{short_repr(key)}]"
                 waiting += ((position, key), (position, each))
         elif isinstance(item, list):
             waiting += ((f"{where}[{i}]", each) for i, each in enumerate(item))
@@ -137,10 +139,12 @@ def read_fields(value: object, where: str, fields: Mapping[str, Field]) -> dict[
 def check_object(value: object, where: str, known: Collection[str]) -> dict[str, Any]:
     """Return `value` if it is an object with no fields but the known ones; raise FormatError otherwise."""
     if not isinstance(value, dict):
-        raise FormatError(f"{shown(value)} is not an object", where=where)
+        raise FormatError(f"{short_repr(value)} is not an object", where=where)
     for key in value:
         if key not in known:
-            raise FormatError(f"field {shown(key)} is not known; {LATER}. Known are {', '.join(known)}", where=where)
+            raise FormatError(
+                f"field {short_repr(key)} is not known; {LATER}. Known are {', '.join(known)}", where=where
+            )
     return value
 
 
@@ -159,7 +163,7 @@ def get(
 def check_type(value: Any, where: str, kind: type[T]) -> T:
     """Return `value` if it is of a type that JSON has; raise FormatError otherwise."""
     if type(value) is not kind:
-        raise FormatError(f"it is {shown(value)}; it must be {_JSON_NAMES[kind]}", where=where)
+        raise FormatError(f"it is {short_repr(value)}; it must be {_JSON_NAMES[kind]}", where=where)
     return value
 
 
@@ -167,7 +171,7 @@ def read_type(value: object, where: str, default: str | None = None) -> str:
     """The field "type" of an object, which must have one unless there is a default."""
     kind = value.get("type", default) if isinstance(value, dict) else None
     if not isinstance(kind, str):
-        raise FormatError(f"{shown(value)} is not an object with a type", where=where)
+        raise FormatError(f"{short_repr(value)} is not an object with a type", where=where)
     return kind
 
 
@@ -188,7 +192,9 @@ def read_text(value: object, where: str) -> str | None:
 def read_id(value: object, where: str) -> int:
     """An int that may be an id."""
     if type(value) is not int or not 0 <= value < ID_LIMIT:
-        raise FormatError(f"{shown(value)} is not a token id; it must be an int from 0 to {ID_LIMIT - 1}", where=where)
+        raise FormatError(
+            f"{short_repr(value)} is not a token id; it must be an int from 0 to {ID_LIMIT - 1}", where=where
+        )
     return value
 
 
@@ -209,7 +215,7 @@ def is_id(key: str) -> bool:
 
 def refuse(where: str, value: object, rule: str, fix: str) -> NoReturn:
     """Raise FormatError for a value in the file: the value, the rule and the fix."""
-    raise FormatError(f"it is {shown(value)}; {rule}; {fix}", where=where)
+    raise FormatError(f"it is {short_repr(value)}; {rule}; {fix}", where=where)
 
 
 @contextmanager

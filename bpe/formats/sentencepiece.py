@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import regex
 
-from bpe.errors import FormatError, counted, shown
+from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats import huggingface
 from bpe.formats.schema import errors_at
 from bpe.text import normalizers as n
@@ -224,28 +224,29 @@ def _build(model: Model) -> TokenizerSpec:
 def _check(model: Model) -> None:
     """Raise FormatError for a model that is not supported or contradicts itself."""
     if not model.pieces or len(model.pieces) > MAX_PIECES:
-        raise FormatError(f"it has {counted(len(model.pieces), 'piece')}; it must have 1 to {MAX_PIECES}")
+        raise FormatError(f"it has {pluralize(len(model.pieces), 'piece')}; it must have 1 to {MAX_PIECES}")
     seen: dict[str, int] = {}
     for number, (piece, score, kind) in enumerate(zip(model.pieces, model.scores, model.types, strict=True)):
         if not piece or math.isnan(score) or kind not in range(1, 7):
-            reason = f"{shown(piece)} of type {kind} with the score {score} is not a valid piece"
+            reason = f"{short_repr(piece)} of type {kind} with the score {score} is not a valid piece"
             raise FormatError(reason, where=f"piece {number}")
         if seen.setdefault(piece, number) != number:
             raise FormatError(
-                f"{shown(piece)} is piece {seen[piece]} too; each must be unique", where=f"piece {number}"
+                f"{short_repr(piece)} is piece {seen[piece]} too; each must be unique", where=f"piece {number}"
             )
     if model.types.count(UNKNOWN) != 1:
-        raise FormatError(f"it has {counted(model.types.count(UNKNOWN), 'unknown piece')}; it must have one")
+        raise FormatError(f"it has {pluralize(model.types.count(UNKNOWN), 'unknown piece')}; it must have one")
     if (longest := max(model.pieces, key=len)) and len(longest) > MAX_CHARS:
-        raise FormatError(f"piece {shown(longest)} has {len(longest)} characters; a piece has at most {MAX_CHARS}")
+        raise FormatError(f"piece {short_repr(longest)} has {len(longest)} characters; a piece has at most {MAX_CHARS}")
     if UNUSED in model.types:
         name = model.pieces[model.types.index(UNUSED)]
-        raise FormatError(f"piece {shown(name)} is unused; models with unused pieces are not supported")
+        raise FormatError(f"piece {short_repr(name)} is unused; models with unused pieces are not supported")
     if model.remove_spaces and (
         changed := [piece for piece in _list_user_defined(model) if _loses_spaces(piece, model)]
     ):
         raise FormatError(
-            f"piece {shown(changed[0])} is user-defined, and remove_extra_whitespaces removes spaces like its own; "
+            f"piece {short_repr(changed[0])} is user-defined, and remove_extra_whitespaces removes spaces like "
+            "its own; "
             "this is not supported: train the model with remove_extra_whitespaces=False"
         )
     if model.charsmap and any("\0" in piece for piece in _list_user_defined(model)):
@@ -255,7 +256,7 @@ def _check(model: Model) -> None:
     listed = {f"<0x{byte:02X}>" for byte in range(256)}
     found = {piece for piece, kind in zip(model.pieces, model.types, strict=True) if kind == BYTE}
     if found and found != listed:
-        raise FormatError(f"it has {counted(len(found), 'byte piece')}; they must be <0x00> to <0xFF>")
+        raise FormatError(f"it has {pluralize(len(found), 'byte piece')}; they must be <0x00> to <0xFF>")
     if model.byte_fallback != bool(found):
         raise FormatError("byte_fallback and byte pieces go together; it has only one of them")
 
@@ -346,7 +347,9 @@ def _check_characters(tokens: dict[str, int]) -> None:
     if absent:
         char = min(absent)
         token = next(token for token in tokens if char in token)
-        raise FormatError(f"piece {shown(token)} has the character {shown(char)}, which is not a piece; it must be one")
+        raise FormatError(
+            f"piece {short_repr(token)} has the character {short_repr(char)}, which is not a piece; it must be one"
+        )
 
 
 def list_all_splits(

@@ -12,7 +12,7 @@ import re
 
 import numpy as np
 
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, short_repr
 from bpe.formats.packed import decode_text, unpack
 from bpe.formats.signatures import END_OF_WORD
 from bpe.pretokenize.pretokenizer import Pretokenizer
@@ -48,7 +48,7 @@ def parse(data: bytes, merges: int = -1) -> tuple[Version, list[tuple[str, str]]
         parts = line.strip("\r\n ").split(" ")
         if len(parts) != 2 or not all(parts):
             rule = "it must be two symbols separated by a space"
-            raise FormatError(f"{shown(line)} is not a merge; {rule}", where=f"line {number}")
+            raise FormatError(f"{short_repr(line)} is not a merge; {rule}", where=f"line {number}")
         pairs.setdefault((parts[0], parts[1]))
     return version, list(pairs)
 
@@ -56,7 +56,7 @@ def parse(data: bytes, merges: int = -1) -> tuple[Version, list[tuple[str, str]]
 def _read_version(header: str) -> Version:
     found = re.fullmatch(r"#version: *(0\.[12])(\.0+)* *\r?", header)
     if found is None:
-        raise FormatError(f"{shown(header)} is not a version that is known; known are 0.1 and 0.2", where="line 1")
+        raise FormatError(f"{short_repr(header)} is not a version that is known; known are 0.1 and 0.2", where="line 1")
     return (0, int(found[1][-1]))
 
 
@@ -74,7 +74,7 @@ def read(data: bytes, merges: int = -1) -> TokenizerSpec:
     kept: list[tuple[Token, Token]] = []
     for left, right in pairs:
         if (left + right).endswith(END_OF_WORD) and not right.endswith(END_OF_WORD):
-            raise FormatError(f"the merge {shown((left, right))} makes the text {END_OF_WORD}; no token may be it")
+            raise FormatError(f"the merge {short_repr((left, right))} makes the text {END_OF_WORD}; no token may be it")
         pair = _parse_token(left), _parse_token(right)
         symbols = [_divide(token, glued) for token in pair]
         possible = all(len(each) == 1 or key in results for key, each in zip(pair, symbols, strict=True))
@@ -143,7 +143,8 @@ def write(spec: TokenizerSpec) -> bytes:
     wrong = [text for text in texts.values() if re.search(r"[ \r\n]", text)]
     if wrong:
         raise ValueError(
-            f"format subword-nmt cannot hold the token {shown(wrong[0])}: spaces and line ends separate symbols; save "
+            f"format subword-nmt cannot hold the token {short_repr(wrong[0])}: spaces and line ends separate "
+            "symbols; save "
             "it as huggingface"
         )
     return (header + "".join(f"{texts[left]} {texts[right]}\n" for left, right in spec.merges.tolist())).encode()

@@ -18,7 +18,7 @@ import numpy as np
 
 from bpe.base.offsets import offsets_of
 from bpe.encode.engine import Engine
-from bpe.errors import FormatError, counted, shown
+from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats import tiktoken
 from bpe.formats._ranks import RankTable
 from bpe.formats.schema import errors_at, get, load, refuse
@@ -40,7 +40,7 @@ MAX_SPECIAL = 1 << 20
 
 def _read_count(value: Any, where: str, most: int = ID_LIMIT) -> int:
     if type(value) is not int or not 0 <= value <= most:
-        raise FormatError(f"it is {shown(value)}; it must be an int from 0 to {most}", where=where)
+        raise FormatError(f"it is {short_repr(value)}; it must be an int from 0 to {most}", where=where)
     return value
 
 
@@ -53,24 +53,23 @@ def read(data: bytes) -> TokenizerSpec:
     """
     value = load(data)
     if not isinstance(value, dict):
-        raise FormatError(f"{shown(value)} is not an object; a tekken.json is one")
+        raise FormatError(f"{short_repr(value)} is not an object; a tekken.json is one")
     config: dict[str, Any] = get(value, "the file", "config", dict)
     pattern = get(config, "config", "pattern", str)
     n_special = get(config, "config", "default_num_special_tokens", partial(_read_count, most=MAX_SPECIAL))
     size = get(config, "config", "default_vocab_size", _read_count)
     listed: list[Any] = get(value, "the file", "vocab", list)
     if not n_special < size <= len(listed) + n_special:
-        refuse(
-            "config.default_vocab_size", size, f"there are {counted(len(listed), 'token')} in the vocab and "
-            f"{counted(n_special, 'special token')}", "it must be at most their sum, and more than the special tokens",
-        )  # fmt: skip
+        sizes = f"{pluralize(len(listed), 'token')} in the vocab and {pluralize(n_special, 'special token')}"
+        rule = "it must be at most their sum, and more than the special tokens"
+        refuse("config.default_vocab_size", size, f"there are {sizes}", rule)
     tokens = _read_tokens(listed[: size - n_special])
     blob, offsets = b"".join(tokens), offsets_of(list(map(len, tokens)))
     table = RankTable(blob, offsets)
     if not table.distinct:
         seen: set[bytes] = set()
         twice = next(token for token in tokens if token in seen or seen.add(token))  # type: ignore[func-returns-value]
-        raise FormatError(f"token {shown(twice)} is given twice; each must be unique", where="vocab")
+        raise FormatError(f"token {short_repr(twice)} is given twice; each must be unique", where="vocab")
     ids = np.arange(n_special, size, dtype=np.int32)
     special = _read_special(value, n_special)
     with errors_at("config.pattern"):
@@ -90,17 +89,18 @@ def _read_tokens(listed: list[Any]) -> list[bytes]:
         try:
             token = base64.b64decode(text, validate=True)
         except (TypeError, ValueError, binascii.Error):
-            raise FormatError(f"{shown(text)} is not a token in base64", where=f"vocab[{i}].token_bytes") from None
+            raise FormatError(f"{short_repr(text)} is not a token in base64", where=f"vocab[{i}].token_bytes") from None
         if type(rank) is not int or rank != i:
-            raise FormatError(f"it is {shown(rank)}; ranks must be 0, 1, 2, … in order", where=f"vocab[{i}].rank")
+            raise FormatError(f"it is {short_repr(rank)}; ranks must be 0, 1, 2, … in order", where=f"vocab[{i}].rank")
         if not token or (i < 256 and token != bytes([i])):
             raise FormatError(
-                f"token {i} is {shown(token)}; the first 256 tokens must be the bytes 0 to 255, and no token is empty",
+                f"token {i} is {short_repr(token)}; the first 256 tokens must be the bytes 0 to 255, and no token "
+                "is empty",
                 where=f"vocab[{i}].token_bytes",
             )
         tokens.append(token)
     if len(tokens) < 256:
-        raise FormatError(f"it has {counted(len(tokens), 'token')}; the first 256 are the bytes", where="vocab")
+        raise FormatError(f"it has {pluralize(len(tokens), 'token')}; the first 256 are the bytes", where="vocab")
     return tokens
 
 
@@ -110,7 +110,7 @@ def _read_special(value: dict[str, Any], n_special: int) -> dict[str, int]:
     if listed is None:
         listed = [{"rank": i, "token_str": name} for i, name in enumerate(DEFAULT_SPECIAL)]
     if not isinstance(listed, list) or len(listed) > n_special:
-        rule = f"it must be a list of at most {counted(n_special, 'token')}"
+        rule = f"it must be a list of at most {pluralize(n_special, 'token')}"
         refuse("special_tokens", listed, rule, "see config.default_num_special_tokens")
     special: dict[str, int] = {}
     fillers = [{"rank": i, "token_str": FILLER.format(i)} for i in range(len(listed), n_special)]

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import read_file
 from bpe.encode._encoder import Encoder
-from bpe.errors import FormatError, check_int, errors_in, shown, type_name, typed
+from bpe.errors import FormatError, check_int, describe, errors_in, short_repr, with_article
 from bpe.formats._ranks import RankTable, read_ranks
 from bpe.formats.openai_encodings import ENCODINGS, FILES, PublishedEncoding
 from bpe.formats.packed import first_bytes, unpack
@@ -91,7 +91,8 @@ def load(
     """
     if special_tokens is not None and not isinstance(special_tokens, Mapping):
         raise TypeError(
-            f"special_tokens is {typed(special_tokens)}; it must map each name to its id, because rank files hold no "
+            f"special_tokens is {describe(special_tokens)}; it must map each name to its id, because rank files "
+            "hold no "
             "special tokens: {'<|endoftext|>': 100257}"
         )
     preset = _find_preset(pretokenizer)
@@ -127,7 +128,7 @@ def check_special_ids(special_tokens: Mapping[str, int]) -> dict[str, int]:
     special: dict[str, int] = {}
     for name, number in special_tokens.items():
         if not isinstance(name, str) or not name:
-            raise TypeError(f"special token {shown(name)} must be a str of at least one character")
+            raise TypeError(f"special token {short_repr(name)} must be a str of at least one character")
         special[name] = check_int(f"the id of {name!r}", number, 0, 2**31 - 1)
     return special
 
@@ -169,10 +170,12 @@ def from_ranks(
     """
     if not set(map(type, ranks)) <= {bytes}:
         wrong = next(token for token in ranks if type(token) is not bytes)
-        raise TypeError(f"mergeable_ranks has the token {typed(wrong)}; it must map bytes to int")
+        raise TypeError(f"mergeable_ranks has the token {describe(wrong)}; it must map bytes to int")
     numbers = list(ranks.values())
     if not set(map(type, numbers)) <= {int} or (numbers and not 0 <= min(numbers) <= max(numbers) < ID_LIMIT):
-        numbers = [check_int(f"the rank of {shown(token)}", rank, 0, ID_LIMIT - 1) for token, rank in ranks.items()]
+        numbers = [
+            check_int(f"the rank of {short_repr(token)}", rank, 0, ID_LIMIT - 1) for token, rank in ranks.items()
+        ]
     order = np.argsort(np.array(numbers, dtype=np.int64), kind="stable")
     given = list(ranks)
     ordered = [given[i] for i in order.tolist() if given[i]]
@@ -182,7 +185,8 @@ def from_ranks(
     if (same := np.flatnonzero(np.diff(sorted_ranks) == 0)).size:
         first, second = ordered[same[0]], ordered[same[0] + 1]
         raise ValueError(
-            f"mergeable_ranks gives {shown(first)} and {shown(second)} the same rank, {sorted_ranks[same[0]]}; a rank "
+            f"mergeable_ranks gives {short_repr(first)} and {short_repr(second)} the same rank, "
+            f"{sorted_ranks[same[0]]}; a rank "
             "is a token's id, so each must be unique"
         )
     tokens = b"".join(ordered), offsets_of([len(token) for token in ordered]), sorted_ranks
@@ -238,13 +242,14 @@ def _read_line_by_line(data: bytes) -> Tokens:
         except (binascii.Error, ValueError, IndexError):
             token, rank, fields = b"", 0, []
         if len(fields) != 2:
-            fault = f"{shown(line)} is not a token in base64, a space and a rank"
+            fault = f"{short_repr(line)} is not a token in base64, a space and a rank"
         elif not token or not 0 <= rank < ID_LIMIT:
             fault = (
-                f"token {shown(token)} has rank {rank}; tokens must have bytes, and ranks are from 0 to {ID_LIMIT - 1}"
+                f"token {short_repr(token)} has rank {rank}; tokens must have bytes, and ranks are from 0 to "
+                f"{ID_LIMIT - 1}"
             )
         elif token in tokens or rank in seen:
-            what = f"token {shown(token)}" if token in tokens else f"rank {rank}"
+            what = f"token {short_repr(token)}" if token in tokens else f"rank {rank}"
             fault = f"{what} is given twice; each must be unique"
         if fault is not None:
             raise FormatError(fault, where=f"line {number}")
@@ -272,7 +277,9 @@ def _build_vocabulary(
         if i < len(ranks) and ranks[i] == token_id:
             fault = f"special token {name!r} has id {token_id}, which is an ordinary token's rank"
         elif token_id in special:
-            fault = f"token id {token_id} is given twice: {shown(special[token_id])} and {shown(name.encode())}"
+            fault = (
+                f"token id {token_id} is given twice: {short_repr(special[token_id])} and {short_repr(name.encode())}"
+            )
         else:
             special[token_id] = name.encode()
         if fault is not None and not shared_ids:
@@ -362,19 +369,19 @@ def read_gpt2_ranks(merges: bytes, encoder: bytes, *, own_bytes: bool = False) -
             continue  # the last line ends with a newline
         if len(parts) != 2 or not letters >= set("".join(parts)):
             raise FormatError(
-                f"{shown(line)} is not the two parts of a token in GPT-2's letters",
+                f"{short_repr(line)} is not the two parts of a token in GPT-2's letters",
                 path="vocab.bpe",
                 where=f"line {number}",
             )
         ranks.setdefault(letters_to_bytes("".join(parts)), 256 + number - 2)
     if not isinstance(ids, dict):
-        raise FormatError(f"it is {type_name(ids)}; it must map tokens to ids", path="encoder.json")
+        raise FormatError(f"it is {with_article(ids)}; it must map tokens to ids", path="encoder.json")
     spelled: dict[bytes, Any] = {}
     for token, number in ids.items():
         if token in ("<|endoftext|>", "<|startoftext|>"):
             continue
         if not letters >= set(token):
-            raise FormatError(f"token {shown(token)} is not in GPT-2's letters", path="encoder.json")
+            raise FormatError(f"token {short_repr(token)} is not in GPT-2's letters", path="encoder.json")
         spelled[letters_to_bytes(token)] = number
     if own_bytes:
         ranks.update((token, number) for token, number in spelled.items() if len(token) == 1)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bpe.encode.engine import Engine
-from bpe.errors import FormatError, errors_in, shown
+from bpe.errors import FormatError, errors_in, short_repr
 from bpe.formats import tiktoken
 from bpe.formats.configuration import read_object, read_roles
 from bpe.formats.schema import errors_at, get, is_id, read_text
@@ -109,12 +109,12 @@ def _check_class(kind: str | None, auto_map: Any) -> None:
         "Tokenizer.from_tiktoken(path, pretokenizer, special_tokens)"
     )
     if not modules:
-        raise FormatError(f"it is {shown(kind)}, whose pattern is not known; {fix}", where="tokenizer_class")
+        raise FormatError(f"it is {short_repr(kind)}, whose pattern is not known; {fix}", where="tokenizer_class")
     if module is not None and (
         not isinstance(module, str) or module.rsplit("--")[-1].rpartition(".")[0] not in modules
     ):
         rule = f"the pattern of the class {kind} is known only for {' and '.join(modules)}"
-        raise FormatError(f"it is {shown(module)}; {rule}: {fix}", where="auto_map")
+        raise FormatError(f"it is {short_repr(module)}; {rule}: {fix}", where="auto_map")
 
 
 def _read_special(config: dict[str, Any]) -> tuple[dict[str, int], list[str]]:
@@ -128,10 +128,10 @@ def _read_special(config: dict[str, Any]) -> tuple[dict[str, int], list[str]]:
     for number, item in listed.items():
         content = item.get("content") if isinstance(item, dict) else None
         if not isinstance(content, str) or not content or not is_id(number) or content in special:
-            where = f"added_tokens_decoder[{shown(number)}]"
-            raise FormatError(f"{shown(item)} is not a token of its own, with an id and a content", where=where)
+            where = f"added_tokens_decoder[{short_repr(number)}]"
+            raise FormatError(f"{short_repr(item)} is not a token of its own, with an id and a content", where=where)
         special[content] = int(number)
-        if not get(item, f"added_tokens_decoder[{shown(number)}]", "special", bool, True):
+        if not get(item, f"added_tokens_decoder[{short_repr(number)}]", "special", bool, True):
             ordinary.append(content)
     with errors_at("added_tokens_decoder"):
         return tiktoken.check_special_ids(special), ordinary

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bpe.encode.engine import Engine
-from bpe.errors import FormatError, check_iterable, check_unicode, errors_in, shown, typed
+from bpe.errors import FormatError, check_iterable, check_unicode, describe, errors_in, short_repr
 from bpe.formats import huggingface
 from bpe.formats.configuration import LISTS, find_added_tokens, read_configuration, read_object, read_roles, token_text
 from bpe.formats.huggingface.added_tokens import add_tokens
@@ -90,7 +90,8 @@ def read(files: Mapping[str, bytes]) -> TokenizerSpec:
     kind = KINDS.get((name or "GPT2Tokenizer").removesuffix("Fast"))
     if kind is None:
         raise FormatError(
-            f"it is {shown(name)}, whose pretokenizer is not known; known are {', '.join(KINDS)}: load the two files "
+            f"it is {short_repr(name)}, whose pretokenizer is not known; known are {', '.join(KINDS)}: load the "
+            "two files "
             "with their pretokenizer, Tokenizer.from_vocab_merges(vocab, merges, pretokenizer)",
             where=f"{CONFIG}: tokenizer_class",
         )
@@ -148,10 +149,10 @@ def make_vocab_file(vocab: Mapping[str, int] | Mapping[bytes, int], special_toke
         if isinstance(token, bytes) and (text := token.decode("utf-8", "replace")) in special_tokens:
             name = text
         if isinstance(number, bool) or not hasattr(number, "__index__"):
-            raise TypeError(f"the id of {shown(token)} is {typed(number)}; it must be an int")
+            raise TypeError(f"the id of {short_repr(token)} is {describe(number)}; it must be an int")
         if name in ids:
             raise FormatError(
-                f"token {shown(token)} occurs twice, as bytes and in letters; give it once", where="vocab"
+                f"token {short_repr(token)} occurs twice, as bytes and in letters; give it once", where="vocab"
             )
         ids[name] = operator.index(number)
     return json.dumps(ids).encode()
@@ -172,12 +173,12 @@ def make_merges_file(merges: Iterable[str] | Iterable[tuple[str, str]] | Iterabl
         pair = given.split(" ") if isinstance(given, str) else given
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(
-                f"{where} is {typed(given)}; it must be a pair of tokens, or a str with a space between two"
+                f"{where} is {describe(given)}; it must be a pair of tokens, or a str with a space between two"
             )
         names = [_spell_in_letters(token, where) for token in pair]
         if any(not name or re.search(r"\s", name) for name in names):
             raise FormatError(
-                f"it is {shown(given)}; tokens are bytes, or str in GPT-2's letters: Ġ for a space", where=where
+                f"it is {short_repr(given)}; tokens are bytes, or str in GPT-2's letters: Ġ for a space", where=where
             )
         lines.append(" ".join(names))
         check_unicode(where, lines[-1])
@@ -188,7 +189,7 @@ def _spell_in_letters(token: object, where: str) -> str:
     if isinstance(token, bytes):
         return to_letters(token)
     if not isinstance(token, str):
-        raise TypeError(f"a token of {where} is {typed(token)}; it must be bytes, or a str in GPT-2's letters")
+        raise TypeError(f"a token of {where} is {describe(token)}; it must be bytes, or a str in GPT-2's letters")
     return token
 
 
@@ -277,7 +278,7 @@ def _read_lines(data: bytes) -> list[str]:
     for number, line in enumerate(lines, 1):
         if line.count(" ") != 1 and not (number == 1 and line.startswith("#version")):
             rule = "is not the two parts of a merge, separated by a space"
-            raise FormatError(f"{shown(line)} {rule}", where=f"line {number}")
+            raise FormatError(f"{short_repr(line)} {rule}", where=f"line {number}")
     return lines
 
 
@@ -322,5 +323,5 @@ def _find_role(config: dict[str, Any], kind: Kind, spec: TokenizerSpec, role: st
     """The id of the token of a role, which must be a special one."""
     content = token_text(config.get(role, kind.roles.get(role)))
     if not isinstance(content, str) or content not in spec.special_tokens:
-        raise FormatError(f"{shown(content)} is not a special token", where=f"{CONFIG}: {role}")
+        raise FormatError(f"{short_repr(content)} is not a special token", where=f"{CONFIG}: {role}")
     return spec.special_tokens[content]

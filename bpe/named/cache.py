@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bpe.base.atomic_files import atomic_write
-from bpe.errors import FormatError, counted
+from bpe.errors import FormatError, pluralize
 from bpe.formats.openai_encodings import PublishedFile
 
 #: The variables that name the folder; the first one that is set decides.
@@ -178,7 +178,8 @@ def _download_new(file: PublishedFile, others: tuple[PublishedFile, ...], search
     found = hashlib.sha256(data).hexdigest()
     if file.sha256 and found != file.sha256:
         raise FormatError(
-            f"{file.address} gave {counted(len(data), 'byte')} with the SHA-256 {found}; it must be {file.sha256}: try "
+            f"{file.address} gave {pluralize(len(data), 'byte')} with the SHA-256 {found}; it must be "
+            f"{file.sha256}: try "
             "again, or look at what changes downloads on the way, such as a proxy"
         )
     return data

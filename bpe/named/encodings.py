@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bpe.base.forks import lock_of
-from bpe.errors import errors_in, shown, typed
+from bpe.errors import describe, errors_in, short_repr
 from bpe.formats.openai_encodings import ENCODINGS, FILES, MODEL_PREFIXES, MODELS
 from bpe.formats.tiktoken import check_special_ids, from_ranks, pattern_of, read, read_gpt2_ranks
 from bpe.named import cache, plugins
@@ -93,7 +93,7 @@ def encoding_name_for_model(model_name: str) -> str:
 
     """
     if not isinstance(model_name, str):
-        raise TypeError(f"model_name is {typed(model_name)}; it must be the name of a model, such as 'gpt-4o'")
+        raise TypeError(f"model_name is {describe(model_name)}; it must be the name of a model, such as 'gpt-4o'")
     if model_name in MODELS:
         return MODELS[model_name]
     for prefix, name in MODEL_PREFIXES.items():
@@ -121,7 +121,7 @@ def list_encoding_names() -> list[str]:
 def load_encoding(name: str) -> NamedEncoding:
     """The encoding of a name; errors are those of `get_encoding`."""
     if not isinstance(name, str):
-        raise TypeError(f"name is {typed(name)}; it must be the name of an encoding, such as 'cl100k_base'")
+        raise TypeError(f"name is {describe(name)}; it must be the name of an encoding, such as 'cl100k_base'")
     found = _encodings.get(name)
     if found is None:
         with _lock:  # other threads wait for the file instead of downloading it too
@@ -159,7 +159,8 @@ def _build_of_plugin(name: str) -> NamedEncoding:
     constructor = plugins.constructors().get(name) or plugins.public_constructor(name)
     if constructor is None:
         raise ValueError(
-            f"encoding {shown(name)} is not known; OpenAI's are {', '.join(map(repr, ENCODINGS))}, and the modules of "
+            f"encoding {short_repr(name)} is not known; OpenAI's are {', '.join(map(repr, ENCODINGS))}, and the "
+            "modules of "
             f"{plugins.NAMESPACE} ({', '.join(plugins.modules()) or 'none is installed'}) do not define it"
         )
     return built(**constructor())

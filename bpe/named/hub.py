@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bpe.errors import shown, typed
+from bpe.errors import describe, short_repr
 from bpe.formats.signatures import CONFIGURATION
 
 #: The formats in the order in which they are looked for: the format, the files that it must have, and others.
@@ -55,7 +55,7 @@ def fetch(name: str, revision: str | None = None, *, token: str | bool | None = 
     """
     for what, value in (("name", name), ("revision", revision)):
         if not isinstance(value, str) and (what == "name" or value is not None):
-            raise TypeError(f"{what} is {typed(value)}; it must be a str, such as 'openai-community/gpt2'")
+            raise TypeError(f"{what} is {describe(value)}; it must be a str, such as 'openai-community/gpt2'")
     try:
         import huggingface_hub
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError
@@ -83,7 +83,7 @@ def fetch(name: str, revision: str | None = None, *, token: str | bool | None = 
             missing = missing or error
             continue
         except HFValidationError as error:
-            raise OSError(f"name is {shown(name)}, which is neither a folder nor a repository: {error}") from None
+            raise OSError(f"name is {short_repr(name)}, which is neither a folder nor a repository: {error}") from None
         except HfHubHTTPError as error:
             reason = " ".join(str(error).split())
             raise OSError(f"{name} cannot be loaded from the Hub ({type(error).__name__}: {reason})") from error

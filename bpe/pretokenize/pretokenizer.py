@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
 from bpe.base.utf8 import Bytes, TextLike, byte_offsets, escape, to_bytes
-from bpe.errors import check_choice, shown, typed
+from bpe.errors import check_choice, describe, short_repr
 from bpe.pretokenize import _scanner as scan
 from bpe.pretokenize import _word_scanner as words
 from bpe.pretokenize._piece_scanner import PieceRules, unit_spans
@@ -82,7 +82,7 @@ class Pretokenizer:
         name = ALIASES.get(name, name) if isinstance(name, str) else name
         if name not in NAMES and isinstance(name, str) and not re.fullmatch(r"[\w.-]*", name):
             raise ValueError(
-                f"pretokenizer is {shown(name)}, which is not a name; pass a regular expression as "
+                f"pretokenizer is {short_repr(name)}, which is not a name; pass a regular expression as "
                 "bpe.Pretokenizer.from_regex(pattern)"
             )
         name = check_choice("pretokenizer", name, NAMES)
@@ -116,7 +116,7 @@ class Pretokenizer:
 
         """
         if not isinstance(pattern, str):
-            raise TypeError(f"pattern is {typed(pattern)}; it must be a str")
+            raise TypeError(f"pattern is {describe(pattern)}; it must be a str")
         check_choice("gaps", gaps, ("drop", "keep", "error"))
         made = cls.__new__(cls)
         name = SPELLINGS.get(pattern)
@@ -262,7 +262,8 @@ class Pretokenizer:
         gaps = zip([0, *ends.tolist()], [*starts.tolist(), len(text)], strict=True)
         start, end = next((start, end) for start, end in gaps if start < end)
         problem = (
-            f"pattern {shown(self.pattern)} does not match all of a text: {shown(text[start : min(end, start + 40)])}"
+            f"pattern {short_repr(self.pattern)} does not match all of a text: "
+            f"{short_repr(text[start : min(end, start + 40)])}"
         )
         if self.gaps == "error":
             raise ValueError(f"{problem}; extend the pattern, or pass gaps='keep' or gaps='drop'")
@@ -346,7 +347,8 @@ def check_unicode_version(pretokenizer: Pretokenizer | None, version: object) ->
     own = None if pretokenizer is None else pretokenizer.unicode_version
     if version not in (None, own):
         raise ValueError(
-            f"unicode_version is {shown(version)}; in this release it is {own!r} for {pretokenizer!r}, and characters "
+            f"unicode_version is {short_repr(version)}; in this release it is {own!r} for {pretokenizer!r}, and "
+            "characters "
             "assigned in the later version may be split differently; use a release with that version, or remove "
             "unicode_version to use this one"
         )
@@ -381,7 +383,7 @@ class PipelinePretokenizer(Pretokenizer):
         spelled = letters
         for step in steps:
             if not isinstance(step, Step):
-                raise TypeError(f"a step is {typed(step)}; it must be one of bpe.pretokenizers")
+                raise TypeError(f"a step is {describe(step)}; it must be one of bpe.pretokenizers")
             if spelled and isinstance(step, (ByteLevel, Metaspace)):
                 raise ValueError(f"{step!r} follows a ByteLevel, after which the text is spelled in letters; move it")
             spelled = spelled or isinstance(step, ByteLevel)
@@ -487,7 +489,8 @@ def as_pretokenizer(value: PretokenizerLike | None) -> Pretokenizer | None:
     if isinstance(value, (list, tuple)):
         return PipelinePretokenizer(*value)
     raise TypeError(
-        f"pretokenizer is {typed(value)}; it must be a name ({', '.join(NAMES)}, metaspace), a bpe.Pretokenizer, steps "
+        f"pretokenizer is {describe(value)}; it must be a name ({', '.join(NAMES)}, metaspace), a "
+        "bpe.Pretokenizer, steps "
         "of bpe.pretokenizers, or None"
     )
 
@@ -517,7 +520,8 @@ def _check_intersections(pattern: str) -> None:
     for found in regex.finditer(r"\\.|\[\^?\]?(?:\\.|[^\\\]])*+", pattern, regex.DOTALL):
         if "&&" in regex.sub(r"\\.", "", found[0], flags=regex.DOTALL):
             raise ValueError(
-                f"pattern is {shown(pattern)}; its class {shown(found[0])} has &&, which is two characters in `regex` "
+                f"pattern is {short_repr(pattern)}; its class {short_repr(found[0])} has &&, which is two "
+                "characters in `regex` "
                 r"and an intersection in other engines; put (?V1) in front for an intersection, or write \& for each &"
             )
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from bpe.base.forks import cached_property
 from bpe.base.utf8 import byte_offsets, unescape
-from bpe.errors import check_choice, check_int, check_unicode, shown, typed
+from bpe.errors import check_choice, check_int, check_unicode, describe, short_repr
 from bpe.pretokenize import _scanner as scan
 from bpe.pretokenize.patterns import NAMED, PATTERNS, SPELLED
 from bpe.text.character_sets import WHITE
@@ -140,7 +140,7 @@ class Split(Step):
 
     def __post_init__(self) -> None:
         if not isinstance(self.pattern, str):
-            raise TypeError(f"pattern is {typed(self.pattern)}; it must be a str")
+            raise TypeError(f"pattern is {describe(self.pattern)}; it must be a str")
         check_unicode("pattern", self.pattern)
         check_choice("behavior", self.behavior, get_args(Behavior))
         if not self.pattern:
@@ -164,7 +164,9 @@ class Split(Step):
         try:
             translation = Translation(escaped(self.pattern), "never") if self.literal else translate(self.pattern)
         except UntranslatableError as error:
-            raise ValueError(f"pattern {shown(self.pattern)} cannot be matched as Oniguruma does: {error}") from None
+            raise ValueError(
+                f"pattern {short_repr(self.pattern)} cannot be matched as Oniguruma does: {error}"
+            ) from None
         return compiled(translation.expression), translation
 
     def spans(self, text: str) -> list[Span]:
@@ -485,9 +487,9 @@ def _GPT2() -> Split:  # noqa: N802 (a constant that is made when it is first us
 
 def _check_character(name: str, value: object) -> None:
     if not isinstance(value, str):
-        raise TypeError(f"{name} is {typed(value)}; it must be a str of one character")
+        raise TypeError(f"{name} is {describe(value)}; it must be a str of one character")
     if len(value) != 1:
-        raise ValueError(f"{name} is {shown(value)}; it must be one character")
+        raise ValueError(f"{name} is {short_repr(value)}; it must be one character")
     check_unicode(name, value)
 
 
@@ -512,7 +514,9 @@ def step_from_json(data: dict[str, Any]) -> Step:
     fields = dict(data)
     kind = STEPS.get(fields.pop("type", ""))
     if kind is None:
-        raise ValueError(f"pretokenizer type {shown(data.get('type'))} is not known; it must be one of {list(STEPS)}")
+        raise ValueError(
+            f"pretokenizer type {short_repr(data.get('type'))} is not known; it must be one of {list(STEPS)}"
+        )
     if kind is Split:
         ((name, text),) = dict(fields.pop("pattern", ())).items()
         fields |= {"pattern": text, "literal": name == "String"}

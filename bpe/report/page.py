@@ -22,7 +22,7 @@ from bpe._version import __version__
 from bpe.base.atomic_files import atomic_write
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.corpus.blocks import PathLike
-from bpe.errors import typed
+from bpe.errors import describe
 from bpe.plots import measure_compression
 from bpe.report import measures, vocabularies
 from bpe.report.charts import line_chart, pick_ranks
@@ -233,7 +233,7 @@ def _documents(value: TextLike | Iterable[TextLike]) -> list[bytes]:
     if isinstance(value, (str, bytes, bytearray, memoryview)):
         return [bytes(to_bytes(value))]
     if not isinstance(value, Iterable):
-        raise TypeError(f"a text is {typed(value)}; it must be str, bytes or a list of them")
+        raise TypeError(f"a text is {describe(value)}; it must be str, bytes or a list of them")
     return [bytes(to_bytes(each)) for each in value]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.errors import counted
+from bpe.errors import pluralize
 from bpe.report.parts import columns, note, scroll
 from bpe.report.subjects import Details, Subject
 from bpe.show.html import Html, Token, format_tokens, list_tokens, number, separate, table, to_hex, to_html
@@ -117,7 +117,7 @@ def plural(value: int, noun: str) -> str:
     >>> plural(1, "token"), plural(12345, "byte")
     ('1 token', '12,345 bytes')
     """
-    return counted(value, noun).replace(str(value), number(value), 1)
+    return pluralize(value, noun).replace(str(value), number(value), 1)
 
 
 def examples(tokenizer: Subject, ids: Iterable[int], counts: NDArray[np.int64]) -> Html:

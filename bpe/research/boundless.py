@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.base.progress import ProgressLike, progress_bar, progress_note
-from bpe.base.threads import helped
+from bpe.base.threads import team_threads
 from bpe.count.word_counts import WordCounts
-from bpe.errors import check_int, counted, typed
+from bpe.errors import check_int, describe, pluralize
 from bpe.research.runs import LETTER, find_runs, from_counts
 from bpe.research.seeds import FIRST, Seeds, make_job
 from bpe.text.matching import compiled
@@ -124,7 +124,7 @@ def _check_options(transition: int | None, eligible: object, config: TrainConfig
     if transition is not None:
         check_int("transition", transition, 1, ID_LIMIT)
     if not isinstance(eligible, str):
-        raise TypeError(f"eligible is {typed(eligible)}; it must be a regular expression as a str")
+        raise TypeError(f"eligible is {describe(eligible)}; it must be a regular expression as a str")
     compiled(eligible)
     if config.chars or config.end_of_word is not None or config.unk_token is not None:
         raise ValueError(
@@ -245,7 +245,7 @@ def _learn_across(
     stopped = None
     if n_words + n_supers < more:
         stopped = STOPS.get(trainer.stop, STOPS[1])
-        learned, size = counted(n_words + n_supers, "merge"), counted(len(spec.vocabulary), "token")
+        learned, size = pluralize(n_words + n_supers, "merge"), pluralize(len(spec.vocabulary), "token")
         log.warning("training stopped after %s: %s; %s, fewer than requested", learned, stopped, size)
     seconds = words.training.seconds + time.perf_counter() - began
     return spec, Training(stopped, n_words + n_supers, words.training.words, seconds)
@@ -275,7 +275,7 @@ def _compete(
     words, n_words, n_supers = word_counts.tolist(), 0, 0
     supers: list[tuple[int, int, int, int]] = []
     target = trainer.n_tokens + most
-    with helped(trainer.team), progress_bar(progress, "merge", most, "merges") as bar:
+    with team_threads(trainer.team), progress_bar(progress, "merge", most, "merges") as bar:
         while n_words + n_supers < most:
             if n_supers == len(supers) and not trainer.stop:
                 supers += trainer.run(MERGES_PER_CALL, target)

@@ -26,7 +26,7 @@ from bpe.base.progress import progress_note
 from bpe.base.utf8 import TextLike
 from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts, arrays_of, empty_like
-from bpe.errors import check_int, shown, typed
+from bpe.errors import check_int, describe, short_repr
 from bpe.research.seeds import Seeds, begin_with_seeds, make_job
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
@@ -156,10 +156,10 @@ def _split_corpus(rule: Parity, config: TrainConfig) -> dict[str, tuple[Sources 
     name = next(name for name in ("files", "texts", "counts") if getattr(config, name) is not None)
     mapping: Any = getattr(config, name)
     if not isinstance(mapping, Mapping) or not mapping:
-        raise TypeError(f"{name} is {typed(mapping)}; it must map each language to its own {name}")
+        raise TypeError(f"{name} is {describe(mapping)}; it must map each language to its own {name}")
     for language in mapping:
         if not isinstance(language, str):
-            raise TypeError(f"{name} has the language {shown(language)}; the name of a language must be a str")
+            raise TypeError(f"{name} has the language {short_repr(language)}; the name of a language must be a str")
     rule.check_languages(mapping)
     each = {language: replace(config, **{name: given}) for language, given in mapping.items()}
     return {language: (own.source(), own.counts) for language, own in each.items()}
@@ -174,8 +174,9 @@ def _check_words(counts: Mapping[str, WordCounts], rule: Parity, config: TrainCo
             wrong = next((setting for setting in settings | ours if ours.get(setting) != settings.get(setting)), None)
             if wrong is not None:
                 raise ValueError(
-                    f"the counts of {name!r} in {kind} were made with {wrong}={shown(ours.get(wrong))}, those of "
-                    f"{first!r} with {shown(settings.get(wrong))}; they must be made with the same settings: count "
+                    f"the counts of {name!r} in {kind} were made with {wrong}={short_repr(ours.get(wrong))}, those of "
+                    f"{first!r} with {short_repr(settings.get(wrong))}; they must be made with the same settings: "
+                    "count "
                     "one of them again"
                 )
     return [_words_of(name, words, config) for name, words in counts.items()]
@@ -206,18 +207,18 @@ class Parity:
             if given is None:
                 continue
             if not isinstance(given, Mapping):
-                raise TypeError(f"{name} is {typed(given)}; it must map each language to {what}")
+                raise TypeError(f"{name} is {describe(given)}; it must map each language to {what}")
             object.__setattr__(self, name, dict(given))
             for language, value in given.items():
                 if name == "dev" and not isinstance(value, WordCounts):
-                    raise TypeError(f"dev[{language!r}] is {typed(value)}; it must be a bpe.WordCounts")
+                    raise TypeError(f"dev[{language!r}] is {describe(value)}; it must be a bpe.WordCounts")
                 if name == "ratios" and not is_positive(value):
-                    raise ValueError(f"ratios[{language!r}] is {shown(value)}; it must be a number above 0")
+                    raise ValueError(f"ratios[{language!r}] is {short_repr(value)}; it must be a number above 0")
         check_int("global_merges", self.global_merges, 0, ID_LIMIT)
         if self.window_size is not None:
             check_int("window_size", self.window_size, 1, 1 << 20)
         if not is_positive(self.alpha):
-            raise ValueError(f"alpha is {shown(self.alpha)}; it must be a number above 0")
+            raise ValueError(f"alpha is {short_repr(self.alpha)}; it must be a number above 0")
 
     def check_languages(self, languages: Mapping[str, Any]) -> None:
         """Raise ValueError unless dev and ratios have the languages of the corpus."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bpe.base.memory_limits import in_megabytes, resident
 from bpe.base.progress import progress_note
 from bpe.count.word_counts import WordCounts
-from bpe.errors import counted, shown
+from bpe.errors import pluralize, short_repr
 from bpe.research._picky import PickyLearner
 from bpe.research.parity import is_positive
 from bpe.tokenizer import Tokenizer
@@ -69,7 +69,9 @@ def train_picky(
 
     """
     if not is_positive(threshold) or threshold > 1:
-        raise ValueError(f"threshold is {shown(threshold)}; it must be a number above 0 and at most 1, such as 0.9")
+        raise ValueError(
+            f"threshold is {short_repr(threshold)}; it must be a number above 0 and at most 1, such as 0.9"
+        )
     config = TrainConfig(vocab_size=vocab_size, **options)
     _check_options(config)
     job = TrainingJob(config, learn_merges, {"deletions": {"threshold": float(threshold)}})
@@ -119,7 +121,8 @@ def _check_memory(words: Words, max_memory: int) -> None:
     if needed > max_memory:
         raise ValueError(
             f"max_memory is {in_megabytes(max_memory)}, but training with deletions tracks every pair, which for "
-            f"{counted(words.symbols, 'symbol')} of distinct words may need {in_megabytes(needed)}; raise it to that, "
+            f"{pluralize(words.symbols, 'symbol')} of distinct words may need {in_megabytes(needed)}; raise it to "
+            "that, "
             "or train on less text"
         )
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bpe.batch import TokenBatch, id_array
 from bpe.decode.decoder import Ids
-from bpe.errors import check_sampling
+from bpe.errors import check_probability_and_seed
 from bpe.merge.splitting import Splits
 from bpe.tokenizer import Tokenizer, check_tokenizer
 
@@ -56,7 +56,7 @@ def stochastok(
 
     """
     check_tokenizer(tok)
-    proportion, number = check_sampling("proportion", proportion, seed)
+    proportion, number = check_probability_and_seed("proportion", proportion, seed)
     if isinstance(ids, TokenBatch):
         if len(ids.ids):
             tok._decoder.check(ids.ids.astype(np.uint32, copy=False))

@@ -30,7 +30,7 @@ from bpe.encode.blocks import encode_some_blocks
 from bpe.encode.engine import Engine
 from bpe.encode.models.boundless import MarkedWords, build_marked
 from bpe.encode.models.model import Model
-from bpe.errors import typed
+from bpe.errors import describe
 from bpe.text.matching import compiled
 from bpe.tokenizer import Tokenizer
 from bpe.training.config import Files
@@ -78,7 +78,7 @@ def count_runs(
     check_progress(progress)
     if not isinstance(tok, Tokenizer):
         raise TypeError(
-            f"tok is {typed(tok)}; runs of words depend on the word phase: pass the tokenizer that train_boundless "
+            f"tok is {describe(tok)}; runs of words depend on the word phase: pass the tokenizer that train_boundless "
             "gives for the counts of words and a vocab_size that is the transition"
         )
     spec = tok.spec

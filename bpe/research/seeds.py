@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.count.word_counts import WordCounts
-from bpe.errors import counted, shown, typed
+from bpe.errors import describe, pluralize, short_repr
 from bpe.text.character_sets import pattern
 from bpe.tokenizer import Tokenizer
 from bpe.training.checkpoint import Checkpoint
@@ -73,16 +73,16 @@ class Seeds:
         for name, each in (("merges", "pairs (left, right) of str or bytes"), ("tokens", "str or bytes")):
             given: Any = getattr(self, name)
             if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-                raise TypeError(f"{name} is {typed(given)}; it must be a list of {each}")
+                raise TypeError(f"{name} is {describe(given)}; it must be a list of {each}")
             object.__setattr__(self, name, tuple(given))
         pairs: tuple[Any, ...] = self.merges
         for pair in pairs:
             if isinstance(pair, (str, bytes)) or not isinstance(pair, Iterable) or len(tuple(pair)) != 2:
-                raise ValueError(f"merges has {shown(pair)}; each must be a pair (left, right) of str or bytes")
+                raise ValueError(f"merges has {short_repr(pair)}; each must be a pair (left, right) of str or bytes")
         object.__setattr__(self, "merges", tuple(tuple(pair) for pair in pairs))
         for token in (*self.tokens, *(token for pair in self.merges for token in pair)):
             if not isinstance(token, (str, bytes)) or not token:
-                raise ValueError(f"the seeds have {shown(token)}; a token must be a str or bytes and not empty")
+                raise ValueError(f"the seeds have {short_repr(token)}; a token must be a str or bytes and not empty")
 
     def to_json(self) -> dict[str, Any]:
         """What determines the result, as name → JSON value."""
@@ -139,7 +139,7 @@ def make_job(config: TrainConfig, seeds: Seeds | None) -> TrainingJob:
     if seeds is None:
         return TrainingJob(config, learn_merges)
     if not isinstance(seeds, Seeds):
-        raise TypeError(f"seeds is {typed(seeds)}; it must be a bpe.research.Seeds or None")
+        raise TypeError(f"seeds is {describe(seeds)}; it must be a bpe.research.Seeds or None")
     return TrainingJob(config, partial(_learn_after, seeds), {"seeds": seeds.to_json()})
 
 
@@ -180,11 +180,12 @@ def add_seeds(spec: TokenizerSpec, seeds: Seeds, config: TrainConfig) -> Tokeniz
     made = [(ids[left + right], left + right) for left, right in maker.ranks]
     if config.vocab_size is not None and len(old) + len(made) > min((config.vocab_size, *config.sizes)):
         raise ValueError(
-            f"the seeds make {counted(len(made), 'token')}, beside {counted(len(old), 'initial token')}; vocab_size "
+            f"the seeds make {pluralize(len(made), 'token')}, beside {pluralize(len(old), 'initial token')}; "
+            "vocab_size "
             f"must be at least {len(old) + len(made)}"
         )
     if config.num_merges is not None and len(made) > config.num_merges:
-        raise ValueError(f"the seeds make {counted(len(made), 'merge')}; num_merges must be at least that")
+        raise ValueError(f"the seeds make {pluralize(len(made), 'merge')}; num_merges must be at least that")
     merges = np.array([(ids[left], ids[right]) for left, right in maker.ranks], dtype=np.int32).reshape(-1, 2)
     larger = replace(
         spec,

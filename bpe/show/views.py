@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from secrets import token_hex
 
-from bpe.errors import counted
+from bpe.errors import pluralize
 from bpe.show.colours import render, use_colour
 from bpe.show.html import Token, add_style, box, list_tokens, to_html
 
@@ -45,13 +45,13 @@ class TokenView:
 
         """
         drawn = render([token.data for token in self.tokens], colour=colour)
-        return drawn if self._left == 0 else f"{drawn}\n… and {counted(self._left, 'more token')}"
+        return drawn if self._left == 0 else f"{drawn}\n… and {pluralize(self._left, 'more token')}"
 
     def html(self) -> str:
         """The tokens as HTML, with a table of ids, bytes and ranks to unfold."""
         ratio = f", {self.n_bytes / self.n_tokens:.2f} bytes per token" if self.n_tokens else ""
-        summary = f"{counted(self.n_tokens, 'token')}, {counted(self.n_bytes, 'byte')}{ratio}"
-        more = f"<p>Only the first {counted(len(self.tokens), 'token')} are drawn.</p>" if self._left else ""
+        summary = f"{pluralize(self.n_tokens, 'token')}, {pluralize(self.n_bytes, 'byte')}{ratio}"
+        more = f"<p>Only the first {pluralize(len(self.tokens), 'token')} are drawn.</p>" if self._left else ""
         rows = list_tokens(self.tokens[:_LISTED])
         return add_style(
             f'<div class="bpe-card">{box(self.tokens, label="tokens")}{more}'
@@ -100,7 +100,7 @@ class MergeSteps:
             step = f"step {i} of {last}"
             inputs.append(f'<input type="radio" name="{name}" id="{name}-{i}" aria-label="{step}"{checked}>')
             what = f"{step}: {to_html(merge)}" if merge else f"{step}: before the first merge"
-            panels.append(f'<div class="step n{i}"><p>{what}; {counted(len(tokens), "token")}</p>{box(tokens)}</div>')
+            panels.append(f'<div class="step n{i}"><p>{what}; {pluralize(len(tokens), "token")}</p>{box(tokens)}</div>')
             rules.append(f".{name}>#{name}-{i}:checked~.n{i}")
         style = f".{name}>.step{{display:none}}{','.join(rules)}{{display:block}}"
         return add_style(

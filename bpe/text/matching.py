@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, TypeVar
 
-from bpe.errors import shown, typed
+from bpe.errors import describe, short_repr
 
 _Result = TypeVar("_Result")
 
@@ -52,21 +52,24 @@ def compiled(pattern: str) -> Any:
     count, depth = measure_pattern(pattern) if len(pattern) <= MOST_ITEMS else (len(pattern), 0)
     if count > MOST_ITEMS:
         raise ValueError(
-            f"pattern {shown(pattern)} has {count} items when its repeats are expanded; the limit is {MOST_ITEMS}: "
+            f"pattern {short_repr(pattern)} has {count} items when its repeats are expanded; the limit is "
+            f"{MOST_ITEMS}: "
             "use * or + instead of high counts"
         )
     if depth > MOST_DEPTH:
-        raise ValueError(f"pattern {shown(pattern)} has groups nested {depth} deep; the limit is {MOST_DEPTH}")
+        raise ValueError(f"pattern {short_repr(pattern)} has groups nested {depth} deep; the limit is {MOST_DEPTH}")
     try:
         expression = regex.compile(pattern)
     except (regex.error, RecursionError, MemoryError, OverflowError) as error:
         raise ValueError(
-            f"pattern {shown(pattern)} does not compile: {str(error) or type(error).__name__}; it must be a regular "
+            f"pattern {short_repr(pattern)} does not compile: {str(error) or type(error).__name__}; it must be a "
+            "regular "
             "expression of the `regex` package"
         ) from None
     if expression.flags & regex.REVERSE:
         raise ValueError(
-            f"pattern {shown(pattern)} searches from right to left, so that its matches are not in the order of the "
+            f"pattern {short_repr(pattern)} searches from right to left, so that its matches are not in the order "
+            "of the "
             "text; remove the flag (?r)"
         )
     return expression
@@ -90,7 +93,8 @@ def _check_order(matches: Iterator[Any], pattern: str) -> Iterator[Any]:
         start, end = match.span()
         if not done <= start <= end:
             raise ValueError(
-                rf"pattern {shown(pattern)} has a match from {start} to {end} after position {done}; its matches must "
+                rf"pattern {short_repr(pattern)} has a match from {start} to {end} after position {done}; its "
+                r"matches must "
                 r"be in the order of the text, without overlaps: move \K out of the look-around"
             )
         done = end
@@ -138,7 +142,7 @@ def check_timeout(timeout: object) -> float | None:
     if timeout is None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise TypeError(f"timeout is {typed(timeout)}; it must be a number of seconds, or None")
+        raise TypeError(f"timeout is {describe(timeout)}; it must be a number of seconds, or None")
     if not timeout > 0:
         raise ValueError(f"timeout is {timeout}; it must be more than 0 seconds (inf: no limit)")
     return float(timeout)
@@ -212,8 +216,8 @@ _LONGEST = 1e9
 def _make_timeout_error(pattern: str, text: str, limit: float, n_chars: int) -> TimeoutError:
     part = "" if len(text) == n_chars else f"a part of {len(text)} characters of "
     return TimeoutError(
-        f"pattern {shown(pattern)} took more than {limit:.3g} s on {part}a text of {n_chars} characters, "
-        f"{shown(text[:40], 30)}; nested repeats may take exponential time: rewrite the pattern, or pass a longer "
+        f"pattern {short_repr(pattern)} took more than {limit:.3g} s on {part}a text of {n_chars} characters, "
+        f"{short_repr(text[:40], 30)}; nested repeats may take exponential time: rewrite the pattern, or pass a longer "
         "timeout="
     )
 

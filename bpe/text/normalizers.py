@@ -17,7 +17,7 @@ import regex
 
 from bpe.base.forks import cached_property
 from bpe.base.utf8 import escape, unescape
-from bpe.errors import FormatError, check_int, shown, type_name, typed
+from bpe.errors import FormatError, check_int, describe, short_repr, with_article
 from bpe.text import alignment
 from bpe.text.alignment import Aligned, Convention
 from bpe.text.character_sets import WHITE, masked
@@ -42,7 +42,7 @@ class Normalizer:
     def on_bytes(self, data: bytes) -> bytes:
         """The normalized text for UTF-8 bytes; bytes that are not UTF-8 stay unchanged."""
         if not isinstance(data, bytes):
-            raise TypeError(f"data is {typed(data)}; it must be bytes")
+            raise TypeError(f"data is {describe(data)}; it must be bytes")
         return unescape(self._normalize(escape(data)))
 
     def align(self, text: str, convention: Convention = "whole") -> Aligned:
@@ -270,12 +270,12 @@ class Replace(Normalizer):
 
     def __post_init__(self) -> None:
         if self.spelled is not None and translate(self.spelled).expression != self.pattern:
-            raise ValueError(f"spelled is {shown(self.spelled)}; it must be what the pattern was translated from")
+            raise ValueError(f"spelled is {short_repr(self.spelled)}; it must be what the pattern was translated from")
         object.__setattr__(self, "timeout", check_timeout(self.timeout))
         for name in ("pattern", "replacement"):
             value = getattr(self, name)
             if not isinstance(value, str):
-                raise TypeError(f"{name} is {typed(value)}; it must be a str")
+                raise TypeError(f"{name} is {describe(value)}; it must be a str")
         self._compiled  # noqa: B018 (compile it now, so that a bad pattern is refused here)
 
     @cached_property
@@ -431,7 +431,7 @@ class Sequence(Normalizer):
         for one in steps:
             if not isinstance(one, Normalizer):
                 raise TypeError(
-                    f"{shown(one)} is {type_name(one)}; it must be a normalizer or the name of one: "
+                    f"{short_repr(one)} is {with_article(one)}; it must be a normalizer or the name of one: "
                     'Sequence(NFC(), "strip")'
                 )
         object.__setattr__(self, "normalizers", tuple(steps))
@@ -473,7 +473,7 @@ class Sequence(Normalizer):
 
 def _check_str(text: object) -> None:
     if not isinstance(text, str):
-        raise TypeError(f"text is {typed(text)}; it must be a str (decode bytes first, or use on_bytes)")
+        raise TypeError(f"text is {describe(text)}; it must be a str (decode bytes first, or use on_bytes)")
 
 
 def _find_suspect_lines(text: str) -> Iterator[tuple[int, int]]:
@@ -546,7 +546,7 @@ def from_json(data: Any) -> Normalizer:
 
     """
     if not isinstance(data, dict) or not isinstance(data.get("type"), str):
-        raise FormatError(f"normalizer {shown(data)} is not an object with a type")
+        raise FormatError(f"normalizer {short_repr(data)} is not an object with a type")
     fields = {name: value for name, value in data.items() if name != "type"}
     kind, kinds = data["type"], list_kinds()
     if kind == "Sequence" and set(fields) == {"normalizers"} and isinstance(fields["normalizers"], list):
@@ -556,7 +556,7 @@ def from_json(data: Any) -> Normalizer:
     known = {field.name: field.type for field in dataclasses.fields(kinds[kind])}
     for name, value in fields.items():
         if name not in known or type(value).__name__ != known[name]:
-            raise FormatError(f"normalizer {kind} has {name}={shown(value)}; its fields are {known}")
+            raise FormatError(f"normalizer {kind} has {name}={short_repr(value)}; its fields are {known}")
     try:
         normalizer = kinds[kind](**fields)
     except (TypeError, ValueError) as error:
@@ -591,7 +591,7 @@ def by_name(name: str) -> Normalizer:
 
     """
     if name not in NAMES:
-        raise ValueError(f"normalizer {shown(name)} is not known; the names are {', '.join(NAMES)}")
+        raise ValueError(f"normalizer {short_repr(name)} is not known; the names are {', '.join(NAMES)}")
     return NAMES[name]()
 
 
@@ -608,6 +608,6 @@ def as_normalizer(value: NormalizerLike | None) -> Normalizer | None:
     if isinstance(value, (list, tuple)):
         return Sequence(*value)
     raise TypeError(
-        f"normalizer is {typed(value)}; it must be one of bpe.normalizers, a name ({', '.join(NAMES)}), a list of "
+        f"normalizer is {describe(value)}; it must be one of bpe.normalizers, a name ({', '.join(NAMES)}), a list of "
         "these, or None"
     )

@@ -20,7 +20,7 @@ from typing import Any, Literal, NoReturn
 
 import regex
 
-from bpe.errors import shown
+from bpe.errors import short_repr
 from bpe.text.character_sets import UNASSIGNED, differs_by_case, find_mask_range
 from bpe.text.oniguruma_sets import (
     ESCAPES,
@@ -158,7 +158,7 @@ class _Parser:
     def refuse(self, reason: str) -> NoReturn:
         """Raise UntranslatableError."""
         raise UntranslatableError(
-            f"{reason}, at character {self.position} ({shown(self.pattern[self.position :][:20])})"
+            f"{reason}, at character {self.position} ({short_repr(self.pattern[self.position :][:20])})"
         )
 
     def take(self, text: str) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 import regex
 
 from bpe.base.forks import cached_property
-from bpe.errors import check_unicode, shown, typed
+from bpe.errors import check_unicode, describe, short_repr
 from bpe.text import alignment
 from bpe.text.alignment import Aligned
 from bpe.text.character_sets import WHITE, pattern
@@ -37,7 +37,7 @@ class _Prefix(Normalizer):
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if not isinstance(value, str):
-                raise TypeError(f"{name} is {typed(value)}; it must be a str")
+                raise TypeError(f"{name} is {describe(value)}; it must be a str")
             check_unicode(name, value)
 
     @property
@@ -246,7 +246,9 @@ class Precompiled(Normalizer):
     @cached_property
     def _map(self) -> tuple[list[int], bytes]:
         if not isinstance(self.precompiled_charsmap, str):
-            raise TypeError(f"precompiled_charsmap is {typed(self.precompiled_charsmap)}; it must be a str of base64")
+            raise TypeError(
+                f"precompiled_charsmap is {describe(self.precompiled_charsmap)}; it must be a str of base64"
+            )
         try:
             data = base64.b64decode(self.precompiled_charsmap, validate=True)
         except (binascii.Error, ValueError) as error:
@@ -337,7 +339,7 @@ class Precompiled(Normalizer):
         return {"precompiled_charsmap": self.precompiled_charsmap}
 
     def __repr__(self) -> str:
-        return f"Precompiled({shown(self.precompiled_charsmap, 40)})"
+        return f"Precompiled({short_repr(self.precompiled_charsmap, 40)})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -388,7 +390,7 @@ class CharacterMap(Precompiled):
         return length, new, not array
 
     def __repr__(self) -> str:
-        return f"CharacterMap({shown(self.precompiled_charsmap, 40)})"
+        return f"CharacterMap({short_repr(self.precompiled_charsmap, 40)})"
 
     @property
     def _kept(self) -> Mapping[str, list[str]]:
@@ -420,7 +422,7 @@ class CharacterMapBeside(CharacterMap):
         return {**super().__getstate__(), "pieces": self.pieces}
 
     def __repr__(self) -> str:
-        return f"CharacterMapBeside({shown(self.precompiled_charsmap, 40)}, {shown(self.pieces, 40)})"
+        return f"CharacterMapBeside({short_repr(self.precompiled_charsmap, 40)}, {short_repr(self.pieces, 40)})"
 
 
 def _offset(unit: int) -> int:

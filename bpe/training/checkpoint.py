@@ -34,7 +34,7 @@ from bpe.corpus.sources import Sources
 from bpe.count.counting import Counted
 from bpe.count.files import SealedFormat, read_counts, write_counts
 from bpe.count.word_counts import UNITS, WordCounts, arrays_of, empty_like, fill
-from bpe.errors import FormatError, counted, shown, typed
+from bpe.errors import FormatError, describe, pluralize, short_repr
 
 #: Merges in order: int64, shape (n, 4), each left, right, token, count. Tokens are numbered from 0.
 Merges = NDArray[np.int64]
@@ -80,7 +80,7 @@ class Checkpoint:
         counting: Iterable[str] = (),
     ) -> None:
         if not isinstance(path, (str, os.PathLike)):
-            raise TypeError(f"checkpoint is {typed(path)}; it must be a path or None")
+            raise TypeError(f"checkpoint is {describe(path)}; it must be a path or None")
         self.path = os.fspath(path)
         self.counts_path = f"{self.path}.counts"
         self.merges: Merges = np.empty((0, 4), dtype=np.int64)
@@ -135,12 +135,12 @@ class Checkpoint:
         """Whether it is time to save the counts of the files read so far."""
         return time.monotonic() - self._saved >= self._pause
 
-    def save_counts(self, settings: WordCounts, counted: Counted) -> None:
+    def save_counts(self, settings: WordCounts, pluralize: Counted) -> None:
         """Save the counts of the files read so far. An OSError such as a full disk is logged, and counting goes on."""
-        began, place = time.monotonic(), counted.position
+        began, place = time.monotonic(), pluralize.position
         part = empty_like(settings)
-        fill(part, counted.words)
-        unfinished = [place.file, place.offset, place.documents, counted.skipped, counted.bytes]
+        fill(part, pluralize.words)
+        unfinished = [place.file, place.offset, place.documents, pluralize.skipped, pluralize.bytes]
         try:
             write_counts(part, self.counts_path, unfinished)
         except OSError as error:
@@ -221,7 +221,8 @@ class Checkpoint:
             ours, theirs = now.get(name), before.get(name)
             if ours != theirs and (names is None or name in names):
                 raise ValueError(
-                    f"the checkpoint {self.path} was made with {name}={shown(theirs)}, but {name}={shown(ours)} is "
+                    f"the checkpoint {self.path} was made with {name}={short_repr(theirs)}, but "
+                    f"{name}={short_repr(ours)} is "
                     f"requested; pass the same value to resume it; {FIX}"
                 )
         if found["files"] is None or self._header["files"] is None:
@@ -234,7 +235,7 @@ class Checkpoint:
                 )
         if len(found["files"]) != len(self._header["files"]):
             raise ValueError(
-                f"the checkpoint {self.path} is of another corpus: of {counted(len(found['files']), 'file')}, not of "
+                f"the checkpoint {self.path} is of another corpus: of {pluralize(len(found['files']), 'file')}, not of "
                 f"{len(self._header['files'])}; {FIX}"
             )
 
@@ -267,9 +268,9 @@ def _read_checkpoint(path: PathLike) -> tuple[dict[str, Any], Merges]:
         header = json.loads(head)
         merges = np.frombuffer(data, dtype="<i8").reshape(-1, 4)
         if len(merges) != header["merges"] or not isinstance(header["options"], dict):
-            raise ValueError(f"header declares merges={shown(header['merges'])}; the file has {len(merges)}")
+            raise ValueError(f"header declares merges={short_repr(header['merges'])}; the file has {len(merges)}")
         if not _are_files(header["files"]) or not isinstance(header["counts"], (str, type(None))):
-            raise ValueError(f"files is {shown(header['files'])}, and counts {shown(header['counts'])}")
+            raise ValueError(f"files is {short_repr(header['files'])}, and counts {short_repr(header['counts'])}")
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"the header is not valid: {error}; delete the file to start over", path=path) from None
     return header, merges.astype(np.int64)
@@ -298,7 +299,7 @@ def identify_files(sources: object) -> list[list[Any]] | None:
 def _describe_file(file: list[Any]) -> str:
     name, size, changed = file
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(changed / 1e9))
-    return f"{name!r} of {counted(size, 'byte')}, last changed {when} UTC"
+    return f"{name!r} of {pluralize(size, 'byte')}, last changed {when} UTC"
 
 
 def count_settings(counts: WordCounts) -> dict[str, Any]:

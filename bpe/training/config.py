@@ -14,7 +14,7 @@ from bpe.base.utf8 import TextLike, to_bytes
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts
-from bpe.errors import check_choice, check_int, shown, typed
+from bpe.errors import check_choice, check_int, describe, short_repr
 from bpe.pretokenize.pretokenizer import PretokenizerLike
 from bpe.text.character_sets import codes, script_bytes
 from bpe.text.normalizers import NormalizerLike, as_normalizer
@@ -98,10 +98,10 @@ class Alphabet:
         if self.limit is not None:
             check_int("limit", self.limit, 1, ID_LIMIT)
         if not isinstance(self.byte_fallback, bool):
-            raise TypeError(f"byte_fallback is {typed(self.byte_fallback)}; it must be a bool")
+            raise TypeError(f"byte_fallback is {describe(self.byte_fallback)}; it must be a bool")
         coverage: object = self.coverage
         if isinstance(coverage, bool) or not isinstance(coverage, (int, float, np.floating)):
-            raise TypeError(f"coverage is {typed(coverage)}; it must be a number from 0 to 1")
+            raise TypeError(f"coverage is {describe(coverage)}; it must be a number from 0 to 1")
         if not 0 < coverage <= 1:
             raise ValueError(f"coverage is {coverage}; it must be above 0 and at most 1, such as 0.9995")
         object.__setattr__(self, "coverage", float(coverage))
@@ -154,7 +154,7 @@ class TrainConfig:
             if value is None:
                 object.__setattr__(self, name, kind())
             elif not isinstance(value, kind):
-                raise TypeError(f"{name} is {typed(value)}; it must be a bpe.{kind.__name__} or None")
+                raise TypeError(f"{name} is {describe(value)}; it must be a bpe.{kind.__name__} or None")
         if self.model is None:
             object.__setattr__(self, "model", "char" if self.alphabet.byte_fallback else "byte")
         check_choice("model", self.model, ("byte", "char"))
@@ -162,7 +162,7 @@ class TrainConfig:
         self._check_size()
         check_int("min_frequency", self.min_frequency, 0)
         if not isinstance(self.split_digits, bool):
-            raise TypeError(f"split_digits is {typed(self.split_digits)}; it must be a bool")
+            raise TypeError(f"split_digits is {describe(self.split_digits)}; it must be a bool")
         self._check_tokens()
         if self.chars:
             return
@@ -178,7 +178,8 @@ class TrainConfig:
         object.__setattr__(self, "normalizer", as_normalizer(self.normalizer))
         if self.on_merge is not None and not callable(self.on_merge):
             raise TypeError(
-                f"on_merge is {shown(self.on_merge)}; it must be callable as on_merge(step, left, right, token, count)"
+                f"on_merge is {short_repr(self.on_merge)}; it must be callable as on_merge(step, left, right, "
+                "token, count)"
             )
         check_progress(self.progress)
 
@@ -203,7 +204,7 @@ class TrainConfig:
         for name in ("end_of_word", "unk_token"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
-                raise TypeError(f"{name} is {typed(value)}; it must be a str or None")
+                raise TypeError(f"{name} is {describe(value)}; it must be a str or None")
             if value == "":
                 raise ValueError(f"{name} is ''; it must be at least one character, or None for none")
         object.__setattr__(self, "end_of_word_glued", bool(self.end_of_word_glued))
@@ -211,7 +212,8 @@ class TrainConfig:
             raise ValueError('end_of_word_glued=True needs a mark to glue: pass end_of_word="</w>" too')
         if isinstance(self.special_tokens, Mapping):
             raise TypeError(
-                f"special_tokens is {typed(self.special_tokens)}; it must be a list of names: their ids are first_id, "
+                f"special_tokens is {describe(self.special_tokens)}; it must be a list of names: their ids are "
+                "first_id, "
                 "first_id + 1, … in its order"
             )
         specials = check_special_tokens(self.special_tokens)
@@ -357,8 +359,8 @@ def read_initial_codes(config: TrainConfig) -> list[int]:
     symbols = config.alphabet.initial
     if isinstance(symbols, (str, bytes)) or not isinstance(symbols, Iterable):
         raise TypeError(
-            f"initial is {shown(symbols)}; it must be None, 'corpus' or a list of symbols, such as "
-            f"{shown(list(symbols)) if isinstance(symbols, str) else ['a', 'b']}"
+            f"initial is {short_repr(symbols)}; it must be None, 'corpus' or a list of symbols, such as "
+            f"{short_repr(list(symbols)) if isinstance(symbols, str) else ['a', 'b']}"
         )
     return list(dict.fromkeys(_given_code(symbol, config.chars) for symbol in symbols))
 
@@ -382,4 +384,4 @@ def _given_code(symbol: object, chars: bool) -> int:
         if chars
         else "one byte each: an int, bytes of length 1, an ASCII character or GPT-2's letter for it"
     )
-    raise ValueError(f"initial has {shown(symbol)}; its symbols must be {rule}")
+    raise ValueError(f"initial has {short_repr(symbol)}; its symbols must be {rule}")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.threads import in_order
+from bpe.base.threads import map_ordered
 from bpe.encode.engine import Engine
 from bpe.vocab.spec import TokenizerSpec
 
@@ -34,7 +34,7 @@ def encode_in_groups(
         batch = engine.encode_words(blob[bounds[0] : bounds[-1]], bounds - bounds[0])
         return batch.ids, batch.offsets
 
-    yield from in_order(encoded, _groups(offsets), threads)
+    yield from map_ordered(encoded, _groups(offsets), threads)
 
 
 def _groups(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

@@ -13,7 +13,7 @@ from bpe.base.memory_limits import resident
 from bpe.base.offsets import offsets_of
 from bpe.base.progress import ProgressLike, progress_note
 from bpe.count.word_counts import UNITS, WordCounts, check_made_for
-from bpe.errors import check_int, counted, typed
+from bpe.errors import check_int, describe, pluralize
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import Checkpoint
@@ -96,7 +96,7 @@ def extend(
     _check_size(tok, vocab_size)
     if superwords is not None:
         if not isinstance(superwords, SuperWords):
-            raise TypeError(f"superwords is {typed(superwords)}; it must be a bpe.SuperWords or None")
+            raise TypeError(f"superwords is {describe(superwords)}; it must be a bpe.SuperWords or None")
         spec, config = replace(spec, pretokenizer=superwords.of_stage(2)), superwords.vetoed(config)
     words = as_counts(counts, spec, UNITS[0] if superwords is None else superwords.units)
     if superwords is not None:
@@ -124,7 +124,7 @@ def learn_more(
 def _check_extendable(tok: Tokenizer) -> None:
     """Raise an error for what is no tokenizer, and for one whose ids a new token could change."""
     if not isinstance(tok, Tokenizer):
-        raise TypeError(f"tok is {typed(tok)}; it must be a bpe.Tokenizer")
+        raise TypeError(f"tok is {describe(tok)}; it must be a bpe.Tokenizer")
     spec = tok.spec
     if spec.ignore_merges and spec.end_of_word is not None:
         raise ValueError(
@@ -153,7 +153,7 @@ def _check_extendable(tok: Tokenizer) -> None:
 def _check_size(tok: Tokenizer, vocab_size: int) -> None:
     if vocab_size < tok.vocab_size:
         raise ValueError(
-            f"vocab_size is {vocab_size}, but the tokenizer has {counted(tok.vocab_size, 'token')}; it must be at "
+            f"vocab_size is {vocab_size}, but the tokenizer has {pluralize(tok.vocab_size, 'token')}; it must be at "
             "least that: tok.truncate_vocab makes a vocabulary smaller"
         )
     most = ID_LIMIT - tok.spec.vocabulary.limit + tok.vocab_size
@@ -305,7 +305,8 @@ def extend_spec(spec: TokenizerSpec, ids: NDArray[np.int64], trainer: MergeLearn
         first = int(ranks[-1]) + 1 if len(ranks) else 0
         if first + len(merges) > ID_LIMIT:
             raise ValueError(
-                f"the last rank is {first - 1}; {counted(len(merges), 'more merge')} would exceed the limit of ranks, "
+                f"the last rank is {first - 1}; {pluralize(len(merges), 'more merge')} would exceed the limit of "
+                "ranks, "
                 f"{ID_LIMIT - 1}: extend by fewer tokens"
             )
         ranks = np.concatenate((ranks, np.arange(first, first + len(merges), dtype=np.int32)))

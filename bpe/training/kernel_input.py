@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import check_utf8
 from bpe.count.word_counts import WordCounts, arrays_of
-from bpe.errors import counted
+from bpe.errors import pluralize
 from bpe.training._symbol_array import symbol_counts
 from bpe.training.config import TrainConfig, read_initial_codes
 from bpe.vocab.byte_letters import byte_alphabet, byte_letters
@@ -236,7 +236,7 @@ def _choose_codes(words: Words, config: TrainConfig) -> tuple[set[int], list[int
     if limit is not None:
         if len(given) > limit:
             raise ValueError(
-                f"limit is {limit}, fewer than the initial alphabet's {counted(len(given), 'symbol')}; raise "
+                f"limit is {limit}, fewer than the initial alphabet's {pluralize(len(given), 'symbol')}; raise "
                 "it, or pass alphabet=bpe.Alphabet('corpus')"
             )
         kept = set(sorted(others, key=lambda code: -occurring[code])[: limit - len(given)])  # stable: ties keep order

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bpe.base.memory_limits import in_megabytes, resident
 from bpe.count.counting import Excess
-from bpe.errors import counted
+from bpe.errors import pluralize
 from bpe.training.config import TrainConfig
 from bpe.training.kernel_input import MAX_16BIT_TOKENS, Words
 
@@ -40,8 +40,9 @@ def memory_for_pairs(words: Words, max_memory: int, first: int, tokens: int) -> 
         # `needed + arrays`, up to a whole MB: with more memory, counting spills less and holds more of the words.
         enough = (needed + arrays >> 20) + 1 << 20
         raise ValueError(
-            f"max_memory is {in_megabytes(max_memory)}, but {counted(len(words.counts), 'distinct word')} of "
-            f"{counted(words.symbols, 'symbol')} need {in_megabytes(enough)}; raise it to that (saved counts, also in "
+            f"max_memory is {in_megabytes(max_memory)}, but {pluralize(len(words.counts), 'distinct word')} of "
+            f"{pluralize(words.symbols, 'symbol')} need {in_megabytes(enough)}; raise it to that (saved counts, "
+            "also in "
             "a checkpoint, are not counted again), or train on less text"
         )
     return (max_memory - held + arrays - symbols) // 2

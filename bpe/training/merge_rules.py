@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from bpe.errors import check_choice, check_int, shown, typed
+from bpe.errors import check_choice, check_int, describe, short_repr
 from bpe.vocab.vocabulary import ID_LIMIT
 
 #: The most strings of `MergeRules.forbidden`; the kernel has room for as many.
@@ -75,9 +75,11 @@ class MergeRules:
             check_int("max_token_length", self.max_token_length, 1, ID_LIMIT)
         for name in ("whole_characters", "one_script"):
             if not isinstance(getattr(self, name), bool):
-                raise TypeError(f"{name} is {typed(getattr(self, name))}; it must be a bool")
+                raise TypeError(f"{name} is {describe(getattr(self, name))}; it must be a bool")
         if self.veto is not None and not callable(self.veto):
-            raise TypeError(f"veto is {shown(self.veto)}; it must be callable as veto(left, right, count), or None")
+            raise TypeError(
+                f"veto is {short_repr(self.veto)}; it must be callable as veto(left, right, count), or None"
+            )
         object.__setattr__(self, "forbidden", check_word_limits(self.max_words, self.forbidden))
 
     def and_limits(self, max_words: int | None, forbidden: tuple[str, ...]) -> MergeRules:
@@ -108,11 +110,11 @@ def check_word_limits(max_words: object, forbidden: object) -> tuple[str, ...]:
     if max_words is not None:
         check_int("max_words", max_words, 1, 1 << 30)
     if isinstance(forbidden, str) or not isinstance(forbidden, Iterable):
-        raise TypeError(f"forbidden is {typed(forbidden)}; it must be a tuple of str")
+        raise TypeError(f"forbidden is {describe(forbidden)}; it must be a tuple of str")
     strings = tuple(forbidden)
     for string in strings:
         if not isinstance(string, str) or not string:
-            raise ValueError(f"forbidden has {shown(string)}; each must be a str of at least one character")
+            raise ValueError(f"forbidden has {short_repr(string)}; each must be a str of at least one character")
     if len(strings) > MAX_FORBIDDEN:
         raise ValueError(f"forbidden has {len(strings)} strings; it may have at most {MAX_FORBIDDEN}")
     return strings

@@ -18,7 +18,7 @@ from bpe.corpus.blocks import PathLike
 from bpe.corpus.sources import Sources
 from bpe.count.counting import count_corpus
 from bpe.count.word_counts import WordCounts, arrays_of
-from bpe.errors import typed
+from bpe.errors import describe
 from bpe.tokenizer import Tokenizer
 from bpe.training.config import check_one_corpus
 from bpe.training.encoded import encode_in_groups
@@ -145,7 +145,7 @@ def _add_pairs(
 def check_prunable(tok: object) -> TokenizerSpec:
     """The spec of a tokenizer whose tokens can be removed by frequency, else TypeError or ValueError."""
     if not isinstance(tok, Tokenizer):
-        raise TypeError(f"tok is {typed(tok)}; it must be a bpe.Tokenizer")
+        raise TypeError(f"tok is {describe(tok)}; it must be a bpe.Tokenizer")
     if tok.spec.word_merges is not None:
         raise ValueError("the tokenizer is a BoundlessBPE model, with two kinds of merges; train a smaller one")
     check_defined(tok.spec, "removing tokens by frequency")

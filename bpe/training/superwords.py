@@ -19,7 +19,7 @@ from bpe.corpus.blocks import PathLike
 from bpe.corpus.sources import Sources
 from bpe.count.counting import count_corpus
 from bpe.count.word_counts import WordCounts, arrays_of
-from bpe.errors import check_choice, check_int, typed
+from bpe.errors import check_choice, check_int, describe
 from bpe.pretokenize.patterns import SUPERBPE_UNITS, SUPERBPE_V2_UNITS, SUPERBPE_V2_WORDS, SUPERBPE_WORDS
 from bpe.pretokenize.pretokenizer import Pretokenizer, PretokenizerLike, as_pretokenizer
 from bpe.text.normalizers import NormalizerLike
@@ -165,7 +165,7 @@ def check_superwords(superwords: object, config: TrainConfig, source: object) ->
 
     """
     if not isinstance(superwords, SuperWords):
-        raise TypeError(f"superwords is {typed(superwords)}; it must be a bpe.SuperWords or None")
+        raise TypeError(f"superwords is {describe(superwords)}; it must be a bpe.SuperWords or None")
     if config.chars or config.end_of_word is not None:
         raise ValueError("superwords are for byte models without an end-of-word mark; leave model and end_of_word out")
     least = min((config.vocab_size or 0, *config.sizes))
@@ -187,7 +187,7 @@ def check_two_counts(counts: object) -> None:
     """
     if not (isinstance(counts, tuple) and len(counts) == 2 and all(isinstance(each, WordCounts) for each in counts)):
         raise TypeError(
-            f"counts is {typed(counts)}; with superwords it must be a tuple of two bpe.WordCounts: those of stage 1 "
+            f"counts is {describe(counts)}; with superwords it must be a tuple of two bpe.WordCounts: those of stage 1 "
             "and of stage 2"
         )
     for name in ("normalizer", "special_tokens"):
@@ -203,7 +203,7 @@ def check_rereadable(texts: object, source: object) -> None:
     """Raise TypeError or ValueError for a corpus that can be read only once."""
     if texts is not None and iter(texts) is texts:  # type: ignore[call-overload]
         raise TypeError(
-            f"texts is {typed(texts)}, which can be read only once, and superwords read it twice; pass a list, or "
+            f"texts is {describe(texts)}, which can be read only once, and superwords read it twice; pass a list, or "
             "count both stages"
         )
     if isinstance(source, Sources) and not source.regular:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from bpe.base._team import Team
 from bpe.base.memory_limits import in_megabytes
 from bpe.base.progress import ProgressLike, progress_bar, progress_note
-from bpe.base.threads import helped
+from bpe.base.threads import team_threads
 from bpe.count.word_counts import WordCounts
-from bpe.errors import FormatError, counted
+from bpe.errors import FormatError, pluralize
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import Metaspace
 from bpe.training._trainer import Trainer
@@ -145,15 +145,15 @@ def choose_target(initial: InitialTokens, config: TrainConfig) -> int:
     target: int = ID_LIMIT - config.alphabet.first_id
     if target < base:
         raise ValueError(
-            f"first_id is {config.alphabet.first_id}; with {counted(base, 'initial token')} it must be at most "
+            f"first_id is {config.alphabet.first_id}; with {pluralize(base, 'initial token')} it must be at most "
             f"{ID_LIMIT - base}, since ids are below {ID_LIMIT}"
         )
     if config.vocab_size is not None:
         least = min((config.vocab_size, *config.sizes))
         if least < base:
             raise ValueError(
-                f"vocab_size is {least}, but the alphabet has {counted(base - config.n_lead, 'symbol')}, "
-                f"with {counted(len(config.reserved), 'special token')} beside it"
+                f"vocab_size is {least}, but the alphabet has {pluralize(base - config.n_lead, 'symbol')}, "
+                f"with {pluralize(len(config.reserved), 'special token')} beside it"
                 + (" and the tokens of 256 bytes" if config.alphabet.byte_fallback else "")
                 + f"; it must be at least {base}"
                 + ("" if config.chars or config.alphabet.initial is not None else ", or give bpe.Alphabet('corpus')")
@@ -200,7 +200,7 @@ def make_trainer(
         if track_all_pairs and memory < 12 * words.symbols + LEAST_FOR_PAIRS:
             more = 2 * (12 * words.symbols + LEAST_FOR_PAIRS - memory)
             raise ValueError(
-                f"max_memory leaves {in_megabytes(memory)} for the pairs of {counted(words.symbols, 'symbol')}, too "
+                f"max_memory leaves {in_megabytes(memory)} for the pairs of {pluralize(words.symbols, 'symbol')}, too "
                 f"little to track all of them; raise it by {in_megabytes(more)} for each language"
             )
         memory = min(memory, MAX_PER_SYMBOL * words.symbols + 4 * LEAST_FOR_PAIRS)
@@ -238,7 +238,7 @@ def replay(trainer: MergeLearner, merges: NDArray[np.int64]) -> int:
 
 def _describe_merge(merge: Sequence[int]) -> str:
     left, right, token, count = merge
-    return f"of tokens {left} and {right} into {token}, {counted(count, 'time')}"
+    return f"of tokens {left} and {right} into {token}, {pluralize(count, 'time')}"
 
 
 def run_merges(trainer: MergeLearner, config: TrainConfig, target: int, saved: Checkpoint | None, words: int) -> None:
@@ -251,7 +251,7 @@ def run_merges(trainer: MergeLearner, config: TrainConfig, target: int, saved: C
     per_call = MERGES_PER_CALL if words < MANY_WORDS else 1
     most = config.num_merges if config.num_merges is not None else ID_LIMIT
     spell = partial(_spell_token, trainer, config.chars)
-    with helped(*trainer.teams):
+    with team_threads(*trainer.teams):
         done = _resume(trainer, saved, most, target, config.progress)
         total = _count_possible(trainer, done, most, target)
         try:
@@ -311,7 +311,7 @@ def record(trainer: MergeLearner, words: int, began: float, extent: tuple[int, i
     merges, tokens = len(trainer.merges()), trainer.n_tokens
     stopped = STOPS.get(trainer.stop)
     if stopped:
-        learned, size = counted(merges, "merge"), counted(tokens, "token")
+        learned, size = pluralize(merges, "merge"), pluralize(tokens, "token")
         log.warning("training stopped after %s: %s; %s, fewer than requested", learned, stopped, size)
     return Training(stopped, merges, words, time.perf_counter() - began, _make_curve(trainer, extent, config.sizes))
 
@@ -361,7 +361,7 @@ def make_spec(
     most = 64 * len(ends) + 1_000_000 - len(ends)
     if first > most:
         raise ValueError(
-            f"first_id is {first}, too large for {counted(len(ends), 'token')}: ids must be denser; it must be at "
+            f"first_id is {first}, too large for {pluralize(len(ends), 'token')}: ids must be denser; it must be at "
             f"most {most}"
         )
     kinds = np.full(first + len(ends), ORDINARY, dtype=np.uint8)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from bpe.errors import check_choice, check_int, typed
+from bpe.errors import check_choice, check_int, describe
 
 # Decoders -------------------------------------------------------------------------------------------------------------
 
@@ -210,4 +210,4 @@ class Padding:
         check_int("pad_id", self.pad_id, 0)
         check_int("pad_type_id", self.pad_type_id, 0)
         if not isinstance(self.pad_token, str):
-            raise TypeError(f"pad_token is {typed(self.pad_token)}; it must be a str")
+            raise TypeError(f"pad_token is {describe(self.pad_token)}; it must be a str")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bpe.errors import counted, shown
+from bpe.errors import pluralize, short_repr
 from bpe.vocab.after_encoding import step_to_json
 from bpe.vocab.events import same_events
 from bpe.vocab.spec import ROLES, TokenizerSpec
@@ -126,7 +126,7 @@ def compare_roles(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) ->
     """What differs between the roles of special tokens; no id depends on them."""
     parts = []
     for role in ROLES:
-        one, other = (shown(each.roles[role]) if role in each.roles else "none" for each in (a, b))
+        one, other = (short_repr(each.roles[role]) if role in each.roles else "none" for each in (a, b))
         if one != other:
             parts.append(f"{role} is {one} in {names[0]}, {other} in {names[1]}")
     return [Difference("settings", "roles", "; ".join(parts), harmless=True)] if parts else []
@@ -162,19 +162,19 @@ def _describe_maps(
     first: Mapping[Any, Any],
     second: Mapping[Any, Any],
     names: tuple[str, str],
-    spell: Callable[[Any], str] = shown,
+    spell: Callable[[Any], str] = short_repr,
 ) -> str:
     """How two mappings differ, in words: keys that only one has, and keys with other values."""
     parts: list[str] = []
     for one, other, name in ((first, second, names[0]), (second, first, names[1])):
         keys = [key for key in one if key not in other]
         if keys:
-            what = counted(len(keys), noun) if not parts else str(len(keys))
+            what = pluralize(len(keys), noun) if not parts else str(len(keys))
             parts.append(f"{what} only in {name} ({_list_some(map(spell, keys))})")
     changed = [key for key in first if key in second and first[key] != second[key]]
     if changed:
-        values = (f"{shown(key)} {first[key]} and {second[key]}" for key in changed)
-        parts.append(f"{counted(len(changed), noun)} with another value ({_list_some(values)})")
+        values = (f"{short_repr(key)} {first[key]} and {second[key]}" for key in changed)
+        parts.append(f"{pluralize(len(changed), noun)} with another value ({_list_some(values)})")
     return ", ".join(parts)
 
 
@@ -214,7 +214,7 @@ def _merge_list(spec: TokenizerSpec) -> list[tuple[bytes, bytes]]:
 
 
 def _spell_merge(pair: tuple[bytes, bytes]) -> str:
-    return f"{shown(pair[0])} + {shown(pair[1])}"
+    return f"{short_repr(pair[0])} + {short_repr(pair[1])}"
 
 
 def _same_array(a: Any, b: Any) -> bool:
@@ -230,7 +230,7 @@ def _compare_settings(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]
     for each in fields(TokenizerSpec):
         one, other = getattr(a, each.name), getattr(b, each.name)
         if each.name not in _NOT_SETTINGS and one != other:
-            message = f"{shown(one, 200)} in {names[0]}, {shown(other, 200)} in {names[1]}"
+            message = f"{short_repr(one, 200)} in {names[0]}, {short_repr(other, 200)} in {names[1]}"
             yield Difference("settings", each.name, message)
     if a.end_of_word == b.end_of_word and _same_tokens(a, b) and not _same_array(a.ends_word, b.ends_word):
         yield Difference("settings", "ends_word", "other tokens end words")

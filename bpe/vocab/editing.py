@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.errors import check_int, counted, shown, typed
+from bpe.errors import check_int, describe, pluralize, short_repr
 from bpe.vocab.spec import TokenizerSpec, check_defined
 from bpe.vocab.special_tokens import check_special_tokens, effective_flags
 from bpe.vocab.symbols import symbol_tables, unk_id, word_symbols
@@ -47,7 +47,7 @@ def with_tokens(spec: TokenizerSpec, special: Iterable[str], added: Iterable[str
     old = spec.vocabulary
     if old.limit + len(names) > ID_LIMIT:
         raise ValueError(
-            f"the largest id is {old.limit - 1}, and {counted(len(names), 'more token')} would have ids up to "
+            f"the largest id is {old.limit - 1}, and {pluralize(len(names), 'more token')} would have ids up to "
             f"{old.limit + len(names) - 1}; ids must be below {ID_LIMIT}"
         )
     ids = dict(spec.special_tokens) | {name: old.limit + i for i, name in enumerate(names)}
@@ -109,11 +109,13 @@ def without_special_tokens(spec: TokenizerSpec, names: Iterable[str]) -> Tokeniz
         if token_id is None or name == spec.unk_token:
             rule = "no special or added token" if token_id is None else "the unknown token, which stays"
             others = [each for each in spec.special_tokens if each != spec.unk_token]
-            raise ValueError(f"{shown(name)} is {rule}; the names to choose from are {shown(others, 200)}")
+            raise ValueError(f"{short_repr(name)} is {rule}; the names to choose from are {short_repr(others, 200)}")
         if token_id in needed:
-            raise ValueError(f"{shown(name)} has the id {token_id}, which {needed[token_id]} has; change that first")
+            raise ValueError(
+                f"{short_repr(name)} has the id {token_id}, which {needed[token_id]} has; change that first"
+            )
         if token_id in merged and kinds[token_id] == SPECIAL:
-            raise ValueError(f"{shown(name)} has the id {token_id}, which a merge has; this token must stay")
+            raise ValueError(f"{short_repr(name)} has the id {token_id}, which a merge has; this token must stay")
     gone = [spec.special_tokens[name] for name in removed if kinds[spec.special_tokens[name]] == SPECIAL]
     left = np.setdiff1d(np.flatnonzero(kinds != NONE), gone)
     vocabulary = spec.vocabulary.take(left, left)
@@ -168,7 +170,7 @@ def without_tokens(spec: TokenizerSpec, tokens: Iterable[int | str]) -> Tokenize
     """
     if isinstance(tokens, (str, bytes)) or not isinstance(tokens, Iterable):
         raise TypeError(
-            f"tokens is {typed(tokens)}; it must be a list or an array of ids, or of names of special tokens"
+            f"tokens is {describe(tokens)}; it must be a list or an array of ids, or of names of special tokens"
         )
     listed = list(tokens)
     names = [token for token in listed if isinstance(token, str)]
@@ -235,12 +237,14 @@ def check_vocab_size(spec: TokenizerSpec, vocab_size: object, n_removable: int) 
     n_tokens = len(spec.vocabulary)
     if size > n_tokens:
         raise ValueError(
-            f"vocab_size is {size}, but the tokenizer has {counted(n_tokens, 'token')}; bpe.extend makes a vocabulary "
+            f"vocab_size is {size}, but the tokenizer has {pluralize(n_tokens, 'token')}; bpe.extend makes a "
+            "vocabulary "
             "larger"
         )
     if size < n_tokens - n_removable:
         raise ValueError(
-            f"vocab_size is {size}, but {counted(n_tokens - n_removable, 'token')} (special tokens, the alphabet) come "
+            f"vocab_size is {size}, but {pluralize(n_tokens - n_removable, 'token')} (special tokens, the "
+            "alphabet) come "
             f"from no merge; it must be at least {n_tokens - n_removable}"
         )
     return size
@@ -271,7 +275,7 @@ def _check_ids(spec: TokenizerSpec, ids: Iterable[object]) -> list[int]:
         number = check_int("id", each, 0)
         if number not in spec.vocabulary:
             raise ValueError(
-                f"id {number} is no token of this vocabulary, which has {counted(len(spec.vocabulary), 'token')}"
+                f"id {number} is no token of this vocabulary, which has {pluralize(len(spec.vocabulary), 'token')}"
             )
         if number in needed:
             raise ValueError(f"id {number} is {needed[number]}; leave it out")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
-from bpe.errors import shown, typed
+from bpe.errors import describe, short_repr
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary
 
 
@@ -44,7 +44,7 @@ class Events:
         numbers = self.deletions[:, 0]
         if len(numbers) and (numbers[0] < 0 or numbers[-1] >= n or (numbers[1:] < numbers[:-1]).any()):
             raise ValueError(
-                f"the deletions follow the merges {shown(numbers.tolist())}; these must ascend, from 0 to {n - 1}"
+                f"the deletions follow the merges {short_repr(numbers.tolist())}; these must ascend, from 0 to {n - 1}"
             )
 
     def renumber(self, new_ids: NDArray[np.int32]) -> Events:
@@ -63,7 +63,7 @@ class Events:
 
 def _check_array(name: str, value: object, shape: tuple[int, ...]) -> None:
     if not isinstance(value, np.ndarray) or value.dtype != np.int32 or value.shape != shape:
-        found = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else typed(value)
+        found = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else describe(value)
         raise TypeError(f"events.{name} is {found}; it must be an array of int32 of shape {shape}")
     value.flags.writeable = False
 
@@ -152,7 +152,9 @@ class _State:
             self.n_deleted += 1
             self.spelled[result] = spelled
         if self.spelled.get(result) != spelled:
-            raise ValueError(f"merge {number} makes token {result}, which does not spell {shown(spelled)}; it must")
+            raise ValueError(
+                f"merge {number} makes token {result}, which does not spell {short_repr(spelled)}; it must"
+            )
         self._first.setdefault(result, (left, right))
         self.live.add(result)
 
@@ -179,7 +181,7 @@ class _State:
         if wrong:
             number = min(wrong, key=abs)
             raise ValueError(
-                f"token {number}, {shown(self.spelled[number])}, "
+                f"token {number}, {short_repr(self.spelled[number])}, "
                 + ("exists after all events, but has no id" if number in self.live else "is deleted by the events")
                 + "; the vocabulary must have the tokens that the events leave"
             )

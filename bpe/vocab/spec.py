@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.errors import check_choice, counted, shown, typed
+from bpe.errors import check_choice, describe, pluralize, short_repr
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, as_pretokenizer
 from bpe.vocab._spec import find_wrong_merge
 from bpe.vocab.training_record import Training
@@ -179,7 +179,7 @@ def describe_model(spec: TokenizerSpec) -> str:
 def describe_merges(spec: TokenizerSpec) -> int | str:
     """How many merges a tokenizer has, and what else its model does."""
     if spec.events is not None:
-        return f"{len(spec.events.pairs)}, and {counted(len(spec.events.deletions), 'deletion')} of a token"
+        return f"{len(spec.events.pairs)}, and {pluralize(len(spec.events.deletions), 'deletion')} of a token"
     n, within = len(spec.merges), spec.word_merges
     return n if within is None else f"{within} within words, {n - within} across words"
 
@@ -207,7 +207,7 @@ def check_spec(spec: TokenizerSpec) -> None:
     vocabulary = spec.vocabulary
     check_choice("model", spec.model, ("byte", "char"))
     if not isinstance(vocabulary, Vocabulary):
-        raise TypeError(f"vocabulary is {typed(vocabulary)}; it must be a bpe.vocab.vocabulary.Vocabulary")
+        raise TypeError(f"vocabulary is {describe(vocabulary)}; it must be a bpe.vocab.vocabulary.Vocabulary")
     _check_arrays(spec)
     ordinary = (vocabulary.kinds == ORDINARY).view(np.uint8)
     if spec.subword_prefix:
@@ -222,12 +222,14 @@ def check_spec(spec: TokenizerSpec) -> None:
     if index >= 0:
         (left, right), result = spec.merges[index].tolist(), int(spec.merge_results[index])
         raise ValueError(
-            f"merge {index} of {shown(vocabulary[left])} and {shown(vocabulary[right])} produces token {result}, "
-            f"{shown(vocabulary[result])}; it must produce the token {shown(vocabulary[left] + vocabulary[right])}"
+            f"merge {index} of {short_repr(vocabulary[left])} and {short_repr(vocabulary[right])} produces token "
+            f"{result}, "
+            f"{short_repr(vocabulary[result])}; it must produce the token "
+            f"{short_repr(vocabulary[left] + vocabulary[right])}"
         )
     ranks = spec.merge_ranks
     if ranks is not None and len(ranks) and (ranks[0] < 0 or (ranks[1:] < ranks[:-1]).any()):
-        raise ValueError(f"merge_ranks are {shown(ranks)}; they must be at least 0 and must not descend")
+        raise ValueError(f"merge_ranks are {short_repr(ranks)}; they must be at least 0 and must not descend")
     check_word_merges(spec)
     check_events(spec)
     _check_names(spec)
@@ -251,10 +253,10 @@ def _check_arrays(spec: TokenizerSpec) -> None:
         if value is None and name in ("merge_ranks", "ends_word", "unreachable"):
             continue
         if not isinstance(value, np.ndarray) or value.dtype != dtype or value.shape != shape:
-            found = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else typed(value)
+            found = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else describe(value)
             raise TypeError(f"{name} is {found}; it must be an array of {np.dtype(dtype)} of shape {shape}")
     if type(vocabulary.blob) is not bytes:
-        raise TypeError(f"vocabulary.blob is {typed(vocabulary.blob)}; it must be bytes")
+        raise TypeError(f"vocabulary.blob is {describe(vocabulary.blob)}; it must be bytes")
     known = vocabulary.kinds != NONE
     for name, ids in (
         ("a merge", spec.merges.ravel()),
@@ -282,7 +284,7 @@ def check_word_merges(spec: TokenizerSpec) -> None:
         return
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 0 <= n <= len(spec.merges):
         raise ValueError(
-            f"word_merges is {shown(n)}; it must be from 0 to the number of merges, {len(spec.merges)}, or None"
+            f"word_merges is {short_repr(n)}; it must be from 0 to the number of merges, {len(spec.merges)}, or None"
         )
     if spec.model != "byte" or spec.end_of_word is not None or spec.ignore_merges or spec.dropout or spec.drop_unknown:
         raise ValueError(
@@ -318,7 +320,7 @@ def check_events(spec: TokenizerSpec) -> None:
     if spec.events is None:
         return
     if not isinstance(spec.events, Events):
-        raise TypeError(f"events is {typed(spec.events)}; it must be a bpe.vocab.events.Events or None")
+        raise TypeError(f"events is {describe(spec.events)}; it must be a bpe.vocab.events.Events or None")
     if spec.model != "byte" or spec.end_of_word is not None or spec.unk_token is not None or spec.drop_unknown:
         raise ValueError("PickyBPE needs a byte model without end_of_word, unk_token and drop_unknown; leave these out")
     if spec.ignore_merges or spec.dropout or spec.merge_ranks is not None or spec.word_merges is not None:
@@ -366,17 +368,19 @@ def check_defined(spec: TokenizerSpec, what: str, *, across_words: bool = True) 
 def _check_symbol_options(spec: TokenizerSpec) -> None:
     """Check the fields that say what symbols become."""
     if not isinstance(spec.byte_fallback, bool):
-        raise TypeError(f"byte_fallback is {typed(spec.byte_fallback)}; it must be a bool")
+        raise TypeError(f"byte_fallback is {describe(spec.byte_fallback)}; it must be a bool")
     if not isinstance(spec.drop_unknown, bool) and spec.drop_unknown != AFTER_MERGING:
-        raise TypeError(f"drop_unknown is {typed(spec.drop_unknown)}; it must be a bool, or {AFTER_MERGING!r}")
+        raise TypeError(f"drop_unknown is {describe(spec.drop_unknown)}; it must be a bool, or {AFTER_MERGING!r}")
     if spec.subword_prefix is not None and (not isinstance(spec.subword_prefix, str) or not spec.subword_prefix):
-        raise TypeError(f"subword_prefix is {typed(spec.subword_prefix)}; it must be a str of at least one character")
+        raise TypeError(
+            f"subword_prefix is {describe(spec.subword_prefix)}; it must be a str of at least one character"
+        )
     if (spec.byte_fallback or spec.subword_prefix) and spec.model != "char":
         raise ValueError(
             f"model is {spec.model!r}; byte_fallback and subword_prefix need a model of characters: pass 'char'"
         )
     if isinstance(spec.dropout, bool) or not isinstance(spec.dropout, (int, float)) or not 0 <= spec.dropout <= 1:
-        raise ValueError(f"dropout is {shown(spec.dropout)}; it must be a number from 0 to 1")
+        raise ValueError(f"dropout is {short_repr(spec.dropout)}; it must be a number from 0 to 1")
 
 
 def _check_ends(spec: TokenizerSpec) -> None:
@@ -395,7 +399,8 @@ def _check_ends(spec: TokenizerSpec) -> None:
     if wrong.any():
         number = int(numbers[wrong][0])
         raise ValueError(
-            f"ends_word has token {number}, {shown(spec.vocabulary[number])}, which does not end with the end-of-word "
+            f"ends_word has token {number}, {short_repr(spec.vocabulary[number])}, which does not end with the "
+            "end-of-word "
             f"mark {spec.end_of_word!r}; it must be False there"
         )
 
@@ -404,7 +409,7 @@ def _check_names(spec: TokenizerSpec) -> None:
     """Check the types of the names, and that all ids are in the vocabulary."""
     for name, value in (("unk_token", spec.unk_token), ("end_of_word", spec.end_of_word)):
         if value is not None and (not isinstance(value, str) or not value):
-            raise TypeError(f"{name} is {typed(value)}; it must be a str of at least one character, or None")
+            raise TypeError(f"{name} is {describe(value)}; it must be a str of at least one character, or None")
     numbers = [*spec.special_tokens.values(), *(number for part in spec.template or () for number in part)]
     numbers += spec.clip or ()
     wrong = []
@@ -415,10 +420,11 @@ def _check_names(spec: TokenizerSpec) -> None:
         wrong = ids[ids >= spec.vocabulary.limit].tolist() or ids[spec.vocabulary.kinds[ids] == NONE].tolist()
     if wrong:
         raise ValueError(
-            f"special_tokens, template or clip has the id {shown(wrong[0])}, which is not in the vocabulary; add a "
+            f"special_tokens, template or clip has the id {short_repr(wrong[0])}, which is not in the vocabulary; "
+            "add a "
             "token with that id"
         )
     for role, token in spec.roles.items():
         check_choice("role", role, ROLES)
         if token not in spec.special_tokens:
-            raise ValueError(f"{role} is {shown(token)}, which is no special token; add it, or leave the role out")
+            raise ValueError(f"{role} is {short_repr(token)}, which is no special token; add it, or leave the role out")

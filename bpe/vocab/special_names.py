@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.errors import check_int, shown
+from bpe.errors import check_int, short_repr
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer
 from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.spec import TokenizerSpec
@@ -82,9 +82,10 @@ def resolve_token(spec: TokenizerSpec, argument: str, token: object) -> int | No
     if isinstance(token, str):
         if token not in spec.special_tokens:
             names = list(spec.special_tokens)
-            known = f"its special tokens are {shown(names, 200)}" if names else "it has none"
+            known = f"its special tokens are {short_repr(names, 200)}" if names else "it has none"
             raise ValueError(
-                f"{argument} is {shown(token)}, which is no special token of this tokenizer ({known}); give one of "
+                f"{argument} is {short_repr(token)}, which is no special token of this tokenizer ({known}); give "
+                "one of "
                 "those, or the id of any token"
             )
         return spec.special_tokens[token]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bpe.base._aho_corasick import Finder
 from bpe.base.utf8 import Bytes, TextLike, to_bytes
-from bpe.errors import check_iterable, check_unicode, shown, type_name, typed
+from bpe.errors import check_iterable, check_unicode, describe, short_repr, with_article
 
 if TYPE_CHECKING:
     from bpe.base._buffers import Buffer
@@ -132,13 +132,14 @@ class SpecialTokens:
         listed = list(names)
         for name in listed:
             if not isinstance(name, str):
-                raise TypeError(f"{argument} has {typed(name)}; a special token's name is a str")
+                raise TypeError(f"{argument} has {describe(name)}; a special token's name is a str")
         chosen = frozenset(listed)
         unknown = chosen - self._all
         if unknown and argument == "allowed_special":
             raise ValueError(
-                f"{argument} has {shown(sorted(unknown))}, which this tokenizer does not have; its special tokens are "
-                f"{shown(list(self.ids), 200)}"
+                f"{argument} has {short_repr(sorted(unknown))}, which this tokenizer does not have; its special "
+                "tokens are "
+                f"{short_repr(list(self.ids), 200)}"
             )
         for name in unknown:
             check_unicode(f"{argument}:", name)
@@ -379,17 +380,18 @@ def check_special_tokens(
 ) -> tuple[str, ...]:
     """Check the argument `special_tokens`, or one like it, and return it as a tuple of distinct, non-empty str."""
     if isinstance(names, (str, bytes)) or not hasattr(names, "__iter__"):
-        raise TypeError(f"{argument} is {shown(names)}; it must be a list of str, such as ['<|endoftext|>']")
+        raise TypeError(f"{argument} is {short_repr(names)}; it must be a list of str, such as ['<|endoftext|>']")
     if isinstance(names, (set, frozenset)) and len(names) > 1:  # the keys of a dict have an order
         raise TypeError(
-            f"{argument} is {typed(names)}, whose order differs from run to run; it must be a list, because its order "
+            f"{argument} is {describe(names)}, whose order differs from run to run; it must be a list, because "
+            "its order "
             "determines ids"
         )
     checked = tuple(names)
     seen: set[str] = set()
     for name in checked:
         if not isinstance(name, str):
-            raise TypeError(f"{noun} {shown(name)} is {type_name(name)}; it must be a str")
+            raise TypeError(f"{noun} {short_repr(name)} is {with_article(name)}; it must be a str")
         if not name:
             raise ValueError(f"{noun} '' is empty; it must be at least one character")
         check_unicode(noun, name)

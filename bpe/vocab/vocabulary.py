@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bpe.base._slices import copy_slices
 from bpe.base.forks import cached_property
 from bpe.base.offsets import offsets_of
-from bpe.errors import counted, shown
+from bpe.errors import pluralize, short_repr
 
 #: The kind of an id: without a token; an ordinary token; a special token or the unknown token.
 NONE, ORDINARY, SPECIAL = 0, 1, 2
@@ -54,11 +54,11 @@ class Vocabulary:
             for number, token in given:
                 if not 0 <= number < ID_LIMIT:
                     raise ValueError(
-                        f"token id {number} of {shown(token)} is out of range; ids are from 0 to {ID_LIMIT - 1}"
+                        f"token id {number} of {short_repr(token)} is out of range; ids are from 0 to {ID_LIMIT - 1}"
                     )
                 if number in entries:
                     raise ValueError(
-                        f"token id {number} is given twice: {shown(entries[number][0])} and {shown(token)}"
+                        f"token id {number} is given twice: {short_repr(entries[number][0])} and {short_repr(token)}"
                     )
                 if not token:
                     raise ValueError(f"token id {number} has an empty token; a token is at least one byte")
@@ -77,7 +77,7 @@ class Vocabulary:
             for number, (token, kind) in ordered:
                 if kind == ORDINARY and seen.setdefault(token, number) != number:
                     raise ValueError(
-                        f"token {shown(token)} has two ids, {seen[token]} and {number}; a token has one id"
+                        f"token {short_repr(token)} has two ids, {seen[token]} and {number}; a token has one id"
                     )
 
     @classmethod
@@ -226,7 +226,8 @@ def _check_limit(limit: int, n_tokens: int) -> int:
     largest = id_limit(n_tokens)
     if limit > largest:
         raise ValueError(
-            f"the greatest token id is {limit - 1}; in a vocabulary of {counted(n_tokens, 'token')}, ids must be below "
+            f"the greatest token id is {limit - 1}; in a vocabulary of {pluralize(n_tokens, 'token')}, ids must "
+            "be below "
             f"{largest}"
         )
     return limit

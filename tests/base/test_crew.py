@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from bpe.base._team import Crew, Team
-from bpe.base.threads import Workers, helped, in_order, shared_out, together
+from bpe.base.threads import Workers, map_ordered, map_unordered, run_threads, team_threads
 from bpe.corpus.streams import read_ahead
 
 
@@ -44,21 +44,21 @@ def interrupt_start(monkeypatch: pytest.MonkeyPatch, number: int, *, before: boo
 
 
 def share_out(work: Callable[[int], int]) -> list[int]:
-    return sorted(shared_out(work, range(20), 4))
+    return sorted(map_unordered(work, range(20), 4))
 
 
 def map_in_order(work: Callable[[int], int]) -> list[int]:
-    return list(in_order(work, range(20), 4))
+    return list(map_ordered(work, range(20), 4))
 
 
 def work_together(work: Callable[[int], int]) -> list[int]:
     remaining, done = iter(range(20)), []
-    together(lambda: done.extend(map(work, remaining)), 4, lambda: None)
+    run_threads(lambda: done.extend(map(work, remaining)), 4, lambda: None)
     return sorted(done)
 
 
 def help_teams(work: Callable[[int], int]) -> list[int]:
-    with helped(Team(3), Team(2)):
+    with team_threads(Team(3), Team(2)):
         return [work(part) for part in range(20)]
 
 
@@ -248,7 +248,7 @@ def test_a_generator_that_a_helper_closes_waits_for_nobody() -> None:
         time.sleep(0.001)
         return part
 
-    generators.append(shared_out(work, range(200), 3))
+    generators.append(map_unordered(work, range(200), 3))
     for _ in generators[0]:
         time.sleep(0.002)
 
@@ -256,7 +256,7 @@ def test_a_generator_that_a_helper_closes_waits_for_nobody() -> None:
 @pytest.mark.filterwarnings("ignore:.*fork")
 def test_a_forked_child_waits_for_no_thread_of_its_parent() -> None:
     items = read_ahead(iter(range(100)), lambda _: 1, 3)
-    shared = shared_out(lambda part: time.sleep(0.001) or part, range(100), 3)
+    shared = map_unordered(lambda part: time.sleep(0.001) or part, range(100), 3)
     assert next(items) == 0
     next(shared)
     child = os.fork()

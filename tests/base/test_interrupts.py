@@ -19,7 +19,7 @@ import pytest
 
 import bpe
 from bpe.base import _interrupts as interrupts
-from bpe.base.threads import together
+from bpe.base.threads import run_threads
 from bpe.encode import _batch as gather
 from bpe.merge._dropout import Dropout
 from bpe.training import trainer as learning
@@ -137,7 +137,7 @@ def test_threads_are_stopped_and_joined(where: str) -> None:
         assert stopped.wait(120)
 
     with pytest.raises(KeyboardInterrupt):
-        together(work, 3, stopped.set)
+        run_threads(work, 3, stopped.set)
     while threading.active_count() > before:  # a thread may still be starting
         time.sleep(0.01)
 

@@ -15,7 +15,7 @@ import pytest
 
 import bpe
 from bpe.cli import main
-from bpe.errors import FormatError, printable, shown
+from bpe.errors import FormatError, printable, short_repr
 
 #: What a terminal obeys or hides, but for newlines and tabs.
 RAW = re.compile(
@@ -90,8 +90,8 @@ def test_errors_and_the_log_spell_them(caplog: pytest.LogCaptureFixture) -> None
         def __repr__(self) -> str:
             return "\x1b[2J"
 
-    assert shown(Hostile()) == r"\x1b[2J"
-    assert shown("\u202e") == r"'\u202e'"
+    assert short_repr(Hostile()) == r"\x1b[2J"
+    assert short_repr("\u202e") == r"'\u202e'"
     with caplog.at_level(logging.INFO, "bpe"):
         for name in ("bpe", "bpe.cli", "bpe.wordcounts"):
             logging.getLogger(name).warning("%s of %d", "a\x1b%s", 3)

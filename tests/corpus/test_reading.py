@@ -80,7 +80,7 @@ def naive_documents(text: str, separator: str | None, per_line: bool) -> list[st
     kind=st.sampled_from(list(KINDS)),
     cut=st.sampled_from([None, "\n", "a", "aa", "aba", "ab", "<|end|>", "é", "lines"]),
     special=st.booleans(),
-    around=st.sampled_from([(None, None), (None, "<|end|>"), (3, None), ("<|end|>", 5)]),
+    bos_eos=st.sampled_from([(None, None), (None, "<|end|>"), (3, None), ("<|end|>", 5)]),
     size=st.sampled_from([1, 3, 7, 40, 300]),
     threads=st.sampled_from([1, 2, 3]),
 )
@@ -90,7 +90,7 @@ def test_blocks_of_any_size_give_the_ids_of_the_documents(
     kind: str,
     cut: str | None,
     special: bool,
-    around: tuple[Any, Any],
+    bos_eos: tuple[Any, Any],
     size: int,
     threads: int,
 ) -> None:
@@ -99,7 +99,7 @@ def test_blocks_of_any_size_give_the_ids_of_the_documents(
     path = tmp_path_factory.mktemp("blocks") / "text"
     path.write_bytes(text.encode())
     separator, per_line = (None, True) if cut == "lines" else (cut, False)
-    before, after = ([] if name is None else [tok.special_tokens.get(name, name)] for name in around)
+    before, after = ([] if name is None else [tok.special_tokens.get(name, name)] for name in bos_eos)
     documents = naive_documents(text, separator, per_line)
     allowed = "all" if special else ()
     expected = [before + tok.encode(document, allowed_special=allowed).tolist() + after for document in documents]
@@ -114,8 +114,8 @@ def test_blocks_of_any_size_give_the_ids_of_the_documents(
             per_line=per_line,
             threads=threads,
             allowed_special=allowed,
-            prepend=around[0],
-            append=around[1],
+            prepend=bos_eos[0],
+            append=bos_eos[1],
         )
     assert batch.to_list() == expected * 2
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import bpe
 from bpe.base._cpu import LEVELS, set_vector_level, vector_level
 from bpe.base._visitor import Visitor
-from bpe.base.threads import shared_out, together
+from bpe.base.threads import map_unordered, run_threads
 from bpe.encode import _batch as gather
 from bpe.encode._batch import EncodeJob
 from bpe.encode._encoder import Encoder as Kernel
@@ -730,28 +730,28 @@ def test_an_error_in_a_thread_is_raised() -> None:
 
     for threads in (1, 3):
         with pytest.raises(KeyError, match="as it should"):
-            together(fail, threads, lambda: None)
+            run_threads(fail, threads, lambda: None)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_each_part_is_run_once_and_the_first_error_is_raised(threads: int) -> None:
-    assert sorted(shared_out(lambda part: part * part, range(100), threads)) == [part * part for part in range(100)]
-    assert list(shared_out(str, [], threads)) == []
+    assert sorted(map_unordered(lambda part: part * part, range(100), threads)) == [part * part for part in range(100)]
+    assert list(map_unordered(str, [], threads)) == []
 
     def fail(part: int) -> None:
         if part in (3, 4):
             raise KeyError(part)
 
     with pytest.raises(KeyError, match="3"):
-        list(shared_out(fail, count(), threads))
+        list(map_unordered(fail, count(), threads))
 
     def parts() -> Iterator[int]:
         yield from range(3)
         raise OSError("as it should")
 
     with pytest.raises(OSError, match="as it should"):
-        list(shared_out(str, parts(), threads))
-    with closing(shared_out(str, count(), threads)) as endless:
+        list(map_unordered(str, parts(), threads))
+    with closing(map_unordered(str, count(), threads)) as endless:
         next(endless)  # the other threads stop when the caller does
 
 
@@ -760,7 +760,7 @@ def test_eight_threads_share_a_small_job() -> None:
     job = EncodeJob(encoder.kernel, 8)
     job.add_items([b"abab ab"] * 10, np.arange(11))
     job.prepare()
-    together(job.work, 8, job.stop)
+    run_threads(job.work, 8, job.stop)
     ids, lengths, bad = job.result()
     assert lengths.tolist() == [4] * 10
     assert len(ids) == 40

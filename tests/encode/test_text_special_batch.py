@@ -20,7 +20,7 @@ import bpe
 from bpe.base.atomic_files import atomic_write
 from bpe.base.utf8 import check_utf8, escape, to_bytes, unescape
 from bpe.batch import TokenBatch, id_array
-from bpe.errors import FormatError, check_choice, check_int, shown, typed
+from bpe.errors import FormatError, check_choice, check_int, describe, short_repr
 from bpe.pretokenize.pipeline import Segment
 from bpe.vocab.byte_letters import byte_alphabet, byte_letters, letter_bytes, to_letters
 from bpe.vocab.special_tokens import SpecialTokens, check_special_tokens
@@ -54,7 +54,7 @@ def test_surrogates_as_in_tiktoken(text: str) -> None:
 
 @pytest.mark.parametrize("text", [None, 3, 1.5, ["a"], {"a": 1}, np.array([1])])
 def test_values_that_are_not_text_are_refused(text: object) -> None:
-    with pytest.raises(TypeError, match=rf"text is {re.escape(typed(text))}; it must be str or bytes"):
+    with pytest.raises(TypeError, match=rf"text is {re.escape(describe(text))}; it must be str or bytes"):
         to_bytes(text)  # type: ignore[arg-type]
 
 
@@ -405,7 +405,7 @@ def test_argument_checks() -> None:
     assert check_int("n", np.int16(3), 0) == 3
     assert type(check_int("n", np.int16(3), 0)) is int
     for value in (True, 1.0, "1", None):
-        with pytest.raises(TypeError, match=rf"n is {re.escape(typed(value))}; it must be an int of at least 0"):
+        with pytest.raises(TypeError, match=rf"n is {re.escape(describe(value))}; it must be an int of at least 0"):
             check_int("n", value, 0)
     with pytest.raises(ValueError, match="n is -1; it must be at least 0"):
         check_int("n", -1, 0)
@@ -415,7 +415,7 @@ def test_argument_checks() -> None:
     for wrong in ("c", 3, None, ["a"]):
         with pytest.raises(ValueError, match=rf"k is {re.escape(repr(wrong))}; it must be one of 'a', 'b'"):
             check_choice("k", wrong, ("a", "b"))
-    assert shown("a" * 100) == "'" + "a" * 58 + "…"
+    assert short_repr("a" * 100) == "'" + "a" * 58 + "…"
 
 
 @settings(max_examples=200, deadline=None)

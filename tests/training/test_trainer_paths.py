@@ -18,7 +18,7 @@ from strategies import SOAK, examples, rules
 
 import bpe
 from bpe.base._team import Team
-from bpe.base.threads import helped
+from bpe.base.threads import team_threads
 from bpe.training import kernel_input
 from bpe.training import trainer as learning
 from bpe.training._trainer import Trainer
@@ -167,14 +167,14 @@ def test_a_mark_that_is_a_symbol_is_refused() -> None:
 
 def test_a_team_runs_every_part_once(hooks: Any) -> None:
     team = Team(5)
-    with helped(team):
+    with team_threads(team):
         for parts in (1, 2, 5, 3) * 50:
             assert hooks.share_trial(team, parts) == [1] * parts
 
 
 def test_an_error_in_one_part_is_raised_and_the_team_can_continue(hooks: Any) -> None:
     team, before = Team(3), threading.active_count()
-    with helped(team):
+    with team_threads(team):
         for part in (0, 1, 2, 1):
             with pytest.raises(MemoryError, match=f"part {part}"):
                 hooks.share_trial(team, 3, [part])
@@ -185,7 +185,7 @@ def test_an_error_in_one_part_is_raised_and_the_team_can_continue(hooks: Any) ->
 @pytest.mark.parametrize("fails", [(1, 2), (0, 1), (0, 1, 2), (2, 3)])
 def test_errors_in_several_parts_raise_that_of_the_first_and_keep_none(hooks: Any, fails: tuple[int, ...]) -> None:
     team = Team(4)
-    with helped(team):
+    with team_threads(team):
         for _ in range(5):
             with pytest.raises(MemoryError, match=f"part {fails[0]}"):
                 hooks.share_trial(team, 4, fails)
@@ -254,7 +254,7 @@ def test_replaying_merges_restores_the_state_of_training(tie_break: str) -> None
         spelled = [*map(whole.spelled, range(whole.n_tokens))]
         stop = random_.randint(0, len(merges))
         replayed = kernel(words, tie_break, **switches)
-        with helped(replayed.team):
+        with team_threads(replayed.team):
             assert learning.replay(replayed, np.array(merges[:stop], dtype=np.int64).reshape(-1, 4)) == stop
             assert replayed.run(1000, 2000) == merges[stop:]
         assert [tuple(row) for row in replayed.merges().tolist()] == merges
@@ -263,7 +263,7 @@ def test_replaying_merges_restores_the_state_of_training(tie_break: str) -> None
         assert ends.dtype == np.bool_
         assert not ends.any()
         given = encoded_kernel(words, tie_break, whole, merges[:stop], **switches)
-        with helped(given.team):
+        with team_threads(given.team):
             assert given.run(1000, 2000) == merges[stop:]
 
 

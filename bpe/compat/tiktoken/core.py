@@ -27,7 +27,7 @@ from bpe.batch import TokenBatch
 from bpe.compat import unstable
 from bpe.decode.decoder import with_fast_decode
 from bpe.encode import _fast_path
-from bpe.errors import check_int, typed
+from bpe.errors import check_int, describe
 from bpe.named import encodings
 from bpe.named.encodings import NamedEncoding, encoding_name_for_model, list_encoding_names
 from bpe.tokenizer import Tokenizer
@@ -68,7 +68,7 @@ def get_encoding(encoding_name: str) -> Encoding:
     found = ENCODINGS.get(encoding_name) if isinstance(encoding_name, str) else None
     if found is None:
         if not isinstance(encoding_name, str):
-            raise ValueError(f"encoding_name is {typed(encoding_name)}; it must be the name of an encoding")
+            raise ValueError(f"encoding_name is {describe(encoding_name)}; it must be the name of an encoding")
         with _lock:
             found = ENCODINGS.get(encoding_name)
             if found is None:
@@ -399,7 +399,7 @@ class Encoding:
 
         """
         if not isinstance(token, int):
-            raise TypeError(f"token is {typed(token)}; it must be an int")
+            raise TypeError(f"token is {describe(token)}; it must be an int")
         return token in self._special_token_values
 
     @property
@@ -428,7 +428,7 @@ class Encoding:
     def _encode_bytes(self, text: bytes) -> list[int]:
         """The ids of bytes; what is not UTF-8, and the word before it, are merged as one piece."""
         if not isinstance(text, bytes):
-            raise TypeError(f"text is {typed(text)}; it must be bytes")
+            raise TypeError(f"text is {describe(text)}; it must be bytes")
         return self._completer.encode_bytes(text)
 
     # Copies and pickles -----------------------------------------------------------------------------------------------
@@ -487,7 +487,7 @@ class Encoding:
             return
         for name in allowed:
             if not isinstance(name, str):
-                raise TypeError(f"allowed_special holds {typed(name)}; it must hold names of special tokens")
+                raise TypeError(f"allowed_special holds {describe(name)}; it must hold names of special tokens")
 
     @cached_property
     def _lists(self) -> _fast_path.ListEncoder:
@@ -526,13 +526,13 @@ class Encoding:
 
 def _text_error(value: object) -> TypeError:
     """The error for a text that is not a str."""
-    return TypeError(f"text is {typed(value)}; it must be a str")
+    return TypeError(f"text is {describe(value)}; it must be a str")
 
 
 def _check_set(allowed: object) -> None:
     """Raise TypeError unless the argument `allowed_special` is "all" or a set."""
     if not isinstance(allowed, (set, frozenset)) and not (isinstance(allowed, str) and allowed == "all"):
-        raise TypeError(f'allowed_special is {typed(allowed)}; it must be "all" or a set of names')
+        raise TypeError(f'allowed_special is {describe(allowed)}; it must be "all" or a set of names')
 
 
 def _as_bytes(value: str | bytes) -> bytes:
@@ -540,14 +540,14 @@ def _as_bytes(value: str | bytes) -> bytes:
     if isinstance(value, str):
         return value.encode()
     if not isinstance(value, bytes):
-        raise TypeError(f"text_or_bytes is {typed(value)}; it must be str or bytes")
+        raise TypeError(f"text_or_bytes is {describe(value)}; it must be str or bytes")
     return value
 
 
 def _check_tokens(tokens: Any) -> Sequence[int]:
     """The argument `tokens`, after refusing what is not a sequence of ids."""
     if isinstance(tokens, str) or not hasattr(tokens, "__getitem__") or isinstance(tokens, dict):
-        raise TypeError(f"tokens is {typed(tokens)}; it must be a sequence of int")
+        raise TypeError(f"tokens is {describe(tokens)}; it must be a sequence of int")
     return tokens  # type: ignore[no-any-return]
 
 

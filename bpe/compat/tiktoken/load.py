@@ -14,7 +14,7 @@ import os
 
 from bpe.base.atomic_files import atomic_write
 from bpe.base.utf8 import read_file as local
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, short_repr
 from bpe.formats.openai_encodings import PublishedFile
 from bpe.formats.tiktoken import read_gpt2_ranks
 from bpe.named import cache
@@ -93,7 +93,7 @@ def load_tiktoken_bpe(tiktoken_bpe_file: str, expected_hash: str | None = None) 
             token, rank = line.split()
             ranks[base64.b64decode(token)] = int(rank)
         except (ValueError, binascii.Error):
-            reason = f"{shown(line)} is not a token in base64, a space and a rank"
+            reason = f"{short_repr(line)} is not a token in base64, a space and a rank"
             raise FormatError(reason, path=tiktoken_bpe_file, where=f"line {number}") from None
     return ranks
 

@@ -66,7 +66,9 @@ FORMATS: dict[str, ShardFormat] = {
             )
             for name in ("parquet", "arrow")
         ),
-        ShardFormat("nanogpt", ("<u2",), (".bin",), ShardWriter, open_nanogpt, holds=frozenset(), around=(False, True)),
+        ShardFormat(
+            "nanogpt", ("<u2",), (".bin",), ShardWriter, open_nanogpt, holds=frozenset(), bos_eos=(False, True)
+        ),
         ShardFormat(
             "llmc",
             _16_OR_32_BITS,
@@ -75,7 +77,7 @@ FORMATS: dict[str, ShardFormat] = {
             open_llmc,
             holds=frozenset(),
             header_size=LLMC_HEADER,
-            around=(True, False),
+            bos_eos=(True, False),
         ),
         ShardFormat(
             "datatrove",
@@ -85,7 +87,7 @@ FORMATS: dict[str, ShardFormat] = {
             open_datatrove,
             holds=_MASKED,
             mask_suffix=".ds.loss",
-            around=(False, True),
+            bos_eos=(False, True),
         ),
         ShardFormat("dolma", _16_OR_32_BITS, (".npy", ".csv.gz"), DolmaWriter, open_dolma),
     )

@@ -23,7 +23,7 @@ from bpe.batch import id_array
 from bpe.data.formats.files import ShardFile, Spool
 from bpe.data.formats.reading import DocumentBatch, Offsets, Shard, find_size, make_one_document
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo, ShardWriter
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -275,4 +275,6 @@ class ColumnShard(Shard):
         except FormatError:
             raise
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-            raise FormatError(f"it is not a valid {self._form} file: {shown(str(error), 200)}", path=path) from None
+            raise FormatError(
+                f"it is not a valid {self._form} file: {short_repr(str(error), 200)}", path=path
+            ) from None

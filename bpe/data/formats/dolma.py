@@ -24,7 +24,7 @@ import numpy as np
 from bpe.data.formats.files import Spool
 from bpe.data.formats.reading import Offsets, Shard, find_dtype, find_size, mapped
 from bpe.data.formats.shard_format import ShardWriter
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, short_repr
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,7 +121,7 @@ def _parse_rows(text: bytes, path: Path, row: int) -> NDArray[np.int64]:
             return numbers.reshape(-1, 2)
     for index, line in enumerate(text.split(b"\n"), start=row):
         if not _ROW.match(line):
-            start = shown(line[:100].rstrip(b"\r").decode(errors="backslashreplace"))
+            start = short_repr(line[:100].rstrip(b"\r").decode(errors="backslashreplace"))
             rule = "it must begin with the start and the end of a document"
             raise FormatError(f"the row is {start}; {rule}", path=path, where=f"row {index}")
     raise AssertionError("a row that does not parse was not found")

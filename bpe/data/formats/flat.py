@@ -38,7 +38,7 @@ from bpe.data.formats.reading import (
     read_numbers,
 )
 from bpe.data.formats.shard_format import ShardWriter
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, short_repr
 from bpe.formats.id_files import MAX_HEADER, NpyHeader, npy_header, parse_npy_header
 
 if TYPE_CHECKING:
@@ -184,11 +184,11 @@ def _check_metadata(path: Path, tokens: int) -> str | None:
         raise FormatError(f"it has more than {_MAX_METADATA} bytes; it must have three lines", path=path)
     lines = path.read_bytes().decode("utf-8", "replace").split("\n")
     if len(lines) < 2 or not re.fullmatch(r"\d{1,20}", lines[1]) or int(lines[1]) != tokens:
-        second = shown(lines[1] if len(lines) > 1 else "")
+        second = short_repr(lines[1] if len(lines) > 1 else "")
         raise FormatError(f"its second line is {second}; it must be {tokens}, the number of tokens", path=path)
     width = lines[0].rpartition("|")[2] if "|" in lines[0] else ""
     if width not in ("", "2", "4"):
-        raise FormatError(f"its first line is {shown(lines[0])}; it must end in |2 or |4", path=path)
+        raise FormatError(f"its first line is {short_repr(lines[0])}; it must end in |2 or |4", path=path)
     return f"<u{width}" if width else None
 
 
@@ -213,7 +213,7 @@ class DatatroveWriter(ShardWriter):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         if "\n" in options["info"].tokenizer:
-            raise ValueError(f"the tokenizer's name is {shown(options['info'].tokenizer)}; it must be one line")
+            raise ValueError(f"the tokenizer's name is {short_repr(options['info'].tokenizer)}; it must be one line")
         super().__init__(*args, **options)
 
     def _check_documents(

@@ -51,7 +51,7 @@ class ShardFormat:
         holds: what the format stores beside the ids: "documents", "masks".
         mask_suffix: the end of the name of the file with loss masks; "" where the main file has them.
         header_size: the size in bytes of the header of each file, which has counts and is written last.
-        around: whether the format by convention has the end-of-text id (before, after) each document.
+        bos_eos: whether the format by convention has the end-of-text id (before, after) each document.
 
     """
 
@@ -63,7 +63,7 @@ class ShardFormat:
     holds: frozenset[str] = frozenset({"documents"})
     mask_suffix: str = ""
     header_size: int = 0
-    around: tuple[bool, bool] = (False, False)
+    bos_eos: tuple[bool, bool] = (False, False)
 
     def dtype(self, largest_id: int) -> np.dtype[Any]:
         """The smallest dtype of the format that holds ids up to `largest_id`; ValueError if none does."""
@@ -102,7 +102,7 @@ class ShardFormat:
         shard = self.reader(path, validate)
         if end_of_text is None or shard.has_boundaries:
             return shard
-        return split_by_token(shard, end_of_text, before=self.around[0])
+        return split_by_token(shard, end_of_text, before=self.bos_eos[0])
 
 
 class ShardWriter:

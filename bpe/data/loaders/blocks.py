@@ -18,7 +18,7 @@ from bpe.base.offsets import offsets_of
 from bpe.data.loaders.order import Order
 from bpe.data.loaders.rows import ShardRows, Tail, hash_facts
 from bpe.data.loaders.spans import Batch, Format, Spans
-from bpe.errors import FormatError, check_int, counted
+from bpe.errors import FormatError, check_int, pluralize
 
 if TYPE_CHECKING:
     from bpe.data.shards import TokenShards
@@ -78,7 +78,7 @@ class Blocks(ShardRows):
         self._order = Order(count, self.seed, check_int("chunk", chunk, 1))
         if labels and not count:
             raise ValueError(
-                f"length is {self.length}, but {shards!r} has {counted(shards.n_tokens, 'id')}, and a row needs "
+                f"length is {self.length}, but {shards!r} has {pluralize(shards.n_tokens, 'id')}, and a row needs "
                 f"length + 1; pass length={labels} or less, or tail='pad'"
             )
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bpe.data.loaders.order import keys, permute
 from bpe.data.loaders.rows import Rows, hash_facts, keep_last
 from bpe.data.loaders.spans import Batch, join_batches
-from bpe.errors import check_choice, check_iterable, shown, typed
+from bpe.errors import check_choice, check_iterable, describe, short_repr
 
 #: The rows of a round: weights are exact to one part in this.
 ROUND = 1 << 14
@@ -144,7 +144,7 @@ def check_datasets(datasets: Sequence[Rows]) -> list[Rows]:
     listed = list(datasets)
     for dataset in listed:
         if not isinstance(dataset, Rows):
-            raise TypeError(f"datasets has {typed(dataset)}; each must be a Blocks, Packed or Mixture")
+            raise TypeError(f"datasets has {describe(dataset)}; each must be a Blocks, Packed or Mixture")
         for name, own, first in (
             ("length", dataset.length, listed[0].length),
             ("fields", dataset.fields, listed[0].fields),
@@ -174,7 +174,9 @@ def divide_round(weights: Sequence[float], n: int) -> NDArray[np.int64]:
     [10923, 5461]
     """
     if len(weights) != n or not all(isinstance(w, (int, float)) and 0 < w < math.inf for w in weights):
-        raise ValueError(f"weights is {shown(list(weights))}; it must have a positive number for each of {n} datasets")
+        raise ValueError(
+            f"weights is {short_repr(list(weights))}; it must have a positive number for each of {n} datasets"
+        )
     exact = np.array(weights, dtype=np.float64) / math.fsum(weights) * ROUND
     counts = np.floor(exact).astype(np.int64)
     counts[np.argsort(counts - exact, kind="stable")[: ROUND - int(counts.sum())]] += 1

@@ -29,7 +29,7 @@ from bpe.data.loaders._packing import best_fit, best_fit_crop
 from bpe.data.loaders.order import Order
 from bpe.data.loaders.rows import ShardRows, Tail, hash_facts, keep_last
 from bpe.data.loaders.spans import Batch, Format, Spans
-from bpe.errors import check_choice, check_int, counted
+from bpe.errors import check_choice, check_int, pluralize
 
 if TYPE_CHECKING:
     from bpe.data.shards import TokenShards
@@ -132,7 +132,7 @@ class Packed(ShardRows):
     def __repr__(self) -> str:
         return (
             f"Packed({self.shards!r}, length={self.length}, seed={self.seed}, strategy={self._strategy!r}, "
-            f"{counted(len(self), 'row')})"
+            f"{pluralize(len(self), 'row')})"
         )
 
     def __getstate__(self) -> dict[str, Any]:

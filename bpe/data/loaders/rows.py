@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from bpe.base.forks import lock_of
 from bpe.data.loaders.spans import Batch, Format, Reader
-from bpe.errors import check_choice, check_int, counted, shown, typed
+from bpe.errors import check_choice, check_int, describe, pluralize, short_repr
 
 if TYPE_CHECKING:
     from bpe.data.shards import TokenShards
@@ -132,9 +132,11 @@ class Rows(ABC):
         if state is None:
             return 0
         if not isinstance(state, Mapping) or not {"version", "fingerprint", "seed", "epoch", "position"} <= set(state):
-            raise TypeError(f"state is {typed(state)}; it must be what state_dict() returned")
+            raise TypeError(f"state is {describe(state)}; it must be what state_dict() returned")
         if state["version"] != VERSION:
-            raise ValueError(f"the state's version is {shown(state['version'])}; this release of bpe reads {VERSION}")
+            raise ValueError(
+                f"the state's version is {short_repr(state['version'])}; this release of bpe reads {VERSION}"
+            )
         length = str(state["fingerprint"]).partition("-")[2]
         if length.isdecimal() and int(length) != self.length:
             raise ValueError(
@@ -144,7 +146,8 @@ class Rows(ABC):
         for name, own in (("fingerprint", self.fingerprint), ("seed", self.seed)):
             if state[name] != own:
                 raise ValueError(
-                    f"the state's {name} is {shown(state[name])}, but these rows have {own!r}: resume with the shards, "
+                    f"the state's {name} is {short_repr(state[name])}, but these rows have {own!r}: resume with "
+                    "the shards, "
                     "the arguments and the seed of the run that saved it"
                 )
         position = check_int("the state's position", state["position"], 0, max(len(self), 1) - 1)
@@ -165,7 +168,7 @@ class Rows(ABC):
         if set(map(len, pairs)) != {2} or set(map(type, flat)) != {int}:
             for key, pair in zip(keys, pairs, strict=True):
                 if len(pair) != 2 or not all(type(part) is int or hasattr(part, "__index__") for part in pair):
-                    raise TypeError(f"index is {typed(key)}; it must be an int, or (epoch, index)")
+                    raise TypeError(f"index is {describe(key)}; it must be an int, or (epoch, index)")
         size = len(self)
         wrong: NDArray[np.bool_] = np.ones(len(keys), dtype=np.bool_)
         try:
@@ -174,7 +177,7 @@ class Rows(ABC):
         except OverflowError:  # more than 64 bits
             pass
         for key in np.flatnonzero(wrong)[:1].tolist():
-            raise IndexError(f"index is {shown(keys[key])}; there are {size} rows in each epoch, from 0")
+            raise IndexError(f"index is {short_repr(keys[key])}; there are {size} rows in each epoch, from 0")
         return np.asarray(epochs * size + indices % max(size, 1), dtype=np.int64)
 
     def _split_by_epoch(self, numbers: NDArray[np.int64]) -> Iterable[tuple[int, NDArray[np.int64], NDArray[np.bool_]]]:
@@ -195,7 +198,7 @@ class ShardRows(Rows):
 
     def __init__(self, shards: TokenShards, form: Format, seed: object, tail: Tail, *, by_document: bool) -> None:
         if not hasattr(shards, "document_bounds"):
-            raise TypeError(f"shards is {typed(shards)}; it must be a bpe.data.TokenShards: TokenShards(path)")
+            raise TypeError(f"shards is {describe(shards)}; it must be a bpe.data.TokenShards: TokenShards(path)")
         for shard in getattr(shards, "shards", ()) if by_document else ():
             if not getattr(shard, "has_boundaries", True):
                 raise ValueError(
@@ -242,8 +245,8 @@ class Plan:
         self.drop_last = drop_last
         if self.batches_from(0) == 0:
             raise ValueError(
-                f"the run has {counted(self.end or 0, 'row')}, too few for a batch of {self.size} rows on "
-                f"{counted(self.world, 'rank')}: reduce size or world, raise epochs, or pass drop_last=False"
+                f"the run has {pluralize(self.end or 0, 'row')}, too few for a batch of {self.size} rows on "
+                f"{pluralize(self.world, 'rank')}: reduce size or world, raise epochs, or pass drop_last=False"
             )
 
     def batches_from(self, start: int) -> int | None:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.data.loaders._gather import gather, number_positions
-from bpe.errors import check_int, check_iterable, shown, typed
+from bpe.errors import check_int, check_iterable, describe, short_repr
 
 if TYPE_CHECKING:
     from bpe.data.shards import TokenShards
@@ -66,9 +66,9 @@ class Format:
         names = (fields,) if isinstance(fields, str) else tuple(dict.fromkeys(fields))
         for name in names:
             if name not in FIELDS:
-                raise ValueError(f"fields has {shown(name)}; the fields are {', '.join(FIELDS)}")
+                raise ValueError(f"fields has {short_repr(name)}; the fields are {', '.join(FIELDS)}")
         if not isinstance(mask_other_documents, bool):
-            raise TypeError(f"mask_other_documents is {typed(mask_other_documents)}; it must be a bool")
+            raise TypeError(f"mask_other_documents is {describe(mask_other_documents)}; it must be a bool")
         return cls(check_int("length", length, 1, 1 << 31), names, check_int("pad_id", pad_id, 0), mask_other_documents)
 
     @property

@@ -36,8 +36,8 @@ from bpe.corpus.sources import Sources
 from bpe.data.grouping import DocumentGroups, Group, ResumePoint
 from bpe.data.loaders.rows import MOST, VERSION, State, hash_facts
 from bpe.data.loaders.spans import IGNORED, Batch, Format, make_cu_seqlens
-from bpe.encode.engine import Around
-from bpe.errors import check_int, check_iterable, shown, typed
+from bpe.encode.engine import BosEos
+from bpe.errors import check_int, check_iterable, describe, short_repr
 from bpe.tokenizer import Tokenizer, check_tokenizer
 from bpe.vocab.special_names import resolve_token
 from bpe.vocab.special_tokens import Allowed
@@ -88,32 +88,32 @@ class StreamingEncoder:
     ) -> None:
         check_tokenizer(tokenizer)
         if isinstance(sources, (str, bytes)):
-            raise TypeError(f"sources is {typed(sources)}; it must be bpe.Sources(path), or an iterable of texts")
+            raise TypeError(f"sources is {describe(sources)}; it must be bpe.Sources(path), or an iterable of texts")
         if not isinstance(sources, Sources):
             check_iterable("sources", sources, "bpe.Sources, or an iterable of texts")
             if iter(sources) is sources:
                 raise TypeError(
-                    f"sources is {typed(sources)}, which can be iterated only once; pass a list, or Sources"
+                    f"sources is {describe(sources)}, which can be iterated only once; pass a list, or Sources"
                 )
         self.form = Format.of(length, fields, 0, mask_other_documents)
         self.length, self.fields, self.tokenizer = self.form.length, self.form.fields, tokenizer
         self._sources = sources.ending() if isinstance(sources, Sources) else sources
         spec = tokenizer.spec
-        self._around: Around = resolve_token(spec, "prepend", prepend), resolve_token(spec, "append", append)
+        self._bos_eos: BosEos = resolve_token(spec, "prepend", prepend), resolve_token(spec, "append", append)
         self._allowed = tokenizer._engine.specials.allowed(allowed_special)
         if threads is not None:
             thread_count(threads)
         self._threads = threads
 
     def __repr__(self) -> str:
-        return f"StreamingEncoder({shown(self._sources)}, {self.tokenizer!r}, length={self.length})"
+        return f"StreamingEncoder({short_repr(self._sources)}, {self.tokenizer!r}, length={self.length})"
 
     @property
     def fingerprint(self) -> str:
         """A hash of the sources (names and sizes of files), the tokenizer, and how documents make rows."""
         plan = self._sources.plan() if isinstance(self._sources, Sources) else None
-        around = [*self._around, sorted(self._allowed)]
-        return hash_facts(self.length, "StreamingEncoder", plan, self.tokenizer.fingerprint, around)
+        bos_eos = [*self._bos_eos, sorted(self._allowed)]
+        return hash_facts(self.length, "StreamingEncoder", plan, self.tokenizer.fingerprint, bos_eos)
 
     def __iter__(self) -> Iterator[Batch]:
         """Iterate over the rows."""
@@ -161,7 +161,7 @@ class StreamingEncoder:
             return
         sources = self._sources.for_one_call()
         sources = sources if part == (0, 1) else sources.part(*part)
-        groups = DocumentGroups(sources, self.tokenizer._engine, self._around, self._allowed, point)
+        groups = DocumentGroups(sources, self.tokenizer._engine, self._bos_eos, self._allowed, point)
         yield from groups.encode(thread_count(self._threads))
 
     def _encode_texts(self, texts: Iterable[TextLike], part: tuple[int, int], start: ResumePoint) -> Iterator[Group]:
@@ -182,7 +182,7 @@ class StreamingEncoder:
             yield self._encode_group(waiting, first)
 
     def _encode_group(self, texts: list[TextLike], first: int) -> Group:
-        before, after = self._around
+        before, after = self._bos_eos
         batch = self.tokenizer.encode_batch(
             texts, threads=self._threads, prepend=before, append=after, allowed_special=self._allowed
         )
@@ -338,11 +338,12 @@ class StreamedBatches(Iterator[Batch]):
     def _check_state(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The changing part of a state, after checking all of it."""
         if not isinstance(state, Mapping) or not {*self._about, *BEGINNING, "checksum"} <= set(state):
-            raise TypeError(f"state is {typed(state)}; it must be what state_dict() returned")
+            raise TypeError(f"state is {describe(state)}; it must be what state_dict() returned")
         for name, own in self._about.items():
             if state[name] != own:
                 raise ValueError(
-                    f"the state's {name} is {shown(state[name])}, but this stream has {own!r}: resume with the same "
+                    f"the state's {name} is {short_repr(state[name])}, but this stream has {own!r}: resume with "
+                    "the same "
                     "sources, tokenizer and length, and with as many ranks and workers"
                 )
         known = {name: state[name] for name in BEGINNING}
@@ -355,7 +356,7 @@ class StreamedBatches(Iterator[Batch]):
         check_numbers("remainder", known["remainder"], 0, REMAINDER, self._encoder.tokenizer.n_vocab - 1)
         unused = known["skip"] or known["place"] is None
         if type(known["ended"]) is not bool or (unused and known["remainder"]):
-            raise ValueError(f"the state {shown(known)} is none that state_dict() returns")
+            raise ValueError(f"the state {short_repr(known)} is none that state_dict() returns")
         return known
 
     def _hold(self, group: Group, epoch: int) -> None:
@@ -411,6 +412,6 @@ def add_checksum(state: dict[str, Any]) -> State:
 def check_numbers(name: str, value: object, shortest: int, longest: int, largest: int) -> None:
     """Refuse a part of a state that is no list of so many numbers from 0 to `largest`."""
     if not isinstance(value, list) or not shortest <= len(value) <= longest:
-        raise TypeError(f"the state's {name} is {typed(value)}; it must be the list that state_dict() returned")
+        raise TypeError(f"the state's {name} is {describe(value)}; it must be the list that state_dict() returned")
     for number in value:
         check_int(f"a number of the state's {name}", number, 0, largest)

@@ -26,7 +26,7 @@ import numpy as np
 
 from bpe.data.loaders.rows import MOST, Batches, Plan, Rows, State, check_division
 from bpe.data.loaders.spans import Batch, collate
-from bpe.errors import check_int, shown, typed
+from bpe.errors import check_int, describe, short_repr
 
 Key = tuple[int, int]
 
@@ -256,7 +256,7 @@ class BatchStream:
         """
         if not isinstance(self._source, Rows):
             if consumed:
-                raise ValueError(f"consumed is {shown(consumed)}; {STREAMED}")
+                raise ValueError(f"consumed is {short_repr(consumed)}; {STREAMED}")
             return {}  # StatefulDataLoader asks for it, and saves the state of each worker beside it
         start, plan = self._find_start()
         left = plan.batches_from(start)
@@ -272,7 +272,7 @@ class BatchStream:
         if isinstance(self._source, Rows):
             self.put(self._source.number_of(state))
         elif state:
-            raise ValueError(f"state is {shown(state)}; {STREAMED}")
+            raise ValueError(f"state is {short_repr(state)}; {STREAMED}")
 
 
 def _check_stream(*, size: int, rank: int, world: int, epochs: int | None, drop_last: bool) -> None:
@@ -317,7 +317,7 @@ def torch_batches(
     """
     options = {"size": size, "rank": rank, "world": world, "epochs": epochs, "drop_last": drop_last}
     if not isinstance(source, Rows) and not hasattr(source, "groups"):
-        raise TypeError(f"source is {typed(source)}; it must be a Blocks, Packed, Mixture or StreamingEncoder")
+        raise TypeError(f"source is {describe(source)}; it must be a Blocks, Packed, Mixture or StreamingEncoder")
     return _make_iterable_class()(source, options)
 
 
@@ -334,7 +334,7 @@ def torch_collate(rows: Sequence[Batch]) -> Batch:
 def check_rows(rows: object) -> Rows:
     """The argument `rows`; TypeError if it is no dataset of this package."""
     if not isinstance(rows, Rows):
-        raise TypeError(f"rows is {typed(rows)}; it must be a Blocks, Packed or Mixture")
+        raise TypeError(f"rows is {describe(rows)}; it must be a Blocks, Packed or Mixture")
     return rows
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.lists import divide
 from bpe.formats.huggingface.spelling import can_be_text, map_special_ids, spell_all
 from bpe.formats.huggingface.steps import find_own_steps
@@ -59,7 +59,7 @@ def read_added_tokens(
 ) -> AddedTokens:
     """The added tokens of a file; `more` has the fields of further ones, which follow those of the file."""
     if not isinstance(value, list):
-        raise FormatError(f"{shown(value)} is not a list", where="added_tokens")
+        raise FormatError(f"{short_repr(value)} is not a list", where="added_tokens")
     rows = more if more and not value else _list_rows(value)
     found = None if rows is None or (more and value) else _read_rows(rows)
     if found is None:
@@ -174,7 +174,7 @@ def add_tokens(
     if new and (len(old) < old.limit or old.limit + len(new) > ID_LIMIT):
         raise FormatError(
             f"the ids of the vocabulary have gaps below {old.limit}, so that the next id, of the token "
-            f"{shown(new[0])}, is not known; write it to the added_tokens of a tokenizer.json, with its id"
+            f"{short_repr(new[0])}, is not known; write it to the added_tokens of a tokenizer.json, with its id"
         )
     ids |= found | {name: old.limit + i for i, name in enumerate(new)}
     flags = {name: spec.token_flags.get(name, frozenset()) for name in ids} | dict(given) | dict(tokens)

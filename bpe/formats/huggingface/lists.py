@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import utf8_error
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, short_repr
 from bpe.formats import _json_tokens
 from bpe.formats.huggingface.spelling import byte_by_letter, from_text, spell_all
 from bpe.formats.schema import LATER, errors_at, load, read_id
@@ -176,7 +176,7 @@ class ParsedLists:
 
     def __init__(self, vocab: dict[str, int], merges: list[Any], model: Model, prefix: str) -> None:
         for token, token_id in vocab.items():
-            read_id(token_id, f"model.vocab[{shown(token)}]")
+            read_id(token_id, f"model.vocab[{short_repr(token)}]")
         if "" in vocab:
             raise FormatError("a token is empty; it must have at least one character", where="model.vocab['']")
         self._model, self._vocab, self._listed, self._prefix = model, vocab, merges, prefix
@@ -226,7 +226,7 @@ class ParsedLists:
                 raise FormatError(fault, where=f"model.merges[{i}]") from None
             if type(merge) is dict or merges.setdefault(pair, result) != result or len(merges) != i + 1:
                 fault = "it is not a pair" if type(merge) is dict else "it occurs twice; merges must be unique"
-                raise FormatError(f"{shown(merge)}: {fault}", where=f"model.merges[{i}]")
+                raise FormatError(f"{short_repr(merge)}: {fault}", where=f"model.merges[{i}]")
         results = np.array(list(merges.values()), dtype=np.int32)
         return np.array(list(merges), dtype=np.int32).reshape(-1, 2), results
 
@@ -250,17 +250,17 @@ def _find_fault(merge: object, vocab: Mapping[str, int], special: Mapping[str, i
     """What is wrong with a merge, in words."""
     pair = merge.split(" ") if isinstance(merge, str) else merge
     if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
-        return f'{shown(merge)} is not a merge; it must be ["left", "right"] or "left right"'
+        return f'{short_repr(merge)} is not a merge; it must be ["left", "right"] or "left right"'
     left, right = pair
     try:
         product = left + _without(prefix, right)
     except ValueError:
-        return f"{shown(merge)}: its right part must be longer than the prefix {prefix!r}"
+        return f"{short_repr(merge)}: its right part must be longer than the prefix {prefix!r}"
     for token, role in ((left, "left part"), (right, "right part"), (product, "product")):
         if token in special:
-            return f"{shown(merge)}: its {role} {token!r} is a special or the unknown token; {LATER}"
+            return f"{short_repr(merge)}: its {role} {token!r} is a special or the unknown token; {LATER}"
         if token not in vocab:
-            return f"{shown(merge)}: its {role} {shown(token)} is not in the vocab; it must be"
+            return f"{short_repr(merge)}: its {role} {short_repr(token)} is not in the vocab; it must be"
     raise AssertionError(merge)
 
 

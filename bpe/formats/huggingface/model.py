@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bpe.errors import FormatError, counted, shown
+from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats.huggingface.added_tokens import AddedTokens
 from bpe.formats.huggingface.lists import KernelLists, Merges, ParsedLists, Span, read_lists
 from bpe.formats.huggingface.spelling import (
@@ -227,7 +227,7 @@ def _check_bytes(lists: KernelLists | ParsedLists) -> None:
     letters = byte_letters()
     lacking = [letter for letter, token_id in zip(letters, lists.ids_of(letters), strict=True) if token_id is None]
     if lacking:
-        rule = f"the byte-level vocab lacks {counted(len(lacking), 'byte')}, such as {lacking[0]!r}: {LATER}"
+        rule = f"the byte-level vocab lacks {pluralize(len(lacking), 'byte')}, such as {lacking[0]!r}: {LATER}"
         refuse("model.byte_fallback", True, rule, "add all 256 bytes to the vocab, or set it to false")
 
 
@@ -235,7 +235,7 @@ def _read_roles(roles: dict[str, Any], names: Mapping[str, int]) -> dict[str, st
     for role, token in roles.items():
         if role not in ROLES or not isinstance(token, str) or token not in names:
             rule = f"a role must be one of {', '.join(ROLES)}, and its token an added token"
-            raise FormatError(f"{shown(role)} is {shown(token)}; {rule}", where="model.roles")
+            raise FormatError(f"{short_repr(role)} is {short_repr(token)}; {rule}", where="model.roles")
     return dict(roles)
 
 
@@ -266,11 +266,12 @@ def _read_own(spec: TokenizerSpec, item: dict[str, Any]) -> TokenizerSpec:
         ends[_read_ids(item["ends_word"], "model.ends_word", spec.vocabulary)] = True
     if clip is not None and len(clip := _read_ids(clip, "model.clip", spec.vocabulary)) != 2:
         raise FormatError(
-            f"it is {shown(clip)}; it must be two ids, of the start and the end token", where="model.clip"
+            f"it is {short_repr(clip)}; it must be two ids, of the start and the end token", where="model.clip"
         )
     if ranks is not None and len(ranks := _read_ids(ranks, "model.merge_ranks")) != len(spec.merges):
         raise FormatError(
-            f"it has {counted(len(ranks), 'rank')} for {counted(len(spec.merges), 'merge')}; each merge must have one",
+            f"it has {pluralize(len(ranks), 'rank')} for {pluralize(len(spec.merges), 'merge')}; each merge must "
+            "have one",
             where="model.merge_ranks",
         )
     spec = replace(
@@ -311,11 +312,11 @@ def _read_events(listed: list[Any], vocabulary: Vocabulary) -> Events:
         where, names = f"model.events[{index}]", event if type(event) is list else (event,)
         if len(names) != (2 if type(event) is list else 1) or set(map(type, names)) != {str}:
             rule = 'it must be a merge ["left", "right"], or the token that is deleted'
-            raise FormatError(f"{shown(event)} is not an event; {rule}", where=where)
+            raise FormatError(f"{short_repr(event)} is not an event; {rule}", where=where)
         unknown = next((name for name in names if name not in tokens), None)
         if unknown is not None:
             rule = "is neither in the vocab nor made by an earlier event; it must be"
-            raise FormatError(f"{shown(unknown)} {rule}", where=where)
+            raise FormatError(f"{short_repr(unknown)} {rule}", where=where)
         if len(names) == 2:
             result = names[0] + names[1]
             if result not in tokens:

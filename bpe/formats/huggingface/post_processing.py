@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from bpe.errors import FormatError, shown
+from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.spelling import map_special_ids
 from bpe.formats.huggingface.steps import read_members
 from bpe.formats.schema import (
@@ -100,7 +100,7 @@ def _read_sides(fields: dict[str, Any], where: str, template: str, vocabulary: V
         position = f"{where}.{template}[{i}]"
         if not isinstance(piece, dict) or len(piece) != 1 or not {"SpecialToken", "Sequence"} & piece.keys():
             raise FormatError(
-                f"{shown(piece)} is neither a SpecialToken nor a Sequence; it must be one", where=position
+                f"{short_repr(piece)} is neither a SpecialToken nor a Sequence; it must be one", where=position
             )
         ((kind, content),) = piece.items()
         name = read_fields(content, position, {"id": Field(str), "type_id": Field(read_id)})["id"]
@@ -112,8 +112,12 @@ def _read_sides(fields: dict[str, Any], where: str, template: str, vocabulary: V
         listed = fields["special_tokens"].get(name)
         ids = listed.get("ids") if isinstance(listed, dict) else None
         if not isinstance(ids, list):
-            raise FormatError(f"{shown(name)} has no ids in special_tokens; it must have them there", where=position)
-        sides[-1] += [read_known_id(each, f"{where}.special_tokens[{shown(name)}].ids", vocabulary) for each in ids]
+            raise FormatError(
+                f"{short_repr(name)} has no ids in special_tokens; it must have them there", where=position
+            )
+        sides[-1] += [
+            read_known_id(each, f"{where}.special_tokens[{short_repr(name)}].ids", vocabulary) for each in ids
+        ]
     return sides
 
 
