@@ -84,7 +84,7 @@ FORMAT = SealedFormat(b"BPECOUNT", "a file of word counts", "the file is truncat
 
 def read_counts(path: PathLike) -> tuple[WordCounts, Any]:
     """The counts in a file, and what `write_counts` wrote there of a count that was unfinished, or None."""
-    from bpe.text.normalizers import from_json as normalizer_from_json
+    from bpe.text.pipeline_normalizers import from_json as normalizer_from_json
 
     head, data = FORMAT.read(path)
     try:

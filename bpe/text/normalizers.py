@@ -10,14 +10,13 @@ import re
 from collections import abc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar
 
 import regex
 
 from bpe.base.forks import cached_property
 from bpe.base.utf8 import escape, unescape
-from bpe.errors import FormatError, check_int, describe, short_repr, with_article
+from bpe.errors import check_int, describe, short_repr, with_article
 from bpe.text import alignment
 from bpe.text.alignment import Aligned, Convention
 from bpe.text.character_sets import WHITE, masked
@@ -524,47 +523,6 @@ _SPACE = re.compile(f"[{WHITE}]+")
 _WIDE_SPACE = re.compile(f"[{WHITE}]{{2,}}|[{WHITE.replace(' ', '')}]")
 #: White space for `str.split` that does not have Unicode's White_Space property.
 _SEPARATORS = "\x1c\x1d\x1e\x1f"
-
-
-@cache
-def list_kinds() -> dict[str, Any]:
-    """The classes of normalizers but Sequence, by name: those of this module and of `pipeline_normalizers.py`."""
-    from bpe.text.pipeline_normalizers import KINDS
-
-    own = (NFC, NFD, NFKC, NFKD, Lowercase, Strip, CollapseWhitespace, Replace, UnescapeHTML, FixText)
-    return {kind.__name__: kind for kind in (*own, *KINDS)}
-
-
-def from_json(data: Any) -> Normalizer:
-    """The normalizer that `Normalizer.to_json` wrote.
-
-    >>> from_json(Replace("a", "b").to_json())
-    Replace(pattern='a', replacement='b')
-
-    Raises:
-        FormatError: for any other object.
-
-    """
-    if not isinstance(data, dict) or not isinstance(data.get("type"), str):
-        raise FormatError(f"normalizer {short_repr(data)} is not an object with a type")
-    fields = {name: value for name, value in data.items() if name != "type"}
-    kind, kinds = data["type"], list_kinds()
-    if kind == "Sequence" and set(fields) == {"normalizers"} and isinstance(fields["normalizers"], list):
-        return Sequence(*map(from_json, fields["normalizers"]))
-    if kind not in kinds:
-        raise FormatError(f"normalizer type {kind!r} is not known; it must be one of {', '.join([*kinds, 'Sequence'])}")
-    known = {field.name: field.type for field in dataclasses.fields(kinds[kind])}
-    for name, value in fields.items():
-        if name not in known or type(value).__name__ != known[name]:
-            raise FormatError(f"normalizer {kind} has {name}={short_repr(value)}; its fields are {known}")
-    try:
-        normalizer = kinds[kind](**fields)
-    except (TypeError, ValueError) as error:
-        raise FormatError(f"normalizer {kind}: {error}") from None
-    assert isinstance(normalizer, Normalizer)
-    return normalizer
-
-
 #: The short names of normalizers, in Python and on the command line.
 NAMES: dict[str, Callable[[], Normalizer]] = {
     "nfc": NFC,

@@ -8,18 +8,32 @@ import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import regex
 
 from bpe.base.forks import cached_property
-from bpe.errors import check_unicode, describe, short_repr
+from bpe.errors import FormatError, check_unicode, describe, short_repr
 from bpe.text import alignment
 from bpe.text.alignment import Aligned
 from bpe.text.character_sets import WHITE, pattern
 from bpe.text.letters import LETTERS, measure_utf8, to_letters
-from bpe.text.normalizers import NFD, Lowercase, Normalizer, Sequence
+from bpe.text.normalizers import (
+    NFC,
+    NFD,
+    NFKC,
+    NFKD,
+    CollapseWhitespace,
+    FixText,
+    Lowercase,
+    Normalizer,
+    Replace,
+    Sequence,
+    Strip,
+    UnescapeHTML,
+)
 
 _NMT_DELETED = re.compile("[\x01-\x08\x0b\x0e-\x1f\x7f\x8f\x9f]")
 _NMT_SPACES = re.compile("[\t\n\x0c\r\u1680\u200b-\u200f\u2028\u2029\u2581\ufeff\ufffd]")
@@ -437,17 +451,54 @@ def _text_of(leaf: int, blob: bytes) -> str:
     return blob[start : end if end >= 0 else len(blob)].decode("utf-8", "replace")
 
 
-KINDS = (
-    Prepend,
-    DummyPrefix,
-    StripAccents,
-    Nmt,
-    BertNormalizer,
-    ByteLevel,
-    Precompiled,
-    CharacterMap,
-    CharacterMapBeside,
-)
+@cache
+def list_kinds() -> dict[str, Any]:
+    """The classes of normalizers but Sequence, by name: those of `normalizers.py` and of this module."""
+    own = (NFC, NFD, NFKC, NFKD, Lowercase, Strip, CollapseWhitespace, Replace, UnescapeHTML, FixText)
+    pipeline = (
+        Prepend,
+        DummyPrefix,
+        StripAccents,
+        Nmt,
+        BertNormalizer,
+        ByteLevel,
+        Precompiled,
+        CharacterMap,
+        CharacterMapBeside,
+    )
+    return {kind.__name__: kind for kind in (*own, *pipeline)}
+
+
+def from_json(data: Any) -> Normalizer:
+    """The normalizer that `Normalizer.to_json` wrote.
+
+    >>> from_json(Replace("a", "b").to_json())
+    Replace(pattern='a', replacement='b')
+
+    Raises:
+        FormatError: for any other object.
+
+    """
+    if not isinstance(data, dict) or not isinstance(data.get("type"), str):
+        raise FormatError(f"normalizer {short_repr(data)} is not an object with a type")
+    fields = {name: value for name, value in data.items() if name != "type"}
+    kind, kinds = data["type"], list_kinds()
+    if kind == "Sequence" and set(fields) == {"normalizers"} and isinstance(fields["normalizers"], list):
+        return Sequence(*map(from_json, fields["normalizers"]))
+    if kind not in kinds:
+        raise FormatError(f"normalizer type {kind!r} is not known; it must be one of {', '.join([*kinds, 'Sequence'])}")
+    known = {field.name: field.type for field in dataclasses.fields(kinds[kind])}
+    for name, value in fields.items():
+        if name not in known or type(value).__name__ != known[name]:
+            raise FormatError(f"normalizer {kind} has {name}={short_repr(value)}; its fields are {known}")
+    try:
+        normalizer = kinds[kind](**fields)
+    except (TypeError, ValueError) as error:
+        raise FormatError(f"normalizer {kind}: {error}") from None
+    assert isinstance(normalizer, Normalizer)
+    return normalizer
+
+
 __all__ = [
     "LETTERS",
     "BertNormalizer",

@@ -650,7 +650,7 @@ def test_names_that_are_neither_metrics_nor_corpora(tok: bpe.Tokenizer) -> None:
 def test_merges_across_words_are_counted_in_files_as_in_texts(tmp_path: Path) -> None:
     """The kernel's ids are not the tokenizer's there: a second step merges words."""
     texts = ["of the low of the lower", "of the lowest of the low"] * 3
-    tok = bpe.train(texts=texts, vocab_size=270, superwords=bpe.SuperWords(kind="boundless"))
+    tok = bpe.research.train_boundless(texts=texts, vocab_size=270)
     path = tmp_path / "texts.txt"
     path.write_text("\n\n".join(texts))
     from_files = bpe.evaluate([tok], files=path, separator="\n\n")

@@ -2,6 +2,7 @@
 
 import json
 import random
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -328,15 +329,15 @@ def test_character_models_are_read_by_the_kernel():
 
 WORDS = {"lower": 9, "lowest": 8, "slowly": 1, "newest": 5}
 OWN = {
-    "mark that is a symbol": {"counts": WORDS, "vocab_size": 30, "model": "char", "end_of_word": "</w>"},
-    "PickyBPE": {"counts": WORDS, "vocab_size": 268, "deletions": bpe.PickyBPE(0.6), "pretokenizer": None},
-    "BoundlessBPE": {"texts": [TEXT] * 3, "vocab_size": 300, "superwords": bpe.SuperWords(kind="boundless")},
+    "mark that is a symbol": partial(bpe.train, counts=WORDS, vocab_size=30, model="char", end_of_word="</w>"),
+    "PickyBPE": partial(bpe.research.train_picky, 0.6, counts=WORDS, vocab_size=268, pretokenizer=None),
+    "BoundlessBPE": partial(bpe.research.train_boundless, texts=[TEXT] * 3, vocab_size=300),
 }
 
 
 @pytest.mark.parametrize("name", OWN)
 def test_own_models_are_read_by_the_kernel(name):
-    tok = bpe.train(**OWN[name])
+    tok = OWN[name]()
     for special in ([], ["<s>", "<|日|>"], ["😀"]):
         wanted = tok.with_tokens(special=special) if special else tok
         data = write(wanted.spec)

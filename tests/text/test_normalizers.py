@@ -34,7 +34,8 @@ from bpe.normalizers import (
     UnescapeHTML,
 )
 from bpe.text import normalizers
-from bpe.text.normalizers import NAMES, as_normalizer, by_name, from_json
+from bpe.text.normalizers import NAMES, as_normalizer, by_name
+from bpe.text.pipeline_normalizers import from_json
 from bpe.text.unicode import is_new
 
 ALL: list[Normalizer] = [

@@ -213,7 +213,7 @@ def encoded_kernel(
 ) -> Trainer:
     """A trainer that starts with the tokens of another one, and with the words as some of its merges encode them."""
     letters = whole.n_tokens - len(whole.merges())
-    tokens = [(token, False, False, len(token)) for token in map(whole.spelled, range(letters + len(merges)))]
+    tokens = [(token, False, False, len(token)) for token in map(whole.spell_token, range(letters + len(merges)))]
     number = {token: i for i, (token, *_) in enumerate(tokens[:letters])}
     data: list[np.ndarray[Any, Any]] = []
     for word in words:
@@ -251,7 +251,7 @@ def test_replaying_merges_restores_the_state_of_training(tie_break: str) -> None
         switches = {name: random_.choice(values) for name, values in SWITCHES.items()}
         whole = kernel(words, tie_break)
         merges = whole.run(1000, 2000)
-        spelled = [*map(whole.spelled, range(whole.n_tokens))]
+        spelled = [*map(whole.spell_token, range(whole.n_tokens))]
         stop = random_.randint(0, len(merges))
         replayed = kernel(words, tie_break, **switches)
         with team_threads(replayed.team):

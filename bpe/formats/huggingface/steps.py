@@ -160,7 +160,7 @@ def _read_bool_or_null(value: object, where: str) -> bool | None:
 
 
 def _make_normalizer(name: str, **fields: Any) -> Normalizer:
-    from bpe.text.normalizers import list_kinds
+    from bpe.text.pipeline_normalizers import list_kinds
 
     made: Normalizer = list_kinds()[name](**fields)
     return made
@@ -184,10 +184,9 @@ def _make_replace(pattern: tuple[str, bool], content: str) -> Normalizer:
 
 
 def _make_own(value: dict[str, Any]) -> Normalizer:
-    from bpe.text import normalizers, pipeline_normalizers
+    from bpe.text.pipeline_normalizers import from_json
 
-    del pipeline_normalizers
-    return normalizers.from_json({**value, "type": value["type"].removeprefix("bpe.")})
+    return from_json({**value, "type": value["type"].removeprefix("bpe.")})
 
 
 def _normalizer(name: str, **fields: Field) -> Kind:
