@@ -159,12 +159,12 @@ def check_corpus(args: argparse.Namespace) -> None:
 
 def holds_counts(path: str) -> bool:
     """Whether a path is a file of word counts."""
-    from bpe.count.files import FORMAT
+    from bpe.count.files import COUNTS
 
     if not os.path.isfile(path):  # a pipe can be read only once
         return False
     with open(path, "rb") as file:
-        return file.read(len(FORMAT.magic)) == FORMAT.magic
+        return file.read(len(COUNTS.magic)) == COUNTS.magic
 
 
 def local_names(sources: Sources) -> list[str]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bpe.base._slices import copy_slices
 from bpe.base.offsets import offsets_of
 from bpe.count._word_table import WordTable, give_memory_back
-from bpe.count.word_counts import Arrays
+from bpe.count.files import Arrays
 from bpe.errors import COUNT_LIMIT
 
 #: The number of parts in which a table is stored.
