@@ -20,7 +20,6 @@ from bpe.corpus._file_reader import FileReader
 from bpe.corpus.blocks import Block, Position, text_blocks
 from bpe.corpus.sources import Sources
 from bpe.count._word_table import WordTable
-from bpe.count.files import Arrays
 from bpe.count.spilling import PARTS
 from bpe.count.splitter import Splitter
 from bpe.count.word_counts import WordCounts, fill
@@ -28,6 +27,7 @@ from bpe.pretokenize.pretokenizer import Pretokenizer
 
 if TYPE_CHECKING:
     from bpe.corpus.blocks import PathLike
+    from bpe.count.files import Arrays
     from bpe.count.spilling import Spill
     from bpe.text.normalizers import NormalizerLike
 

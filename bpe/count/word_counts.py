@@ -22,7 +22,6 @@ from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.corpus.blocks import PathLike
 from bpe.count._word_table import WordTable
-from bpe.count.files import COUNTS, Arrays, pack_arrays, read_arrays
 from bpe.count.splitter import Splitter
 from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, counted, shown, type_name, typed
 from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bpe.corpus.documents import Documents
+    from bpe.count.files import Arrays
     from bpe.text.normalizers import NormalizerLike
 
 log = logging.getLogger("bpe.wordcounts")
@@ -591,6 +591,7 @@ def check_made_for(
 
 def read_counts(path: PathLike) -> tuple[WordCounts, Any]:
     """The counts in a file, and what `write_counts` wrote there of a count that was unfinished, or None."""
+    from bpe.count.files import COUNTS, read_arrays
     from bpe.text.normalizers import from_json as normalizer_from_json
 
     head, data = COUNTS.read(path)
@@ -621,6 +622,8 @@ def read_counts(path: PathLike) -> tuple[WordCounts, Any]:
 
 def write_counts(counts: WordCounts, path: PathLike, unfinished: Any = None) -> None:
     """Write a file of counts; of a count that is unfinished, with a JSON value that says so."""
+    from bpe.count.files import COUNTS, pack_arrays
+
     sizes, parts = pack_arrays(*counts._snapshot())
     header = {
         **sizes,

@@ -292,7 +292,7 @@ class Slow:
         return getattr(self.file, name)
 
 from contextlib import contextmanager
-import bpe.base.atomic_files
+import bpe.count.files
 from bpe.base.atomic_files import atomic_write as whole
 
 @contextmanager
@@ -305,7 +305,7 @@ if sys.argv[2] == "fsync":
 elif sys.argv[2] == "rename":
     os.replace = lambda *paths: stop()
 else:
-    bpe.base.atomic_files.atomic_write = slow
+    bpe.count.files.atomic_write = slow
 counts = bpe.count_words(texts=["new newer newest"] * 3)
 counts.save(sys.argv[1])
 """
