@@ -152,7 +152,7 @@ def killed(base: dict[str, Any], expected: dict[str, Any], choose: random.Random
             process.kill()
         process.wait()
         if path.exists():
-            had.append(len(checkpoint._read_checkpoint(path)[1]))
+            had.append(checkpoint.read_progress(path)[0])
     found = in_new_process(arguments)
     for each in (path, Path(f"{path}.counts")):
         os.unlink(each)

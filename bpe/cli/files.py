@@ -178,12 +178,12 @@ def open_documents(args: argparse.Namespace, path: str) -> Sources:
 
 def holds_counts(path: str) -> bool:
     """Whether a path is a file of word counts."""
-    from bpe.count.files import FORMAT
+    from bpe.count.files import COUNTS
 
     if not os.path.isfile(path):  # a pipe can be read only once
         return False
     with open(path, "rb") as file:
-        return file.read(len(FORMAT.magic)) == FORMAT.magic
+        return file.read(len(COUNTS.magic)) == COUNTS.magic
 
 
 def log_skipped(*corpora: Sources | Manifest | None) -> None:

@@ -68,7 +68,7 @@ class Model:
 
         """
         found = _load_json(self.vocab_json)
-        if not isinstance(found, dict) or not all(type(number) is int for number in found.values()):
+        if not isinstance(found, dict) or not all(type(token_id) is int for token_id in found.values()):
             raise FormatError("vocab must be an object of ids", where="model.vocab")
         return found
 

@@ -9,14 +9,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bpe.compat._rows import Row
 from bpe.encode.offsets import count_spaces_around
 from bpe.errors import check_int
-
-if TYPE_CHECKING:
-    from bpe.compat.processing import Call
 
 Offsets = tuple[int, int]
 #: (tokens, offsets, word ids) of a sequence, one entry for each id.
@@ -208,7 +205,7 @@ class Encoding(Row):
 
     __slots__ = ()
 
-    call: Call | None
+    call: Any  # the `processing.Call` that made it, or None
     own: Any  # an `OwnParts`, or None while it is not known
     padding: RowPadding | None
 

@@ -397,6 +397,11 @@ class Tokenizer(TokenizerFields):
         """Encode several inputs; offsets cost nothing until they are read."""
         return self.encode_batch(input, is_pretokenized, add_special_tokens)
 
+    def plan_of(self, add_special_tokens: bool) -> Plan:
+        """How texts become encodings now, with template tokens or without."""
+        plan: Plan = self._snapshot().plan(add_special_tokens)
+        return plan
+
     async_encode = _in_other_thread(encode, "Encode one input in another thread.")
     async_encode_batch = _in_other_thread(encode_batch, "Encode several inputs in another thread.")
     async_encode_batch_fast = async_encode_batch
@@ -474,7 +479,7 @@ class Tokenizer(TokenizerFields):
         A tokenizer.json does not keep the ids of tokens that were added after a gap in the ids.
         """
         rows = tuple(
-            Added(number, **read_added_fields(token, special=False)) for number, token in sorted(tokens.items())
+            Added(token_id, **read_added_fields(token, special=False)) for token_id, token in sorted(tokens.items())
         )
         state = self._snapshot()
         return self if rows == state.core.added else self._of(state.with_core(rows=rows))

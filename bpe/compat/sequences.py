@@ -319,7 +319,7 @@ class Core:
         encoder = native._offset_encoder
         ids, spans, words, matched = encoder.encode_columns(text, self._allowed(as_text), "char", "tokenizers")
         strings = self.strings
-        tokens = [strings[number] or "" for number in ids.tolist()]
+        tokens = [strings[token_id] or "" for token_id in ids.tolist()]
         for index, name in matched.items():
             tokens[index] = name
         return tokens, list(zip(spans[:, 0].tolist(), spans[:, 1].tolist(), strict=True)), words.tolist()
@@ -438,7 +438,7 @@ class Core:
 def _check_ids(ids: Sequence[int]) -> list[int]:
     """Ids, of NumPy's types too, as a list of int."""
     numbers = list(map(operator.index, ids))
-    wrong = [number for number in numbers if not 0 <= number < 1 << 32]
+    wrong = [token_id for token_id in numbers if not 0 <= token_id < 1 << 32]
     if wrong:
         raise OverflowError(f"id {wrong[0]} is out of range; it must be from 0 to 2**32 - 1")
     return numbers

@@ -151,7 +151,7 @@ class BPE:
 
     def id_to_token(self, id: int) -> str | None:  # noqa: A002
         """The token of an id of the model."""
-        return next((token for token, number in self._model.vocab.items() if number == id), None)
+        return next((token for token, token_id in self._model.vocab.items() if token_id == id), None)
 
     def __repr__(self) -> str:
         return f"BPE({len(self._model.vocab)} tokens)"
@@ -251,14 +251,14 @@ def number_tokens(
     following, count = max(max(by_id, default=-1) + 1, len(vocab)), 0
     for fields in tokens:
         content = fields["content"]
-        number = ids.get(content, vocab.get(content))
-        made = Added(**fields | {"id": following if number is None else number})
+        token_id = ids.get(content, vocab.get(content))
+        made = Added(**fields | {"id": following if token_id is None else token_id})
         if not content or by_id.get(made.id) == made:
             continue
         ids[content], by_id[made.id] = made.id, made
-        following += number is None
+        following += token_id is None
         count += 1
-    return tuple(by_id[number] for number in sorted(by_id)), count
+    return tuple(by_id[token_id] for token_id in sorted(by_id)), count
 
 
 def _read_rows(listed: Any) -> list[tuple[Any, ...]]:

@@ -118,8 +118,8 @@ class BPE:
         """Id → number of characters that the token has in a word; an unknown character is one."""
         spec, lengths = self.tokenizer.spec, []
         ends = spec.ends_word if spec.ends_word is not None else ()
-        for number, ends_word in enumerate(ends):
-            text = spec.vocabulary[number].decode()
+        for token_id, ends_word in enumerate(ends):
+            text = spec.vocabulary[token_id].decode()
             lengths.append(len(text) - len(END_OF_WORD) * bool(ends_word))
         lengths[-1] = 1  # <unk>, the last id
         return lengths
@@ -190,8 +190,8 @@ class BPE:
         new = [word for word in words if self._is_plain(word)]
         for word, ids in zip(new, self._word_tokenizer.encode_batch(new).to_list(), strict=True):
             units, start = [], 0
-            for number in ids:
-                length = self._lengths[number]
+            for token_id in ids:
+                length = self._lengths[token_id]
                 if length:
                     units.append(word[start : start + length])
                 start += length

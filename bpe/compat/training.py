@@ -65,10 +65,10 @@ def trained(state: State, trainer: Any, **corpus: Any) -> State | None:
         alphabet=Alphabet(sorted(byte_letters())),
         min_frequency=max(settings["min_frequency"], 1),
     )
-    tokens = [to_letters(learned.token_bytes(number)) for number in range(learned.n_vocab)]
+    tokens = [to_letters(learned.token_bytes(token_id)) for token_id in range(learned.n_vocab)]
     if made := set(names) & set(tokens):
         raise ValueError(f"merges made the special token {min(made)!r}; give it a name that no text has")
-    vocab = {name: number for number, name in enumerate([*names, *tokens])}
+    vocab = {name: token_id for token_id, name in enumerate([*names, *tokens])}
     merges = [[tokens[left], tokens[right]] for left, right in learned.merges.tolist()]
     fields = {**state.core.model.settings, "continuing_subword_prefix": None, "end_of_word_suffix": None}
     model = Model(fields, compact(vocab).encode(), compact(merges).encode())

@@ -103,7 +103,7 @@ class Acceleration:
             assert self.compat is not None
             view = copy.copy(self.compat)
             _set_up(view, as_text, truncation, padding)
-            found = view._state.plan(add_special)
+            found = view.plan_of(add_special)
             if len(self.plans) >= _PLANS_KEPT:
                 self.plans.clear()
             self.plans[key] = found
@@ -447,7 +447,7 @@ def _make_twin(backend: Any) -> Any:
         if (component := getattr(backend, name)) is not None:
             setattr(made, name, component)
     added = backend.get_added_tokens_decoder()
-    rows = [Added(number, **read_added_fields(token, special=False)) for number, token in sorted(added.items())]
+    rows = [Added(token_id, **read_added_fields(token, special=False)) for token_id, token in sorted(added.items())]
     for tokens in split_additions(rows, backend.get_vocab_size(False), backend.model.token_to_id):
         made.add_tokens(tokens)
     return made if made.get_added_tokens_decoder() == added else None
@@ -486,12 +486,12 @@ def _read_padding(tokenizer: Any, state: Acceleration, single: bool, options: di
     if not longest and (padding != "max_length" or most is None):
         return None
     token = tokenizer.pad_token
-    number = None if token is None or state.compat is None else state.compat.token_to_id(token)
-    if number is None:
+    token_id = None if token is None or state.compat is None else state.compat.token_to_id(token)
+    if token_id is None:
         return None
     if longest and single:
         return ()
-    return (tokenizer.padding_side, number, tokenizer.pad_token_type_id, token, most)
+    return (tokenizer.padding_side, token_id, tokenizer.pad_token_type_id, token, most)
 
 
 def _try_call(

@@ -89,7 +89,7 @@ class Completer:
         last = _last_char(unstable)
         if last in SPACES and len(last) < len(unstable):
             parts = unstable[: -len(last)], last
-            found.add(tuple(number for part in parts for number in self._merging.encode(part).tolist()))
+            found.add(tuple(token_id for part in parts for token_id in self._merging.encode(part).tolist()))
         return ids, [list(each) for each in sorted(found)]
 
     def _split(self, text: bytes, allowed: frozenset[str]) -> tuple[list[int], bytes]:
@@ -106,11 +106,11 @@ class Completer:
             while n_unstable < len(ids) and self._is_blank(ids[-n_unstable - 1]):
                 n_unstable += 1
         vocabulary = self._engine.spec.vocabulary
-        return ids[:-n_unstable], b"".join(vocabulary[number] for number in ids[-n_unstable:])
+        return ids[:-n_unstable], b"".join(vocabulary[token_id] for token_id in ids[-n_unstable:])
 
-    def _is_blank(self, number: int) -> bool:
+    def _is_blank(self, token_id: int) -> bool:
         """Whether a token is not special and only white space."""
-        return bool(self._ordinary[number]) and not self._engine.spec.vocabulary[number].strip(_BLANK)
+        return bool(self._ordinary[token_id]) and not self._engine.spec.vocabulary[token_id].strip(_BLANK)
 
     def _beginning_with(self, prefix: bytes) -> list[bytes]:
         """The tokens that begin with these bytes."""

@@ -22,11 +22,12 @@ from bpe.corpus.sources import Sources
 from bpe.count._word_table import WordTable
 from bpe.count.spilling import PARTS
 from bpe.count.splitter import Splitter
-from bpe.count.word_counts import Arrays, WordCounts, fill
+from bpe.count.word_counts import WordCounts, fill
 from bpe.pretokenize.pretokenizer import Pretokenizer
 
 if TYPE_CHECKING:
     from bpe.corpus.blocks import PathLike
+    from bpe.count.files import Arrays
     from bpe.count.spilling import Spill
     from bpe.text.normalizers import NormalizerLike
 

@@ -17,14 +17,12 @@ from bpe.base.atomic_files import atomic_write
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import read_file
 from bpe.corpus.blocks import PathLike
-from bpe.count.word_counts import UNITS, Arrays, WordCounts
 from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, pluralize, short_repr
-from bpe.pretokenize.pretokenizer import Pretokenizer
 
-#: The dtypes of stored lengths and counts. `write_counts` takes the narrowest that holds the largest value.
+#: The dtypes of stored lengths and counts. `pack_arrays` takes the narrowest that holds the largest value.
 _DTYPES = ("|u1", "<u2", "<u4", "<u8")
-#: The Unicode version of the named pretokenizers in files that do not record it.
-_DEFAULT_UNICODE_VERSION = "18.0"
+#: What a header says of words, and the data.
+Packed = tuple[dict[str, Any], tuple[bytes, ...]]
 
 
 @dataclass(frozen=True)
@@ -79,58 +77,16 @@ class SealedFormat:
         return bytes(data[20:end]), data[end:-32]
 
 
-FORMAT = SealedFormat(b"BPECOUNT", "a file of word counts", "the file is truncated or altered; count again")
+COUNTS = SealedFormat(b"BPECOUNT", "a file of word counts", "the file is truncated or altered; count again")
+#: Words: their bytes end to end, offsets, counts.
+Arrays = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
 
 
-def read_counts(path: PathLike) -> tuple[WordCounts, Any]:
-    """The counts in a file, and what `write_counts` wrote there of a count that was unfinished, or None."""
-    from bpe.text.pipeline_normalizers import from_json as normalizer_from_json
-
-    head, data = FORMAT.read(path)
-    try:
-        header = json.loads(head)
-        pretokenizer, normalizer = header["pretokenizer"], header["normalizer"]
-        loaded = WordCounts(
-            None if pretokenizer is None else Pretokenizer.from_json(pretokenizer),
-            None if normalizer is None else normalizer_from_json(normalizer),
-            header["special_tokens"],
-        )
-        loaded.unicode_version = _read_unicode_version(header, loaded.pretokenizer)
-        loaded.units = check_choice("units", header.get("units", UNITS[0]), UNITS)
-        loaded.documents = header.get("documents")
-        if not isinstance(loaded.documents, str | None):
-            raise TypeError(f"documents is {short_repr(loaded.documents)}; it must be a str or null")
-        arrays = _read_arrays(data, header)
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise FormatError(f"the header is not valid: {error}", path=path) from None
-    try:
-        loaded._add_arrays(*arrays)
-        if len(loaded) != len(arrays[2]):
-            raise ValueError("a word occurs twice; each word must have one count")
-    except ValueError as error:
-        raise FormatError(str(error), path=path) from None
-    return loaded, header.get("unfinished")
-
-
-def write_counts(counts: WordCounts, path: PathLike, unfinished: Any = None) -> None:
-    """Write a file of counts; of a count that is unfinished, with a JSON value that says so."""
-    blob, offsets, numbers = counts._snapshot()
-    lengths = _narrow(np.diff(offsets))
-    numbers = _narrow(numbers)
-    header = {
-        "words": len(numbers),
-        "bytes": len(blob),
-        "lengths": lengths.dtype.str,
-        "counts": numbers.dtype.str,
-        "pretokenizer": None if counts.pretokenizer is None else counts.pretokenizer.to_json(),
-        "normalizer": None if counts.normalizer is None else counts.normalizer.to_json(),
-        "special_tokens": list(counts.special_tokens),
-        "unicode_version": counts.unicode_version,
-        "units": counts.units,
-        "documents": counts.documents,
-        **({} if unfinished is None else {"unfinished": unfinished}),
-    }
-    FORMAT.write(path, header, (lengths.tobytes(), numbers.tobytes(), blob.tobytes()))
+def pack_arrays(blob: NDArray[np.uint8], offsets: NDArray[np.int64], counts: NDArray[np.int64]) -> Packed:
+    """(What a header says of words and their counts, the data)."""
+    lengths, numbers = _narrow(np.diff(offsets)), _narrow(counts)
+    sizes = {"words": len(numbers), "bytes": len(blob), "lengths": lengths.dtype.str, "counts": numbers.dtype.str}
+    return sizes, (lengths.tobytes(), numbers.tobytes(), blob.tobytes())
 
 
 def _narrow(numbers: NDArray[np.int64]) -> NDArray[Any]:
@@ -139,7 +95,7 @@ def _narrow(numbers: NDArray[np.int64]) -> NDArray[Any]:
     return numbers.astype(dtype.newbyteorder("<"))
 
 
-def _read_arrays(data: memoryview, header: Mapping[str, Any]) -> Arrays:
+def read_arrays(data: memoryview, header: Mapping[str, Any]) -> Arrays:
     """The (blob, offsets, counts) after a file's header; ValueError where they contradict the header."""
     words, size = check_int("words", header["words"], 0), check_int("bytes", header["bytes"], 0)
     dtypes = [check_choice(name, header[name], _DTYPES) for name in ("lengths", "counts")]
@@ -157,14 +113,3 @@ def _read_arrays(data: memoryview, header: Mapping[str, Any]) -> Arrays:
     if highest > COUNT_LIMIT:
         raise ValueError(f"a count is {highest}; it must be at most 2**63 - 1")
     return np.frombuffer(data[ends[1] :], dtype=np.uint8), offsets, counts.astype(np.int64)
-
-
-def _read_unicode_version(header: Mapping[str, Any], pretokenizer: Pretokenizer | None) -> str | None:
-    """The Unicode version that split the words in a file; ValueError where the header's is not valid."""
-    own = None if pretokenizer is None else pretokenizer.unicode_version
-    version = header.get("unicode_version", own and _DEFAULT_UNICODE_VERSION)
-    if own is None and version is None:
-        return None
-    if own is None or not isinstance(version, str):
-        raise ValueError(f"unicode_version is {short_repr(version)}; it must be {'null' if own is None else 'a str'}")
-    return version

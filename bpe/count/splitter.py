@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,20 +17,23 @@ from bpe.pretokenize._safe_points import find_last as find_last_safe_point
 from bpe.pretokenize._safe_points import find_next as find_next_safe_point
 from bpe.pretokenize.patterns import WHOLE
 from bpe.pretokenize.preparing import TextPreparer
-from bpe.pretokenize.pretokenizer import PipelinePretokenizer, scanner_of
+from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, scanner_of
 
 if TYPE_CHECKING:
     from bpe.corpus.reading import EndCut
-    from bpe.count.word_counts import WordCounts
 
 
 class Splitter:
     """Splits texts into words by the settings of some counts: remove special tokens, normalize, pretokenize.
 
     If their units are lines, each line of a text, its newline included, is split by itself.
+
+    Args:
+        counts: a `WordCounts`.
+
     """
 
-    def __init__(self, counts: WordCounts) -> None:
+    def __init__(self, counts: Any) -> None:
         if counts.units == "runs":
             raise ValueError(
                 "the counts are of runs of words, which depend on a tokenizer, so no text can be added to them: count "
@@ -39,7 +42,7 @@ class Splitter:
         self.lines = counts.units == "lines"
         self.specials = [name.encode() for name in counts.special_tokens]
         self.normalizer = counts.normalizer
-        self.pretokenizer = counts.pretokenizer
+        self.pretokenizer: Pretokenizer | None = counts.pretokenizer
         own = None if self.pretokenizer is None else self.pretokenizer.unicode_version
         if counts.unicode_version != own:
             raise ValueError(

@@ -6,6 +6,7 @@ different machines and their counts merged. Counting files and many texts: `coun
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import re
@@ -22,7 +23,7 @@ from bpe.base.utf8 import TextLike, to_bytes
 from bpe.corpus.blocks import PathLike
 from bpe.count._word_table import WordTable
 from bpe.count.splitter import Splitter
-from bpe.errors import COUNT_LIMIT, FormatError, check_int, describe, pluralize, short_repr, with_article
+from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, describe, pluralize, short_repr, with_article
 from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
 from bpe.vocab.special_tokens import check_special_tokens
 
@@ -33,15 +34,15 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from bpe.corpus.documents import Documents
+    from bpe.count.files import Arrays
     from bpe.text.normalizers import NormalizerLike
 
 log = logging.getLogger("bpe.wordcounts")
 
-#: Words as `WordCounts.arrays` returns them: blob, offsets, counts.
-Arrays = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]
-
 #: What is split into words: texts, each line of one, or texts into runs of words.
 UNITS = ("documents", "lines", "runs")
+#: The Unicode version of the named pretokenizers in files that do not record it.
+_DEFAULT_UNICODE_VERSION = "18.0"
 #: What counts are made with: the attributes that copies share.
 _SETTINGS = ("pretokenizer", "normalizer", "special_tokens", "unicode_version", "units", "documents")
 #: The most frequent words that a notebook's card shows.
@@ -381,8 +382,6 @@ class WordCounts:
         True
 
         """
-        from bpe.count.files import write_counts
-
         write_counts(self, path)
 
     @classmethod
@@ -397,8 +396,6 @@ class WordCounts:
             OSError: for a file that cannot be read.
 
         """
-        from bpe.count.files import read_counts
-
         loaded, unfinished = read_counts(path)
         if unfinished is not None:
             raise FormatError(
@@ -592,6 +589,66 @@ def check_made_for(
             counts.unicode_version,
             own,
         )
+
+
+def read_counts(path: PathLike) -> tuple[WordCounts, Any]:
+    """The counts in a file, and what `write_counts` wrote there of a count that was unfinished, or None."""
+    from bpe.count.files import COUNTS, read_arrays
+    from bpe.text.pipeline_normalizers import from_json as normalizer_from_json
+
+    head, data = COUNTS.read(path)
+    try:
+        header = json.loads(head)
+        pretokenizer, normalizer = header["pretokenizer"], header["normalizer"]
+        loaded = WordCounts(
+            None if pretokenizer is None else Pretokenizer.from_json(pretokenizer),
+            None if normalizer is None else normalizer_from_json(normalizer),
+            header["special_tokens"],
+        )
+        loaded.unicode_version = _read_unicode_version(header, loaded.pretokenizer)
+        loaded.units = check_choice("units", header.get("units", UNITS[0]), UNITS)
+        loaded.documents = header.get("documents")
+        if not isinstance(loaded.documents, str | None):
+            raise TypeError(f"documents is {short_repr(loaded.documents)}; it must be a str or null")
+        arrays = read_arrays(data, header)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise FormatError(f"the header is not valid: {error}", path=path) from None
+    try:
+        loaded._add_arrays(*arrays)
+        if len(loaded) != len(arrays[2]):
+            raise ValueError("a word occurs twice; each word must have one count")
+    except ValueError as error:
+        raise FormatError(str(error), path=path) from None
+    return loaded, header.get("unfinished")
+
+
+def write_counts(counts: WordCounts, path: PathLike, unfinished: Any = None) -> None:
+    """Write a file of counts; of a count that is unfinished, with a JSON value that says so."""
+    from bpe.count.files import COUNTS, pack_arrays
+
+    sizes, parts = pack_arrays(*counts._snapshot())
+    header = {
+        **sizes,
+        "pretokenizer": None if counts.pretokenizer is None else counts.pretokenizer.to_json(),
+        "normalizer": None if counts.normalizer is None else counts.normalizer.to_json(),
+        "special_tokens": list(counts.special_tokens),
+        "unicode_version": counts.unicode_version,
+        "units": counts.units,
+        "documents": counts.documents,
+        **({} if unfinished is None else {"unfinished": unfinished}),
+    }
+    COUNTS.write(path, header, parts)
+
+
+def _read_unicode_version(header: Mapping[str, Any], pretokenizer: Pretokenizer | None) -> str | None:
+    """The Unicode version that split the words in a file; ValueError where the header's is not valid."""
+    own = None if pretokenizer is None else pretokenizer.unicode_version
+    version = header.get("unicode_version", own and _DEFAULT_UNICODE_VERSION)
+    if own is None and version is None:
+        return None
+    if own is None or not isinstance(version, str):
+        raise ValueError(f"unicode_version is {short_repr(version)}; it must be {'null' if own is None else 'a str'}")
+    return version
 
 
 def fill(counts: WordCounts, words: WordTable | Arrays) -> None:

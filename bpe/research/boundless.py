@@ -260,8 +260,8 @@ def _start_trainer(
     """(A trainer of the runs, the number of distinct runs). It knows all tokens; numbers begin at 0."""
     kinds = spec.vocabulary.kinds
     tokens = [
-        (token, False, bool(kinds[number] == SPECIAL), 0 if kinds[number] == SPECIAL else len(token))
-        for number, token in spec.vocabulary.items()
+        (token, False, bool(kinds[token_id] == SPECIAL), 0 if kinds[token_id] == SPECIAL else len(token))
+        for token_id, token in spec.vocabulary.items()
     ]
     initial = InitialTokens(ENCODED, tokens, None, None, NO_TOKEN)
     trainer = make_trainer(runs, config, initial, merges, max_memory=job.max_memory, threads=job.threads)

@@ -100,13 +100,13 @@ def count_runs(
 def find_eligible_tokens(spec: TokenizerSpec, pattern: str) -> NDArray[np.int64]:
     """The ids of the ordinary tokens that are UTF-8 and have a match of the pattern."""
     search, found = compiled(pattern).search, []
-    for number, token in spec.vocabulary.items(ORDINARY):
+    for token_id, token in spec.vocabulary.items(ORDINARY):
         try:
             text = token.decode()
         except UnicodeDecodeError:
             continue
         if search(text):
-            found.append(number)
+            found.append(token_id)
     return np.array(found, dtype=np.int64)
 
 

@@ -191,7 +191,7 @@ def add_seeds(spec: TokenizerSpec, seeds: Seeds, config: TrainConfig) -> Tokeniz
         spec,
         vocabulary=Vocabulary([*old.items(ORDINARY), *made], old.items(SPECIAL)),
         merges=merges,
-        merge_results=np.array([number for number, _ in made], dtype=np.int32),
+        merge_results=np.array([token_id for token_id, _ in made], dtype=np.int32),
     )
     if spec.ends_word is None:
         return larger
@@ -209,7 +209,7 @@ class _Maker:
     """
 
     def __init__(self, spec: TokenizerSpec, config: TrainConfig) -> None:
-        self.ids = {token: number for number, token in spec.vocabulary.items(ORDINARY)}
+        self.ids = {token: token_id for token_id, token in spec.vocabulary.items(ORDINARY)}
         self.ranks: dict[tuple[bytes, bytes], int] = {}
         self._chars = config.chars
         self._mark = None if config.end_of_word is None else config.end_of_word.encode()

@@ -32,8 +32,8 @@ from bpe.base.atomic_files import remove_leftovers
 from bpe.corpus.blocks import PathLike, Position
 from bpe.corpus.sources import Sources
 from bpe.count.counting import Counted
-from bpe.count.files import SealedFormat, read_counts, write_counts
-from bpe.count.word_counts import UNITS, WordCounts, arrays_of, empty_like, fill
+from bpe.count.files import SealedFormat
+from bpe.count.word_counts import UNITS, WordCounts, arrays_of, empty_like, fill, read_counts, write_counts
 from bpe.errors import FormatError, describe, pluralize, short_repr
 
 #: Merges in order: int64, shape (n, 4), each left, right, token, count. Tokens are numbered from 0.

@@ -210,8 +210,8 @@ def continue_from(
     lengths = _measure_tokens(spec)
     reserved = (vocabulary.kinds == SPECIAL) | _find_parts_only(spec, lengths)
     tokens = [
-        (token, bool(ends[number]), bool(reserved[number]), int(lengths[number]))
-        for number, token in vocabulary.items()
+        (token, bool(ends[token_id]), bool(reserved[token_id]), int(lengths[token_id]))
+        for token_id, token in vocabulary.items()
     ]
     initial = InitialTokens(ENCODED, tokens, None, None, NO_TOKEN)
     trainer = make_trainer(
@@ -273,7 +273,7 @@ def _measure_tokens(spec: TokenizerSpec) -> NDArray[np.int64]:
 def _find_digit_tokens(vocabulary: Vocabulary, config: TrainConfig) -> list[int]:
     """The tokens that are one digit, with `split_digits`: they take part in no new merge."""
     digits = {chr(code).encode() for code in digit_codes(config)}
-    return [number for number, token in vocabulary.items(ORDINARY, 3) if token in digits] if digits else []
+    return [token_id for token_id, token in vocabulary.items(ORDINARY, 3) if token in digits] if digits else []
 
 
 def _find_parts_only(spec: TokenizerSpec, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:

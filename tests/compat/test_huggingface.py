@@ -285,6 +285,8 @@ def test_wrong_arguments_are_refused(tok: Tokenizer) -> None:
         tok.enable_truncation(3, strategy="x")
     with pytest.raises(ValueError, match="Unknown `direction`: `x`"):
         tok.enable_padding(direction="x")
+    with pytest.raises(TypeError, match="pad_token is 3"):
+        tok.enable_padding(pad_token=3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="stride set to 5, which is greater"):
         tok.enable_truncation(3, stride=5)
     with pytest.raises(TypeError, match="a BPE model"):

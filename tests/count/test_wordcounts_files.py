@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bpe
-from bpe.count.files import FORMAT
+from bpe.count.files import COUNTS
 
 # Documents in files ---------------------------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ def forged(
     """A file with a correct checksum and arbitrary contents."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     data = (
-        FORMAT.magic + version.to_bytes(4, "little") + len(text).to_bytes(8, "little") + text + lengths + counts + blob
+        COUNTS.magic + version.to_bytes(4, "little") + len(text).to_bytes(8, "little") + text + lengths + counts + blob
     )
     return data + hashlib.sha256(data).digest()
 
@@ -254,8 +254,8 @@ def test_the_layout_is_as_documented(tmp_path: Path) -> None:
         (forged({**HEADER, "normalizer": 3}), "header is not valid"),
         (forged({**HEADER, "special_tokens": 3}), "header is not valid"),
         (forged({**HEADER, "special_tokens": [""]}), "header is not valid"),
-        (FORMAT.magic + b"\0" * 44, "the checksum is wrong"),
-        (FORMAT.magic, "the checksum is wrong"),
+        (COUNTS.magic + b"\0" * 44, "the checksum is wrong"),
+        (COUNTS.magic, "the checksum is wrong"),
         (b"", "begins with b'', not b'BPECOUNT': this is not a file of word counts"),
     ],
 )
@@ -292,7 +292,7 @@ class Slow:
         return getattr(self.file, name)
 
 from contextlib import contextmanager
-import bpe.base.atomic_files
+import bpe.count.files
 from bpe.base.atomic_files import atomic_write as whole
 
 @contextmanager
@@ -305,7 +305,7 @@ if sys.argv[2] == "fsync":
 elif sys.argv[2] == "rename":
     os.replace = lambda *paths: stop()
 else:
-    bpe.base.atomic_files.atomic_write = slow
+    bpe.count.files.atomic_write = slow
 counts = bpe.count_words(texts=["new newer newest"] * 3)
 counts.save(sys.argv[1])
 """

@@ -423,7 +423,7 @@ class Encoding:
         import regex
 
         words = regex.findall(self._pat_str, text)
-        return [number for word in words for number in self._encode_single_piece(word)]
+        return [token_id for word in words for token_id in self._encode_single_piece(word)]
 
     def _encode_bytes(self, text: bytes) -> list[int]:
         """The ids of bytes; what is not UTF-8, and the word before it, are merged as one piece."""
@@ -510,13 +510,13 @@ class Encoding:
 
     def _token(self, token: int, prefix: str) -> bytes:
         """The bytes of a token."""
-        number = operator.index(token)
-        if not 0 <= number < 2**32:
-            raise OverflowError(f"token id {number} is out of range; ids are from 0 to 2**32 - 1")
+        token_id = operator.index(token)
+        if not 0 <= token_id < 2**32:
+            raise OverflowError(f"token id {token_id} is out of range; ids are from 0 to 2**32 - 1")
         vocabulary = self._tokenizer.spec.vocabulary
-        if number not in vocabulary and not (b"" in self._mergeable_ranks and self._mergeable_ranks[b""] == number):
-            raise KeyError(f"{prefix}{number}")
-        return vocabulary[number] if number < vocabulary.limit else b""
+        if token_id not in vocabulary and not (b"" in self._mergeable_ranks and self._mergeable_ranks[b""] == token_id):
+            raise KeyError(f"{prefix}{token_id}")
+        return vocabulary[token_id] if token_id < vocabulary.limit else b""
 
     @cached_property
     def _completer(self) -> unstable.Completer:
