@@ -623,7 +623,7 @@ def test_impossible_counts_and_words_are_refused() -> None:
             WordTable().add_arrays(blob, offsets, counts, np.arange(2, dtype=np.uint64))
     rebuild, made = bpe.WordCounts().__reduce__()  # type: ignore[misc]
     with pytest.raises(ValueError, match="offset 1 is 99 after 0"):
-        rebuild(*made[:3], blob, int64s(0, 99), int64s(1))  # type: ignore[operator]
+        rebuild(made[0], (blob, int64s(0, 99), int64s(1)))  # type: ignore[operator]
 
 
 UNMADE = """

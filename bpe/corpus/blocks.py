@@ -66,7 +66,7 @@ class Block:
         checked: whether the text is known to be UTF-8, or need not be.
         buffers: the pool that the memory of `text` is returned to; None if it is of no pool.
         file: of `Sources`: the index of the file.
-        position, skip: of `Sources`: the offset and the documents of `resume`.
+        position, skip: `resume.offset` and `resume.documents`; set by `Sources` only.
         skipped: of `Sources`: how many bad records had been left out when reading came to `position`.
         row: of Parquet and Arrow: the number of the row of the first document, if `text` is to be checked.
 

@@ -1,7 +1,7 @@
 """`encode_shards`: from a corpus to training shards, in one call that can be killed and repeated.
 
 Reading, encoding and writing overlap: the caller's thread and its helpers read and encode groups of documents
-(`grouping.py`), while one other thread writes (`background.py`). After each finished step the journal has the position
+(`grouping.py`), while one other thread writes (`_WriterThread`). After each finished step the journal has the position
 to go on from.
 """
 

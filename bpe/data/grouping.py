@@ -146,7 +146,7 @@ class DocumentGroups(Iterator[Block]):
     Args:
         sources: the sources.
         engine: the tokenizer's engine.
-        around: the ids to add before and after each document.
+        bos_eos: the ids to add before and after each document.
         allowed: special tokens to find.
         start: where to begin.
         whole: whether every document is in one group.

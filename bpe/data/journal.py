@@ -82,7 +82,7 @@ def lock_folder(out: Path) -> Iterator[None]:
         yield
     finally:
         with suppress(OSError):
-            os.unlink(out / _LOCK)  # while the lock is held: see `_locked`
+            os.unlink(out / _LOCK)  # while the lock is held: see `_lock`
         os.close(descriptor)
 
 

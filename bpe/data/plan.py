@@ -24,7 +24,7 @@ SHARD_SIZE = 1 << 28
 DEFAULT = "default"
 #: The names of the sides of a split.
 TRAIN, VALIDATION = "train", "val"
-#: The number of shards, so that sorting names of five digits gives their order.
+#: The most shards: their names have five digits, so that sorting names gives their order.
 MOST_SHARDS = 100_000
 #: The most shuffled shards.
 MOST_SHUFFLED = 4096
@@ -41,7 +41,7 @@ class ShardPlan:
         format: the format.
         dtype: of the ids.
         fingerprint: of the tokenizer.
-        around: the ids before and after each document.
+        bos_eos: the ids before and after each document.
         allowed: the special tokens that become their ids in text, and those that always do.
         allowed_special: the argument: "all", or names in order.
         shard_size: the tokens after which a shard ends; None for one shard.

@@ -14,7 +14,7 @@ Each event, a merge or a split at one position, changes the counts at once. The 
 training (`bpe/training/_loop.pyx`); a pair whose count rose is pushed again.
 
 Cost: a few lookups of pairs for each occurrence that is merged or split, and some 5 bytes for each position in a list.
-docs/decisions.md says what prefetching and three positions in a node gain. `option.py` says what is
+docs/decisions.md says what prefetching and three positions in a node gain. `picky.py` says what is
 deleted and why.
 """
 
@@ -95,7 +95,7 @@ cdef class PickyLearner(Learner):
         """Write the symbols, and count all pairs.
 
         Args:
-            words: a `Words` of `words.py`.
+            words: a `Words` of `kernel_input.py`.
             initial: an `InitialTokens` of `kernel_input.py`.
             config: a `TrainConfig` without an end-of-word mark.
             threshold: a part of a merge is deleted from this share of its occurrences on.

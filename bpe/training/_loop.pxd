@@ -8,7 +8,7 @@ from bpe.training._spelling_rules cimport SpellingRules
 from bpe.training._token_table cimport Tokens
 from libc.stdint cimport uint32_t
 
-cdef enum TieBreak:           # as in `TIE_BREAKS` of options.py
+cdef enum TieBreak:           # as in `TIE_BREAKS` of `merge_rules.py`
     BY_ID = 0
     BY_FIRST = 1
     BY_SMALLEST = 2

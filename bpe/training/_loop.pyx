@@ -201,7 +201,7 @@ cdef class Learner:
         cdef count_t removed = 0
         merges = []
         while <size_t>len(merges) < max_merges and self.state.tokens.n - self.n_deleted < max_tokens and not self.stop:
-            PyErr_CheckSignals()                       # with many pieces, the first merges take seconds
+            PyErr_CheckSignals()                       # with many words, the first merges take seconds
             with nogil:
                 token = NO_TOKEN
                 number = self.best_pair()

@@ -11,7 +11,7 @@ cdef enum:
     SPARE = 16                # cells that each part of a job has to itself: a cache line
 
 cdef struct Pool:             # the memory of all lists of positions; filled from its start until a recount empties it
-    cell_t* cells             # (size + MOST_PARTS * SPARE,): the last ones are written and never read
+    cell_t* cells             # (size + MAX_PARTS * SPARE,): the last ones are written and never read
     size_t n
     size_t size
     size_t longest            # a longer list is not written: reading all cells costs less

@@ -9,8 +9,8 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memcmp
 
 cdef enum:
-    MAX_FORBIDDEN = 64       # as in kernel_input.py
-    APART = 255               # a script whose characters are joined with no other; as in kernel_input.py
+    MAX_FORBIDDEN = 64       # as in `merge_rules.py`
+    APART = 255               # a script whose characters are joined with no other; as in `merge_rules.py`
 
 cdef struct SpellingRules:    # a merge must not make a token
     uint32_t max_words        # with more parts between spaces than this, unless it is 0

@@ -135,12 +135,12 @@ class Checkpoint:
         """Whether it is time to save the counts of the files read so far."""
         return time.monotonic() - self._saved >= self._pause
 
-    def save_counts(self, settings: WordCounts, pluralize: Counted) -> None:
+    def save_counts(self, settings: WordCounts, counted: Counted) -> None:
         """Save the counts of the files read so far. An OSError such as a full disk is logged, and counting goes on."""
-        began, place = time.monotonic(), pluralize.position
+        began, place = time.monotonic(), counted.position
         part = empty_like(settings)
-        fill(part, pluralize.words)
-        unfinished = [place.file, place.offset, place.documents, pluralize.skipped, pluralize.bytes]
+        fill(part, counted.words)
+        unfinished = [place.file, place.offset, place.documents, counted.skipped, counted.bytes]
         try:
             write_counts(part, self.counts_path, unfinished)
         except OSError as error:

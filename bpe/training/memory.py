@@ -13,7 +13,7 @@ from bpe.training.kernel_input import MAX_16BIT_TOKENS, Words
 
 #: The least memory, in bytes, for lists and tables of pairs. With less, pairs would be recounted too often.
 LEAST_FOR_PAIRS = 1 << 24
-#: Words that were sampled may be fewer than they seem by this factor.
+#: An estimate from a sample may be too high by this factor; only a larger excess ends counting.
 SAMPLING_ERROR = 1.1
 
 
@@ -55,7 +55,7 @@ def _needed_memory(rest: int, arrays: int, n_words: int, symbols: int) -> int:
 
 
 def make_excess_check(config: TrainConfig, max_memory: int) -> Excess:
-    """What says, while words are counted, that a training on them alone will need more than `max_memory` bytes."""
+    """Make a function that tells, while words are counted, whether training on them will need more than `max_memory`."""
     rest = resident()
     width = 2 if (config.vocab_size or config.num_merges or 0) < MAX_16BIT_TOKENS else 6
 

@@ -1,6 +1,6 @@
 """`prune`: a vocabulary without the tokens that occur least in a corpus; and the corpus, to be measured.
 
-`bpe/vocab/leaves.py` chooses the tokens, `bpe/vocab/pruning.py` removes them.
+`bpe/vocab/editing.py` chooses the tokens and removes them.
 """
 
 from __future__ import annotations

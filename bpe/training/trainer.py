@@ -36,7 +36,7 @@ STOPS = {1: "no pairs left", 2: "min_frequency"}
 #: the number after each call that took less than SHORT_CALL seconds, so that progress is reported in time.
 MERGES_PER_CALL = 256
 MANY_WORDS, SHORT_CALL = 1_000_000, 0.1
-#: The most memory for them, in bytes for each symbol, on top of four times that. All training puts at most three
+#: The most memory for lists and tables of pairs: bytes for each symbol, beside 4 * LEAST_FOR_PAIRS. All training puts at most three
 #: positions in lists for each symbol, of 4 bytes each; more memory would only be refused by a small machine.
 MAX_PER_SYMBOL = 64
 
@@ -187,7 +187,7 @@ def make_trainer(
         initial: the initial tokens.
         merges: the most merges that it will learn.
         max_memory: the most bytes that the process may have; None for no limit.
-        threads: with more than one, run merges within `helped(*trainer.teams)`.
+        threads: with more than one, run merges within `team_threads(*trainer.teams)`.
         track_all_pairs: track every pair, however rare, so that pairs can be given.
 
     Raises:

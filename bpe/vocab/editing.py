@@ -1,6 +1,6 @@
 """Derives a `TokenizerSpec` with more tokens or fewer: special and added tokens, the last merges, given or rare tokens.
 
-Learning more tokens from a corpus: `bpe/training/extend.py`; counting which are rare: `bpe/training/adapting.py`.
+Learning more tokens from a corpus: `bpe/training/extend.py`; counting which are rare: `bpe/training/prune.py`.
 """
 
 from __future__ import annotations

@@ -236,7 +236,7 @@ def test_pairs_are_counted_without_overlap(words: dict[str, int], merges: int) -
             num_merges=merges,
             rules=bpe.MergeRules(tie_break="smallest"),
             on_merge=partial(lambda found, _, left, right, __, count: found.append((left, right, count)), found),
-            disjoint=True,
+            count_non_overlapping=True,
         )
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(trainer, "tuning", tuning)
