@@ -55,7 +55,7 @@ def _needed_memory(rest: int, arrays: int, n_words: int, symbols: int) -> int:
 
 
 def make_excess_check(config: TrainConfig, max_memory: int) -> Excess:
-    """Make a function that tells, while words are counted, whether training on them will need more than `max_memory`."""
+    """Make a function that tells, while words are counted, whether training on them needs more than `max_memory`."""
     rest = resident()
     width = 2 if (config.vocab_size or config.num_merges or 0) < MAX_16BIT_TOKENS else 6
 
