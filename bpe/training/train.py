@@ -72,7 +72,7 @@ def train(
         vocab_size: the number of tokens of the result, special tokens and alphabet included; or a list of such numbers:
             one training gives a list of tokenizers, each equal to that of a training to its size alone; or
         num_merges: the number of merges to learn. Give exactly one of the two. Training that runs out of pairs stops
-            early, and `tok.training.stopped` gives the reason.
+            early, and `tok.spec.training.stopped` gives the reason.
         model: "byte" (symbols are bytes, every text has ids) or "char" (symbols are characters). The default is "byte",
             and "char" for an alphabet with `byte_fallback`.
         pretokenizer: how texts are split into words, here and in the tokenizer: a name, a `Pretokenizer`, or None (a

@@ -45,7 +45,7 @@ log = logging.getLogger("bpe")
 
 
 class MergeLearner(Protocol):
-    """What learns merges: a `Trainer`, or several in step."""
+    """What learns merges: a `Trainer`, or several in step. `stop` is 0, or a key of STOPS."""
 
     stop: int
     teams: tuple[Team, ...]
