@@ -131,7 +131,7 @@ def test_every_format(tmp_path, tokenizer, name):
     texts = documents(3, 60)
     manifest = encode_shards(sources(corpus(tmp_path / "c", texts)), tokenizer, tmp_path / "out", format=name)
     end = tokenizer.special_tokens[END]
-    before, after = ([end] if around else [] for around in FORMATS[name].around)
+    before, after = ([end] if around else [] for around in FORMATS[name].bos_eos)
     rows = [[*before, *tokenizer.encode(text).tolist(), *after] for text in texts]
     found: list[int] = []
     for shard in manifest.shards:
