@@ -311,7 +311,7 @@ def test_interruptions_leave_no_files(tmp_path, tokenizer_file, text_file, monke
     def block_ids(*args, **kwargs):
         raise raised
 
-    monkeypatch.setattr("bpe.cli.encoding.block_ids", block_ids)
+    monkeypatch.setattr("bpe.cli.encoding.encode_blocks", block_ids)
     monkeypatch.setattr("bpe.cli.silence_stdout", lambda: None)
     for name in ("ids.txt", "ids.npy"):
         assert main(["encode", text_file, "-t", tokenizer_file, "-o", str(tmp_path / name)]) == status
