@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bpe.count.word_counts import WordCounts
     from bpe.errors import FormatError
     from bpe.evaluation.evaluating import evaluate
-    from bpe.named.encodings import encoding_for_model, get_encoding
+    from bpe.named.registry import encoding_for_model, get_encoding
     from bpe.pretokenize.pretokenizer import Pretokenizer
     from bpe.tokenizer import Tokenizer
     from bpe.training.config import Alphabet
@@ -53,12 +53,12 @@ _MODULES = {
     "data": "data",
     "decode": "decode",
     "diff": "converting",
-    "encoding_for_model": "named.encodings",
+    "encoding_for_model": "named.registry",
     "errors": "errors",
     "evaluate": "evaluation.evaluating",
     "evaluation": "evaluation",
     "extend": "training.extend",
-    "get_encoding": "named.encodings",
+    "get_encoding": "named.registry",
     "named": "named",
     "normalizers": "normalizers",
     "plots": "plots",

@@ -1334,7 +1334,7 @@ class Tokenizer:
         )
         settings = as_pretokenizer(pretokenizer), as_normalizer(normalizer)
         with errors_in(None if isinstance(vocab, Mapping) else vocab):
-            spec = vocab_merges.read_pair(*files, *settings, special)
+            spec = vocab_merges.read_two_files(*files, *settings, special)
         return cls(spec, cache_memory=cache_memory)
 
     @classmethod

@@ -33,7 +33,7 @@ from generated_models import (
 )
 
 import bpe
-from bpe.formats.sentencepiece import fields, read
+from bpe.formats.sentencepiece import iterate_fields, read
 
 TEXTS = 10
 
@@ -75,9 +75,9 @@ def charsmap(rules: str) -> bytes:
     """The character map of the package's own rules."""
     normalizer = sentencepiece.SentencePieceNormalizer(rule_name=rules)
     proto = normalizer.serialized_model_proto()
-    spec = next(value for _, number, value in fields(proto) if number == 3)
+    spec = next(value for _, number, value in iterate_fields(proto) if number == 3)
     assert isinstance(spec, bytes)
-    found = next((value for _, number, value in fields(spec) if number == 2), b"")
+    found = next((value for _, number, value in iterate_fields(spec) if number == 2), b"")
     assert isinstance(found, bytes)
     return found
 

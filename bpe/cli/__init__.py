@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -56,6 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 128 + numbers[0] if numbers else status
     finally:
         flush_stderr()
+
+
+#: Arguments of the library whose names in a FormatError are advice, not text of the file.
+_ADVISED = re.compile(r"(?:encoding_errors|on_error|quoting|(?<= )field|(?<= )format)=")
 
 
 def _run(argv: Sequence[str] | None, numbers: Sequence[int]) -> int:
@@ -93,7 +98,7 @@ def _run(argv: Sequence[str] | None, numbers: Sequence[int]) -> int:
         return _fail(f"error: {error}")
     except (ValueError, OverflowError) as error:
         # Text from a file may look like an argument, so names are replaced only in advice.
-        of_file = isinstance(error, FormatError) and not any(f"{name}=" in error.message for name in _ADVISED)
+        of_file = isinstance(error, FormatError) and not _ADVISED.search(error.message)
         return _fail(f"error: {error if of_file else in_flags(str(error), args.parser)}")
 
 
@@ -160,7 +165,3 @@ def _log_to_stderr(quiet: bool) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(before)
-
-
-#: Arguments of the library that advice in a FormatError names.
-_ADVISED = ("encoding_errors", "on_error", " field", " format", "quoting")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import bpe
 from bpe.base.utf8 import MOST_BYTES, check_device
-from bpe.cli.files import check_output, log_skipped, open_documents, open_output, say
+from bpe.cli.files import check_output, log_skipped, open_documents, open_output, print_line
 from bpe.corpus.sources import Sources
 from bpe.errors import FormatError, pluralize, printable
 from bpe.evaluation import table
@@ -62,7 +62,7 @@ def evaluate(args: argparse.Namespace) -> None:
     if form == "html":
         _write_page(str(path), loaded, evaluation, corpora)
     elif form == "table":
-        say(table.table(evaluation, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+        print_line(table.format_table(evaluation, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
     else:
         with open_output(path) as file:
             file.write(_FORMATTERS[form](evaluation).encode())
@@ -118,10 +118,10 @@ def sanity_check(args: argparse.Namespace) -> int:
         documents = (text for path in name_paths(files).values() for text in _read_documents(args, path))
         findings = bpe.evaluation.sanity_check(tokenizer, documents)
         if len(loaded) > 1:
-            say(f"{name}:")
+            print_line(f"{name}:")
         for finding in findings:
             allowed = finding.check in args.allow and finding.level == "failure"
-            say(f"allowed  {finding.check}: {finding.message}" if allowed else str(finding))
+            print_line(f"allowed  {finding.check}: {finding.message}" if allowed else str(finding))
         defects += has_failure([finding for finding in findings if finding.check not in args.allow])
     if defects:
         log.warning("%s of %d failed", pluralize(defects, "tokenizer"), len(loaded))
@@ -153,7 +153,7 @@ def play(args: argparse.Namespace) -> None:
 
     loaded = load_tokenizers(args.paths)
     with Playground(loaded, args.host, args.port, network=args.network) as server:
-        say(server.url, at_once=True)
+        print_line(server.url, at_once=True)
         log.info("%s; Ctrl-C ends it", ", ".join(loaded))
         try:
             server.serve_forever()

@@ -18,7 +18,7 @@ from typing import Any
 
 import bpe
 from bpe.base.spelling import spell
-from bpe.cli.files import check_files, say
+from bpe.cli.files import check_files, print_line
 from bpe.show.colours import render, use_colour
 
 #: How often the page is repeated in training, since it is small beside the English text.
@@ -39,7 +39,11 @@ def main(args: argparse.Namespace) -> int:
     check_files(args)
     colour = use_colour(sys.stdout)
     same = run(
-        partial(say, styled=True), vocab_size=args.vocab_size, output=args.output, colour=colour, threads=args.threads
+        partial(print_line, styled=True),
+        vocab_size=args.vocab_size,
+        output=args.output,
+        colour=colour,
+        threads=args.threads,
     )
     return 0 if same else 1
 

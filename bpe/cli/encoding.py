@@ -26,7 +26,7 @@ from bpe.cli.files import (
     open_corpus,
     open_input,
     open_output,
-    say,
+    print_line,
     show_progress,
 )
 from bpe.corpus.blocks import Block
@@ -244,13 +244,13 @@ def count(args: argparse.Namespace) -> None:
     for index, size, batch, _ in _encode_groups(tokenizer, sources, args):
         tokens[index] += len(batch.ids)
         sizes[index] += size
-    say(f"{'tokens':>12}  {'bytes':>12}  {'bytes/token':>11}  file")
+    print_line(f"{'tokens':>12}  {'bytes':>12}  {'bytes/token':>11}  file")
     rows = list(zip(tokens, sizes, names, strict=True))
     if len(names) > 1:
         rows.append((sum(tokens), sum(sizes), "total"))
     for n_tokens, n_bytes, name in rows:
         ratio = f"{n_bytes / n_tokens:.3f}" if n_tokens else "-"
-        say(f"{n_tokens:>12}  {n_bytes:>12}  {ratio:>11}  {printable(name)}")
+        print_line(f"{n_tokens:>12}  {n_bytes:>12}  {ratio:>11}  {printable(name)}")
     log_skipped(sources)
 
 
@@ -258,7 +258,7 @@ def verify(args: argparse.Namespace) -> int:
     """Print a line for each defect of a folder of shards; the exit status is 1 if there is one."""
     defects = verifying.verify(args.folder, samples=args.samples, progress=not args.quiet)
     for line in defects:
-        say(line)
+        print_line(line)
     if not defects:
         manifest = Manifest.read(Path(args.folder))
         sizes = (len(manifest.shards), "shard"), (manifest.documents, "document"), (manifest.tokens, "token")

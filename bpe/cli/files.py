@@ -217,7 +217,7 @@ class Stdout:
             raise OSError(error.errno, error.strerror, "stdout") from None
 
 
-def say(line: str, *, at_once: bool = False, styled: bool = False) -> None:
+def print_line(line: str, *, at_once: bool = False, styled: bool = False) -> None:
     """Print a line to stdout, or several.
 
     Args:
@@ -245,7 +245,7 @@ def _silence(stream: TextIO) -> None:
 
 
 def open_closed_streams() -> None:
-    """Give a process without stdout or stderr (`>&-`, `2>&-`) others, so that no file gets their numbers.
+    """Open replacements for a closed stdin, stdout or stderr, so that no output file is given descriptor 0, 1 or 2.
 
     Writing to this stdout is an error, and what is written to this stderr is lost.
     """

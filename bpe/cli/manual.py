@@ -12,19 +12,19 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from bpe.cli.arguments import COMMANDS, COMPLETED_VALUES, build_parser, group_commands, read_manual
-from bpe.cli.files import say
+from bpe.cli.files import print_line
 
 WIDTH = 79
 
 
 def print_page(args: argparse.Namespace) -> None:
     """Print the manual of a command or of the program."""
-    say(format_page(args.command), styled=True)
+    print_line(format_page(args.command), styled=True)
 
 
 def print_script(args: argparse.Namespace) -> None:
     """Print the completion script of a shell."""
-    say(format_script(args.shell), styled=True)
+    print_line(format_script(args.shell), styled=True)
 
 
 # The manual -----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import bpe
-from bpe.cli.files import check_files, check_inputs, check_output, holds_counts, log_skipped, open_sources, say
+from bpe.cli.files import check_files, check_inputs, check_output, holds_counts, log_skipped, open_sources, print_line
 from bpe.converting import spec_with, text_difference
 from bpe.errors import FormatError, pluralize, printable
 from bpe.formats.loading import FORMATS, is_rank_file
@@ -34,7 +34,7 @@ def info(args: argparse.Namespace) -> None:
         return
     facts = _describe_counts(args.file) if holds_counts(args.file) else _describe_tokenizer(args.file)
     for name, value in facts.items():
-        say(f"{name + ':':<18}{printable(str(value))}")
+        print_line(f"{name + ':':<18}{printable(str(value))}")
 
 
 def _plot(path: str) -> None:
@@ -46,9 +46,9 @@ def _plot(path: str) -> None:
     if training is None or not training.curve:
         raise FormatError("has no record of its training; a tokenizer.json that bpe train writes has one", path=path)
     for line in draw_curve(training.curve, colour=use_colour(sys.stdout)):
-        say(line, styled=True)
+        print_line(line, styled=True)
     if training.stopped is not None:
-        say(f"training stopped early: {training.stopped}")
+        print_line(f"training stopped early: {training.stopped}")
 
 
 def _describe_counts(path: str) -> dict[str, Any]:
@@ -146,9 +146,9 @@ def show(args: argparse.Namespace) -> None:
     text = read_all(sys.stdin.buffer, "stdin") if args.text == "-" else os.fsencode(args.text)
     tokenizer = bpe.Tokenizer.load(args.tokenizer)
     if args.explain:
-        say(tokenizer.explain(text))
+        print_line(tokenizer.explain(text))
     else:
-        say(render(tokenizer.tokens(text), colour=use_colour(sys.stdout)), styled=True)
+        print_line(render(tokenizer.tokens(text), colour=use_colour(sys.stdout)), styled=True)
 
 
 def convert(args: argparse.Namespace) -> None:
@@ -198,7 +198,7 @@ def _print_differences(args: argparse.Namespace) -> int:
     lines = [str(change) if change.kind == change.field else f"{change.kind}: {change}" for change in differences]
     of_texts = list(_compare_texts(args, first, second)) if args.files else []
     for line in (*lines, *of_texts):
-        say(line)
+        print_line(line)
     return 0 if not of_texts and all(change.harmless for change in differences) else 1
 
 
@@ -206,8 +206,8 @@ def _compare_texts(args: argparse.Namespace, first: bpe.Tokenizer, second: bpe.T
     """Describe the first document of each file whose ids differ, and say how many do."""
     sources = open_sources(args)
     files = [sources.one_file(index) for index in range(len(sources.files))]
-    for file, one in zip(sources.files, files, strict=True):
-        batches = [tokenizer.encode_files(one) for tokenizer in (first, second)]
+    for file, source in zip(sources.files, files, strict=True):
+        batches = [tokenizer.encode_files(source) for tokenizer in (first, second)]
         size = len(batches[0])
         different = [i for i in range(size) if not np.array_equal(batches[0][i], batches[1][i])]
         if different:

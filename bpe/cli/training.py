@@ -15,7 +15,7 @@ from bpe.base.atomic_files import atomic_write
 from bpe.base.progress import progress_note
 from bpe.base.spelling import spell
 from bpe.cli.arguments import build_parser
-from bpe.cli.files import check_files, error_context, list_outputs, log_skipped, open_corpus, say, silence_stdout
+from bpe.cli.files import check_files, error_context, list_outputs, log_skipped, open_corpus, print_line, silence_stdout
 from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts, empty_like
 from bpe.errors import pluralize
@@ -111,7 +111,7 @@ def _describe_checkpoint(path: str | None) -> str:
 
 def _trace(step: int, left: bytes | str, right: bytes | str, token: bytes | str, count: int) -> None:
     try:
-        say(f"{step}\t{spell(left)}\t{spell(right)}\t{spell(token)}\t{count}")
+        print_line(f"{step}\t{spell(left)}\t{spell(right)}\t{spell(token)}\t{count}")
     except BrokenPipeError:  # the reader of the trace has quit (`| head`); training continues
         silence_stdout()
 

@@ -6,8 +6,10 @@ There is one module for each library, and none is imported by `import bpe`:
 - `tiktoken/` the interface of tiktoken 0.14: `import bpe.compat.tiktoken as tiktoken`;
 - `unstable.py` its `encode_with_unstable` and `_encode_bytes`, which ask what the last tokens may become;
 - `huggingface.py` `tokenizers` 0.23: `from bpe.compat.huggingface import Tokenizer`; a tokenizer.json is read by
-  `document.py` into the `State` of `state.py`; `sequences.py` encodes and decodes, `processing.py` truncates and adds
-  the template, and `encodings.py` has the lazy result;
+  `document.py` into the `State` of `state.py`; `core.py` encodes and decodes, `processing.py` truncates and adds
+  the template, and `encoding.py` has the lazy result; `_rows.pyx` is the part of these that each short call runs;
+  `training.py` trains where this package learns the same;
+- `subword_nmt.py` subword-nmt's `BPE`, with its units of text;
 - `transformers.py` replaces methods of transformers' tokenizers: `accelerate` of one, `patch_transformers` of all.
 
 Invariants: every public name of the other library has the same meaning here, lists of int included, and no id differs.

@@ -1,7 +1,7 @@
 """Encodings of calls, as small objects that are created without a Python frame.
 
 A batch of short texts has an object for each text, and creating one in Python takes as long as encoding a few words.
-The methods are in subclasses in Python: `Encoding` in `encodings.py`, `Plan` and `Call` in `processing.py`.
+The methods are in subclasses in Python: `Encoding` in `encoding.py`, `Plan` and `Call` in `processing.py`.
 
 Measured on a busy machine, `encode` for 60 bytes: 1.8 µs by `bpe.Tokenizer`, 5.7 with objects in Python, 2.6 here.
 """
@@ -38,7 +38,7 @@ cdef class PlanFields:
 
 
 cdef class StateFields:
-    """What the calls of a `State` share: its `made_plan` makes each plan at the first call that needs it."""
+    """What the calls of a `State` share: its `make_plan` makes each plan at the first call that needs it."""
 
     cdef PlanFields templated, bare
     cdef tuple decoding           # what `short_decoder` of the core gave, or None before the first call
@@ -49,7 +49,7 @@ cdef class StateFields:
             plan = self.templated if template else self.bare
         if plan is not None:
             return plan
-        plan = self.made_plan(template)
+        plan = self.make_plan(template)
         with cython.critical_section(self):
             if template:
                 self.templated = plan
@@ -162,7 +162,7 @@ cdef class Row:
     Attributes:
         call: the call, or None.
         row: the index of the row.
-        own: None until `set_own`, then the parts.
+        resolved: None until `set_resolved`, then the parts.
         padding: None until `set_padding`.
 
     """
@@ -171,7 +171,7 @@ cdef class Row:
     cdef object text              # with the plan: the text, or a tuple of two for a pair
     cdef object own_ids           # and its ids; of a pair, a tuple of those of each text
     cdef readonly Py_ssize_t row
-    cdef readonly object own
+    cdef readonly object resolved
     cdef readonly object padding
 
     @property
@@ -183,11 +183,11 @@ cdef class Row:
                 self.text = self.own_ids = None
             return self.of
 
-    def set_own(self, own):
-        """Set `own`, unless it is set. Another thread may read it, so it is never replaced."""
+    def set_resolved(self, parts):
+        """Set `resolved`, unless it is set. Another thread may read it, so it is never replaced."""
         with cython.critical_section(self):
-            if self.own is None:
-                self.own = own
+            if self.resolved is None:
+                self.resolved = parts
 
     def set_padding(self, padding):
         """Set `padding`, unless it is set."""

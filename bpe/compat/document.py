@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 from bpe.base.forks import cached_property
 from bpe.errors import FormatError, short_repr
-from bpe.formats.huggingface.lists import Span, divide
+from bpe.formats.huggingface.lists import Span, split_off_lists
+from bpe.vocab.spec import MATCHING_FLAGS
 
 _EMPTY = re.compile(rb"\{\s*\}")
 
 #: The fields of an added token, in the order in which `tokenizers` writes them.
-FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
+FLAGS = (*MATCHING_FLAGS, "special")
 
 
 class Added(NamedTuple):
@@ -40,7 +41,7 @@ class Added(NamedTuple):
     @property
     def flag_names(self) -> frozenset[str]:
         """The flags as those of a native tokenizer."""
-        own = {name for name, is_set in zip(FLAGS[:-1], self.flags, strict=False) if is_set}
+        own = {name for name, is_set in zip(MATCHING_FLAGS, self.flags, strict=False) if is_set}
         return frozenset(own if self.special else {*own, "ordinary"})
 
 
@@ -121,9 +122,9 @@ def _load_json(data: bytes) -> Any:
 
 
 def _try_divide(data: bytes) -> tuple[dict[str, Any], Span, Span] | None:
-    """`divide`; None too for what is not JSON."""
+    """`split_off_lists`; None too for what is not JSON."""
     try:
-        return divide(data, json.loads)
+        return split_off_lists(data, json.loads)
     except (ValueError, RecursionError):
         return None
 

@@ -25,8 +25,9 @@ from bpe.base.forks import lock_of
 from bpe.base.utf8 import read_file
 from bpe.compat import training
 from bpe.compat._rows import TokenizerFields, are_all_str, join_pairs, with_fast_decode, with_fast_encode
+from bpe.compat.core import Core, load_tokenizers
 from bpe.compat.document import FLAGS, Added
-from bpe.compat.encodings import Encoding, InputSequence
+from bpe.compat.encoding import Encoding, InputSequence
 from bpe.compat.processing import (
     DIRECTIONS,
     STRATEGIES,
@@ -36,8 +37,7 @@ from bpe.compat.processing import (
     pad_rows,
     process,
 )
-from bpe.compat.sequences import Core, load_tokenizers
-from bpe.compat.state import BPE, AddedToken, State, number_tokens, parsed, read_added_fields, read_model
+from bpe.compat.state import BPE, AddedToken, State, number_tokens, parse_state, read_added_fields, read_model
 from bpe.errors import check_int, describe, error_context, short_repr
 from bpe.formats import huggingface as format_huggingface
 from bpe.tokenizer import Tokenizer as NativeTokenizer
@@ -108,7 +108,7 @@ class Tokenizer(TokenizerFields):
     def __init__(self, model: Any) -> None:
         self._handed: dict[str, tuple[Any, bytes]] = {}  # components that were read, and their state then
         if isinstance(model, NativeTokenizer):
-            self._state = parsed(format_huggingface.write(model.spec), model)
+            self._state = parse_state(format_huggingface.write(model.spec), model)
         elif hasattr(model, "__getstate__") and type(model).__name__ == "BPE":
             self._state = State(Core(read_model(model.__getstate__()), (), None, None), Rules())
         else:
@@ -139,9 +139,9 @@ class Tokenizer(TokenizerFields):
     @classmethod
     def from_buffer(cls, buffer: bytes) -> Tokenizer:
         """Read a tokenizer.json from bytes; errors are those of `from_str`."""
-        state = parsed(bytes(buffer))
+        state = parse_state(bytes(buffer))
         if state.core.model.has_tokens:
-            state.core.refuse()
+            state.core.raise_if_unreadable()
         return cls._of(state)
 
     @classmethod
@@ -174,7 +174,7 @@ class Tokenizer(TokenizerFields):
 
     def _rules(self, **changes: Any) -> None:
         if "processor" in changes:
-            changes["known_ends"] = {}
+            changes["template_ids_by_count"] = {}
         with _lock:
             self._state = replace(self._state, rules=replace(self._state.rules, **changes))
 
@@ -286,7 +286,7 @@ class Tokenizer(TokenizerFields):
 
     def _component(self, name: str) -> Any:
         """A component of `tokenizers`; changes that are made in it are noticed by the next call."""
-        value = self._snapshot().value(name)
+        value = self._snapshot().component_json(name)
         if value is None:
             return None
         with _lock:
@@ -307,7 +307,7 @@ class Tokenizer(TokenizerFields):
                 self._state = replace(self._state, decoder=value)
             elif name == "post_processor":
                 self._rules(processor=value)
-            elif value != self._state.value(name):
+            elif value != self._state.component_json(name):
                 self._state = self._state.with_core(**{name: value})
 
     normalizer = _component_property("normalizer", "The normalizer, a component of `tokenizers`, or None.")
@@ -515,16 +515,16 @@ class Tokenizer(TokenizerFields):
         """Train on texts, or lists of texts, with a trainer of `tokenizers`; see `train`."""
         self._train(
             trainer,
-            {"texts": training.texts_of(iterator)},
+            {"texts": training.flatten_texts(iterator)},
             lambda theirs: theirs.train_from_iterator(iterator, trainer, length),
         )
 
     def _train(self, trainer: Any, corpus: dict[str, Any], train: Any) -> None:
-        trained = training.trained(self._snapshot(), trainer, **corpus)
+        trained = training.train_natively(self._snapshot(), trainer, **corpus)
         if trained is None:
             reference = load_tokenizers().Tokenizer.from_str(self.to_str())
             train(reference)
-            trained = replace(parsed(reference.to_str().encode()), as_text=self._state.as_text)
+            trained = replace(parse_state(reference.to_str().encode()), as_text=self._state.as_text)
         with _lock:
             self._handed.clear()
             self._state = trained
@@ -632,7 +632,7 @@ class DecodeStream:
 
 
 def _from_text(text: str) -> Tokenizer:
-    return Tokenizer._of(parsed(text.encode()))
+    return Tokenizer._of(parse_state(text.encode()))
 
 
 def _read_component(name: str, component: Any) -> bytes | None:
@@ -690,7 +690,7 @@ def _encode_inputs(state: State, rows: list[list[str | list[str]]], add_special:
         for each in row:
             one_text = isinstance(each, str)
             whole = next(sequences) if one_text else InputSequence.of_words([next(sequences) for _ in each])
-            encodings.append(whole.whole())
+            encodings.append(whole.as_encoding())
         made.append(process(encodings, state.rules, add_special))
     return made
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from bpe.base.offsets import offsets_of
 from bpe.compat._rows import Call as Fields
 from bpe.compat._rows import PlanFields, call_of, rows_of
-from bpe.compat.encodings import Encoding, FixedPart, InputSequence, Part, RowPadding, SequencePart
-from bpe.compat.sequences import Core
+from bpe.compat.core import Core
+from bpe.compat.encoding import Encoding, FixedPart, InputSequence, Part, RowPadding, SequencePart
 from bpe.errors import FormatError, short_repr
 from bpe.vocab.after_encoding import Direction, Padding, Strategy, Truncation
 
@@ -31,7 +31,7 @@ _WITH_TEMPLATES = ("BertProcessing", "RobertaProcessing", "TemplateProcessing")
 #: A piece of a template: special tokens, or a text, as its index and its type id.
 Piece = FixedPart | tuple[int, int]
 #: The ids before, between and after the texts of a row.
-Ends = tuple[list[int], ...]
+TemplateIds = tuple[list[int], ...]
 
 
 def pad_to(rule: Padding, longest: int) -> RowPadding:
@@ -48,20 +48,21 @@ class Rules:
 
     Attributes:
         processor: the post-processor, as JSON.
-        known_ends: `ends` by the number of texts, once they are known; rules with the same processor share the dict.
+        template_ids_by_count: `ends` by the number of texts, once they are known; rules with the same processor share
+            the dict.
 
     """
 
     processor: Any = None
     truncation: Truncation | None = None
     padding: Padding | None = None
-    known_ends: dict[int, Ends | None] = field(default_factory=dict, repr=False, compare=False)
+    template_ids_by_count: dict[int, TemplateIds | None] = field(default_factory=dict, repr=False, compare=False)
 
-    def ends(self, n_texts: int) -> Ends | None:
-        """What `find_ends` finds for a text or a pair; computed once."""
-        if n_texts not in self.known_ends:
-            self.known_ends[n_texts] = find_ends(self.processor, n_texts)
-        return self.known_ends[n_texts]
+    def ends(self, n_texts: int) -> TemplateIds | None:
+        """What `find_template_ids` finds for a text or a pair; computed once."""
+        if n_texts not in self.template_ids_by_count:
+            self.template_ids_by_count[n_texts] = find_template_ids(self.processor, n_texts)
+        return self.template_ids_by_count[n_texts]
 
 
 # Post-processors ------------------------------------------------------------------------------------------------------
@@ -228,8 +229,8 @@ class Plan(PlanFields):
 
     Attributes:
         n_template: the number of tokens that the template adds to each text.
-        pair_ends: the same as `before` and `after` for a pair; None if pairs are not left as they are until they are
-            read, because they are truncated, or the template changes their order.
+        pair_ends: the template's ids before, between and after a pair; None if pairs must be processed at once, because
+            they are truncated or the template reorders them.
         most: the most ids of a row that are kept; None where rows are not truncated.
         must_truncate: whether truncation has to run at once, because it leaves nothing, or fails.
         is_lazy: whether rows are left as they are until they are read: nothing is padded, or truncated at once.
@@ -318,9 +319,9 @@ class Call(Fields):
         start, stop = self.bounds(index)
         ids = plan.core.as_list(self.ids[start:stop])
         text = self.texts if isinstance(self.texts, str) else self.texts[index]
-        return plan.core.sequence(text, ids, plan.as_text).whole()
+        return plan.core.sequence(text, ids, plan.as_text).as_encoding()
 
-    def whole(self, row: int) -> Encoding:
+    def encoding_of_row(self, row: int) -> Encoding:
         """The encoding of a row, not padded."""
         plan: Plan = self.plan
         first = row * self.n_sequences
@@ -331,7 +332,7 @@ class Call(Fields):
         """The encodings of all rows, padded."""
         plan: Plan = self.plan
         n = 1 if isinstance(self.texts, str) else len(self.texts) // self.n_sequences
-        made = [self.whole(row) for row in range(n)] if plan.must_truncate else rows_of(Encoding, self, n)
+        made = [self.encoding_of_row(row) for row in range(n)] if plan.must_truncate else rows_of(Encoding, self, n)
         return pad_rows(made, plan.rules.padding)
 
 
@@ -349,7 +350,7 @@ class PairCall(Call):
         """The ids of a row, with template tokens and padding."""
         plan: Plan = self.plan
         (start, middle), (_, stop) = self.bounds(2 * row), self.bounds(2 * row + 1)
-        before, between, after = cast("Ends", plan.pair_ends)
+        before, between, after = cast("TemplateIds", plan.pair_ends)
         first, second = plan.core.as_list(self.ids[start:middle]), plan.core.as_list(self.ids[middle:stop])
         return _pad_ids([*before, *first, *between, *second, *after], padding)
 
@@ -375,19 +376,19 @@ def pad_rows(encodings: list[Encoding], rule: Padding | None) -> list[Encoding]:
         return encodings
     padding = pad_to(rule, max(map(len, encodings)) if rule.length is None else 0)
     for each in encodings:
-        if each.own is None and each.padding is None:
+        if each.resolved is None and each.padding is None:
             each.set_padding(padding)
         else:
             each.pad(*padding)
     return encodings
 
 
-def find_ends(processor: Any, n_texts: int) -> Ends | None:
+def find_template_ids(processor: Any, n_texts: int) -> TemplateIds | None:
     """The ids that a post-processor puts before, between and after the texts of a row.
 
     None unless each of the texts occurs once, in their order.
     """
-    encodings = [InputSequence([index], ([""], [(0, 0)], [None])).whole() for index in range(n_texts)]
+    encodings = [InputSequence([index], ([""], [(0, 0)], [None])).as_encoding() for index in range(n_texts)]
     found: list[list[int]] = [[]]
     order = []
     for part in apply_processor(processor, encodings, add_special=True).parts():

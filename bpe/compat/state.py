@@ -10,9 +10,9 @@ from operator import itemgetter
 from typing import Any
 
 from bpe.compat._rows import StateFields
+from bpe.compat.core import Core, load_tokenizers
 from bpe.compat.document import FLAGS, Added, Model, compact, parse
 from bpe.compat.processing import Plan, Rules
-from bpe.compat.sequences import Core, load_tokenizers
 from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.post_processing import (
     PADDING,
@@ -166,11 +166,11 @@ class State(StateFields):
     decoder: Any = None
     as_text: bool = False
 
-    def made_plan(self, template: bool) -> Plan:
+    def make_plan(self, template: bool) -> Plan:
         """How texts become encodings, with template tokens or without; `plan` makes each once."""
         return Plan(self.core, self.rules, add_special=template, as_text=self.as_text)
 
-    def value(self, name: str) -> Any:
+    def component_json(self, name: str) -> Any:
         """A component as JSON."""
         if name == "decoder":
             return self.decoder
@@ -206,7 +206,7 @@ def read_model(state: bytes | str) -> Model:
     return parse(b'{"model":%b}' % data)[0]
 
 
-def parsed(data: bytes, native: NativeTokenizer | None = None) -> State:
+def parse_state(data: bytes, native: NativeTokenizer | None = None) -> State:
     """The state that a tokenizer.json describes.
 
     Raises:

@@ -57,10 +57,10 @@ def read_vocabulary(vocab_file: Iterable[str], threshold: int | None) -> set[str
 
     """
     found = set()
-    for number, line in enumerate(vocab_file, 1):
+    for line_number, line in enumerate(vocab_file, 1):
         fields = line.strip("\r\n ").split(" ")
         if len(fields) != 2 or not re.fullmatch(r"-?\d{1,18}", fields[1]):
-            raise FormatError(f"{short_repr(line)} is not a unit, a space and a count", where=f"line {number}")
+            raise FormatError(f"{short_repr(line)} is not a unit, a space and a count", where=f"line {line_number}")
         if threshold is None or int(fields[1]) >= threshold:
             found.add(fields[0])
     return found

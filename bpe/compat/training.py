@@ -30,7 +30,7 @@ _KNOWN = {
 }  # fmt: skip
 
 
-def trained(state: State, trainer: Any, **corpus: Any) -> State | None:
+def train_natively(state: State, trainer: Any, **corpus: Any) -> State | None:
     """The state after training; None, before anything is read, where `tokenizers` has to train.
 
     Args:
@@ -79,7 +79,7 @@ def trained(state: State, trainer: Any, **corpus: Any) -> State | None:
     return replace(state, core=core)
 
 
-def texts_of(items: Iterable[Any]) -> Iterator[str]:
+def flatten_texts(items: Iterable[Any]) -> Iterator[str]:
     """The texts of an iterable of texts, or of lists of texts."""
     for item in items:
         if isinstance(item, str):

@@ -27,10 +27,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from bpe.base.forks import lock_of
+from bpe.compat.core import load_tokenizers, split_additions
 from bpe.compat.document import Added
 from bpe.compat.huggingface import Tokenizer
 from bpe.compat.processing import Plan
-from bpe.compat.sequences import load_tokenizers, split_additions
 from bpe.compat.state import read_added_fields
 from bpe.errors import describe, pluralize
 
@@ -60,16 +60,16 @@ _BY_DEFAULT = ("token_type_ids", "attention_mask")
 #: The most plans that are kept for a tokenizer: one for each kind of call.
 _PLANS_KEPT = 64
 #: Characters: for a shorter text `tokenizers` takes less time, as measured. The second is for calls that want offsets.
-_SHORT = 40, 80
+_SHORT_CHARS = 40, 80
 #: Where transformers' own code must run, too.
-_SHORT_THERE = 150, 1000
+_SHORT_CHARS_ENCODE_PLUS = 150, 1000
 #: Characters in calls after which results are compared again, and the characters that each call counts for in addition:
 #: 1,000 short calls without acceleration, or 130 kB of text, take 50 ms; comparing takes 80 to 230.
-_WAIT, _CALL = 1 << 17, 64
+_CHARS_BEFORE_VERIFYING, _CHARS_PER_CALL = 1 << 17, 64
 #: transformers' methods that warn of long texts and that decode one.
 _WARN, _DECODE = "_eventual_warn_about_too_long_sequence", "_decode"
 #: The key of an instance's state in its `__dict__`.
-_KEY = "_bpe_acceleration"
+_STATE_ATTRIBUTE = "_bpe_acceleration"
 
 
 @dataclass
@@ -86,14 +86,34 @@ class Acceleration:
     encoding: bool = False
     decoding: bool = False
     reasons: list[str] = field(default_factory=list)
-    compat: Tokenizer | None = field(default=None, repr=False)
-    signature: Any = field(default=None, repr=False)
-    thorough: Any = field(default=None, repr=False)
-    exposed: bool = field(default=False, repr=False)
-    waits: bool = field(default=False, repr=False)
-    size: int = field(default=0, repr=False)
-    twins: list[tuple[Any, Any]] = field(default_factory=list, repr=False)
-    plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict, repr=False)
+
+
+@dataclass
+class _State:
+    """What is kept for one tokenizer, in its `__dict__`.
+
+    Attributes:
+        result: what is accelerated.
+        compat: the tokenizer that takes the place of the backend.
+        quick_signature: `_quick_signature` of the backend with which results were compared.
+        full_signature: its `_full_signature`.
+        backend_was_read: whether the backend was handed out since it was last compared with `full_signature`.
+        verification_due: whether the backend has changed, and results have not been compared again yet.
+        chars_since_change: the characters in calls since then, as `_must_wait` counts them.
+        twins: twins of the backend that no call uses, each with the settings that it has.
+        plans: how the calls of each kind encode.
+
+    """
+
+    result: Acceleration = field(default_factory=Acceleration)
+    compat: Tokenizer | None = None
+    quick_signature: Any = None
+    full_signature: Any = None
+    backend_was_read: bool = False
+    verification_due: bool = False
+    chars_since_change: int = 0
+    twins: list[tuple[Any, Any]] = field(default_factory=list)
+    plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict)
 
     def plan(self, add_special: bool, as_text: bool, truncation: tuple[Any, ...], padding: tuple[Any, ...]) -> Plan:
         """How a call encodes: the arguments of `enable_truncation` and of `enable_padding`, or ()."""
@@ -148,17 +168,17 @@ def accelerate(tokenizer: _Tokenizer) -> _Tokenizer:
     made: Any = copy.copy(tokenizer)
     if not hasattr(type(made), "_bpe_plain"):
         made.__class__ = _make_subclass(type(tokenizer))
-    made.__dict__.pop(_KEY, None)
+    made.__dict__.pop(_STATE_ATTRIBUTE, None)
     _find_state(made, _find_originals(type(made)._bpe_plain), "")
     return made  # type: ignore[no-any-return]
 
 
 def acceleration_of(tokenizer: Any) -> Acceleration | None:
     """What is accelerated for a tokenizer; None if nothing was tried."""
-    found: Acceleration | None = tokenizer.__dict__.get(_KEY)
-    if found is not None and found.waits:
-        found = tokenizer.__dict__[_KEY] = _verify(tokenizer, _find_originals(type(tokenizer)))
-    return found
+    state: _State | None = tokenizer.__dict__.get(_STATE_ATTRIBUTE)
+    if state is not None and state.verification_due:
+        state = tokenizer.__dict__[_STATE_ATTRIBUTE] = _verify(tokenizer, _find_originals(type(tokenizer)))
+    return None if state is None else state.result
 
 
 _lock = lock_of(sys.modules[__name__])
@@ -268,9 +288,9 @@ def _make_methods(originals: dict[str, Any]) -> dict[str, Any]:
     plain_backend = originals["backend_tokenizer"]
 
     def backend_tokenizer(self: Any) -> Any:
-        state = self.__dict__.get(_KEY)
+        state = self.__dict__.get(_STATE_ATTRIBUTE)
         if state is not None:
-            state.exposed = True
+            state.backend_was_read = True
         return plain_backend.fget(self)
 
     backend_tokenizer._bpe_original = plain_backend  # type: ignore[attr-defined]
@@ -303,7 +323,7 @@ def _make_encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
         if own_plus and not args and type(text) is str and options.keys() <= {"add_special_tokens"}:
             state = _find_state(self, originals, text)
             add_special = options.get("add_special_tokens", True)
-            if state.encoding and type(add_special) is bool:
+            if state.result.encoding and type(add_special) is bool:
                 plan = state.plan(add_special, bool(self.split_special_tokens), (), ())
                 ids: list[int] = plan.call([text]).encodings()[0].ids
                 if len(ids) > self.model_max_length:
@@ -314,13 +334,15 @@ def _make_encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
     def _encode_plus(self: Any, *args: Any, **options: Any) -> Any:
         state = _find_state(self, originals, options["text"] if "text" in options else args[:1])
         valid = type(options.get("add_special_tokens", True)) is bool
-        short = state.encoding and _is_short(options.get("text"), options.get("text_pair"), options, _SHORT_THERE)
-        if (state.waits or short or not valid) and (twin := _take_twin(self, state)[0]) is not None:
+        short = state.result.encoding and _is_short(
+            options.get("text"), options.get("text_pair"), options, _SHORT_CHARS_ENCODE_PLUS
+        )
+        if (state.verification_due or short or not valid) and (twin := _take_twin(self, state)[0]) is not None:
             try:
                 return plain_plus(_with_backend(self, twin), *args, **options)
             finally:
                 state.twins.append((twin, None))
-        if not state.encoding or not valid:
+        if not state.result.encoding or not valid:
             return plain_plus(self, *args, **options)
         view, kind = _make_view(self, state), options.get("return_tensors")
         if kind in ("np", "pt") and not options.get("return_overflowing_tokens") and not options.get("return_length"):
@@ -333,8 +355,8 @@ def _make_encoding_methods(originals: dict[str, Any]) -> dict[str, Any]:
 
     def _add_tokens(self: Any, new_tokens: Any, special_tokens: bool = False) -> int:
         added: int = plain_add(self, new_tokens, special_tokens)
-        if (state := self.__dict__.get(_KEY)) is not None:
-            state.exposed = True
+        if (state := self.__dict__.get(_STATE_ATTRIBUTE)) is not None:
+            state.backend_was_read = True
         return added
 
     return {"__call__": __call__, "encode": encode, "_encode_plus": _encode_plus, "_add_tokens": _add_tokens}
@@ -371,7 +393,7 @@ def _is_short(text: Any, pair: Any, options: dict[str, Any], limits: tuple[int, 
     return len(text) + len(pair or "") < limits[bool(options.get("return_offsets_mapping"))]
 
 
-def _make_view(tokenizer: Any, state: Acceleration) -> Any:
+def _make_view(tokenizer: Any, state: _State) -> Any:
     """The tokenizer with a compat `Tokenizer` of its own as backend, for one call of transformers' code."""
     return _with_backend(tokenizer, copy.copy(state.compat))
 
@@ -384,7 +406,7 @@ def _with_backend(tokenizer: Any, backend: Any) -> Any:
     return view
 
 
-def _take_twin(tokenizer: Any, state: Acceleration) -> tuple[Any, Any]:
+def _take_twin(tokenizer: Any, state: _State) -> tuple[Any, Any]:
     """A twin of the backend, or None, and the settings that it has.
 
     No other call uses it, until it is appended to `state.twins` again.
@@ -395,10 +417,10 @@ def _take_twin(tokenizer: Any, state: Acceleration) -> tuple[Any, Any]:
         return _make_twin(tokenizer.__dict__["_tokenizer"]), None
 
 
-def _encode_by_twin(tokenizer: Any, state: Acceleration, given: Any, key: tuple[Any, ...]) -> Any:
+def _encode_by_twin(tokenizer: Any, state: _State, given: Any, key: tuple[Any, ...]) -> Any:
     """The encodings of a text or a pair by a twin; None if the backend has none.
 
-    `key` has the arguments of `Acceleration.plan`.
+    `key` has the arguments of `_State.plan`.
     """
     twin, known = _take_twin(tokenizer, state)
     if twin is None:
@@ -476,7 +498,7 @@ def _read_truncation(tokenizer: Any, options: dict[str, Any]) -> tuple[Any, ...]
     return (most, stride, "longest_first", tokenizer.truncation_side) if wanted else ()
 
 
-def _read_padding(tokenizer: Any, state: Acceleration, single: bool, options: dict[str, Any]) -> tuple[Any, ...] | None:
+def _read_padding(tokenizer: Any, state: _State, single: bool, options: dict[str, Any]) -> tuple[Any, ...] | None:
     """The padding that a call asks for; None where transformers' own code must decide. A single text needs none."""
     padding = options.get("padding", False)
     if padding is False:
@@ -515,13 +537,17 @@ def _try_call(
     state = _find_state(tokenizer, originals, text)
     truncation = _read_truncation(tokenizer, options) if options else ()
     padding = _read_padding(tokenizer, state, single and not overflows, options) if options else ()
-    if not state.encoding or truncation is None or padding is None:
+    if not state.result.encoding or truncation is None or padding is None:
         return None
     add_special = options.get("add_special_tokens", True)
     if type(add_special) is not bool:
         return None
     encodings = None
-    if (columns or overflows) and single and _is_short(text, pair, options, _SHORT_THERE if overflows else _SHORT):
+    if (
+        (columns or overflows)
+        and single
+        and _is_short(text, pair, options, _SHORT_CHARS_ENCODE_PLUS if overflows else _SHORT_CHARS)
+    ):
         key = (add_special, bool(tokenizer.split_special_tokens), truncation if pair is None else (), padding)
         encodings = _encode_by_twin(tokenizer, state, text if pair is None else (text, pair), key)
     if encodings is None:
@@ -622,7 +648,7 @@ def _try_decode(tokenizer: Any, ids: Any, skip: bool, options: dict[str, Any], o
     if type(ids) is not list:
         return None
     state = _find_state(tokenizer, originals, ids, decoding=True)
-    if not state.decoding:
+    if not state.result.decoding:
         return None
     assert state.compat is not None
     decode = state.compat.decode
@@ -637,37 +663,42 @@ def _try_decode(tokenizer: Any, ids: Any, skip: bool, options: dict[str, Any], o
 # Verification ---------------------------------------------------------------------------------------------------------
 
 
-def _find_state(tokenizer: Any, originals: dict[str, Any], given: Any, decoding: bool = False) -> Acceleration:
+def _find_state(tokenizer: Any, originals: dict[str, Any], given: Any, decoding: bool = False) -> _State:
     """The state of a tokenizer, made or made again if its backend changed.
 
     With `decoding`, only what decoding depends on is compared. `given` is what the call is for: texts or ids.
     """
-    state: Acceleration | None = tokenizer.__dict__.get(_KEY)
+    state: _State | None = tokenizer.__dict__.get(_STATE_ATTRIBUTE)
     backend = tokenizer.__dict__["_tokenizer"]
-    same = state is not None and state.signature[: 3 if decoding else 6] == _sign(backend, decoding)
-    if state is not None and same and (not state.exposed or state.thorough == _sign_thoroughly(backend)):
-        state.exposed = False
-        if not state.waits or _must_wait(state, given):
+    same = state is not None and state.quick_signature[: 3 if decoding else 6] == _quick_signature(backend, decoding)
+    if state is not None and same and (not state.backend_was_read or state.full_signature == _full_signature(backend)):
+        state.backend_was_read = False
+        if not state.verification_due or _must_wait(state, given):
             return state
     elif state is not None and (twin := _make_twin(backend)) is not None:
-        state = Acceleration(
-            signature=_sign(backend), thorough=_sign_thoroughly(backend), waits=True, twins=[(twin, None)]
+        state = _State(
+            quick_signature=_quick_signature(backend),
+            full_signature=_full_signature(backend),
+            verification_due=True,
+            twins=[(twin, None)],
         )
         if _must_wait(state, given):
-            tokenizer.__dict__[_KEY] = state
+            tokenizer.__dict__[_STATE_ATTRIBUTE] = state
             return state
-    state = tokenizer.__dict__[_KEY] = _verify(tokenizer, originals)
+    state = tokenizer.__dict__[_STATE_ATTRIBUTE] = _verify(tokenizer, originals)
     return state
 
 
-def _must_wait(state: Acceleration, given: Any) -> bool:
+def _must_wait(state: _State, given: Any) -> bool:
     """Whether comparing again would still take longer than the calls since the change, this one included."""
     rows = given if isinstance(given, (list, tuple)) else [given]
-    state.size += _CALL + sum(len(row) if isinstance(row, (str, list, tuple)) else 1 for row in rows)
-    return state.size < _WAIT
+    state.chars_since_change += _CHARS_PER_CALL + sum(
+        len(row) if isinstance(row, (str, list, tuple)) else 1 for row in rows
+    )
+    return state.chars_since_change < _CHARS_BEFORE_VERIFYING
 
 
-def _sign(backend: Any, decoding: bool = False) -> Any:
+def _quick_signature(backend: Any, decoding: bool = False) -> Any:
     """What is compared at each call to notice a change of the backend; a few microseconds."""
     decoder = backend.decoder
     found = (id(backend), backend.get_vocab_size(True), None if decoder is None else decoder.__getstate__())
@@ -682,7 +713,7 @@ def _sign(backend: Any, decoding: bool = False) -> Any:
     )
 
 
-def _sign_thoroughly(backend: Any) -> Any:
+def _full_signature(backend: Any) -> Any:
     """What is compared after the backend was handed out."""
     model = backend.model
     names = ("dropout", "unk_token", "fuse_unk", "byte_fallback", "ignore_merges")
@@ -690,28 +721,28 @@ def _sign_thoroughly(backend: Any) -> Any:
     return repr(backend.get_added_tokens_decoder()), backend.get_vocab_size(False), settings
 
 
-def _verify(tokenizer: Any, originals: dict[str, Any]) -> Acceleration:
+def _verify(tokenizer: Any, originals: dict[str, Any]) -> _State:
     """The state of a tokenizer after comparing results."""
     backend = tokenizer.__dict__["_tokenizer"]
-    state = Acceleration()
+    state = _State()
     try:
-        state.signature, state.thorough = _sign(backend), _sign_thoroughly(backend)
+        state.quick_signature, state.full_signature = _quick_signature(backend), _full_signature(backend)
         state.compat = Tokenizer.from_str(backend.to_str()).with_added_ids(backend.get_added_tokens_decoder())
         if state.compat.native is None:
             raise ValueError("the native tokenizer cannot read this model")
         _compare(tokenizer, state, originals)
     except Exception as error:  # noqa: BLE001  # whatever goes wrong, the tokenizer's own methods remain
-        state.encoding = state.decoding = False
-        state.reasons.append(f"{type(error).__name__}: {error}")
+        state.result.encoding = state.result.decoding = False
+        state.result.reasons.append(f"{type(error).__name__}: {error}")
     name = type(tokenizer).__name__
-    if state.reasons:
-        log.info("%s is not accelerated, or in part: %s", name, "; ".join(state.reasons))
+    if state.result.reasons:
+        log.info("%s is not accelerated, or in part: %s", name, "; ".join(state.result.reasons))
     else:
         log.info("%s is accelerated: encoding and decoding", name)
     return state
 
 
-def _compare(tokenizer: Any, state: Acceleration, originals: dict[str, Any]) -> None:
+def _compare(tokenizer: Any, state: _State, originals: dict[str, Any]) -> None:
     """Set what is accelerated: whatever gives the same results as the original methods on all probe texts."""
     plain_plus, compat = originals["_encode_plus"], state.compat
     assert compat is not None
@@ -721,9 +752,9 @@ def _compare(tokenizer: Any, state: Acceleration, originals: dict[str, Any]) -> 
     plain = _with_backend(tokenizer, _make_twin(own) or own)
     options = {"add_special_tokens": True, "return_token_type_ids": True, "return_special_tokens_mask": True}
     differing = _count_differing(plain_plus, plain, _make_view(tokenizer, state), texts, options)
-    state.encoding = not differing
+    state.result.encoding = not differing
     if differing:
-        state.reasons.append(f"encoding differs on {pluralize(differing, 'probe text')}")
+        state.result.reasons.append(f"encoding differs on {pluralize(differing, 'probe text')}")
     backend, own_decode = plain.__dict__["_tokenizer"], getattr(_load_backend(), _DECODE)
     wrong = 0
     for each in backend.encode_batch(texts):
@@ -731,9 +762,11 @@ def _compare(tokenizer: Any, state: Acceleration, originals: dict[str, Any]) -> 
         wrong += any(backend.decode(each.ids[i:]) != compat.decode(each.ids[i:]) for i in range(1, 4))
     if getattr(type(tokenizer), _DECODE) is not own_decode:
         wrong = -1
-    state.decoding = not wrong
+    state.result.decoding = not wrong
     if wrong:
-        state.reasons.append("its class has a _decode of its own" if wrong < 0 else "decoding differs on probe texts")
+        state.result.reasons.append(
+            "its class has a _decode of its own" if wrong < 0 else "decoding differs on probe texts"
+        )
 
 
 def _count_differing(

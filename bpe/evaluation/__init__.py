@@ -7,8 +7,8 @@ Takes tokenizers and corpora; returns an `Evaluation`. The files, in the order i
 - `corpora.py` the corpora, as blocks of documents, which `_common_cuts.pyx` ends where all tokenizers allow it;
 - `tallying.py` blocks to counts on several threads, with `_tally.pyx` (`_block_masks.h`); `_file_tally.pyx` does so for
   files and lists of texts; `grouping.py` keeps sums of documents, or of groups of them, for intervals;
-- `metrics.py` the definitions of all metrics; `shapes.py` what the tokens of a vocabulary look like; `reachability.py`
-  which tokens encoding gives back; `morphemes.py` boundaries of morphemes;
+- `metrics.py` the definitions of all metrics; `shapes.py` what the tokens of a vocabulary look like, over
+  `_shapes.pyx`; `reachability.py` which tokens encoding gives back; `morphemes.py` boundaries of morphemes;
 - `result.py` the results of an `Evaluation`, with `savings.py` which tokens save most; `table.py` a table of them;
   `sanity.py` `bpe.evaluation.sanity_check`.
 

@@ -28,7 +28,7 @@ def tally_blocks(
         reader: the file.
         block: memory that no other thread uses.
         cuts: where blocks may end for all tokenizers.
-        adapters, tallies: the tokenizers (`OwnAdapter`), and a `TokenTally` for each that no other thread uses.
+        adapters, tallies: the tokenizers (`NativeAdapter`), and a `TokenTally` for each that no other thread uses.
         n: the most blocks to read; an empty list is returned at the end of the file.
 
     Raises:
@@ -99,7 +99,7 @@ cdef object tally_block(FileBlock block, adapter, TokenTally tally, bint valid):
     cdef Encoder encoder = adapter.engine.kernel
     cdef Py_ssize_t unknown
     try:
-        if adapter.counted:
+        if adapter.counts_in_kernel:
             tally.open(block.data, block.starts, block.sizes, block.n_documents, valid)
             unknown = visit_spans(
                 encoder, tally, block.data, block.n, block.starts, block.sizes, block.n_documents

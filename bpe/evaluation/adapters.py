@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from bpe.tokenizer import Tokenizer
 from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.vocabulary import ORDINARY
 
-#: No sizes of tokens: they are those of the vocabulary, of at most LONGEST bytes.
+#: Stands for: each token has the size of its vocabulary entry.
 NO_SIZES = np.empty(0, dtype=np.uint32)
 
 
@@ -45,8 +45,19 @@ class SimpleTokenizer(Protocol):
         ...
 
 
-#: Ids of documents, their offsets, and the number of bytes of text of each token (empty: those of the vocabulary).
-Encoded = tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.uint32]]
+class Encoded(NamedTuple):
+    """Encoded documents: their ids, where each document's begin in them, and the bytes of text of each token.
+
+    `sizes` is empty if each token has the size of its vocabulary entry, of at most LONGEST bytes.
+    """
+
+    ids: NDArray[np.uint32]
+    offsets: NDArray[np.int64]
+    sizes: NDArray[np.uint32]
+
+    def token_sizes(self, adapter: Adapter) -> NDArray[np.uint32]:
+        """The bytes of text of each token."""
+        return self.sizes if len(self.sizes) else adapter.lengths[self.ids]
 
 
 @dataclass(frozen=True)
@@ -56,17 +67,17 @@ class Tokens:
     Attributes:
         blob: the bytes of all.
         offsets: int64, shape (n + 1,).
-        known: bool: whether the id has an ordinary token, and not a special one or none.
+        ordinary: bool: whether the id has an ordinary token, and not a special one or none.
 
     """
 
     blob: bytes
     offsets: NDArray[np.int64]
-    known: NDArray[np.bool_]
+    ordinary: NDArray[np.bool_]
 
-    def __getitem__(self, number: int) -> bytes:
+    def __getitem__(self, token_id: int) -> bytes:
         """The bytes of a token."""
-        return self.blob[self.offsets[number] : self.offsets[number + 1]]
+        return self.blob[self.offsets[token_id] : self.offsets[token_id + 1]]
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -121,7 +132,7 @@ class Adapter:
         """The ids of texts."""
         raise NotImplementedError
 
-    def decode_each(self, numbers: list[int]) -> list[str]:
+    def decode_each(self, token_ids: list[int]) -> list[str]:
         """The text of each of some ids by itself; a token that is not whole characters has U+FFFD."""
         raise NotImplementedError
 
@@ -130,7 +141,7 @@ class Adapter:
         raise NotImplementedError
 
 
-class OwnAdapter(Adapter):
+class NativeAdapter(Adapter):
     """A `Tokenizer` of this package."""
 
     def __init__(self, tokenizer: Tokenizer, name: str) -> None:
@@ -143,10 +154,10 @@ class OwnAdapter(Adapter):
             spec.model == "byte" and spec.unk_token is None and spec.end_of_word is None and spec.normalizer is None
         )
         #: Whether the kernel takes documents in a buffer too.
-        self.direct = self.engine.kernel_takes_raw_text and self._own_bytes
+        self.takes_buffers = self.engine.kernel_takes_raw_text and self._own_bytes
         #: Whether ids can be counted as the kernel writes them.
-        self.counted = (
-            self.direct and not self.engine.specials.always and spec.vocabulary.lengths.max(initial=0) <= LONGEST
+        self.counts_in_kernel = (
+            self.takes_buffers and not self.engine.specials.always and spec.vocabulary.lengths.max(initial=0) <= LONGEST
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -174,8 +185,8 @@ class OwnAdapter(Adapter):
                 batch = self.engine.encode_batch(documents, 1, specials.always)
             else:
                 batch = self.engine.encode_documents(text, starts, ends, 1)
-            if self.direct or self._is_aligned(batch, ends - starts):
-                return batch.ids, batch.offsets, self.own_sizes(batch.ids)
+            if self.takes_buffers or self._is_aligned(batch, ends - starts):
+                return Encoded(batch.ids, batch.offsets, self.own_sizes(batch.ids))
         rows, sizes = [], []
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             document = bytes(text[start:end])
@@ -188,7 +199,7 @@ class OwnAdapter(Adapter):
         self, text: memoryview | bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], tally: TokenTally
     ) -> None:
         """Tally documents in one buffer; ids of the kernel are counted as it writes them."""
-        if self.counted:
+        if self.counts_in_kernel:
             self.engine.visit_documents(text, starts, ends, tally)
         else:
             super().tally(text, starts, ends, tally)
@@ -202,9 +213,9 @@ class OwnAdapter(Adapter):
         """The ids of texts."""
         return cast("TokenBatch", self.tokenizer.encode_batch(texts))
 
-    def decode_each(self, numbers: list[int]) -> list[str]:
+    def decode_each(self, token_ids: list[int]) -> list[str]:
         """The text of each of some ids by itself."""
-        return self.decode_all(TokenBatch(np.array(numbers, dtype=np.uint32), np.arange(len(numbers) + 1)))
+        return self.decode_all(TokenBatch(np.array(token_ids, dtype=np.uint32), np.arange(len(token_ids) + 1)))
 
     def decode_all(self, rows: TokenBatch) -> list[str]:
         """The text of each row of ids."""
@@ -247,9 +258,9 @@ class HuggingFaceAdapter(Adapter):
         found = self.tokenizer.encode_batch(texts, add_special_tokens=False)
         return TokenBatch.from_lists([each.ids for each in found])
 
-    def decode_each(self, numbers: list[int]) -> list[str]:
+    def decode_each(self, token_ids: list[int]) -> list[str]:
         """The text of each of some ids by itself."""
-        return cast("list[str]", self.tokenizer.decode_batch([[n] for n in numbers], skip_special_tokens=False))
+        return cast("list[str]", self.tokenizer.decode_batch([[n] for n in token_ids], skip_special_tokens=False))
 
     def decode_all(self, rows: TokenBatch) -> list[str]:
         """The text of each row of ids."""
@@ -262,10 +273,10 @@ class SimpleAdapter(Adapter):
     thread_safe = False
 
     def __init__(self, tokenizer: Any, name: str, vocab: Mapping[Any, int], encode: Callable[[list[str]], Any]) -> None:
-        for token, number in vocab.items():
-            if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 0:
+        for token, token_id in vocab.items():
+            if isinstance(token_id, bool) or not isinstance(token_id, (int, np.integer)) or token_id < 0:
                 raise ValueError(
-                    f"the vocab of {name} gives {short_repr(token)} the id {short_repr(number)}; ids must be "
+                    f"the vocab of {name} gives {short_repr(token)} the id {short_repr(token_id)}; ids must be "
                     "whole numbers from 0"
                 )
         self.name, self.tokenizer, self._vocab, self._encode = name, tokenizer, vocab, encode
@@ -282,7 +293,7 @@ class SimpleAdapter(Adapter):
         pairs = zip(starts.tolist(), ends.tolist(), strict=True)
         rows = self.encode_texts([str(text[start:end], "utf-8", "replace") for start, end in pairs])
         ids = rows.ids.astype(np.uint32, copy=False)
-        return ids, rows.offsets, self.own_sizes(ids)
+        return Encoded(ids, rows.offsets, self.own_sizes(ids))
 
     def encode_texts(self, texts: list[str]) -> TokenBatch:
         """The ids of texts."""
@@ -298,9 +309,9 @@ class SimpleAdapter(Adapter):
             raise ValueError(f"{self.name}.encode_batch gave the id {greatest}; each id must be in its vocab")
         return batch
 
-    def decode_each(self, numbers: list[int]) -> list[str]:
+    def decode_each(self, token_ids: list[int]) -> list[str]:
         """The text of each of some ids by itself."""
-        return [self.tokens[number].decode("utf-8", "replace") for number in numbers]
+        return [self.tokens[token_id].decode("utf-8", "replace") for token_id in token_ids]
 
     def decode_all(self, rows: TokenBatch) -> list[str]:
         """The text of each row of ids."""
@@ -319,7 +330,7 @@ def adapt(tokenizer: Any, name: str | None = None) -> Adapter:
     if isinstance(tokenizer, Adapter):
         return tokenizer
     if isinstance(tokenizer, Tokenizer):
-        return OwnAdapter(tokenizer, name or f"{tokenizer.vocab_size} tokens, {tokenizer.fingerprint[:8]}")
+        return NativeAdapter(tokenizer, name or f"{tokenizer.vocab_size} tokens, {tokenizer.fingerprint[:8]}")
     label = name or str(getattr(tokenizer, "name", None) or type(tokenizer).__name__)
     inner = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if hasattr(inner, "get_vocab") and hasattr(inner, "encode_batch") and hasattr(inner, "get_added_tokens_decoder"):
@@ -327,7 +338,7 @@ def adapt(tokenizer: Any, name: str | None = None) -> Adapter:
     if hasattr(tokenizer, "encode_ordinary_batch") and hasattr(tokenizer, "token_byte_values"):
         numbers = [(tokenizer.encode_single_token(token), token) for token in tokenizer.token_byte_values()]
         special = {name.encode(): tokenizer.encode_single_token(name) for name in tokenizer.special_tokens_set}
-        vocab = {token: number for number, token in numbers} | special
+        vocab = {token: token_id for token_id, token in numbers} | special
         return SimpleAdapter(tokenizer, label, vocab, tokenizer.encode_ordinary_batch)
     if hasattr(tokenizer, "encode_batch") and hasattr(tokenizer, "vocab"):
         vocab = tokenizer.vocab() if callable(tokenizer.vocab) else tokenizer.vocab
@@ -348,14 +359,14 @@ def index_tokens(vocab: Mapping[Any, int], limit: int, *, letters: bool = False,
     """The tokens of a mapping; those in GPT-2's letters with `letters`. The ids in `without` are special tokens."""
     found: list[bytes] = [b""] * limit
     known = np.zeros(limit, dtype=np.bool_)
-    for token, number in vocab.items():
+    for token, token_id in vocab.items():
         if isinstance(token, bytes):
-            found[number] = token
-        elif letters and number not in without:
-            found[number] = bytes_or_utf8(token)
+            found[token_id] = token
+        elif letters and token_id not in without:
+            found[token_id] = bytes_or_utf8(token)
         else:
-            found[number] = str(token).encode("utf-8", "surrogatepass")
-        known[number] = number not in without
+            found[token_id] = str(token).encode("utf-8", "surrogatepass")
+        known[token_id] = token_id not in without
     return Tokens(b"".join(found), offsets_of([len(token) for token in found]), known)
 
 
@@ -376,4 +387,5 @@ def count_char_bytes(text: str) -> NDArray[np.int64]:
 
 def _join_rows(rows: list[NDArray[np.uint32]], sizes: list[NDArray[np.uint32]]) -> Encoded:
     ids = np.concatenate(rows) if rows else np.empty(0, dtype=np.uint32)
-    return ids, offsets_of([len(row) for row in rows]), np.concatenate(sizes) if sizes else NO_SIZES
+    offsets = offsets_of([len(row) for row in rows])
+    return Encoded(ids, offsets, np.concatenate(sizes) if sizes else NO_SIZES)

@@ -19,7 +19,7 @@ from bpe.corpus.documents import arrow_documents, row_blocks
 from bpe.corpus.sources import Sources
 from bpe.errors import check_iterable, describe, short_repr
 from bpe.evaluation._common_cuts import CommonCuts
-from bpe.evaluation.adapters import Adapter, OwnAdapter
+from bpe.evaluation.adapters import Adapter, NativeAdapter
 
 #: The bytes of a file that are read at once: with 256 KB, the work for each block takes as long as the cache saves.
 _STEP = 1 << 20
@@ -113,8 +113,12 @@ def _check_texts(name: str, value: Any) -> None:
 def find_common_cuts(adapters: Sequence[Adapter]) -> CommonCuts | None:
     """Where documents may be cut: where no tokenizer and no word is. None if some tokenizer allows no cut."""
     for adapter in adapters:
-        if not (isinstance(adapter, OwnAdapter) and adapter.direct and adapter.engine.can_split_documents(frozenset())):
+        if not (
+            isinstance(adapter, NativeAdapter)
+            and adapter.takes_buffers
+            and adapter.engine.can_split_documents(frozenset())
+        ):
             return None
         if adapter.engine.fast_kernel is None:
             return None
-    return CommonCuts([adapter.engine.kernel for adapter in adapters if isinstance(adapter, OwnAdapter)])
+    return CommonCuts([adapter.engine.kernel for adapter in adapters if isinstance(adapter, NativeAdapter)])

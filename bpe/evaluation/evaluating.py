@@ -19,7 +19,7 @@ from bpe.evaluation.adapters import Adapter, adapt
 from bpe.evaluation.corpora import name_corpora
 from bpe.evaluation.metrics import ALPHA
 from bpe.evaluation.morphemes import Morphemes, check_morphemes, compare_boundaries
-from bpe.evaluation.result import Draws, Settings, TokenizerResult
+from bpe.evaluation.result import ResampledSums, Settings, TokenizerResult
 from bpe.evaluation.tallying import tally_corpus
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Evaluation(Sequence[TokenizerResult]):
 
     def __str__(self) -> str:
         """A table for people, with intervals in brackets."""
-        return table.table(self)
+        return table.format_table(self)
 
     def __repr__(self) -> str:
         corpora = f", {', '.join(self.corpora)}" if self.corpora else ""
@@ -216,12 +216,12 @@ def evaluate(
         tallies = [tally_corpus(corpus, adapters, mode, thread_count(threads), advance) for corpus in found]
     if parallel:
         _check_parallel({name: each[0].groups.documents for name, each in zip(names, tallies, strict=True)})
-    draws = [Draws(each, settings) for each in tallies]
+    draws = [ResampledSums(each, settings) for each in tallies]
     results = []
-    for number, adapter in enumerate(adapters):
-        own = {name: (each[number], drawn) for name, each, drawn in zip(names, tallies, draws, strict=True)}
+    for index, adapter in enumerate(adapters):
+        own = {name: (each[index], drawn) for name, each, drawn in zip(names, tallies, draws, strict=True)}
         alignment = None if segments is None else compare_boundaries(adapter, segments)
-        results.append(TokenizerResult(adapter, number, own, settings, alignment))
+        results.append(TokenizerResult(adapter, index, own, settings, alignment))
     return Evaluation(results, settings)
 
 

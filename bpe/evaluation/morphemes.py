@@ -71,12 +71,12 @@ def compare_boundaries(adapter: Adapter, words: Sequence[Sequence[str]]) -> Alig
     """Encode each word by itself, and compare boundaries."""
     texts = ["".join(parts).encode() for parts in words]
     bounds = offsets_of([len(text) for text in texts])
-    ids, offsets, sizes = adapter.encode(b"".join(texts), bounds[:-1], bounds[1:])
-    lengths = sizes if len(sizes) else adapter.lengths[ids]
+    found = adapter.encode(b"".join(texts), bounds[:-1], bounds[1:])
+    sizes, offsets = found.token_sizes(adapter), found.offsets
     cut = aligned = n_own = n_given = n_right = 0
-    for number, parts in enumerate(words):
-        row = lengths[offsets[number] : offsets[number + 1]].tolist()
-        size = len(texts[number])
+    for index, parts in enumerate(words):
+        row = sizes[offsets[index] : offsets[index + 1]].tolist()
+        size = len(texts[index])
         own = {at for at in accumulate(row[:-1]) if 0 < at < size}
         given = set(accumulate(len(part.encode()) for part in parts[:-1]))
         cut += len(row) > 1

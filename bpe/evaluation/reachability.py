@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.evaluation.adapters import Adapter, OwnAdapter
+from bpe.evaluation.adapters import Adapter, NativeAdapter
 
 #: Encoded in one call.
 _BATCH = 1 << 16
@@ -54,13 +54,13 @@ class Reachability:
 
 def reachability(adapter: Adapter, whole: NDArray[np.bool_]) -> Reachability:
     """Test the ordinary tokens of a tokenizer; `whole` says by id which are whole characters."""
-    known = adapter.tokens.known
-    numbers = np.flatnonzero(whole & known)
+    known = adapter.tokens.ordinary
+    token_ids = np.flatnonzero(whole & known)
     never = _find_never_made(adapter)
     single: list[int] = []
     several: list[int] = []
-    for first in range(0, len(numbers), _BATCH):
-        part = numbers[first : first + _BATCH]
+    for first in range(0, len(token_ids), _BATCH):
+        part = token_ids[first : first + _BATCH]
         texts = adapter.decode_each(part.tolist())
         rows = adapter.encode_texts(texts)
         same = rows.lengths == 1
@@ -73,12 +73,12 @@ def reachability(adapter: Adapter, whole: NDArray[np.bool_]) -> Reachability:
             missed = [index for index, row in zip(missed, inside, strict=True) if row != [int(part[index])]]
         for index in missed:
             (single if rows.lengths[index] == 1 else several).append(int(part[index]))
-    return Reachability(len(numbers), single, several, np.flatnonzero(known & ~whole).tolist())
+    return Reachability(len(token_ids), single, several, np.flatnonzero(known & ~whole).tolist())
 
 
 def _find_never_made(adapter: Adapter) -> set[int] | None:
     """With an end-of-word mark, no text is a token inside words: the ids that no word has. None without a mark."""
-    if not isinstance(adapter, OwnAdapter) or adapter.tokenizer.spec.end_of_word is None:
+    if not isinstance(adapter, NativeAdapter) or adapter.tokenizer.spec.end_of_word is None:
         return None
     return set(adapter.tokenizer.unreachable().tolist())
 

@@ -57,7 +57,7 @@ class Settings:
     parallel: bool = False
 
 
-class Draws:
+class ResampledSums:
     """Resampled sums of a corpus for all tokenizers at once, so that they are compared on the same documents."""
 
     def __init__(self, tallies: Sequence[Tally], settings: Settings) -> None:
@@ -70,9 +70,9 @@ class Draws:
         drawn = resample(np.concatenate(self.rows, axis=1), self._settings.resamples, self._settings.seed)
         return None if drawn is None else np.split(drawn, len(self.rows), axis=1)
 
-    def of(self, number: int) -> NDArray[np.float64] | None:
+    def of(self, index: int) -> NDArray[np.float64] | None:
         """The sums of one tokenizer."""
-        return None if self.sums is None else self.sums[number]
+        return None if self.sums is None else self.sums[index]
 
 
 class CorpusResult:
@@ -97,7 +97,7 @@ class CorpusResult:
         settings: Settings,
     ) -> None:
         self.name, self.counts = name, counts
-        self.sums = {column: float(totals[number]) for column, number in INDEX.items()}
+        self.sums = {column: float(totals[index]) for column, index in INDEX.items()}
         self.documents = documents
         self._draws = draws
         self._vocab, self._settings = vocab, settings
@@ -247,8 +247,8 @@ class TokenizerResult:
     def __init__(
         self,
         adapter: Adapter,
-        number: int,
-        tallies: Mapping[str, tuple[Tally, Draws]],
+        index: int,
+        tallies: Mapping[str, tuple[Tally, ResampledSums]],
         settings: Settings,
         alignment: Alignment | None,
     ) -> None:
@@ -260,8 +260,8 @@ class TokenizerResult:
         totals: list[NDArray[np.float64]] = []
 
         for name, (one, draws) in tallies.items():
-            totals.append(draws.rows[number].sum(axis=0))
-            own = partial(draws.of, number)
+            totals.append(draws.rows[index].sum(axis=0))
+            own = partial(draws.of, index)
             results.append(CorpusResult(name, one.counts, totals[-1], one.groups.documents, own, self.vocab, settings))
         first, *others = [result.counts for result in results]
         counts = sum(others, first)
@@ -302,11 +302,11 @@ class TokenizerResult:
         if self.alignment is not None:
             found |= self.alignment.to_dict()
         if self.corpora:
-            found |= self._between()
+            found |= self._compare_corpora()
             found["corpora"] = {name: result.to_dict() for name, result in self.corpora.items()}
         return found
 
-    def _between(self) -> dict[str, Any]:
+    def _compare_corpora(self) -> dict[str, Any]:
         """What compares the corpora."""
         costs = self.costs()
         found: dict[str, Any] = {"gini": metrics.gini(list(costs.values())) if len(costs) > 1 else None}

@@ -18,7 +18,7 @@ import numpy as np
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.errors import pluralize, short_repr
-from bpe.evaluation.adapters import Adapter, OwnAdapter, adapt
+from bpe.evaluation.adapters import Adapter, NativeAdapter, adapt
 from bpe.evaluation.reachability import reachability
 from bpe.evaluation.shapes import find_shapes
 
@@ -128,19 +128,19 @@ def _list_tokens(adapter: Adapter, ids: Sequence[int]) -> str:
     return ", ".join(f"{token_id} {short_repr(adapter.tokens[token_id])}" for token_id in ids[:_MAX_LISTED])
 
 
-def _find_never_merged(adapter: Adapter, numbers: list[int]) -> list[int]:
+def _find_never_merged(adapter: Adapter, token_ids: list[int]) -> list[int]:
     """Those of the tokens that no word is encoded to, whatever the pretokenizer; all for other packages' tokenizers."""
-    if not isinstance(adapter, OwnAdapter):
-        return numbers
+    if not isinstance(adapter, NativeAdapter):
+        return token_ids
     with suppress(ValueError):  # tokens that are not spelled as text
-        numbers = sorted(set(numbers).intersection(adapter.tokenizer.unreachable().tolist()))
-    return numbers
+        token_ids = sorted(set(token_ids).intersection(adapter.tokenizer.unreachable().tolist()))
+    return token_ids
 
 
 def _check_round_trip(adapter: Adapter, texts: Iterable[TextLike]) -> tuple[Level, str]:
     total = changed = 0
     lost: list[str] = []
-    normalized = isinstance(adapter, OwnAdapter) and adapter.tokenizer.normalizer is not None
+    normalized = isinstance(adapter, NativeAdapter) and adapter.tokenizer.normalizer is not None
     for text in chain(PROBES, (to_bytes(text).decode("utf-8", "replace") for text in texts)):
         total += 1
         try:
@@ -190,9 +190,9 @@ def _find_sizes(adapter: Adapter, texts: list[str]) -> list[tuple[int, ...]]:
     """The sizes of the tokens of each text."""
     data = [text.encode() for text in texts]
     bounds = offsets_of([len(each) for each in data])
-    ids, offsets, sizes = adapter.encode(b"".join(data), bounds[:-1], bounds[1:])
-    lengths = sizes if len(sizes) else adapter.lengths[ids]
-    return [tuple(lengths[a:b].tolist()) for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+    found = adapter.encode(b"".join(data), bounds[:-1], bounds[1:])
+    sizes = found.token_sizes(adapter)
+    return [tuple(sizes[a:b].tolist()) for a, b in pairwise(found.offsets.tolist())]
 
 
 def _mark_cuts(text: str, sizes: tuple[int, ...]) -> str:
@@ -213,19 +213,19 @@ def _check_special_tokens(adapter: Adapter) -> tuple[Level, str]:
         return "ok", f"{pluralize(len(specials), 'special token')}; none comes out of text"
     names = ", ".join(imitated[:_MAX_LISTED])
     message = f"text that spells them becomes {pluralize(len(imitated), 'special token')}: {names}"
-    return "warning" if isinstance(adapter, OwnAdapter) else "failure", message
+    return "warning" if isinstance(adapter, NativeAdapter) else "failure", message
 
 
 def _list_special_names(adapter: Adapter) -> dict[str, int]:
-    if isinstance(adapter, OwnAdapter):
+    if isinstance(adapter, NativeAdapter):
         return dict(adapter.tokenizer.special_tokens)
     tokens = adapter.tokens
-    numbers = np.flatnonzero(~tokens.known & (tokens.lengths > 0)).tolist()
-    return {tokens[number].decode("utf-8", "replace"): number for number in numbers}
+    token_ids = np.flatnonzero(~tokens.ordinary & (tokens.lengths > 0)).tolist()
+    return {tokens[token_id].decode("utf-8", "replace"): token_id for token_id in token_ids}
 
 
 def _check_repeatable(adapter: Adapter) -> tuple[Level, str]:
-    tokens = np.flatnonzero(adapter.tokens.known & (adapter.tokens.lengths > 1))[-_NUMBERS:].tolist()
+    tokens = np.flatnonzero(adapter.tokens.ordinary & (adapter.tokens.lengths > 1))[-_NUMBERS:].tolist()
     texts = [*PROBES, "".join(adapter.decode_each(tokens))]
     try:
         first = adapter.encode_texts(texts)

@@ -52,19 +52,21 @@ def savings(
 
     """
     tokens, found = adapter.tokens, list[Saving]()
-    bounds = np.where(whole & tokens.known, counts * (tokens.lengths - 1), 0)  # each byte a token: none can save more
+    bounds = np.where(
+        whole & tokens.ordinary, counts * (tokens.lengths - 1), 0
+    )  # each byte a token: none can save more
     order = np.argsort(-bounds, kind="stable")
     order = order[bounds[order] > 0]
     for first in range(0, len(order), _TOGETHER):
         if len(found) == most and (not found or found[-1].saved >= bounds[order[first]]):
             break
-        numbers = order[first : first + _TOGETHER].tolist()
-        texts = [tokens[number] for number in numbers]
+        token_ids = order[first : first + _TOGETHER].tolist()
+        texts = [tokens[token_id] for token_id in token_ids]
         ends = offsets_of([len(text) for text in texts])
         _, offsets, _ = other.encode(b"".join(texts), ends[:-1], ends[1:])
         found += [
-            Saving(text.decode("utf-8"), int(counts[number]), int(instead))
-            for text, number, instead in zip(texts, numbers, np.diff(offsets), strict=True)
+            Saving(text.decode("utf-8"), int(counts[token_id]), int(instead))
+            for text, token_id, instead in zip(texts, token_ids, np.diff(offsets), strict=True)
             if instead > 1
         ]
         found = sorted(found, key=lambda each: -each.saved)[:most]

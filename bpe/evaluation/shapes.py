@@ -74,7 +74,7 @@ class Shapes:
 
     def _scripts(self, weights: NDArray[np.int64], total: int) -> dict[str, float | None]:
         sums = np.bincount(self.script, weights=weights, minlength=len(NAMES))
-        return {NAMES[number]: metrics.ratio(sums[number], total) for number in np.flatnonzero(sums).tolist()}
+        return {NAMES[index]: metrics.ratio(sums[index], total) for index in np.flatnonzero(sums).tolist()}
 
     def _histogram(self, weights: NDArray[np.int64]) -> list[int]:
         """How many tokens have 1, 2, … bytes; the last number is for 32 bytes and more."""
@@ -84,13 +84,13 @@ class Shapes:
 
 def find_shapes(tokens: Tokens) -> Shapes:
     """The shapes of the tokens of a vocabulary."""
-    n = len(tokens.known)
+    n = len(tokens.ordinary)
     flags, scripts = np.empty(n, dtype=np.uint8), np.empty(n, dtype=np.uint8)
     token_shapes(tokens.blob, tokens.offsets, _make_script_table(), _PARTIAL, _MIXED, flags, scripts)
     whole, crossing, leading, inner = (
-        ((flags & bit) != 0) & tokens.known for bit in (WHOLE, CROSSING, LEADING_SPACE, INNER_SPACE)
+        ((flags & bit) != 0) & tokens.ordinary for bit in (WHOLE, CROSSING, LEADING_SPACE, INNER_SPACE)
     )
-    return Shapes(tokens.known, whole, crossing, leading, inner, scripts, tokens.lengths)
+    return Shapes(tokens.ordinary, whole, crossing, leading, inner, scripts, tokens.lengths)
 
 
 @cache

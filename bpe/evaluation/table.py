@@ -111,7 +111,7 @@ def measure_width(text: str) -> int:
     )
 
 
-def table(results: Sequence[TokenizerResult], width: int | None = None) -> str:
+def format_table(results: Sequence[TokenizerResult], width: int | None = None) -> str:
     """The whole evaluation: all corpora together, then the metrics of BY_CORPUS, then the comparison.
 
     It fits in `width` columns, if that is possible.
@@ -124,7 +124,7 @@ def table(results: Sequence[TokenizerResult], width: int | None = None) -> str:
         if any(each.get(name) is not None for each in dicts):
             rows.append([heading, *(format_value(each.get(name), how) for each in dicts)])
     for heading, name, how in ROWS:
-        if _shown(name, results) and any(result.total[name] is not None for result in results):
+        if _is_shown(name, results) and any(result.total[name] is not None for result in results):
             rows.append([heading, *(format_metric(result.total, name, how) for result in results)])
     what = [
         f"{int(total.sums['bytes']):,} bytes, {int(total.sums['words']):,} words, "
@@ -136,7 +136,7 @@ def table(results: Sequence[TokenizerResult], width: int | None = None) -> str:
         parts += [
             _by_corpus(results, heading, name, how, width)
             for heading, name, how in ROWS
-            if name in BY_CORPUS and _shown(name, results)
+            if name in BY_CORPUS and _is_shown(name, results)
         ]
     for sentences in compare_results(results):
         lines = sentences.split("\n")
@@ -149,7 +149,7 @@ def table(results: Sequence[TokenizerResult], width: int | None = None) -> str:
     return printable("\n\n".join(parts), keep="\n")  # the names of tokenizers and corpora are the caller's
 
 
-def _shown(name: str, results: Sequence[TokenizerResult]) -> bool:
+def _is_shown(name: str, results: Sequence[TokenizerResult]) -> bool:
     """Whether a metric is shown: of one tokenizer, there is nothing to compare with the first."""
     return name != "normalized_sequence_length" or len(results) > 1
 

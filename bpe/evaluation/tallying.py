@@ -32,7 +32,7 @@ _Part = Block | FileReader | list[str | bytes]
 #: Blocks of a file that a thread tallies before Python handles their results.
 _BLOCKS = 8
 #: The column of each sum of a document.
-INDEX = {name: number for number, name in enumerate(COLUMNS)}
+INDEX = {name: index for index, name in enumerate(COLUMNS)}
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Tally:
 
 
 @dataclass
-class _Done:
+class _BlockSums:
     """The sums of a block's documents for each tokenizer."""
 
     rows: list[NDArray[np.float64]]
@@ -76,7 +76,7 @@ def tally_corpus(
         ValueError: for text that a tokenizer cannot encode.
 
     """
-    tables = _Tables(adapters, mode)
+    tables = _ThreadTallies(adapters, mode)
     groups = [Groups(len(COLUMNS)) for _ in adapters]
     if not all(adapter.thread_safe for adapter in adapters):
         threads = 1
@@ -84,7 +84,7 @@ def tally_corpus(
 
     cuts = find_common_cuts(adapters)
 
-    def work(numbered: tuple[int, _Part]) -> list[tuple[int, _Done]]:
+    def work(numbered: tuple[int, _Part]) -> list[tuple[int, _BlockSums]]:
         number, block = numbered
         if isinstance(block, list):
             return [(number, _tally_texts(block, adapters, tables))]
@@ -97,7 +97,7 @@ def tally_corpus(
     share = map_unordered if corpus.sources is not None and corpus.sources.regular else map_ordered
     with closing(corpus.blocks(cuts, threads)) as blocks:  # type: ignore[type-var]
         for done in _order_blocks(share(work, _number_blocks(blocks), threads)):
-            open_rows = _add(groups, done, open_rows)
+            open_rows = _add_block(groups, done, open_rows)
             advance(done.size)
     if open_rows is not None:
         for own, row in zip(groups, open_rows, strict=True):
@@ -117,9 +117,9 @@ def _number_blocks(blocks: Iterable[_Part]) -> Iterator[tuple[int, _Part]]:
             number += 1
 
 
-def _order_blocks(found: Iterator[list[tuple[int, _Done]]]) -> Iterator[_Done]:
+def _order_blocks(found: Iterator[list[tuple[int, _BlockSums]]]) -> Iterator[_BlockSums]:
     """The results in the order of their blocks."""
-    waiting: dict[int, _Done] = {}
+    waiting: dict[int, _BlockSums] = {}
     following = 0
     for numbered in found:  # an empty list if another thread has read the rest of a file
         waiting.update(numbered)
@@ -128,8 +128,8 @@ def _order_blocks(found: Iterator[list[tuple[int, _Done]]]) -> Iterator[_Done]:
             following += 1
 
 
-def _add(
-    groups: Sequence[Groups], done: _Done, open_rows: list[NDArray[np.float64]] | None
+def _add_block(
+    groups: Sequence[Groups], done: _BlockSums, open_rows: list[NDArray[np.float64]] | None
 ) -> list[NDArray[np.float64]] | None:
     """Add the documents of a block; returns the row of a last one that is not over."""
     rows = done.rows
@@ -151,7 +151,7 @@ def _add(
     return last
 
 
-class _Tables:
+class _ThreadTallies:
     """For each thread, a tally for each tokenizer, and memory for a block."""
 
     def __init__(self, adapters: Sequence[Adapter], mode: int) -> None:
@@ -181,31 +181,31 @@ class _Tables:
         return first
 
 
-def _tally_block(block: Block, adapters: Sequence[Adapter], tables: _Tables) -> _Done:
+def _tally_block(block: Block, adapters: Sequence[Adapter], tables: _ThreadTallies) -> _BlockSums:
     """Encode and tally a block's documents for each tokenizer."""
     block.check()
     starts, ends = block.documents(empty=True)
     valid = not block.checked or utf8_error(block.text) is None
     rows = _tally(block.text, starts, ends, valid, block.source, adapters, tables)
-    done = _Done(rows, block.begins, block.closes, len(block.text))
+    done = _BlockSums(rows, block.begins, block.closes, len(block.text))
     block.release()
     return done
 
 
 def _tally_next(
-    reader: FileReader, first: int, cuts: CommonCuts, adapters: Sequence[Adapter], tables: _Tables
-) -> list[tuple[int, _Done]]:
+    reader: FileReader, first: int, cuts: CommonCuts, adapters: Sequence[Adapter], tables: _ThreadTallies
+) -> list[tuple[int, _BlockSums]]:
     """Encode and tally the next blocks of a file; (number, result) of each, counted from `first`."""
     tallies, memory = tables.own()
     blocks = tally_blocks(reader, memory, cuts, adapters, tallies, _BLOCKS)
-    return [(first + number, _Done(rows, begins, closes, size)) for number, begins, closes, size, rows in blocks]
+    return [(first + number, _BlockSums(rows, begins, closes, size)) for number, begins, closes, size, rows in blocks]
 
 
-def _tally_texts(texts: list[str | bytes], adapters: Sequence[Adapter], tables: _Tables) -> _Done:
+def _tally_texts(texts: list[str | bytes], adapters: Sequence[Adapter], tables: _ThreadTallies) -> _BlockSums:
     """Encode and tally a list of texts."""
     tallies, memory = tables.own()
     size, rows = tally_texts(texts, memory, adapters, tallies)
-    return _Done([np.concatenate(parts) for parts in rows], True, True, size)
+    return _BlockSums([np.concatenate(parts) for parts in rows], True, True, size)
 
 
 def _tally(
@@ -215,7 +215,7 @@ def _tally(
     valid: bool,
     source: str,
     adapters: Sequence[Adapter],
-    tables: _Tables,
+    tables: _ThreadTallies,
 ) -> list[NDArray[np.float64]]:
     """Encode and tally documents for each tokenizer; the sums of each."""
     rows = []

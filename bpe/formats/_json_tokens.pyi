@@ -6,7 +6,7 @@ from bpe.base._buffers import Buffer
 class VocabTokens:
     blob: NDArray[np.uint8]
     offsets: NDArray[np.int64]
-    numbers: NDArray[np.int32]
+    token_ids: NDArray[np.int32]
     others: list[tuple[bytes, int]]
     end: int
     def __len__(self) -> int: ...

@@ -77,7 +77,7 @@ cdef inline int64_t read_id(JsonReader* reader) noexcept nogil:
 # The lists ------------------------------------------------------------------------------------------------------------
 
 
-cdef Py_ssize_t left_after(const byte_t[::1] data, Py_ssize_t start) except -1:
+cdef Py_ssize_t remaining_bytes(const byte_t[::1] data, Py_ssize_t start) except -1:
     """The number of bytes from `start` on; ValueError unless it is in the data."""
     if not 0 <= start <= data.shape[0]:
         raise ValueError(f"start is {start}; it must be in the {data.shape[0]} bytes")
@@ -89,13 +89,13 @@ cdef class VocabTokens:
 
     Attributes:
         blob, offsets: token i is `blob[offsets[i]:offsets[i + 1]]`.
-        numbers: the ids, int32.
+        token_ids: the ids, int32.
         others: (JSON string, id) of the other tokens; the strings are not validated.
         end: the position in the file after the vocab.
 
     """
 
-    cdef readonly object blob, offsets, numbers, others
+    cdef readonly object blob, offsets, token_ids, others
     cdef readonly Py_ssize_t end
     cdef StringIndex index
     cdef const int32_t[::1] ids
@@ -106,14 +106,14 @@ cdef class VocabTokens:
         self.index = StringIndex(b"", np.zeros(1, dtype=np.int64), 0)
 
     def __len__(self):
-        return len(self.numbers) + len(self.others)
+        return len(self.token_ids) + len(self.others)
 
     cdef bint enter_all(self) except -1:
         """Fill the hash table; False if a token occurs twice or there are none."""
-        cdef Py_ssize_t n = len(self.numbers)
+        cdef Py_ssize_t n = len(self.token_ids)
         if n == 0:
             return False
-        self.index, self.ids = StringIndex(self.blob, self.offsets, n), self.numbers
+        self.index, self.ids = StringIndex(self.blob, self.offsets, n), self.token_ids
         return enter_strings(&self.index.table, n)
 
     def find(self, const byte_t[::1] token):
@@ -126,7 +126,7 @@ cdef class VocabTokens:
         The right part of a merge loses its first `n_prefix` bytes in the result. Returns None if the array needs the
         general JSON reader.
         """
-        cdef Py_ssize_t max_items = left_after(data, start) // 6 + 1        # a merge takes at least 6 bytes: "a b",
+        cdef Py_ssize_t max_items = remaining_bytes(data, start) // 6 + 1     # a merge takes at least 6 bytes: "a b",
         cdef Py_ssize_t n = 0, found = 0
         cdef JsonReader reader = JsonReader(&data[0] + start, &data[0] + data.shape[0], c"\n")
         cdef bint done, valid
@@ -231,7 +231,7 @@ def read_vocab(const byte_t[::1] data, Py_ssize_t start, const int16_t[::1] byte
     `byte_of` has the byte that each code point below 512 stands for as a GPT-2 byte letter, or -1. Without it, tokens
     are text; the caller checks that the object is UTF-8.
     """
-    cdef Py_ssize_t left = left_after(data, start), n = 0, size = 0, found
+    cdef Py_ssize_t left = remaining_bytes(data, start), n = 0, size = 0, found
     cdef Py_ssize_t max_items = left // 6 + 1              # a token takes at least 6 bytes: "a":1,
     cdef JsonReader reader = JsonReader(&data[0] + start, &data[0] + data.shape[0], c"\n")
     cdef const byte_t* begin
@@ -274,7 +274,7 @@ def read_vocab(const byte_t[::1] data, Py_ssize_t start, const int16_t[::1] byte
             break
         if not accept(&reader, c","):
             return None
-    tokens.blob, tokens.offsets, tokens.numbers = blob[:size].copy(), offsets[: n + 1].copy(), numbers[:n].copy()
+    tokens.blob, tokens.offsets, tokens.token_ids = blob[:size].copy(), offsets[: n + 1].copy(), numbers[:n].copy()
     tokens.end = reader.at - &data[0]
     return tokens if tokens.enter_all() else None
 
@@ -284,7 +284,7 @@ def value_end(const byte_t[::1] data, Py_ssize_t start):
 
     Only strings and brackets are read: whether the rest is JSON is for its reader to find.
     """
-    left_after(data, start)
+    remaining_bytes(data, start)
     cdef JsonReader reader = JsonReader(&data[0] + start, &data[0] + data.shape[0], c"\n")
     cdef Py_ssize_t depth = 0, end = -1
     cdef byte_t each

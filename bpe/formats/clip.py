@@ -41,7 +41,7 @@ def read(data: bytes, normalizer: Normalizer | None, *, force: bool = False) -> 
     ids = {_spell(token, token_id >= 256): token_id for token_id, token in enumerate(tokens)}
     ends = [False] * 256 + [True] * 256
     pairs: list[tuple[int, int]] = []
-    for number, line in enumerate(_merge_lines(data, force=force), 2):
+    for line_number, line in enumerate(_merge_lines(data, force=force), 2):
         parts = line.split()
         fault = None
         if len(parts) != 2:
@@ -53,7 +53,7 @@ def read(data: bytes, normalizer: Normalizer | None, *, force: bool = False) -> 
         elif "".join(parts) in ids:
             fault = f"{''.join(parts)!r} is the result of two merges"
         if fault is not None:
-            raise FormatError(fault, where=f"line {number}")
+            raise FormatError(fault, where=f"line {line_number}")
         left, right = ids[parts[0]], ids[parts[1]]
         ids["".join(parts)] = len(tokens)
         tokens.append(tokens[left] + tokens[right])
@@ -93,7 +93,7 @@ def write(spec: TokenizerSpec) -> bytes:
             f"format clip cannot hold this tokenizer: it holds byte-level models with the mark {MARK} at the end of "
             "each word, part of the last symbol; save it as huggingface"
         )
-    names = {number: _spell(token, bool(ends[number])) for number, token in spec.vocabulary.items(ORDINARY)}
+    names = {token_id: _spell(token, bool(ends[token_id])) for token_id, token in spec.vocabulary.items(ORDINARY)}
     lines = (f"{names[left]} {names[right]}\n" for left, right in spec.merges.tolist())
     return f"{CLIP}\n{''.join(lines)}".encode()
 

@@ -15,14 +15,14 @@ from bpe.errors import FormatError, errors_in, short_repr
 from bpe.formats.packed import unpack
 from bpe.formats.schema import get, is_id, load
 from bpe.formats.signatures import ADDED, CHAT_TEMPLATE, CONFIG, SPECIAL_MAP
-from bpe.vocab.spec import FLAGS, ROLES, TokenizerSpec
+from bpe.vocab.spec import MATCHING_FLAGS, ROLES, TokenizerSpec
 
 log = logging.getLogger("bpe")
 
 #: Fields with more special tokens; the second is the name in transformers 5.
-LISTS = ("additional_special_tokens", "extra_special_tokens")
+EXTRA_TOKEN_FIELDS = ("additional_special_tokens", "extra_special_tokens")
 #: The field with the ids of added tokens, and that with the tokens which have names of their own.
-DECODER, NAMED = "added_tokens_decoder", "model_specific_special_tokens"
+ADDED_TOKENS_FIELD, MODEL_TOKENS = "added_tokens_decoder", "model_specific_special_tokens"
 #: What `transformers` writes as `model_max_length` where there is no limit is more than this.
 _NO_LIMIT = 10**20
 
@@ -42,27 +42,28 @@ def read_object(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
 
 
 def read_configuration(files: Mapping[str, bytes]) -> dict[str, Any]:
-    """The fields of tokenizer_config.json and special_tokens_map.json, with one dict of tokens by name (`NAMED`).
+    """The fields of tokenizer_config.json and special_tokens_map.json, tokens by name in one dict (`MODEL_TOKENS`).
 
-    As in transformers 5, the map holds where both have a field, and is ignored beside an `added_tokens_decoder`.
+    As in transformers 5, special_tokens_map.json wins where both files have a field; it is ignored if there is an
+    `added_tokens_decoder`.
     """
     config = read_object(files, CONFIG)
-    if LISTS[0] in config and not config.get(LISTS[1]):
-        config[LISTS[1]] = config.pop(LISTS[0])
+    if EXTRA_TOKEN_FIELDS[0] in config and not config.get(EXTRA_TOKEN_FIELDS[1]):
+        config[EXTRA_TOKEN_FIELDS[1]] = config.pop(EXTRA_TOKEN_FIELDS[0])
     named = {name: config.pop(name) for name in list(config) if _is_named(name) and isinstance(config[name], str)}
-    if isinstance(config.get(LISTS[1]), dict):
-        named |= config.pop(LISTS[1])
+    if isinstance(config.get(EXTRA_TOKEN_FIELDS[1]), dict):
+        named |= config.pop(EXTRA_TOKEN_FIELDS[1])
     if named:
-        config[NAMED] = named
-    mapped = {} if DECODER in config else read_object(files, SPECIAL_MAP)
+        config[MODEL_TOKENS] = named
+    mapped = {} if ADDED_TOKENS_FIELD in config else read_object(files, SPECIAL_MAP)
     for name, value in mapped.items():
-        if name == LISTS[1] and isinstance(value, list):
+        if name == EXTRA_TOKEN_FIELDS[1] and isinstance(value, list):
             more = map(_mark_special, _check_tokens(value, name))
             config[name] = [*_check_tokens(config.get(name), name), *more]
         else:
-            config[name] = value if name == LISTS[1] else _mark_special(value)
-    if isinstance(config.get(LISTS[1]), dict):
-        config[NAMED] = {**get(config, CONFIG, NAMED, dict, {}), **config.pop(LISTS[1])}
+            config[name] = value if name == EXTRA_TOKEN_FIELDS[1] else _mark_special(value)
+    if isinstance(config.get(EXTRA_TOKEN_FIELDS[1]), dict):
+        config[MODEL_TOKENS] = {**get(config, CONFIG, MODEL_TOKENS, dict, {}), **config.pop(EXTRA_TOKEN_FIELDS[1])}
     return config
 
 
@@ -83,7 +84,7 @@ def token_text(token: Any) -> Any:
 
 def find_added_tokens(
     files: Mapping[str, bytes],
-    own: Mapping[str, tuple[int, frozenset[str]]],
+    listed: Mapping[str, tuple[int, frozenset[str]]],
     defaults: Mapping[str, Any],
     *,
     without_flags: bool = False,
@@ -95,7 +96,7 @@ def find_added_tokens(
 
     Args:
         files: the content of the files.
-        own: the added tokens that the tokenizer's own file lists, name → id and flags.
+        listed: the added tokens that the tokenizer's own file lists, name → id and flags.
         defaults: the tokens of roles that the configuration does not have.
         without_flags: whether special tokens have no flags.
 
@@ -104,12 +105,12 @@ def find_added_tokens(
 
     """
     config = read_configuration(files)
-    extra = _check_tokens(config.get(LISTS[1], config.get(LISTS[0])), LISTS[1])
-    numbered, by_name = _list_numbered(files, config, own)
+    extra = _check_tokens(config.get(EXTRA_TOKEN_FIELDS[1], config.get(EXTRA_TOKEN_FIELDS[0])), EXTRA_TOKEN_FIELDS[1])
+    numbered, by_name = _list_numbered(files, config, listed)
     named = _list_named(config, defaults, by_name)
     names = {token_text(token) for token in named}
-    special = names | {name for name, (_, flags) in own.items() if "ordinary" not in flags}  # these stay special
-    found = {name: flags for name, (_, flags) in own.items()}
+    special = names | {name for name, (_, flags) in listed.items() if "ordinary" not in flags}  # these stay special
+    found = {name: flags for name, (_, flags) in listed.items()}
     for name, flags in numbered:
         found[name] = flags - ({"ordinary"} if name in special else set())
         special |= set() if "ordinary" in flags else {name}
@@ -123,43 +124,44 @@ def find_added_tokens(
             special |= set() if "ordinary" in flags else {name}
     if without_flags:
         found |= {name: frozenset() for name in map(token_text, (*named, *extra)) if name}
-    return {name: flags for name, flags in found.items() if name not in own or own[name][1] != flags}
+    return {name: flags for name, flags in found.items() if name not in listed or listed[name][1] != flags}
 
 
 def _list_numbered(
     files: Mapping[str, bytes],
     config: Mapping[str, Any],
-    own: Mapping[str, tuple[int, frozenset[str]]],
+    listed: Mapping[str, tuple[int, frozenset[str]]],
 ) -> tuple[list[tuple[str, frozenset[str]]], dict[str, frozenset[str]]]:
-    """The (name, flags) of tokens that the files give ids, by these, and name → flags that a role of a token gets.
+    """Two results: (name, flags) of the tokens that have ids in the files, in id order; and by name, the flags to use
+    where a role names the token.
 
-    Without an `added_tokens_decoder`, those are the tokens of added_tokens.json and `own` ones, which go before.
+    Without an `added_tokens_decoder`, those are the `listed` tokens, which win, and those of added_tokens.json.
     """
     found: dict[int, tuple[str, frozenset[str]]] = {}
-    listed = config.get(DECODER)
-    if listed is not None and not isinstance(listed, dict):
-        raise FormatError(f"{short_repr(listed)} is not an object", where=f"{CONFIG}: {DECODER}")
-    for number, item in (listed or {}).items():
-        where = f"{CONFIG}: {DECODER}[{short_repr(number)}]"
-        if not isinstance(item, dict) or not isinstance(item.get("content"), str) or not is_id(number):
+    entries = config.get(ADDED_TOKENS_FIELD)
+    if entries is not None and not isinstance(entries, dict):
+        raise FormatError(f"{short_repr(entries)} is not an object", where=f"{CONFIG}: {ADDED_TOKENS_FIELD}")
+    for token_id, item in (entries or {}).items():
+        where = f"{CONFIG}: {ADDED_TOKENS_FIELD}[{short_repr(token_id)}]"
+        if not isinstance(item, dict) or not isinstance(item.get("content"), str) or not is_id(token_id):
             raise FormatError(f"{short_repr(item)} is not a token with an id and a content", where=where)
-        found[int(number)] = item["content"], _read_flags(item)
+        found[int(token_id)] = item["content"], _read_flags(item)
     by_name = dict(found.values())
-    if DECODER not in config:
+    if ADDED_TOKENS_FIELD not in config:
         special = _find_special_names(config)
-        for content, number in read_object(files, ADDED).items():
-            if type(number) is not int:
-                raise FormatError(f"{short_repr(number)} is not an id", where=f"{ADDED}[{short_repr(content)}]")
+        for content, token_id in read_object(files, ADDED).items():
+            if type(token_id) is not int:
+                raise FormatError(f"{short_repr(token_id)} is not an id", where=f"{ADDED}[{short_repr(content)}]")
             by_name[content] = frozenset() if content in special else frozenset({"normalized", "ordinary"})
-            found[number] = content, by_name[content]
-        by_name |= {name: flags for name, (_, flags) in own.items()}
-        found |= {number: (name, flags) for name, (number, flags) in own.items()}
-    return [found[number] for number in sorted(found) if found[number][0]], by_name
+            found[token_id] = content, by_name[content]
+        by_name |= {name: flags for name, (_, flags) in listed.items()}
+        found |= {token_id: (name, flags) for name, (token_id, flags) in listed.items()}
+    return [found[token_id] for token_id in sorted(found) if found[token_id][0]], by_name
 
 
 def _find_special_names(config: Mapping[str, Any]) -> set[str]:
     """The names which added_tokens.json gives as those of special tokens; not those of objects that have a type."""
-    tokens = [config.get(role) for role in ROLES] + (config.get(LISTS[1]) or [])
+    tokens = [config.get(role) for role in ROLES] + (config.get(EXTRA_TOKEN_FIELDS[1]) or [])
     texts = (token_text(token) for token in tokens if not isinstance(token, dict) or "__type" not in token)
     return {text for text in texts if isinstance(text, str)}
 
@@ -176,11 +178,11 @@ def _list_named(config: dict[str, Any], defaults: Mapping[str, Any], flags: Mapp
         if token is not None and not isinstance(name, str):
             raise FormatError(f"{short_repr(token)} is not a token", where=f"{CONFIG}: {role}")
         if role in config and name in flags:
-            own = {flag: flag in flags[name] for flag in FLAGS[1:]}
-            token = {"content": name, **own, "special": "ordinary" not in flags[name]}
+            matching = {flag: flag in flags[name] for flag in MATCHING_FLAGS}
+            token = {"content": name, **matching, "special": "ordinary" not in flags[name]}
         found.append(token)
     others = {name: token for name, token in config.items() if _is_named(name)}
-    found += (others | get(config, CONFIG, NAMED, dict, {})).values()
+    found += (others | get(config, CONFIG, MODEL_TOKENS, dict, {})).values()
     return [token for token in found if isinstance(token_text(token), str)]
 
 
@@ -200,9 +202,9 @@ def _read_flags(token: Any) -> frozenset[str]:
     """The flags of a token as the spec has them: a str is special; an object is if it says so."""
     if isinstance(token, str):
         return frozenset()
-    own = token.get("special", False)
-    flags = {flag for flag in FLAGS[1:] if token.get(flag, flag == "normalized" and not own)}
-    return frozenset(flags if own else {*flags, "ordinary"})
+    special = token.get("special", False)
+    flags = {flag for flag in MATCHING_FLAGS if token.get(flag, flag == "normalized" and not special)}
+    return frozenset(flags if special else {*flags, "ordinary"})
 
 
 def read_roles(

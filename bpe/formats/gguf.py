@@ -171,9 +171,11 @@ def _build(values: dict[str, Any]) -> TokenizerSpec:
             where=f"{PREFIX}pre",
         )
     listed = _read_list(values, "tokens", str)
-    tokens = {token or f"[EMPTY_{number}]": number for number, token in enumerate(listed)}  # as llama.cpp names them
+    tokens = {
+        token or f"[EMPTY_{token_id}]": token_id for token_id, token in enumerate(listed)
+    }  # as llama.cpp names them
     if len(tokens) < len(listed):
-        twice = next(token for number, token in enumerate(listed) if tokens.get(token) != number)
+        twice = next(token for token_id, token in enumerate(listed) if tokens.get(token) != token_id)
         raise FormatError(f"token {short_repr(twice)} occurs twice; each must be unique", where=f"{PREFIX}tokens")
     types = _read_list(values, "token_type", int, len(tokens)) if "token_type" in values else [NORMAL] * len(tokens)
     types = find_types(tokens, types, values)
@@ -183,9 +185,9 @@ def _build(values: dict[str, Any]) -> TokenizerSpec:
         spec = _build_lines(values, tokens, types, pre)
     else:
         spec = _build_byte_level(values, tokens, types, PRETOKENIZERS[pre])
-    names = {number: name for name, number in spec.special_tokens.items()}
+    names = {token_id: name for name, token_id in spec.special_tokens.items()}
     ids = {role: values.get(key) for key, role in ROLE_KEYS.items()}
-    known = {role: names[number] for role, number in ids.items() if isinstance(number, int) and number in names}
+    known = {role: names[token_id] for role, token_id in ids.items() if isinstance(token_id, int) and token_id in names}
     return replace(spec, roles=known)  # llama.cpp ignores ids of no token, too
 
 
@@ -219,7 +221,7 @@ def _read_json(value: dict[str, Any]) -> TokenizerSpec:
 def _build_byte_level(values: dict[str, Any], tokens: dict[str, int], types: list[int], pre: Pre) -> TokenizerSpec:
     """The spec of a byte-level model."""
     if BYTE in types:
-        name = next(token for token, number in tokens.items() if types[number] == BYTE)
+        name = next(token for token, token_id in tokens.items() if types[token_id] == BYTE)
         raise FormatError(
             f"token {short_repr(name)} is of type byte, which a byte-level model has none of; set it to normal"
         )
@@ -275,7 +277,7 @@ def _describe_characters(
 ) -> dict[str, Any]:
     """The JSON of a model of characters, in which U+2581 stands for a space."""
     listed = [f"<0x{byte:02X}>" for byte in range(256)]
-    typed = {token for token, number in tokens.items() if types[number] == BYTE}
+    typed = {token for token, token_id in tokens.items() if types[token_id] == BYTE}
     if typed and typed != tokens.keys() & set(listed):
         raise FormatError(
             f"it has {pluralize(len(typed), 'token')} of type byte, which are not those from <0x00> to <0xFF>; "
@@ -354,12 +356,12 @@ def _build_scored(values: dict[str, Any], tokens: dict[str, int], types: list[in
     if not isinstance(prefix, int):
         raise FormatError(f"it is {short_repr(prefix)}; it must be a bool", where=f"{PREFIX}add_space_prefix")
     made = _find_mergeable(
-        tokens, {token for token, number in tokens.items() if types[number] == USER_DEFINED and SPACE not in token}
+        tokens, {token for token, token_id in tokens.items() if types[token_id] == USER_DEFINED and SPACE not in token}
     )
-    order = sorted((tokens[token] for token in made), key=lambda number: -scores[number])
+    order = sorted((tokens[token] for token in made), key=lambda token_id: -scores[token_id])
     names = list(tokens)
     merges = recover_merges(
-        {names[number]: rank for rank, number in enumerate(order)}, [scores[number] for number in order]
+        {names[token_id]: rank for rank, token_id in enumerate(order)}, [scores[token_id] for token_id in order]
     )
     added = list_added_tokens(tokens, types, values, None if prefix else " " + SPACE)
     spec = _read_json(_describe_characters(tokens, types, added, merges or [], bool(prefix)))

@@ -59,7 +59,7 @@ def find_types(tokens: Mapping[str, int], types: list[int], values: Mapping[str,
                 types[tokens[name]] = kind
 
     for keys, names in _ROLES.items():
-        if any(isinstance(number := values.get(key), int) and 0 <= number < len(tokens) for key in keys):
+        if any(isinstance(token_id := values.get(key), int) and 0 <= token_id < len(tokens) for key in keys):
             continue
         known = tuple(name for name in names if name in tokens)
         if len(known) > 1 and any(types[tokens[name]] != CONTROL for name in known):
@@ -80,7 +80,7 @@ def find_types(tokens: Mapping[str, int], types: list[int], values: Mapping[str,
 
 
 def list_added_tokens(
-    tokens: Mapping[str, int], types: list[int], values: Mapping[str, Any], changed: str | None = ""
+    tokens: Mapping[str, int], types: list[int], values: Mapping[str, Any], normalized_chars: str | None = ""
 ) -> list[dict[str, Any]]:
     """The special tokens, as the added tokens of a tokenizer.json.
 
@@ -88,16 +88,18 @@ def list_added_tokens(
         tokens: token → id.
         types: the type of each token.
         values: the file's values.
-        changed: the characters that the normalizer changes or makes; None if it also adds some to each text.
+        normalized_chars: the characters that the normalizer changes or makes; None if it also adds some to each text.
 
     Raises:
         FormatError: for tokens that overlap so that one search after another is needed more than twice.
 
     """
     special = {
-        name: types[number] for name, number in tokens.items() if types[number] in (UNKNOWN, CONTROL, USER_DEFINED)
+        name: types[token_id]
+        for name, token_id in tokens.items()
+        if types[token_id] in (UNKNOWN, CONTROL, USER_DEFINED)
     }
-    later, strips = _find_later(special, tokens, changed), dict(_find_strips(special, values))
+    later, strips = _find_second_pass(special, tokens, normalized_chars), dict(_find_strips(special, values))
     return [
         {
             "id": tokens[name],
@@ -125,7 +127,7 @@ def _find_strips(special: Mapping[str, int], values: Mapping[str, Any]) -> Itera
         yield "[MASK]", {"lstrip": True}
 
 
-def _find_later(special: Mapping[str, int], tokens: Mapping[str, int], changed: str | None) -> set[str]:
+def _find_second_pass(special: Mapping[str, int], tokens: Mapping[str, int], normalized_chars: str | None) -> set[str]:
     """The tokens to seek after the others, so that the longest one is found where tokens overlap.
 
     One search finds the token that begins first, llama.cpp the longest one: `bcd`, not `ab`, in `abcd`.
@@ -135,14 +137,14 @@ def _find_later(special: Mapping[str, int], tokens: Mapping[str, int], changed: 
     overlaps = _Overlaps(ordered, {name for name, kind in special.items() if kind == USER_DEFINED})
     for name in ordered:
         other = overlaps.find_longer(name, later or first)
-        if other is not None and (later or changed is None):
+        if other is not None and (later or normalized_chars is None):
             raise FormatError(
                 f"special tokens {short_repr(other)} and {short_repr(name)} overlap, and llama.cpp seeks the "
                 "longest first; this "
                 "is not supported here: make one of them of type normal"
             )
         (later if later or other is not None else first).add(name)
-    if wrong := [name for name in later if set(name) & set(changed or "")]:
+    if wrong := [name for name in later if set(name) & set(normalized_chars or "")]:
         raise FormatError(
             f"special token {short_repr(wrong[0])} has a space or U+2581 and overlaps a longer one; this is not "
             "supported: "
@@ -159,7 +161,10 @@ class _Overlaps:
         self._begins = {name[0] for name in names}
 
     def find_longer(self, name: str, longer: set[str]) -> str | None:
-        """One of these tokens that begins within `name` in some text in which no longer token begins where it does."""
+        """A token of `longer` that can begin inside `name`, in a text where no longer token hides it.
+
+        None if there is none.
+        """
         for at in range(1, len(name)):
             if name[at] in self._begins:
                 for other in self._list_beginning_with(name[at:]):

@@ -180,14 +180,14 @@ def _read_npy(first: bytes, file: BinaryIO, path: str | None) -> Iterator[tuple[
             path=offsets_path(path),
         )
     held, position = np.empty(0, dtype=np.int64), 0
-    for number, end in enumerate(bounds[1:].tolist()):
+    for index, end in enumerate(bounds[1:].tolist()):
         begins = True
         while begins or position < end:
             if not len(held) and position < end:
                 held = next(pieces)
             part, held = held[: end - position], held[end - position :]
             position += len(part)
-            yield number, part, begins
+            yield index, part, begins
             begins = False
 
 

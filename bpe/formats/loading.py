@@ -31,9 +31,9 @@ from bpe.formats.signatures import (
     SENTENCEPIECE,
     TEKKEN,
     VOCAB,
+    looks_like_merge_lines,
     looks_like_model,
     looks_like_old_codes,
-    looks_like_pair,
     looks_like_ranks,
     looks_like_tekken,
     map_gguf,
@@ -82,8 +82,6 @@ class Format(NamedTuple):
         return import_module(f"bpe.formats.{self.name.replace('-', '_')}")
 
 
-_PAIR = "vocab.json and merges.txt in a folder"
-_FOLDER = "tiktoken.model and tokenizer_config.json in a folder"
 #: The formats by name.
 FORMATS: Mapping[str, Format] = {
     each.name: each
@@ -93,7 +91,12 @@ FORMATS: Mapping[str, Format] = {
             "vocab-merges", "vocab.json and merges.txt in a folder", (VOCAB, MERGES, *CONFIGURATION), is_folder=True
         ),
         Format("tiktoken", "a rank file, .tiktoken", (RANKS, "*.tiktoken"), reader="read_published"),
-        Format("tiktoken-folder", _FOLDER, (RANKS, "*.tiktoken", CONFIG), is_folder=True),
+        Format(
+            "tiktoken-folder",
+            "tiktoken.model and tokenizer_config.json in a folder",
+            (RANKS, "*.tiktoken", CONFIG),
+            is_folder=True,
+        ),
         Format("tekken", "a tekken.json", (TEKKEN,)),
         Format("clip", "CLIP's merge list", reader="read_default"),
         Format("sentencepiece", "a sentencepiece .model of type BPE", (SENTENCEPIECE,), is_written=False),
@@ -173,12 +176,12 @@ def _detect(data: bytes, path: Path) -> str:
 
         ours = name == RANKS or name.endswith(".tiktoken")
         return "tiktoken-folder" if ours and beside.is_file() and tiktoken.find_published(data) is None else "tiktoken"
-    if name in (VOCAB, MERGES) and _is_pair(path.parent):
+    if name in (VOCAB, MERGES) and _has_vocab_and_merges(path.parent):
         return "vocab-merges"
     if head.startswith(CLIP.encode()):
         return "clip"
     version = re.match(rb"#version: ?[\d.]+\r?\n", head) is not None
-    if version or looks_like_pair(head):
+    if version or looks_like_merge_lines(head):
         marked = b"</w>" in data if version else looks_like_old_codes(data)
         if marked and name not in (MERGES, "vocab.bpe"):
             return "subword-nmt"
@@ -211,7 +214,7 @@ def _explain_unknown(data: bytes, name: str) -> str:
     return f"it begins with {short_repr(data[:20])}, and is of no known format; known are {known}"
 
 
-def _is_pair(folder: Path) -> bool:
+def _has_vocab_and_merges(folder: Path) -> bool:
     return (folder / VOCAB).is_file() and (folder / MERGES).is_file()
 
 
@@ -289,10 +292,10 @@ def _configure(spec: TokenizerSpec, data: bytes, files: Files) -> TokenizerSpec:
     kind = schema.get(config, CONFIG, "tokenizer_class", schema.read_text, None)
     known = vocab_merges.KINDS.get((kind or "").removesuffix("Fast")) if native else None
     defaults = spec.roles if known is None else known.roles
-    own = read_own_tokens(data) if native else {}
-    added = configuration.find_added_tokens(files, own, defaults)
+    listed = read_own_tokens(data) if native else {}
+    added = configuration.find_added_tokens(files, listed, defaults)
     with errors_in(None, CONFIG):
-        spec = add_tokens(spec, added, {name: flags for name, (_, flags) in own.items()})
+        spec = add_tokens(spec, added, {name: flags for name, (_, flags) in listed.items()})
     return configuration.with_roles(replace(spec, roles=defaults), files)
 
 

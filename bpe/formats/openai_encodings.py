@@ -31,7 +31,7 @@ class PublishedEncoding:
         files: the names of its files in `FILES`: one rank file, or GPT-2's merges and vocabulary.
         special_tokens: name → id. In o200k_harmony, two names have the same id.
         n_vocab: the number of tokens, all ids below it in use; None where ids have gaps.
-        instead: the names of other files that hold the same tokens, which are read if only they are cached.
+        equivalent_files: the names of other files that hold the same tokens, which are read if only they are cached.
 
     """
 
@@ -39,7 +39,7 @@ class PublishedEncoding:
     files: tuple[str, ...]
     special_tokens: Mapping[str, int]
     n_vocab: int | None = None
-    instead: tuple[str, ...] = ()
+    equivalent_files: tuple[str, ...] = ()
 
 
 _SHA256 = {
@@ -75,13 +75,13 @@ _HARMONY = {
     "<|reserved_200010|>": 200010,
     "<|reserved_200011|>": 200011,
     "<|call|>": 200012,
-    **{f"<|reserved_{number}|>": number for number in range(200013, 201088)},
+    **{f"<|reserved_{token_id}|>": token_id for token_id in range(200013, 201088)},
 }
 
 #: The name of an encoding → the encoding, in tiktoken's order.
 ENCODINGS: Mapping[str, PublishedEncoding] = {
-    "gpt2": PublishedEncoding("gpt2", _GPT2, {_END: 50256}, 50257, instead=_R50K),
-    "r50k_base": PublishedEncoding("gpt2", _R50K, {_END: 50256}, 50257, instead=_GPT2),
+    "gpt2": PublishedEncoding("gpt2", _GPT2, {_END: 50256}, 50257, equivalent_files=_R50K),
+    "r50k_base": PublishedEncoding("gpt2", _R50K, {_END: 50256}, 50257, equivalent_files=_GPT2),
     "p50k_base": PublishedEncoding("gpt2", ("p50k_base.tiktoken",), {_END: 50256}, 50281),
     "p50k_edit": PublishedEncoding(
         "gpt2",

@@ -90,12 +90,12 @@ def read(data: bytes) -> TokenizerSpec:
 def _parse(data: bytes) -> Model:
     """The parts of a ModelProto."""
     model, kind, parts = Model(), 1, set()
-    for offset, number, value in fields(data):
-        parts.add(number)
-        if number == 1:
+    for offset, field_number, value in iterate_fields(data):
+        parts.add(field_number)
+        if field_number == 1:
             _add_piece(model, _check_message(value, offset))
-        elif number == 2:
-            for at, setting, content in fields(_check_message(value, offset)):
+        elif field_number == 2:
+            for at, setting, content in iterate_fields(_check_message(value, offset)):
                 if setting == 3:
                     kind = _check_int(content, at)
                 elif setting == 35:
@@ -106,10 +106,10 @@ def _parse(data: bytes) -> Model:
                     model.unk_surface = _read_text(content, at, "trainer_spec.unk_surface")
                 elif setting == 24 and content:
                     raise FormatError("treat_whitespace_as_suffix is set; it is not supported", where="trainer_spec")
-        elif number == 3:
+        elif field_number == 3:
             _read_normalizer(model, _check_message(value, offset))
-        elif number == 5:
-            for _, setting, content in fields(_check_message(value, offset)):
+        elif field_number == 5:
+            for _, setting, content in iterate_fields(_check_message(value, offset)):
                 if setting == 2 and content:
                     raise FormatError("it has rules; they are not supported", where="denormalizer_spec")
     if kind != 2:
@@ -144,12 +144,12 @@ def _read_text(value: Value, offset: int, where: str) -> str:
 
 def _add_piece(model: Model, data: bytes) -> None:
     piece, score, kind = "", 0.0, NORMAL
-    for offset, number, value in fields(data):
-        if number == 1:
+    for offset, field_number, value in iterate_fields(data):
+        if field_number == 1:
             piece = _read_text(value, offset, f"piece {len(model.pieces)}")
-        elif number == 2:
+        elif field_number == 2:
             score = read_float(value)
-        elif number == 3:
+        elif field_number == 3:
             kind = _check_int(value, offset)
     model.pieces.append(piece)
     model.scores.append(score)
@@ -157,14 +157,14 @@ def _add_piece(model: Model, data: bytes) -> None:
 
 
 def _read_normalizer(model: Model, data: bytes) -> None:
-    for offset, number, value in fields(data):
-        if number == 2:
+    for offset, field_number, value in iterate_fields(data):
+        if field_number == 2:
             model.charsmap = _check_message(value, offset)
-        elif number == 3:
+        elif field_number == 3:
             model.dummy_prefix = bool(value)
-        elif number == 4:
+        elif field_number == 4:
             model.remove_spaces = bool(value)
-        elif number == 5:
+        elif field_number == 5:
             model.escape_spaces = bool(value)
 
 
@@ -176,26 +176,26 @@ def _build(model: Model) -> TokenizerSpec:
 
     """
     _check(model)
-    ids = {piece: number for number, piece in enumerate(model.pieces)}
-    order = [number for number, kind in enumerate(model.types) if kind == NORMAL]
-    order.sort(key=lambda number: -model.scores[number])
-    tokens = {model.pieces[number]: rank for rank, number in enumerate(order)}
+    ids = {piece: token_id for token_id, piece in enumerate(model.pieces)}
+    order = [token_id for token_id, kind in enumerate(model.types) if kind == NORMAL]
+    order.sort(key=lambda token_id: -model.scores[token_id])
+    tokens = {model.pieces[token_id]: rank for rank, token_id in enumerate(order)}
     _check_characters(tokens)
-    merges = recover_merges(tokens, [model.scores[number] for number in order])
-    special = {number: kind for number, kind in enumerate(model.types) if kind in (UNKNOWN, CONTROL, USER_DEFINED)}
-    for number, piece in enumerate(model.pieces):
-        if special.get(number) == USER_DEFINED and model.escape_spaces and " " in piece:
-            del special[number]  # normalized text has no space, so the piece is never found
-    unk = next(model.pieces[number] for number, kind in special.items() if kind == UNKNOWN)
+    merges = recover_merges(tokens, [model.scores[token_id] for token_id in order])
+    special = {token_id: kind for token_id, kind in enumerate(model.types) if kind in (UNKNOWN, CONTROL, USER_DEFINED)}
+    for token_id, piece in enumerate(model.pieces):
+        if special.get(token_id) == USER_DEFINED and model.escape_spaces and " " in piece:
+            del special[token_id]  # normalized text has no space, so the piece is never found
+    unk = next(model.pieces[token_id] for token_id, kind in special.items() if kind == UNKNOWN)
     value = {
         "added_tokens": [
             {
-                "id": number,
-                "content": model.pieces[number],
+                "id": token_id,
+                "content": model.pieces[token_id],
                 "normalized": kind == USER_DEFINED,
                 "special": kind != USER_DEFINED,
             }
-            for number, kind in special.items()
+            for token_id, kind in special.items()
         ],
         "normalizer": None,
         "pre_tokenizer": None,
@@ -211,7 +211,7 @@ def _build(model: Model) -> TokenizerSpec:
     }
     spec = huggingface.read(json.dumps(value, ensure_ascii=False).encode())
     normalizer = _build_normalizer(model)
-    flags = {model.pieces[number]: ADDED for number, kind in special.items() if kind == USER_DEFINED}
+    flags = {model.pieces[token_id]: ADDED for token_id, kind in special.items() if kind == USER_DEFINED}
     roles = {role: piece for role, piece in model.roles.items() if piece in spec.special_tokens}
     flags = effective_flags(flags, normalizer)
     kinds = spec.vocabulary.kinds.copy()
@@ -226,13 +226,13 @@ def _check(model: Model) -> None:
     if not model.pieces or len(model.pieces) > MAX_PIECES:
         raise FormatError(f"it has {pluralize(len(model.pieces), 'piece')}; it must have 1 to {MAX_PIECES}")
     seen: dict[str, int] = {}
-    for number, (piece, score, kind) in enumerate(zip(model.pieces, model.scores, model.types, strict=True)):
+    for token_id, (piece, score, kind) in enumerate(zip(model.pieces, model.scores, model.types, strict=True)):
         if not piece or math.isnan(score) or kind not in range(1, 7):
             reason = f"{short_repr(piece)} of type {kind} with the score {score} is not a valid piece"
-            raise FormatError(reason, where=f"piece {number}")
-        if seen.setdefault(piece, number) != number:
+            raise FormatError(reason, where=f"piece {token_id}")
+        if seen.setdefault(piece, token_id) != token_id:
             raise FormatError(
-                f"{short_repr(piece)} is piece {seen[piece]} too; each must be unique", where=f"piece {number}"
+                f"{short_repr(piece)} is piece {seen[piece]} too; each must be unique", where=f"piece {token_id}"
             )
     if model.types.count(UNKNOWN) != 1:
         raise FormatError(f"it has {pluralize(model.types.count(UNKNOWN), 'unknown piece')}; it must have one")
@@ -314,7 +314,9 @@ def _build_normalizer(model: Model) -> n.Normalizer | None:
 
 
 def recover_merges(tokens: dict[str, int], scores: Sequence[float]) -> list[list[str]] | None:
-    """One merge for each piece of several characters, best rank first; None if that is not equivalent.
+    """One merge for each piece of several characters, best rank first.
+
+    None if no list of one merge per piece gives sentencepiece's result.
 
     `tokens` maps pieces to ranks, and `scores` are their scores, descending.
     """
@@ -359,17 +361,17 @@ def list_all_splits(
 
     `order` has the ids of the pieces that are merged, best score first.
     """
-    symbols = {pieces[number]: number for number in order}
+    symbols = {pieces[token_id]: token_id for token_id in order}
     rows: list[tuple[int, int, int, int]] = []
     rank, score = -1, math.nan
-    for number in order:
-        token = pieces[number]
-        if scores[number] != score:
-            rank, score = rank + 1, scores[number]
+    for token_id in order:
+        token = pieces[token_id]
+        if scores[token_id] != score:
+            rank, score = rank + 1, scores[token_id]
         for i in range(1, len(token)):
             left, right = symbols.get(token[:i]), symbols.get(token[i:])
             if left is not None and right is not None:
-                rows.append((left, right, number, rank))
+                rows.append((left, right, token_id, rank))
     table = np.array(rows, dtype=np.int32).reshape(-1, 4)
     assert isinstance(spec.vocabulary, Vocabulary)
     return replace(
@@ -383,13 +385,13 @@ def list_all_splits(
 # The wire format of protocol buffers ----------------------------------------------------------------------------------
 
 
-def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
+def iterate_fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
     """(offset, number, value) of each field of a message.
 
     Raises:
         FormatError: for data that is not a message; it names the offset.
 
-    >>> list(fields(bytes([0x08, 0x96, 0x01, 0x12, 2, 104, 105])))
+    >>> list(iterate_fields(bytes([0x08, 0x96, 0x01, 0x12, 2, 104, 105])))
     [(0, 1, 150), (3, 2, b'hi')]
 
     """

@@ -38,7 +38,7 @@ def looks_like_ranks(data: bytes) -> bool:
     return re.match(rb"[A-Za-z0-9+/]+={0,2} \d+\r?\n", first_bytes(data, 1000)) is not None
 
 
-def looks_like_pair(data: bytes) -> bool:
+def looks_like_merge_lines(data: bytes) -> bool:
     """Whether a text begins with lines of two symbols, of which the last may be cut, and not like JSON."""
     return data[:1] not in (b"{", b"[") and re.fullmatch(rb"([^ \r\n]+ [^ \r\n]+ ?\r?\n)+[^\n]*", data) is not None
 

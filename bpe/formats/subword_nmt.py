@@ -44,11 +44,11 @@ def parse(data: bytes, merges: int = -1) -> tuple[Version, list[tuple[str, str]]
     if lines[0].startswith("#version:"):
         version, offset = _read_version(lines.pop(0)), 2
     pairs: dict[tuple[str, str], None] = {}
-    for number, line in enumerate(lines[: None if merges == -1 else merges], offset):
+    for line_number, line in enumerate(lines[: None if merges == -1 else merges], offset):
         parts = line.strip("\r\n ").split(" ")
         if len(parts) != 2 or not all(parts):
             rule = "it must be two symbols separated by a space"
-            raise FormatError(f"{short_repr(line)} is not a merge; {rule}", where=f"line {number}")
+            raise FormatError(f"{short_repr(line)} is not a merge; {rule}", where=f"line {line_number}")
         pairs.setdefault((parts[0], parts[1]))
     return version, list(pairs)
 
@@ -92,7 +92,7 @@ def read(data: bytes, merges: int = -1) -> TokenizerSpec:
         result = made.setdefault((first[0] + last[0], last[1]), len(made))
         merged.append((made[first], made[last], result))
     n = len(made)
-    tokens = [(number, (text + END_OF_WORD * ends).encode()) for (text, ends), number in made.items()]
+    tokens = [(token_id, (text + END_OF_WORD * ends).encode()) for (text, ends), token_id in made.items()]
     table = np.array(merged, dtype=np.int32).reshape(-1, 3)
     try:
         vocabulary = Vocabulary(tokens, [(n, UNK.encode())])
@@ -138,7 +138,7 @@ def write(spec: TokenizerSpec) -> bytes:
             "format subword-nmt cannot hold this tokenizer: it holds character models with the mark "
             f"{END_OF_WORD} at the end of a word; save it as huggingface"
         )
-    texts = {number: token.decode() for number, token in spec.vocabulary.items(ORDINARY)}
+    texts = {token_id: token.decode() for token_id, token in spec.vocabulary.items(ORDINARY)}
     header = "#version: 0.2\n" if spec.end_of_word_glued else ""
     wrong = [text for text in texts.values() if re.search(r"[ \r\n]", text)]
     if wrong:

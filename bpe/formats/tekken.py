@@ -160,8 +160,8 @@ def write(spec: TokenizerSpec) -> bytes:
         },
         "vocab": list(vocab),
         "special_tokens": [
-            {"rank": number, "token_str": token.decode(), "is_control": True}
-            for number, token in sorted(special.items())
+            {"rank": token_id, "token_str": token.decode(), "is_control": True}
+            for token_id, token in sorted(special.items())
         ],
     }
     if not spec.ignore_merges and merging_suffices(spec, Engine):

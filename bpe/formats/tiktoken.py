@@ -126,10 +126,10 @@ def check_special_ids(special_tokens: Mapping[str, int]) -> dict[str, int]:
 
     """
     special: dict[str, int] = {}
-    for name, number in special_tokens.items():
+    for name, token_id in special_tokens.items():
         if not isinstance(name, str) or not name:
             raise TypeError(f"special token {short_repr(name)} must be a str of at least one character")
-        special[name] = check_int(f"the id of {name!r}", number, 0, 2**31 - 1)
+        special[name] = check_int(f"the id of {name!r}", token_id, 0, 2**31 - 1)
     return special
 
 
@@ -233,7 +233,7 @@ def _read_line_by_line(data: bytes) -> Tokens:
     """Read ranks in Python: lines of any layout in any order, with precise errors."""
     tokens: dict[bytes, int] = {}
     seen: set[int] = set()
-    for number, line in enumerate(data.splitlines(), 1):
+    for line_number, line in enumerate(data.splitlines(), 1):
         fields, fault = line.split(), None
         if not line or (fields[:1] == [b"="] and len(fields) == 2 and fields[1].isdigit()):
             continue  # Whisper's file has a token without bytes: encoding never produces it, and its id stays unused
@@ -252,7 +252,7 @@ def _read_line_by_line(data: bytes) -> Tokens:
             what = f"token {short_repr(token)}" if token in tokens else f"rank {rank}"
             fault = f"{what} is given twice; each must be unique"
         if fault is not None:
-            raise FormatError(fault, where=f"line {number}")
+            raise FormatError(fault, where=f"line {line_number}")
         tokens[token] = rank
         seen.add(rank)
     if not tokens:
@@ -363,28 +363,28 @@ def read_gpt2_ranks(merges: bytes, encoder: bytes, *, own_bytes: bool = False) -
         ids = json.loads(encoder)
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise FormatError(f"GPT-2's files are UTF-8 text and JSON: {error}") from None
-    for number, line in enumerate(lines[1:], 2):
+    for line_number, line in enumerate(lines[1:], 2):
         parts = line.split()
-        if not parts and number == len(lines):
+        if not parts and line_number == len(lines):
             continue  # the last line ends with a newline
         if len(parts) != 2 or not letters >= set("".join(parts)):
             raise FormatError(
                 f"{short_repr(line)} is not the two parts of a token in GPT-2's letters",
                 path="vocab.bpe",
-                where=f"line {number}",
+                where=f"line {line_number}",
             )
-        ranks.setdefault(letters_to_bytes("".join(parts)), 256 + number - 2)
+        ranks.setdefault(letters_to_bytes("".join(parts)), 256 + line_number - 2)
     if not isinstance(ids, dict):
         raise FormatError(f"it is {with_article(ids)}; it must map tokens to ids", path="encoder.json")
     spelled: dict[bytes, Any] = {}
-    for token, number in ids.items():
+    for token, token_id in ids.items():
         if token in ("<|endoftext|>", "<|startoftext|>"):
             continue
         if not letters >= set(token):
             raise FormatError(f"token {short_repr(token)} is not in GPT-2's letters", path="encoder.json")
-        spelled[letters_to_bytes(token)] = number
+        spelled[letters_to_bytes(token)] = token_id
     if own_bytes:
-        ranks.update((token, number) for token, number in spelled.items() if len(token) == 1)
+        ranks.update((token, token_id) for token, token_id in spelled.items() if len(token) == 1)
     if spelled != ranks:
         raise FormatError("the ids of encoder.json are not the ranks of vocab.bpe; the files must belong together")
     return ranks

@@ -125,13 +125,13 @@ def _read_special(config: dict[str, Any]) -> tuple[dict[str, int], list[str]]:
     special: dict[str, int] = {}
     ordinary: list[str] = []
     listed: dict[str, Any] = get(config, "", "added_tokens_decoder", dict, {})
-    for number, item in listed.items():
+    for token_id, item in listed.items():
         content = item.get("content") if isinstance(item, dict) else None
-        if not isinstance(content, str) or not content or not is_id(number) or content in special:
-            where = f"added_tokens_decoder[{short_repr(number)}]"
+        if not isinstance(content, str) or not content or not is_id(token_id) or content in special:
+            where = f"added_tokens_decoder[{short_repr(token_id)}]"
             raise FormatError(f"{short_repr(item)} is not a token of its own, with an id and a content", where=where)
-        special[content] = int(number)
-        if not get(item, f"added_tokens_decoder[{short_repr(number)}]", "special", bool, True):
+        special[content] = int(token_id)
+        if not get(item, f"added_tokens_decoder[{short_repr(token_id)}]", "special", bool, True):
             ordinary.append(content)
     with errors_at("added_tokens_decoder"):
         return tiktoken.check_special_ids(special), ordinary
@@ -155,12 +155,12 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
             "tokenizer_class": KIMI_CLASS,
             "pat_str": tiktoken.pattern_text(spec.pretokenizer),
             "added_tokens_decoder": {
-                str(number): {
+                str(token_id): {
                     "content": name,
                     **dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False),
                     "special": "ordinary" not in spec.token_flags.get(name, ()),
                 }
-                for name, number in sorted(spec.special_tokens.items(), key=lambda item: item[1])
+                for name, token_id in sorted(spec.special_tokens.items(), key=lambda item: item[1])
             },
         }
     config |= spec.roles

@@ -4,7 +4,7 @@
 best rank first. Neither holds the pretokenizer or the special tokens. In a folder, these are in `tokenizer_config.json`
 (whose `tokenizer_class` stands for the pretokenizer), `special_tokens_map.json` and `added_tokens.json`. The files are
 translated into the shape of a tokenizer.json, which `huggingface/` reads. Files named `vocab.bpe` and `encoder.json`:
-`gpt2.py`.
+`read_gpt2_ranks` in `tiktoken.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ from typing import Any
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, check_iterable, check_unicode, describe, errors_in, short_repr
 from bpe.formats import huggingface
-from bpe.formats.configuration import LISTS, find_added_tokens, read_configuration, read_object, read_roles, token_text
+from bpe.formats.configuration import (
+    EXTRA_TOKEN_FIELDS,
+    find_added_tokens,
+    read_configuration,
+    read_object,
+    read_roles,
+    token_text,
+)
 from bpe.formats.huggingface.added_tokens import add_tokens
 from bpe.formats.huggingface.spelling import explain_difference
 from bpe.formats.packed import decode_text, unpack
@@ -29,16 +36,15 @@ from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC, Normalizer
 from bpe.vocab.byte_letters import to_letters
 from bpe.vocab.merging import merging_suffices
-from bpe.vocab.spec import TokenizerSpec
+from bpe.vocab.spec import MATCHING_FLAGS, TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, SPECIAL
 
-FLAGS = ("single_word", "lstrip", "rstrip", "normalized")
 HEADER = "#version: 0.2"
 END = "<|endoftext|>"
 
 
 @dataclass(frozen=True)
-class Kind:
+class TokenizerClass:
     """What a `tokenizer_class` of `transformers` stands for.
 
     Attributes:
@@ -57,8 +63,8 @@ class Kind:
     without_flags: bool = False
 
 
-_GPT2 = Kind(dict.fromkeys(("bos_token", "eos_token", "unk_token"), END))
-_ROBERTA = Kind(
+_GPT2 = TokenizerClass(dict.fromkeys(("bos_token", "eos_token", "unk_token"), END))
+_ROBERTA = TokenizerClass(
     template=("cls_token", "sep_token"),
     roles={
         "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "sep_token": "</s>", "pad_token": "<pad>",
@@ -66,10 +72,10 @@ _ROBERTA = Kind(
     },
 )  # fmt: skip
 #: The classes that are read, without a `Fast` at the end.
-KINDS: Mapping[str, Kind] = {
+KINDS: Mapping[str, TokenizerClass] = {
     "GPT2Tokenizer": _GPT2,
     "CodeGenTokenizer": _GPT2,
-    "Qwen2Tokenizer": Kind(
+    "Qwen2Tokenizer": TokenizerClass(
         dict.fromkeys(("eos_token", "unk_token", "pad_token"), END), "qwen2", NFC(), without_flags=True
     ),
     **dict.fromkeys(("RobertaTokenizer", "LongformerTokenizer", "BartTokenizer", "LEDTokenizer"), _ROBERTA),
@@ -111,7 +117,7 @@ def read(files: Mapping[str, bytes]) -> TokenizerSpec:
     )
 
 
-def read_pair(
+def read_two_files(
     vocab: bytes,
     merges: bytes,
     pretokenizer: Pretokenizer | None,
@@ -131,7 +137,7 @@ def read_pair(
     if special_tokens is None:
         special_tokens = {END: ids[END]} if END in ids else {}
     by_id = sorted(special_tokens.items(), key=lambda item: item[1])
-    added = [{"id": number, "content": name, "special": True} for name, number in by_id]
+    added = [{"id": token_id, "content": name, "special": True} for name, token_id in by_id]
     return replace(_build(ids, merges, added, normalizer), pretokenizer=pretokenizer)
 
 
@@ -144,17 +150,17 @@ def make_vocab_file(vocab: Mapping[str, int] | Mapping[bytes, int], special_toke
 
     """
     ids: dict[str, int] = {}
-    for token, number in vocab.items():
+    for token, token_id in vocab.items():
         name = _spell_in_letters(token, "vocab")
         if isinstance(token, bytes) and (text := token.decode("utf-8", "replace")) in special_tokens:
             name = text
-        if isinstance(number, bool) or not hasattr(number, "__index__"):
-            raise TypeError(f"the id of {short_repr(token)} is {describe(number)}; it must be an int")
+        if isinstance(token_id, bool) or not hasattr(token_id, "__index__"):
+            raise TypeError(f"the id of {short_repr(token)} is {describe(token_id)}; it must be an int")
         if name in ids:
             raise FormatError(
                 f"token {short_repr(token)} occurs twice, as bytes and in letters; give it once", where="vocab"
             )
-        ids[name] = operator.index(number)
+        ids[name] = operator.index(token_id)
     return json.dumps(ids).encode()
 
 
@@ -209,9 +215,9 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
         reason = "it has an end-of-word mark"
     if reason is not None:
         raise ValueError(f"format vocab-merges cannot hold this tokenizer: {reason}; save it as huggingface")
-    letters = {number: to_letters(token) for number, token in spec.vocabulary.items(ORDINARY)}
-    others = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)}
-    vocab = {token: number for number, token in sorted({**letters, **others}.items())}
+    letters = {token_id: to_letters(token) for token_id, token in spec.vocabulary.items(ORDINARY)}
+    others = {token_id: token.decode() for token_id, token in spec.vocabulary.items(SPECIAL)}
+    vocab = {token: token_id for token_id, token in sorted({**letters, **others}.items())}
     pairs = (f"{letters[left]} {letters[right]}\n" for left, right in spec.merges.tolist())
     config, roles = _write_config(spec)
     return {
@@ -230,11 +236,11 @@ def _dump(value: object) -> bytes:
 def _write_config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
     """(tokenizer_config.json, special_tokens_map.json)."""
     special = [name for name in spec.special_tokens if "ordinary" not in spec.token_flags.get(name, ())]
-    pretokenizer, names = spec.pretokenizer, {number: name for name, number in spec.special_tokens.items()}
+    pretokenizer, names = spec.pretokenizer, {token_id: name for name, token_id in spec.special_tokens.items()}
     name, roles = "GPT2Tokenizer", {}
     if pretokenizer is not None and pretokenizer.name == "qwen2" and isinstance(spec.normalizer, NFC):
         name = "Qwen2Tokenizer"
-    template = [[names.get(number) for number in side] for side in spec.template or ((), ())]
+    template = [[names.get(token_id) for token_id in side] for side in spec.template or ((), ())]
     if len(template[0]) == len(template[1]) == 1 and None not in (*template[0], *template[1]):
         name, roles = "RobertaTokenizer", {"cls_token": template[0][0], "sep_token": template[1][0]}
     known = spec.roles or {role: token_text(default) for role, default in KINDS[name].roles.items()}
@@ -244,12 +250,12 @@ def _write_config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
         "tokenizer_class": name,
         "add_prefix_space": pretokenizer is not None and pretokenizer.add_prefix_space,
         "added_tokens_decoder": {
-            str(number): {
+            str(token_id): {
                 "content": each,
-                **{flag: flag in spec.token_flags.get(each, ()) for flag in FLAGS},
+                **{flag: flag in spec.token_flags.get(each, ()) for flag in MATCHING_FLAGS},
                 "special": each in special,
             }
-            for number, each in sorted(names.items())
+            for token_id, each in sorted(names.items())
         },
         "clean_up_tokenization_spaces": False,
         **roles,
@@ -259,8 +265,8 @@ def _write_config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
     if template[0] and not template[1] and name != "RobertaTokenizer":
         config |= {"add_bos_token": True, "bos_token": template[0][0]}
     listed = [each for each in special if each not in roles.values()]
-    config[LISTS[0]] = listed
-    return config, {**{role: each for role, each in roles.items() if each is not None}, LISTS[0]: listed}
+    config[EXTRA_TOKEN_FIELDS[0]] = listed
+    return config, {**{role: each for role, each in roles.items() if each is not None}, EXTRA_TOKEN_FIELDS[0]: listed}
 
 
 def _read_vocab(files: Mapping[str, bytes]) -> dict[str, int]:
@@ -275,10 +281,10 @@ def _read_lines(data: bytes) -> list[str]:
     lines = decode_text(unpack(data), "it must be a merge list").split("\n")
     if lines[-1] == "":
         lines.pop()
-    for number, line in enumerate(lines, 1):
-        if line.count(" ") != 1 and not (number == 1 and line.startswith("#version")):
+    for line_number, line in enumerate(lines, 1):
+        if line.count(" ") != 1 and not (line_number == 1 and line.startswith("#version")):
             rule = "is not the two parts of a merge, separated by a space"
-            raise FormatError(f"{short_repr(line)} {rule}", where=f"line {number}")
+            raise FormatError(f"{short_repr(line)} {rule}", where=f"line {line_number}")
     return lines
 
 
@@ -308,7 +314,7 @@ def _build(
 
 
 def _read_template(
-    config: dict[str, Any], kind: Kind, spec: TokenizerSpec
+    config: dict[str, Any], kind: TokenizerClass, spec: TokenizerSpec
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """The ids before and after a text."""
     roles: tuple[str | None, ...] | None = kind.template
@@ -319,7 +325,7 @@ def _read_template(
     return (sides[0], sides[1]) if any(sides) else None
 
 
-def _find_role(config: dict[str, Any], kind: Kind, spec: TokenizerSpec, role: str) -> int:
+def _find_role(config: dict[str, Any], kind: TokenizerClass, spec: TokenizerSpec, role: str) -> int:
     """The id of the token of a role, which must be a special one."""
     content = token_text(config.get(role, kind.roles.get(role)))
     if not isinstance(content, str) or content not in spec.special_tokens:

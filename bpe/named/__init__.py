@@ -3,7 +3,7 @@
 Takes a name and returns a `Tokenizer`, the same object for the same name. What the names stand for is data in
 `bpe/formats/openai_encodings.py`. The files, in the order in which a name meets them:
 
-- `encodings.py` the registry: name → tokenizer, model → name;
+- `registry.py` the registry: name → tokenizer, model → name;
 - `cache.py` the folder of downloaded files, which is tiktoken's, and downloading;
 - `hub.py` the files of a repository on the Hugging Face Hub, for `Tokenizer.from_pretrained`;
 - `plugins.py` encodings that other packages define in the namespace `tiktoken_ext`.
@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING
 from bpe._lazy import import_on_use
 
 if TYPE_CHECKING:
-    from bpe.named.encodings import list_encoding_names
+    from bpe.named.registry import list_encoding_names
 
 #: The public names, and the modules that define them.
-_MODULES = {"list_encoding_names": "encodings"}
+_MODULES = {"list_encoding_names": "registry"}
 
 __all__ = ["list_encoding_names"]
 

@@ -33,7 +33,7 @@ MAX_BYTES = 1 << 26
 log = logging.getLogger("bpe")
 
 
-def folders() -> list[Path]:
+def list_folders() -> list[Path]:
     """The folders in which files are looked up, the one to write to first; none if the cache is off.
 
     Raises:
@@ -89,9 +89,9 @@ def cached_name(address: str) -> str:
 def read(file: PublishedFile, *others: PublishedFile) -> bytes:
     """The content of a published file, from the cache or else downloaded and cached; any content if it has no SHA-256.
 
-    If it cannot be downloaded, the error names those of the `others` too that are not cached. A cached file
-    with another content is removed. A file that cannot be written to a folder that no variable names is not cached,
-    without an error.
+    A failed download names this file and those of `others` that are not cached either. A cached file with another
+    content is removed. If the default folder cannot be written to, the content is returned without being cached; a
+    folder that a variable names must be writable.
 
     Raises:
         OSError: for a file that is not cached and cannot be downloaded, and for a folder that a variable names and
@@ -99,7 +99,7 @@ def read(file: PublishedFile, *others: PublishedFile) -> bytes:
         FormatError: for downloaded content with another SHA-256.
 
     """
-    searched = folders()
+    searched = list_folders()
     data = _find(file, searched)
     if data is not None:
         return data
@@ -123,7 +123,7 @@ def _find(file: PublishedFile, searched: list[Path]) -> bytes | None:
 
 def is_cached(file: PublishedFile) -> bool:
     """Whether a published file is in the cache."""
-    return _find(file, folders()) is not None
+    return _find(file, list_folders()) is not None
 
 
 def _read_cached(path: Path, sha256: str, *, remove: bool = True) -> bytes | None:

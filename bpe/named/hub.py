@@ -1,9 +1,9 @@
 """Tokenizers of the Hugging Face Hub: finds and downloads the files of a repository through `huggingface_hub`.
 
-Files are taken one by one, the first set of `SETS` that the repository has: tokenizer.json, tekken.json, tiktoken.model
-or qwen.tiktoken, vocab.json with merges.txt, tokenizer.model; and what says which tokens are added and which roles they
-have, if there is any. Weights are never downloaded. The cache, the endpoint, the token and offline mode are those of
-`huggingface_hub`: HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE.
+Files are taken one by one, the first set of `FILE_SETS` that the repository has: tokenizer.json, tekken.json,
+tiktoken.model or qwen.tiktoken, vocab.json with merges.txt, tokenizer.model; and what says which tokens are added and
+which roles they have, if there is any. Weights are never downloaded. The cache, the endpoint, the token and offline
+mode are those of `huggingface_hub`: HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bpe.errors import describe, short_repr
 from bpe.formats.signatures import CONFIGURATION
 
 #: The formats in the order in which they are looked for: the format, the files that it must have, and others.
-SETS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+FILE_SETS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("huggingface", ("tokenizer.json",), CONFIGURATION),
     ("tekken", ("tekken.json",), ()),
     ("tiktoken-folder", ("tiktoken.model", "tokenizer_config.json"), ()),
@@ -66,11 +66,11 @@ def fetch(name: str, revision: str | None = None, *, token: str | bool | None = 
     repository = _Repository(huggingface_hub, name, token)
     missing: _NotCachedError | None = None
     commit = revision
-    for format_, required, others in SETS:
+    for format_, required, others in FILE_SETS:
         try:
             paths = []
             for file in required:
-                path = repository.file(file, commit)
+                path = repository.fetch_file(file, commit)
                 if path is None:
                     break
                 paths.append(path)
@@ -78,7 +78,7 @@ def fetch(name: str, revision: str | None = None, *, token: str | bool | None = 
             if len(paths) < len(required):
                 continue
             for file in others:
-                repository.other_file(file, commit)
+                repository.fetch_optional(file, commit)
         except _NotCachedError as error:
             missing = missing or error
             continue
@@ -88,7 +88,7 @@ def fetch(name: str, revision: str | None = None, *, token: str | bool | None = 
             reason = " ".join(str(error).split())
             raise OSError(f"{name} cannot be loaded from the Hub ({type(error).__name__}: {reason})") from error
         return (paths[0].parent if len(required) > 1 or others else paths[0]), format_
-    looked = ", ".join(" and ".join(required) for _, required, _ in SETS)
+    looked = ", ".join(" and ".join(required) for _, required, _ in FILE_SETS)
     if missing is None:
         at = "" if revision is None else f" at revision {revision}"
         raise FileNotFoundError(f"{name}{at} has no tokenizer that is known; it must have {looked}")
@@ -107,7 +107,7 @@ class _Repository:
     token: str | bool | None
     reachable: bool = True
 
-    def file(self, file: str, revision: str | None) -> Path | None:
+    def fetch_file(self, file: str, revision: str | None) -> Path | None:
         """The path of a file in the cache, downloaded if necessary; None if the repository does not have it.
 
         Raises:
@@ -129,13 +129,13 @@ class _Repository:
             return None
         return Path(path)
 
-    def other_file(self, file: str, revision: str | None) -> None:
+    def fetch_optional(self, file: str, revision: str | None) -> None:
         """Download a file that the tokenizer can do without, if the repository has it and the Hub answers at once."""
         cached = self.hub.try_to_load_from_cache(self.name, file, revision=revision) is not None
         if not cached and self.reachable and self._exists(file, revision) is False:
             return
         with suppress(_NotCachedError):
-            self.file(file, revision)
+            self.fetch_file(file, revision)
 
     def _is_known_absent(self, file: str, revision: str | None) -> bool:
         """Whether an earlier call found that the repository does not have a file, and this is so still."""

@@ -21,7 +21,7 @@ PUBLIC = f"{NAMESPACE}.openai_public"
 Constructor = Callable[[], dict[str, Any]]
 
 
-def modules() -> list[str]:
+def list_modules() -> list[str]:
     """The names of the modules in the namespace, tiktoken's own included; nothing but the namespace is imported."""
     import pkgutil  # it takes 1 ms to import
 
@@ -32,7 +32,7 @@ def modules() -> list[str]:
     return [module.name for module in pkgutil.iter_modules(namespace.__path__, f"{NAMESPACE}.")]
 
 
-def constructors() -> dict[str, Constructor]:
+def load_constructors() -> dict[str, Constructor]:
     """Name → constructor of the encodings in all modules but tiktoken's own, which are imported.
 
     Raises:
@@ -40,7 +40,7 @@ def constructors() -> dict[str, Constructor]:
 
     """
     found: dict[str, Constructor] = {}
-    for module in modules():
+    for module in list_modules():
         if module == PUBLIC:
             continue
         for name, constructor in _list_defined(module):
@@ -55,7 +55,7 @@ def constructors() -> dict[str, Constructor]:
 
 def public_constructor(name: str) -> Constructor | None:
     """The constructor of an encoding in tiktoken's own module, if tiktoken is installed and has it."""
-    if PUBLIC not in modules():
+    if PUBLIC not in list_modules():
         return None
     return dict(_list_defined(PUBLIC)).get(name)
 

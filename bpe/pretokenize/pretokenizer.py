@@ -1,7 +1,7 @@
 """Pretokenizers: rules that split a text into pretokens, the pieces that merges never cross.
 
 Each pattern is a regular expression of the `regex` package, which defines the result. The published patterns also have
-a scanner in `bpe/pretokenize/_scanner`, which finds the same pretokens faster.
+a scanner in `bpe/pretokenize/_scanner.pyx`, which finds the same pretokens faster.
 """
 
 from __future__ import annotations

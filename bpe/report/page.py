@@ -62,8 +62,8 @@ def write_page(
         evaluation: what `bpe.evaluate` returned for the same tokenizers in the same order, or its `to_dict()`; None
             leaves out the intervals and all metrics but the number of tokens.
         texts: the texts to draw: a str or bytes, several, or by name a text or the documents of a corpus. The beginning
-            of each is drawn. All of it is counted, unless the evaluation has a corpus of that name; of such a text, the
-            beginning is enough.
+            of each is drawn. If the evaluation has a corpus of the same name, its counts are used and the beginning of
+            the text is enough; otherwise pass the whole text, which is counted.
 
     Raises:
         TypeError: for anything but tokenizers.
@@ -101,7 +101,7 @@ def page_html(
             "summary", "Summary", _overview(named), _verdicts(facts, scripts, corpora), measures.draw_metrics(facts)
         ),
         section("corpora", "Corpora", measures.draw_corpora(facts)),
-        section("texts", "The same text in each tokenizer", *_drawn(panels, corpora, usage)),
+        section("texts", "The same text in each tokenizer", *_draw_texts(panels, corpora, usage)),
         section("vocabularies", "Vocabularies", _charts(named, usage, corpora), vocabularies.format_scripts(scripts)),
         section("tokens", "The longest and the rarest tokens", vocabularies.list_extremes(named, usage.counts)),
         section("differences", "What differs", vocabularies.compare_vocabularies(named, usage.counts)),
@@ -199,16 +199,16 @@ class Usage:
         found = {}
         for name in self.counts:
             corpora = {
-                text: self._of(self.sizes[text], totals[name])
+                text: self._ratio(self.sizes[text], totals[name])
                 for text, totals in self.totals.items()
                 if self.sizes[text]
             }
-            whole = self._of(sum(self.sizes.values()), sum(each[name] for each in self.totals.values()))
+            whole = self._ratio(sum(self.sizes.values()), sum(each[name] for each in self.totals.values()))
             found[name] = {**whole, "corpora": corpora}
         return found
 
     @staticmethod
-    def _of(size: int, tokens: int) -> dict[str, Any]:
+    def _ratio(size: int, tokens: int) -> dict[str, Any]:
         ratio = {"bytes_per_token": size / tokens} if tokens else {}
         return {"tokens": tokens, "bytes": size, **ratio}
 
@@ -240,7 +240,7 @@ def _documents(value: TextLike | Iterable[TextLike]) -> list[bytes]:
 def _overview(tokenizers: Mapping[str, Subject]) -> Html:
     rows = [[Heading(name), each.kind, each.vocab_size, *_settings(each)] for name, each in tokenizers.items()]
     head = ["tokenizer", "model", "tokens", "merges", "pretokenizer", "fingerprint"]
-    others = [name for name, each in tokenizers.items() if each.own is None]
+    others = [name for name, each in tokenizers.items() if each.native is None]
     said = (
         f"Of {', '.join(others)}, this page knows tokens and ids only, since another package encodes with it: merges, "
         "compression by vocabulary size, training and settings are left out. bpe.Tokenizer.load reads most packages' "
@@ -251,7 +251,7 @@ def _overview(tokenizers: Mapping[str, Subject]) -> Html:
 
 def _settings(tokenizer: Subject) -> list[str | int]:
     """The number of merges, the pretokenizer and the fingerprint."""
-    own = tokenizer.own
+    own = tokenizer.native
     if own is None:
         return ["not known", "not known", "not known"]
     pretokenizer = "none" if own.pretokenizer is None else own.pretokenizer.name or "own pattern"
@@ -272,7 +272,7 @@ def _verdicts(
     return Html(f"<ul>{''.join(items)}</ul>" if items else "")
 
 
-def _drawn(panels: Panels, corpora: Mapping[str, list[bytes]], usage: Usage) -> Iterable[str]:
+def _draw_texts(panels: Panels, corpora: Mapping[str, list[bytes]], usage: Usage) -> Iterable[str]:
     most = _DRAWN_IN_ALL // max(1, len(corpora) * len(usage.counts))
     most = max(_LEAST_DRAWN, min(_MOST_DRAWN, most))
     if corpora:
@@ -296,7 +296,7 @@ def _charts(tokenizers: Mapping[str, Subject], usage: Usage, corpora: Mapping[st
         labels = ("rank by frequency", "occurrences in the texts")
         figures.append(line_chart("Frequency by rank", ranks, labels, log_x=True, log_y=True))
     figures.append(vocabularies.draw_lengths(tokenizers))
-    own = {name: each.own for name, each in tokenizers.items() if each.own is not None}
+    own = {name: each.native for name, each in tokenizers.items() if each.native is not None}
     share = _MEASURED // max(1, len(corpora))
     sample = b"\n".join(cut_beginning(b"\n".join(_first(documents, share)), share) for documents in corpora.values())
     if sample.strip() and own:

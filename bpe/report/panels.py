@@ -75,7 +75,7 @@ class Panels:
             parts.append(cut_beginning(document, left))
         made = []
         for index, (name, tokenizer) in enumerate(self._tokenizers.items()):
-            rows = [tokenizer.rows(part) for part in parts]
+            rows = [tokenizer.draw_text(part) for part in parts]
             drawn_size = sum(map(len, parts))
             if totals is not None:
                 total = totals[name]
@@ -124,6 +124,6 @@ def examples(tokenizer: Subject, ids: Iterable[int], counts: NDArray[np.int64]) 
     """A table of tokens that do not follow one another, with how often each occurs: `counts`, by id."""
     rows = [
         [Html(separate(token.data)), token.id, to_hex(token.data), int(counts[token.id])]
-        for token in tokenizer.drawn(ids)
+        for token in tokenizer.draw_ids(ids)
     ]
     return Html(table(["token", "id", "bytes", "occurrences"], rows))

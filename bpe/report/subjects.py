@@ -1,4 +1,4 @@
-"""A tokenizer as the page needs it: this package's, or one of another package, of which less is known.
+"""A tokenizer as the page needs it: of this package, or of another one, which shows less about itself.
 
 Of a tokenizer of another package the page shows tokens, ids and counts; its merges, settings and training are left out.
 """
@@ -16,7 +16,7 @@ from bpe.base.forks import lock_of
 from bpe.base.offsets import offsets_of
 from bpe.base.spelling import spell
 from bpe.drawing import draw_ids, draw_text
-from bpe.evaluation.adapters import Adapter, OwnAdapter, SimpleTokenizer, adapt
+from bpe.evaluation.adapters import Adapter, NativeAdapter, SimpleTokenizer, adapt
 from bpe.show.html import Token
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.spec import describe_model
@@ -33,7 +33,7 @@ class Subject:
     """A tokenizer, through the adapter that an evaluation takes.
 
     Attributes:
-        own: the tokenizer; None for one of another package.
+        native: the tokenizer; None for one of another package.
         kind: what it is, in a few words.
         limit: one more than the greatest id.
         vocab_size: the number of tokens.
@@ -45,57 +45,57 @@ class Subject:
     def __init__(self, adapter: Adapter) -> None:
         self._adapter = adapter
         self._lock = lock_of(self)  # the playground answers in several threads
-        self.own: Tokenizer | None = adapter.tokenizer if isinstance(adapter, OwnAdapter) else None
+        self.native: Tokenizer | None = adapter.tokenizer if isinstance(adapter, NativeAdapter) else None
         given = type(adapter.tokenizer)
         module = given.__module__.partition(".")[0]
-        self.kind = f"{module}.{given.__name__}" if self.own is None else describe_model(self.own.spec)
+        self.kind = f"{module}.{given.__name__}" if self.native is None else describe_model(self.native.spec)
         self.limit, self.vocab_size = adapter.limit, adapter.vocab_size
         self.lengths = adapter.tokens.lengths
-        self.ordinary = np.flatnonzero(adapter.tokens.known)
+        self.ordinary = np.flatnonzero(adapter.tokens.ordinary)
 
     def token(self, token_id: int) -> bytes:
         """The bytes of a token."""
         return self._adapter.tokens[token_id]
 
-    def rows(self, text: bytes) -> list[Token]:
+    def draw_text(self, text: bytes) -> list[Token]:
         """The tokens of a text: where they stand in it if that is known, else as the vocabulary has them."""
-        if self.own is not None:
-            return draw_text(self.own, text)
+        if self.native is not None:
+            return draw_text(self.native, text)
         with self._lock:
-            ids, _, sizes = self._adapter.encode(text, np.zeros(1, np.int64), np.array([len(text)]))
-        spans = sizes if len(sizes) else self.lengths[ids]
-        if int(spans.sum()) != len(text):
-            return self.drawn(ids.tolist())
-        bounds = pairwise(accumulate(spans.tolist(), initial=0))
-        return [self._token(text[a:b], token_id) for (a, b), token_id in zip(bounds, ids.tolist(), strict=True)]
+            found = self._adapter.encode(text, np.zeros(1, np.int64), np.array([len(text)]))
+        sizes, ids = found.token_sizes(self._adapter), found.ids.tolist()
+        if int(sizes.sum()) != len(text):
+            return self.draw_ids(ids)
+        bounds = pairwise(accumulate(sizes.tolist(), initial=0))
+        return [self._token(text[a:b], token_id) for (a, b), token_id in zip(bounds, ids, strict=True)]
 
-    def drawn(self, ids: Iterable[int]) -> list[Token]:
+    def draw_ids(self, ids: Iterable[int]) -> list[Token]:
         """Tokens by their ids, to be drawn."""
-        if self.own is not None:
-            return draw_ids(self.own, ids)
+        if self.native is not None:
+            return draw_ids(self.native, ids)
         return [self._token(self.token(token_id), token_id) for token_id in ids]
 
     def _token(self, data: bytes, token_id: int) -> Token:
-        return Token(data, token_id, None, not self._adapter.tokens.known[token_id])
+        return Token(data, token_id, None, not self._adapter.tokens.ordinary[token_id])
 
     def counts(self, documents: Sequence[bytes]) -> tuple[NDArray[np.int64], int]:
         """How often each id occurs in documents, and the number of tokens, with those that have no id."""
-        if self.own is not None:
+        if self.native is not None:
             try:
-                ids = self.own.encode_batch(documents).ids
+                ids = self.native.encode_batch(documents).ids
             except ValueError:  # symbols without an id
-                return np.zeros(self.limit, np.int64), sum(len(self.own.tokens(document)) for document in documents)
+                return np.zeros(self.limit, np.int64), sum(len(self.native.tokens(document)) for document in documents)
         else:
             bounds = offsets_of([len(document) for document in documents])
             with self._lock:
-                ids = self._adapter.encode(b"".join(documents), bounds[:-1], bounds[1:])[0]
+                ids = self._adapter.encode(b"".join(documents), bounds[:-1], bounds[1:]).ids
         return np.bincount(ids, minlength=self.limit), len(ids)
 
     def details(self, ids: Iterable[int]) -> dict[str, Details]:
         """By id, what the script knows of tokens; of a tokenizer of this package, of their parts too."""
-        if self.own is None:
+        if self.native is None:
             return {str(token_id): [_spell(self.token(token_id)), None] for token_id in sorted(ids)}
-        tree = self.own._merge_tree
+        tree = self.native._merge_tree
         with_parts = sorted(tree.with_parts(ids))
         return {str(i): [_spell(self.token(i)), tree.rank(i), *(tree.parts(i) or ())] for i in with_parts}
 

@@ -138,7 +138,9 @@ def compare_vocabularies(tokenizers: Mapping[str, Subject], counts: Counts) -> H
             most_used = only[np.argsort(-uses[only], kind="stable")[:_SHOWN]].tolist()
             title = f"Only in {name}: {number(len(only))}"
             panels.append(panel(title, scroll(f"tokens only in {name}", examples(tokenizer, most_used, uses))))
-        settings = compare_settings(first.own.spec, second.own.spec, (a, b)) if first.own and second.own else []
+        settings = (
+            compare_settings(first.native.spec, second.native.spec, (a, b)) if first.native and second.native else []
+        )
         rows = [[Heading(each.field), each.message] for each in settings]
         said = note(f"{a} and {b} share {number(len(shared))} tokens. Those that only one has are listed by their use.")
         made += [said, columns(*panels)]

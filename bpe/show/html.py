@@ -127,7 +127,7 @@ def to_hex(data: bytes) -> str:
     return data[:_SHOWN_BYTES].hex(" ") + " …" * (len(data) > _SHOWN_BYTES)
 
 
-def box(tokens: Sequence[Token], *, label: str = "") -> str:
+def token_box(tokens: Sequence[Token], *, label: str = "") -> str:
     """The tokens of a text in a container of their own."""
     named = f' role="group" aria-label="{to_html(label)}"' if label else ""
     return f'<div class="bpe-tokens" dir="auto"{named}>{format_tokens(tokens)}</div>'

@@ -98,8 +98,8 @@ def split_pieces(tokens: Sequence[bytes]) -> list[list[Piece]]:
             for piece in _split_cluster(cluster):
                 _append(drawn[token], piece)
         else:
-            for number, piece in _split_shared(cluster, start, token, ends):
-                _append(drawn[number], piece)
+            for index, piece in _split_shared(cluster, start, token, ends):
+                _append(drawn[index], piece)
     return drawn
 
 
@@ -164,12 +164,12 @@ def _draw_alone(character: str, cluster: str, *, first: bool) -> Piece:
 
 def _split_shared(cluster: str, start: int, token: int, ends: list[int]) -> Iterator[tuple[int, Piece]]:
     """The pieces of a cluster that begins at byte `start` in token number `token` and ends in a later token."""
-    for number, character in enumerate(cluster):
+    for index, character in enumerate(cluster):
         data = character.encode("utf-8", "surrogateescape")
         while ends[token] <= start:
             token += 1
         if start + len(data) <= ends[token]:
-            yield token, _draw_alone(character, cluster, first=number == 0)
+            yield token, _draw_alone(character, cluster, first=index == 0)
         else:
             for i, byte in enumerate(data):
                 while ends[token] <= start + i:

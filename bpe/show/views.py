@@ -12,7 +12,7 @@ from secrets import token_hex
 
 from bpe.errors import pluralize
 from bpe.show.colours import render, use_colour
-from bpe.show.html import Token, add_style, box, list_tokens, to_html
+from bpe.show.html import Token, add_style, list_tokens, to_html, token_box
 
 #: The most tokens that the table under the coloured tokens lists.
 _LISTED = 500
@@ -54,7 +54,7 @@ class TokenView:
         more = f"<p>Only the first {pluralize(len(self.tokens), 'token')} are drawn.</p>" if self._left else ""
         rows = list_tokens(self.tokens[:_LISTED])
         return add_style(
-            f'<div class="bpe-card">{box(self.tokens, label="tokens")}{more}'
+            f'<div class="bpe-card">{token_box(self.tokens, label="tokens")}{more}'
             f"<details><summary>{summary}</summary>{rows}</details></div>"
         )
 
@@ -100,7 +100,9 @@ class MergeSteps:
             step = f"step {i} of {last}"
             inputs.append(f'<input type="radio" name="{name}" id="{name}-{i}" aria-label="{step}"{checked}>')
             what = f"{step}: {to_html(merge)}" if merge else f"{step}: before the first merge"
-            panels.append(f'<div class="step n{i}"><p>{what}; {pluralize(len(tokens), "token")}</p>{box(tokens)}</div>')
+            panels.append(
+                f'<div class="step n{i}"><p>{what}; {pluralize(len(tokens), "token")}</p>{token_box(tokens)}</div>'
+            )
             rules.append(f".{name}>#{name}-{i}:checked~.n{i}")
         style = f".{name}>.step{{display:none}}{','.join(rules)}{{display:block}}"
         return add_style(

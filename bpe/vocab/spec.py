@@ -32,8 +32,8 @@ NO_FLAGS: Mapping[str, frozenset[str]] = MappingProxyType({})
 NO_ROLES: Mapping[str, str] = MappingProxyType({})
 #: The roles that a special token may have, by the names of the fields of `transformers`.
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
-#: The flags that a special token may have.
-FLAGS = ("ordinary", "lstrip", "rstrip", "single_word", "normalized")
+#: The flags that say where a special token is found, in the order of files. Its other flag is "ordinary".
+MATCHING_FLAGS = ("single_word", "lstrip", "rstrip", "normalized")
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,8 @@ import pytest
 
 import bpe
 from bpe.compat import _rows
+from bpe.compat.core import Core
 from bpe.compat.huggingface import BPE, AddedToken, DecodeStream, Encoding, Tokenizer
-from bpe.compat.sequences import Core
 from bpe.compat.state import State
 from bpe.formats import huggingface as format_huggingface
 
@@ -471,7 +471,9 @@ def test_tokens_added_after_a_gap_keep_their_ids() -> None:
     assert columns(own.encode(text)) == columns(other.encode(text))
     assert own.encode("<x><y>").ids == [own.token_to_id("<x>"), own.token_to_id("<y>")] == [301, 302]
     assert own.decode([301, 302, 299, 300], False) == other.decode([301, 302, 299, 300], False)
-    assert columns(own._state.core.refer(text, False)) == columns(other.encode(text))  # by `tokenizers` itself
+    assert columns(own._state.core.encode_by_tokenizers(text, False)) == columns(
+        other.encode(text)
+    )  # by `tokenizers` itself
     copied = copy.deepcopy(own)
     assert copied.encode(text).ids == own.encode(text).ids
     read, reread = (kind.from_str(made.to_str()) for kind, made in ((Tokenizer, own), (theirs.Tokenizer, other)))
@@ -666,17 +668,17 @@ def test_a_state_that_is_replaced_lives_until_the_call_ends(monkeypatch: pytest.
     tok = Tokenizer(bpe.train(texts=["low lower lowest"] * 3, vocab_size=260))
     expected, events = tok.encode("low lower").ids, []
     tok.no_padding()
-    made_plan = State.made_plan
+    make_plan = State.make_plan
 
     def replacing(state: State, template: bool) -> Any:
-        plan = made_plan(state, template)
+        plan = make_plan(state, template)
         encode, plan.kernel = plan.encode, None
         plan.encode = lambda text: (events.append("encoded"), encode(text))[1]
         weakref.finalize(state, events.append, "freed")
         tok.no_padding()
         return plan
 
-    monkeypatch.setattr(State, "made_plan", replacing)
+    monkeypatch.setattr(State, "make_plan", replacing)
     assert tok.encode("low lower").ids == expected
     monkeypatch.undo()
     gc.collect()

@@ -45,8 +45,8 @@ def test_training_gives_the_file_of_tokenizers(
         calls.append(found is not None)
         return found
 
-    plain = bpe.compat.training.trained
-    monkeypatch.setattr(bpe.compat.training, "trained", trained)
+    plain = bpe.compat.training.train_natively
+    monkeypatch.setattr(bpe.compat.training, "train_natively", trained)
     path = tmp_path / "corpus.txt"
     path.write_text("".join(TEXTS))
     results: list[list[str]] = [[], []]

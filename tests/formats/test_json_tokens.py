@@ -14,7 +14,7 @@ import bpe
 from bpe.errors import FormatError
 from bpe.formats import _json_tokens as jsontokens
 from bpe.formats.huggingface import read, write
-from bpe.formats.huggingface.lists import PLACEHOLDERS, KernelLists, UnusualError, divide
+from bpe.formats.huggingface.lists import PLACEHOLDERS, KernelLists, UnusualError, split_off_lists
 from bpe.formats.huggingface.reading import _build
 from bpe.formats.huggingface.spelling import byte_by_letter
 from bpe.formats.schema import load
@@ -32,8 +32,8 @@ def file(**options) -> dict:
 def read_usual(data: bytes) -> TokenizerSpec | None:
     """What the kernel reads; None for a file that is left to `json`."""
     try:
-        found = divide(data, load)
-        return None if found is None else _build(found[0], spans=found[1:])
+        found = split_off_lists(data, load)
+        return None if found is None else _build(found[0], list_spans=found[1:])
     except (FormatError, UnusualError):
         return None
 
@@ -154,7 +154,7 @@ def test_the_kernel_reads_a_vocab():
     assert found is not None
     assert found.blob.tobytes() == b'a b"\\/ '
     assert found.offsets.tolist() == [0, 1, 3, 6, 7]
-    assert found.numbers.tolist() == [1, 0, 5, 3]
+    assert found.token_ids.tolist() == [1, 0, 5, 3]
     assert found.others == [(b'"\\n"', 4), ('"日"'.encode(), 9)]
     assert len(found) == 6
     assert [found.find(token) for token in (b"a", b" b", b"b", b"", b" ")] == [0, 1, -1, -1, 3]
@@ -225,7 +225,7 @@ def test_the_kernel_reads_a_vocab_of_text(vocab):
     assert found is not None
     assert found.end == jsontokens.value_end(vocab.encode(), 0) == len(vocab.encode())
     tokens = [found.blob[a:b].tobytes().decode() for a, b in pairwise(found.offsets.tolist())]
-    assert dict(zip(tokens, found.numbers.tolist(), strict=True)) == json.loads(vocab)
+    assert dict(zip(tokens, found.token_ids.tolist(), strict=True)) == json.loads(vocab)
 
 
 @pytest.mark.parametrize("vocab", ['{"\\ud83d":1}', '{"\\q":1}', '{"a\x01":1}', '{"\\u12":1}', '{"a\\'])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bpe.formats.openai_encodings import FILES, PublishedFile
-from bpe.named import cache, encodings
+from bpe.named import cache, registry
 from bpe.vocab.byte_letters import to_letters
 
 VOCABULARIES = Path(__file__).resolve().parents[3] / "shared" / "data" / "vocab"
@@ -54,10 +54,10 @@ def test_gpt2_is_built_of_the_file_of_r50k(folder: Path, monkeypatch: pytest.Mon
     ranks = VOCABULARIES / "r50k_base.tiktoken.gz"
     if not ranks.is_file():
         pytest.skip("the shared vocabularies are absent")
-    monkeypatch.setattr(encodings, "_encodings", {})
+    monkeypatch.setattr(registry, "_encodings", {})
     (folder / cache.cached_name(FILES["r50k_base.tiktoken"].address)).write_bytes(gzip.decompress(ranks.read_bytes()))
-    tok = encodings.get_encoding("gpt2")
-    assert tok == encodings.get_encoding("r50k_base")
+    tok = registry.get_encoding("gpt2")
+    assert tok == registry.get_encoding("r50k_base")
     assert tok.encode("hello world<|endoftext|>", allowed_special="all").tolist() == [31373, 995, 50256]
     wanted = json.loads(gzip.decompress((VOCABULARIES / "gpt2_vocab.json.gz").read_bytes()))
     assert {to_letters(token): number for number, token in tok.spec.vocabulary.items(1)} == {

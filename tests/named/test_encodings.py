@@ -21,7 +21,7 @@ from loopback import Silent, serving
 
 import bpe
 from bpe.formats.openai_encodings import ENCODINGS, FILES, MODEL_PREFIXES, MODELS, PublishedFile
-from bpe.named import cache, encodings
+from bpe.named import cache, registry
 from bpe.vocab.byte_letters import to_letters
 
 TEXTS = ["low lower lowest", "new newer newest", "naïve café 낮"] * 5
@@ -65,10 +65,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 @pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+def reset_registry(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """An empty registry; a function that empties it again."""
-    monkeypatch.setattr(encodings, "_encodings", {})
-    return encodings._encodings.clear
+    monkeypatch.setattr(registry, "_encodings", {})
+    return registry._encodings.clear
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def published(server: Server, registry: object, monkeypatch: pytest.MonkeyPatch) -> PublishedFile:
+def published(server: Server, reset_registry: object, monkeypatch: pytest.MonkeyPatch) -> PublishedFile:
     """The rank file of cl100k_base, a small one, on the server."""
     data = rank_file(small_ranks())
     server.contents["/cl100k_base.tiktoken"] = data
@@ -96,11 +96,13 @@ def cached_in(folder: Path, file: PublishedFile) -> Path:
 # The cache folder -----------------------------------------------------------------------------------------------------
 
 
-def test_a_file_is_downloaded_once_and_named_by_the_hash_of_its_address(server, registry, folder, published) -> None:
+def test_a_file_is_downloaded_once_and_named_by_the_hash_of_its_address(
+    server, reset_registry, folder, published
+) -> None:
     tok = bpe.get_encoding("cl100k_base")
     assert tok is bpe.get_encoding("cl100k_base") is bpe.encoding_for_model("gpt-4")
     assert [path.name for path in folder.iterdir()] == [hashlib.sha1(published.address.encode()).hexdigest()]
-    registry()
+    reset_registry()
     assert bpe.get_encoding("cl100k_base") == tok
     assert server.asked == ["/cl100k_base.tiktoken"]
     assert tok.special_tokens == ENCODINGS["cl100k_base"].special_tokens
@@ -119,27 +121,29 @@ def test_two_threads_download_a_file_once(server, folder, published) -> None:
     assert len(server.asked) == 1
 
 
-def test_the_first_variable_that_is_set_names_the_folder(tmp_path, monkeypatch, published, registry) -> None:
+def test_the_first_variable_that_is_set_names_the_folder(tmp_path, monkeypatch, published, reset_registry) -> None:
     monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
     monkeypatch.setenv("DATA_GYM_CACHE_DIR", str(tmp_path / "gym"))
-    assert cache.folders() == [tmp_path / "gym"]
+    assert cache.list_folders() == [tmp_path / "gym"]
     bpe.get_encoding("cl100k_base")
     assert cached_in(tmp_path / "gym", published).exists()
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path / "tik"))
-    registry()
+    reset_registry()
     bpe.get_encoding("cl100k_base")
     assert cached_in(tmp_path / "tik", published).exists()
 
 
 @pytest.mark.parametrize("variable", cache.VARIABLES)
-def test_an_empty_variable_turns_the_cache_off(server, tmp_path, monkeypatch, published, registry, variable) -> None:
+def test_an_empty_variable_turns_the_cache_off(
+    server, tmp_path, monkeypatch, published, reset_registry, variable
+) -> None:
     monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
     monkeypatch.setenv("DATA_GYM_CACHE_DIR", str(tmp_path / "gym"))
     monkeypatch.setenv(variable, "")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     for _ in range(2):
         bpe.get_encoding("cl100k_base")
-        registry()
+        reset_registry()
     assert len(server.asked) == 2
     assert list(tmp_path.iterdir()) == []
     server.contents.clear()
@@ -160,13 +164,13 @@ def unset(tmp_path, monkeypatch) -> None:
 
 @pytest.mark.parametrize("elsewhere", [Path("user", "tiktoken"), Path("tmp", "data-gym-cache")])
 def test_without_variables_both_folders_of_tiktoken_are_read(
-    server, tmp_path, unset, published, registry, elsewhere
+    server, tmp_path, unset, published, reset_registry, elsewhere
 ) -> None:
     first = bpe.get_encoding("cl100k_base")
     assert (tmp_path / "user" / "bpe").stat().st_mode & 0o777 == 0o700
     (tmp_path / elsewhere).mkdir(parents=True)
     cached_in(tmp_path / "user" / "bpe", published).rename(cached_in(tmp_path / elsewhere, published))
-    registry()
+    reset_registry()
     assert bpe.get_encoding("cl100k_base") == first
     assert len(server.asked) == 1
 
@@ -182,7 +186,7 @@ TRAPS = {
 
 @pytest.mark.parametrize("trap", TRAPS)
 def test_what_another_user_put_into_the_shared_folder_is_neither_used_nor_changed(
-    server, tmp_path, unset, published, registry, trap
+    server, tmp_path, unset, published, reset_registry, trap
 ) -> None:
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
@@ -191,7 +195,7 @@ def test_what_another_user_put_into_the_shared_folder_is_neither_used_nor_change
     TRAPS[trap](cached_in(shared, published), victim)
     before = cached_in(shared, published).lstat()
     first = bpe.get_encoding("cl100k_base")
-    registry()
+    reset_registry()
     assert bpe.get_encoding("cl100k_base") == first
     assert len(server.asked) == 1
     assert victim.read_bytes() == b"precious"
@@ -199,18 +203,22 @@ def test_what_another_user_put_into_the_shared_folder_is_neither_used_nor_change
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to another user")
-def test_files_of_other_users_in_the_shared_folder_are_not_read(server, tmp_path, unset, published, registry) -> None:
+def test_files_of_other_users_in_the_shared_folder_are_not_read(
+    server, tmp_path, unset, published, reset_registry
+) -> None:
     bpe.get_encoding("cl100k_base")
     shared = tmp_path / "tmp" / "data-gym-cache"
     shared.mkdir(parents=True)
     cached_in(tmp_path / "user" / "bpe", published).rename(cached_in(shared, published))
-    registry()
+    reset_registry()
     os.chown(cached_in(shared, published), 12345, -1)
     bpe.get_encoding("cl100k_base")
     assert len(server.asked) == 2
 
 
-def test_a_cache_to_which_others_may_write_is_not_written(server, tmp_path, unset, published, registry, caplog) -> None:
+def test_a_cache_to_which_others_may_write_is_not_written(
+    server, tmp_path, unset, published, reset_registry, caplog
+) -> None:
     (tmp_path / "user" / "bpe").mkdir(parents=True)
     (tmp_path / "user" / "bpe").chmod(0o777)
     bpe.get_encoding("cl100k_base")
@@ -220,7 +228,7 @@ def test_a_cache_to_which_others_may_write_is_not_written(server, tmp_path, unse
 
 @pytest.mark.parametrize("chosen", [True, False])
 def test_a_link_in_the_cache_is_replaced_not_followed(
-    server, tmp_path, unset, published, registry, chosen, monkeypatch
+    server, tmp_path, unset, published, reset_registry, chosen, monkeypatch
 ) -> None:
     folder = tmp_path / "user" / "bpe"
     folder.mkdir(parents=True, mode=0o700)
@@ -244,7 +252,7 @@ def test_a_file_with_another_content_is_removed_and_downloaded_again(server, fol
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_only_if_a_variable_names_it(
-    tmp_path, monkeypatch, published, registry, caplog
+    tmp_path, monkeypatch, published, reset_registry, caplog
 ) -> None:
     (tmp_path / "data-gym-cache").write_bytes(b"a file where the folder should be")
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path / "data-gym-cache"))
@@ -276,7 +284,7 @@ def test_offline_the_error_says_which_file_to_put_where(server, folder, publishe
     assert bpe.get_encoding("cl100k_base").n_vocab == 100277
 
 
-def test_offline_the_error_names_both_files_of_gpt2(server, folder, registry, monkeypatch) -> None:
+def test_offline_the_error_names_both_files_of_gpt2(server, folder, reset_registry, monkeypatch) -> None:
     files = []
     for name in ("vocab.bpe", "encoder.json"):
         file = PublishedFile(f"{server.address}/{name}", hashlib.sha256(name.encode()).hexdigest())
@@ -362,10 +370,10 @@ def test_the_data_is_that_of_tiktoken(monkeypatch) -> None:
 
 
 def test_models() -> None:
-    assert encodings.encoding_name_for_model(model_name="gpt2") == "gpt2"
-    assert encodings.encoding_name_for_model("text-davinci-edit-001") == "p50k_edit"
-    assert encodings.encoding_name_for_model("gpt-3.5-turbo-0301") == "cl100k_base"
-    assert encodings.encoding_name_for_model("gpt-oss-120b") == "o200k_harmony"
+    assert registry.encoding_name_for_model(model_name="gpt2") == "gpt2"
+    assert registry.encoding_name_for_model("text-davinci-edit-001") == "p50k_edit"
+    assert registry.encoding_name_for_model("gpt-3.5-turbo-0301") == "cl100k_base"
+    assert registry.encoding_name_for_model("gpt-oss-120b") == "o200k_harmony"
     with pytest.raises(KeyError, match=r"'llama', whose encoding is not known; use get_encoding"):
         bpe.encoding_for_model("llama")
     with pytest.raises(TypeError, match="model_name is 3, an int"):
@@ -379,7 +387,7 @@ def test_unknown_names() -> None:
         bpe.get_encoding(None)  # type: ignore[arg-type]
 
 
-def test_gpt2_comes_from_its_two_files(server, folder, registry, monkeypatch) -> None:
+def test_gpt2_comes_from_its_two_files(server, folder, reset_registry, monkeypatch) -> None:
     tok = bpe.train(texts=TEXTS, vocab_size=280, pretokenizer="gpt2")
     pairs = [[to_letters(tok.token_bytes(number)) for number in pair] for pair in tok.merges.tolist()]
     merges = "\n".join(["#version: 0.2", *(" ".join(pair) for pair in pairs), ""]).encode()
@@ -396,7 +404,7 @@ def test_gpt2_comes_from_its_two_files(server, folder, registry, monkeypatch) ->
     assert server.asked == ["/vocab.bpe", "/encoder.json"]
     for text in TEXTS:
         assert found.encode(text).tolist() == tok.encode(text).tolist()
-    registry()
+    reset_registry()
     other = json.dumps({**ids, "zz": 281}).encode()
     path = cached_in(folder, FILES["encoder.json"])
     monkeypatch.setitem(FILES, "encoder.json", FILES["encoder.json"]._replace(sha256=hashlib.sha256(other).hexdigest()))
@@ -405,7 +413,7 @@ def test_gpt2_comes_from_its_two_files(server, folder, registry, monkeypatch) ->
         bpe.get_encoding("gpt2")
 
 
-def test_the_number_of_tokens_is_checked(server, folder, registry, monkeypatch) -> None:
+def test_the_number_of_tokens_is_checked(server, folder, reset_registry, monkeypatch) -> None:
     data = rank_file(small_ranks())
     server.contents["/p50k"] = data
     file = PublishedFile(f"{server.address}/p50k", hashlib.sha256(data).hexdigest())
@@ -450,7 +458,7 @@ ENCODING_CONSTRUCTORS = {"own": made}
 
 
 @pytest.fixture
-def plugin(tmp_path, monkeypatch, registry) -> Iterator[Callable[[str, str], None]]:
+def plugin(tmp_path, monkeypatch, reset_registry) -> Iterator[Callable[[str, str], None]]:
     """A function that writes a module of the namespace `tiktoken_ext`."""
     (tmp_path / "tiktoken_ext").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))

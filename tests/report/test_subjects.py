@@ -62,12 +62,12 @@ def test_tokens_and_counts_are_those_of_this_package(tok: bpe.Tokenizer) -> None
     assert (own.limit, own.vocab_size, own.lengths.tolist()) == (other.limit, other.vocab_size, other.lengths.tolist())
     assert own.ordinary.tolist() == other.ordinary.tolist()
     for text in documents:
-        assert [token[:2] for token in own.rows(text)] == [token[:2] for token in other.rows(text)]
+        assert [token[:2] for token in own.draw_text(text)] == [token[:2] for token in other.draw_text(text)]
     counts, total = own.counts(documents)
     assert np.array_equal(other.counts(documents)[0], counts)
     assert other.counts(documents)[1] == own.counts(documents)[1] == total
     assert other.details([260]) == {"260": [own.details([260])["260"][0], None]}
-    assert own.drawn([5])[0][:2] == other.drawn([5])[0][:2]
+    assert own.draw_ids([5])[0][:2] == other.draw_ids([5])[0][:2]
 
 
 def test_the_page_says_what_is_left_out(tok: bpe.Tokenizer, simple: Simple) -> None:
@@ -98,7 +98,7 @@ def test_a_tokenizer_that_changes_text_is_drawn_from_its_vocabulary() -> None:
         def encode_batch(self, texts: list[str]) -> list[list[int]]:
             return [[self.vocab["low"]] * text.lower().count("low") for text in texts]
 
-    found = as_subject(Lower({"low": 3})).rows(b"LOW and low")
+    found = as_subject(Lower({"low": 3})).draw_text(b"LOW and low")
     assert [(token.data, token.id) for token in found] == [(b"low", 3), (b"low", 3)]
 
 

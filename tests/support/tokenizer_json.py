@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from peers import Peer
 
 from bpe.formats.huggingface import write
-from bpe.formats.huggingface.spelling import find_ends
+from bpe.formats.huggingface.spelling import find_word_ends
 from bpe.vocab.byte_letters import byte_alphabet
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import Vocabulary
@@ -70,7 +70,7 @@ def make_spec(
         unk_token=unk,
         end_of_word=mark,
         end_of_word_glued=glued,
-        ends_word=None if mark is None else find_ends(vocabulary, mark, glued),
+        ends_word=None if mark is None else find_word_ends(vocabulary, mark, glued),
         **options,
     )
 

@@ -28,8 +28,8 @@ from bpe.compat import unstable
 from bpe.decode.decoder import with_fast_decode
 from bpe.encode import _fast_path
 from bpe.errors import check_int, describe
-from bpe.named import encodings
-from bpe.named.encodings import NamedEncoding, encoding_name_for_model, list_encoding_names
+from bpe.named import registry
+from bpe.named.registry import NamedEncoding, encoding_name_for_model, list_encoding_names
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.special_tokens import common_prefix
 from bpe.vocab.vocabulary import ORDINARY
@@ -73,7 +73,7 @@ def get_encoding(encoding_name: str) -> Encoding:
             found = ENCODINGS.get(encoding_name)
             if found is None:
                 found = Encoding.__new__(Encoding)
-                found._set(encodings.load_encoding(encoding_name))
+                found._take_fields(registry.load_encoding(encoding_name))
                 ENCODINGS[encoding_name] = found
     return found
 
@@ -132,8 +132,8 @@ class Encoding:
         special_tokens: dict[str, int],
         explicit_n_vocab: int | None = None,
     ) -> None:
-        self._set(
-            encodings.built(
+        self._take_fields(
+            registry.build_encoding(
                 name,
                 pat_str=pat_str,
                 mergeable_ranks=mergeable_ranks,
@@ -142,7 +142,7 @@ class Encoding:
             )
         )
 
-    def _set(self, encoding: NamedEncoding) -> None:
+    def _take_fields(self, encoding: NamedEncoding) -> None:
         """Set the attributes."""
         self.name = encoding.name
         self._pat_str = encoding.pat_str
@@ -301,7 +301,7 @@ class Encoding:
                 return self._decoder.pieces_of(as_array(tokens))
             return self._decoder.bytes_of(tokens)
         except (TypeError, ValueError, OverflowError):
-            return b"".join(self._token(token, "Invalid token for decoding: ") for token in _check_tokens(tokens))
+            return b"".join(self._bytes_of(token, "Invalid token for decoding: ") for token in _check_tokens(tokens))
 
     @with_fast_decode
     def decode(self, tokens: Sequence[int], errors: str = "replace") -> str:
@@ -323,7 +323,7 @@ class Encoding:
         """
         table = self._decoder.short_table
         found = None if table is None else table.token(token)
-        return self._token(token, "") if found is None else found
+        return self._bytes_of(token, "") if found is None else found
 
     def decode_tokens_bytes(self, tokens: Iterable[int]) -> list[bytes]:
         """The bytes of each of several tokens.
@@ -334,7 +334,7 @@ class Encoding:
         """
         table = self._decoder.short_table
         found = table.tokens(tokens) if type(tokens) is list and table is not None else None
-        return [self._token(token, "") for token in tokens] if found is None else found
+        return [self._bytes_of(token, "") for token in tokens] if found is None else found
 
     def decode_with_offsets(self, tokens: Iterable[int]) -> tuple[str, list[int]]:
         """The text of several tokens, and for each the index of the first character that has bytes of it.
@@ -448,7 +448,7 @@ class Encoding:
         if isinstance(value, str):
             self.__dict__.update(get_encoding(value).__dict__)
         else:
-            self._set(encodings.built(**value))
+            self._take_fields(registry.build_encoding(**value))
 
     def __copy__(self) -> Encoding:
         made = Encoding.__new__(Encoding)
@@ -508,7 +508,7 @@ class Encoding:
         for _, _, name in self._engine.specials.find(data, disallowed):
             _raise_disallowed(name)
 
-    def _token(self, token: int, prefix: str) -> bytes:
+    def _bytes_of(self, token: int, prefix: str) -> bytes:
         """The bytes of a token."""
         token_id = operator.index(token)
         if not 0 <= token_id < 2**32:

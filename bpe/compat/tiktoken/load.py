@@ -86,7 +86,7 @@ def load_tiktoken_bpe(tiktoken_bpe_file: str, expected_hash: str | None = None) 
 
     """
     ranks: dict[bytes, int] = {}
-    for number, line in enumerate(read_file_cached(tiktoken_bpe_file, expected_hash).splitlines(), 1):
+    for line_number, line in enumerate(read_file_cached(tiktoken_bpe_file, expected_hash).splitlines(), 1):
         if not line:
             continue
         try:
@@ -94,7 +94,7 @@ def load_tiktoken_bpe(tiktoken_bpe_file: str, expected_hash: str | None = None) 
             ranks[base64.b64decode(token)] = int(rank)
         except (ValueError, binascii.Error):
             reason = f"{short_repr(line)} is not a token in base64, a space and a rank"
-            raise FormatError(reason, path=tiktoken_bpe_file, where=f"line {number}") from None
+            raise FormatError(reason, path=tiktoken_bpe_file, where=f"line {line_number}") from None
     return ranks
 
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bpe.errors import FormatError, short_repr
-from bpe.formats.huggingface.lists import divide
+from bpe.formats.huggingface.lists import split_off_lists
 from bpe.formats.huggingface.spelling import can_be_text, map_special_ids, spell_all
 from bpe.formats.huggingface.steps import find_own_steps
 from bpe.formats.schema import Field, load, read_fields, read_id, refuse
 from bpe.vocab.after_encoding import ByteLevel
 from bpe.vocab.editing import append_tokens
-from bpe.vocab.spec import FLAGS, NO_FLAGS, TokenizerSpec
+from bpe.vocab.spec import MATCHING_FLAGS, NO_FLAGS, TokenizerSpec
 from bpe.vocab.special_tokens import effective_flags
 from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL, Vocabulary
 
@@ -123,7 +123,7 @@ def read_one_by_one(value: list[Any]) -> tuple[dict[str, int], dict[str, frozens
 
 def _read_flags(token: Mapping[str, Any]) -> frozenset[str]:
     """The flags of a token as the spec has them."""
-    own = {flag for flag in FLAGS[1:] if token[flag]}
+    own = {flag for flag in MATCHING_FLAGS if token[flag]}
     return frozenset(own if token["special"] else {*own, "ordinary"})
 
 
@@ -131,12 +131,12 @@ def write_added_tokens(spec: TokenizerSpec) -> Iterator[str]:
     """Yield the added tokens as JSON text, sorted by id. Equals the output of `json`, which takes 50 times as long."""
     ends: dict[frozenset[str], str] = {}  # flags → the JSON of their fields
     separator = "\n"
-    for number, name in sorted(map_special_ids(spec).items()):
+    for token_id, name in sorted(map_special_ids(spec).items()):
         flags: frozenset[str] = spec.token_flags.get(name, frozenset())
         if flags not in ends:
             fields = {name: name in flags for name in _NAMES[2:-1]} | {"special": "ordinary" not in flags}
             ends[flags] = ",\n".join(f'      "{name}": {_dump(value)}' for name, value in fields.items())
-        yield f'{separator}    {{\n      "id": {number},\n      "content": {_dump(name)},\n{ends[flags]}\n    }}'
+        yield f'{separator}    {{\n      "id": {token_id},\n      "content": {_dump(name)},\n{ends[flags]}\n    }}'
         separator = ",\n"
     if spec.special_tokens:
         yield "\n  "
@@ -147,10 +147,10 @@ def write_added_tokens(spec: TokenizerSpec) -> Iterator[str]:
 
 def read_own_tokens(data: bytes) -> dict[str, tuple[int, frozenset[str]]]:
     """The added tokens of a valid tokenizer.json, name → id and flags, those without an effect included."""
-    found = divide(data, load)
+    found = split_off_lists(data, load)
     top: Any = load(data) if found is None else found[0]
     ids, flags = read_one_by_one(top.get("added_tokens") or [])
-    return {name: (number, flags[name]) for name, number in ids.items()}
+    return {name: (token_id, flags[name]) for name, token_id in ids.items()}
 
 
 def add_tokens(
@@ -192,7 +192,9 @@ def _find_ids(spec: TokenizerSpec, names: list[str]) -> dict[str, int]:
     ordinary = spec.vocabulary.find_ids(spelled.values()) if spelled else {}
     found = {name: ordinary[token] for name, token in spelled.items() if token in ordinary}
     left = {name.encode(): name for name in names if name not in found}
-    others = {left[token]: number for number, token in spec.vocabulary.items(SPECIAL) if token in left} if left else {}
+    others = (
+        {left[token]: token_id for token_id, token in spec.vocabulary.items(SPECIAL) if token in left} if left else {}
+    )
     return found | others
 
 
@@ -201,9 +203,9 @@ def _drop_unreachable(spec: TokenizerSpec, found: Mapping[str, int]) -> Tokenize
     kinds = spec.vocabulary.kinds.copy()
     merged = np.zeros(len(kinds), dtype=np.bool_)
     merged[spec.merges], merged[spec.merge_results] = True, True
-    for name, number in found.items():
-        if kinds[number] == ORDINARY and not merged[number] and spec.vocabulary[number] == name.encode():
-            kinds[number] = ORDINARY if can_be_text(spec, name) else SPECIAL
+    for name, token_id in found.items():
+        if kinds[token_id] == ORDINARY and not merged[token_id] and spec.vocabulary[token_id] == name.encode():
+            kinds[token_id] = ORDINARY if can_be_text(spec, name) else SPECIAL
     ends = spec.ends_word
     vocabulary = Vocabulary.from_arrays(spec.vocabulary.blob, spec.vocabulary.offsets, kinds)
     return replace(spec, vocabulary=vocabulary, ends_word=None if ends is None else ends & (kinds == ORDINARY))

@@ -42,7 +42,7 @@ PLACEHOLDERS = (8273645190382745101, 8273645190382745102)
 _VOCAB, _MERGES = re.compile(rb'"vocab"\s*:\s*(?=\{)'), re.compile(rb'"merges"\s*:\s*(?=\[)')
 
 
-def divide(data: bytes, load: Callable[[bytes], Any]) -> tuple[dict[str, Any], Span, Span] | None:
+def split_off_lists(data: bytes, load: Callable[[bytes], Any]) -> tuple[dict[str, Any], Span, Span] | None:
     """A tokenizer.json without its long lists, its vocab and its merges; None for an unusual or invalid file.
 
     `load` reads the rest as JSON, with a placeholder number in place of each list; its errors are raised. If it finds
@@ -94,7 +94,7 @@ class KernelLists:
     """The vocab and the merges as the kernel read them.
 
     Attributes:
-        others: token → id of the tokens of a byte model that are not spelled in GPT-2's letters, for example emoji in
+        unlettered: token → id of the tokens of a byte model not spelled in GPT-2's letters, for example emoji in
             some published files. Encoding never produces them; decoding gives their own text.
 
     """
@@ -104,12 +104,12 @@ class KernelLists:
     ) -> None:
         self._model, self._tokens, self._pairs, self._results = model, tokens, pairs, results
         self._removed: list[int] = []  # indices
-        self.others: dict[str, int] = {}
+        self.unlettered: dict[str, int] = {}
         for string, token_id in tokens.others:
             token = load(string)
-            if not isinstance(token, str) or not token or token in self.others:
+            if not isinstance(token, str) or not token or token in self.unlettered:
                 raise UnusualError
-            self.others[token] = token_id
+            self.unlettered[token] = token_id
 
     def __len__(self) -> int:
         return len(self._tokens)
@@ -120,16 +120,16 @@ class KernelLists:
     def ids_of(self, tokens: Iterable[str]) -> list[int | None]:
         """The id of each token, those that were removed included; None for a token that is not in the vocab."""
         tokens = list(tokens)
-        found = [int(self._tokens.numbers[i]) if i >= 0 else None for i in self._indices(tokens)]
-        if self.others:
-            found = [self.others.get(token, known) for token, known in zip(tokens, found, strict=True)]
+        found = [int(self._tokens.token_ids[i]) if i >= 0 else None for i in self._indices(tokens)]
+        if self.unlettered:
+            found = [self.unlettered.get(token, known) for token, known in zip(tokens, found, strict=True)]
         return found
 
     def remove(self, tokens: Collection[str]) -> None:
         """Remove tokens, which must be in the vocab."""
         self._removed += [index for index in self._indices(tokens) if index >= 0]
-        if self.others:
-            self.others = {token: token_id for token, token_id in self.others.items() if token not in tokens}
+        if self.unlettered:
+            self.unlettered = {token: token_id for token, token_id in self.unlettered.items() if token not in tokens}
 
     def find_merged(self, tokens: Mapping[str, int]) -> set[str]:
         """The subset of these tokens of the vocab (token → id) that some merge has or makes."""
@@ -147,7 +147,7 @@ class KernelLists:
         return self._build_vocabulary(special), self._check_merges()
 
     def _build_vocabulary(self, special: Mapping[str, int]) -> Vocabulary:
-        blob, offsets, ids = self._tokens.blob, self._tokens.offsets, self._tokens.numbers
+        blob, offsets, ids = self._tokens.blob, self._tokens.offsets, self._tokens.token_ids
         order = np.argsort(ids, kind="stable")
         if self._removed or np.any(order[1:] < order[:-1]):
             order = order[~np.isin(order, self._removed)]
@@ -155,7 +155,7 @@ class KernelLists:
             blob, offsets = end_to_end(blob, offsets[order], np.diff(offsets)[order])
         if np.any(ids[1:] == ids[:-1]):
             raise UnusualError
-        named = {**special, **self.others}
+        named = {**special, **self.unlettered}
         by_id = {token_id: name.encode() for name, token_id in named.items()}
         own = np.array(list(by_id), dtype=np.int32)
         if not len(ids) or len(own) < len(named) or np.isin(own, ids).any() or "" in named:
@@ -182,7 +182,9 @@ class ParsedLists:
         self._model, self._vocab, self._listed, self._prefix = model, vocab, merges, prefix
         self._removed: set[str] = set()
         letters = letter_bytes().keys()
-        self.others = {} if model == "char" else {token: i for token, i in vocab.items() if not letters >= set(token)}
+        self.unlettered = (
+            {} if model == "char" else {token: i for token, i in vocab.items() if not letters >= set(token)}
+        )
 
     def __len__(self) -> int:
         return len(self._vocab)
@@ -194,7 +196,7 @@ class ParsedLists:
     def remove(self, tokens: Collection[str]) -> None:
         """Remove tokens, which must be in the vocab."""
         self._removed.update(tokens)
-        self.others = {token: token_id for token, token_id in self.others.items() if token not in tokens}
+        self.unlettered = {token: token_id for token, token_id in self.unlettered.items() if token not in tokens}
 
     def find_merged(self, tokens: Mapping[str, int]) -> set[str]:
         """The subset of these tokens that some valid merge has or makes."""
@@ -207,10 +209,10 @@ class ParsedLists:
 
     def build(self, special: Mapping[str, int]) -> tuple[Vocabulary, Merges]:
         """The vocabulary of the remaining tokens and the special tokens, and the merges; errors name the position."""
-        left_out = self._removed | self.others.keys()
+        left_out = self._removed | self.unlettered.keys()
         vocab = {token: token_id for token, token_id in self._vocab.items() if token not in left_out}
         tokens = [(token_id, from_text(self._model, token)) for token, token_id in vocab.items()]
-        named = {**special, **self.others}
+        named = {**special, **self.unlettered}
         with errors_at("model.vocab"):
             vocabulary = Vocabulary(tokens, ((token_id, name.encode()) for name, token_id in named.items()))
         return vocabulary, self._find_merges(vocab, special)

@@ -13,10 +13,10 @@ from bpe.formats.huggingface.added_tokens import AddedTokens
 from bpe.formats.huggingface.lists import KernelLists, Merges, ParsedLists, Span, read_lists
 from bpe.formats.huggingface.spelling import (
     can_be_text,
-    find_ends,
-    find_odd_ends,
+    find_word_ends,
     from_text,
     has_all_bytes,
+    list_word_ends_unless_derived,
     mark_text,
 )
 from bpe.formats.schema import (
@@ -74,7 +74,7 @@ _COMMON = {
     "vocab": Field(dict),
     "merges": Field(list),
 }
-_OWN = {
+_NATIVE_FIELDS = {
     **_COMMON,
     "unk_id": Field(accept_any, None),
     "end_of_word": Field(read_text, None),
@@ -90,9 +90,9 @@ MODELS: Mapping[str, Mapping[str, Field]] = {
         "continuing_subword_prefix": Field(_read_prefix, None),
         "end_of_word_suffix": Field(read_text, None),
     },
-    "bpe.BPE": _OWN,
-    "bpe.BoundlessBPE": {**_OWN, "word_merges": Field(int)},
-    "bpe.PickyBPE": {**_OWN, "events": Field(list)},
+    "bpe.BPE": _NATIVE_FIELDS,
+    "bpe.BoundlessBPE": {**_NATIVE_FIELDS, "word_merges": Field(int)},
+    "bpe.PickyBPE": {**_NATIVE_FIELDS, "events": Field(list)},
 }
 
 
@@ -109,24 +109,24 @@ def read_model(
     added: AddedTokens,
     pretokenizer: Pretokenizer | None,
     normalizer: Normalizer | None,
-    spans: tuple[Span, Span] | None,
+    list_spans: tuple[Span, Span] | None,
 ) -> TokenizerSpec:
     """The tokenizer that a model describes, without its post-processor and decoder.
 
-    With `spans`, the kernel reads the vocab and the merges there; raises UnusualError for lists that need `json`.
+    With `list_spans`, the kernel reads the vocab and the merges there; raises UnusualError for lists that need `json`.
     """
     kind = read_type(value, "model", "BPE")
-    own = kind != "BPE"
-    item = read_fields(value if spans is None else {**value, "vocab": {}, "merges": []}, "model", MODELS[kind])
+    is_native = kind != "BPE"
+    item = read_fields(value if list_spans is None else {**value, "vocab": {}, "merges": []}, "model", MODELS[kind])
     prefix = item.get("continuing_subword_prefix")
     if prefix is not None and model == "byte":
         where = "model.continuing_subword_prefix"
         refuse(where, prefix, f"with ByteLevel it must be null: {LATER}", "train without it")
-    mark, glued = (item["end_of_word"], item["end_of_word_glued"]) if own else _read_suffix(item, model)
+    mark, glued = (item["end_of_word"], item["end_of_word_glued"]) if is_native else _read_suffix(item, model)
     lists = (
         ParsedLists(item["vocab"], item["merges"], model, prefix or "")
-        if spans is None
-        else read_lists(*spans, model, prefix or "")
+        if list_spans is None
+        else read_lists(*list_spans, model, prefix or "")
     )
     settings = TokenizerSpec(
         model=model,
@@ -146,25 +146,25 @@ def read_model(
         byte_fallback=item["byte_fallback"] and model == "char",  # a byte-level model has all bytes
         dropout=item["dropout"],
     )
-    vocabulary, (merges, merge_results) = _read_tokens(lists, item, own, settings, added)
+    vocabulary, (merges, merge_results) = _read_tokens(lists, item, is_native, settings, added)
     spec = replace(
         settings,
         vocabulary=vocabulary,
         merges=merges,
         merge_results=merge_results,
-        ends_word=None if mark is None else find_ends(vocabulary, mark, glued),
+        ends_word=None if mark is None else find_word_ends(vocabulary, mark, glued),
         roles=_read_roles(item["roles"], added.ids),
         training=_read_training(item["training"]),
     )
-    if own:
-        spec = _read_own(spec, item)
+    if is_native:
+        spec = _read_native_settings(spec, item)
     if spec.unk_token is not None or has_all_bytes(spec):
         return spec
-    return replace(spec, drop_unknown=_drops_unknown(item["unknown_symbols"], own))
+    return replace(spec, drop_unknown=_drops_unknown(item["unknown_symbols"], is_native))
 
 
 def _read_suffix(item: dict[str, Any], model: Model) -> tuple[str | None, bool]:
-    """(the end-of-word mark or None, whether there is one, which is glued to the last symbol of a word)."""
+    """(the end-of-word mark, True), or (None, False): a suffix is always part of the last symbol."""
     suffix = item["end_of_word_suffix"]
     try:
         return None if suffix is None else from_text(model, suffix).decode(), suffix is not None
@@ -174,11 +174,11 @@ def _read_suffix(item: dict[str, Any], model: Model) -> tuple[str | None, bool]:
 
 
 def _read_tokens(
-    lists: KernelLists | ParsedLists, item: dict[str, Any], own: bool, settings: TokenizerSpec, added: AddedTokens
+    lists: KernelLists | ParsedLists, item: dict[str, Any], is_native: bool, settings: TokenizerSpec, added: AddedTokens
 ) -> tuple[Vocabulary, Merges]:
     """(vocabulary, merges) of the tokenizer with these `settings`."""
     unk = settings.unk_token
-    if own:
+    if is_native:
         named = dict(added.ids) if unk is None else {**added.ids, unk: read_id(item["unk_id"], "model.unk_id")}
         in_vocab = lists.ids_of(named)
         return lists.build({name: i for (name, i), same in zip(named.items(), in_vocab, strict=True) if same != i})
@@ -246,19 +246,19 @@ def _read_training(value: object) -> Training | None:
         return Training.from_json(value)
 
 
-def _drops_unknown(rule: str | None, own: bool) -> bool | Literal["after merging"]:
+def _drops_unknown(rule: str | None, is_native: bool) -> bool | Literal["after merging"]:
     """Whether symbols without a token are left out, as `tokenizers` does; this package's files say if they raise."""
-    if own and rule == f"drop {AFTER_MERGING}":
+    if is_native and rule == f"drop {AFTER_MERGING}":
         return AFTER_MERGING
     if rule not in (None, "error", "drop"):
         refuse("model.unknown_symbols", rule, 'it must be "error" or "drop"', "remove it for what `tokenizers` does")
-    return rule == "drop" if own else rule != "error"
+    return rule == "drop" if is_native else rule != "error"
 
 
 # This package's own models --------------------------------------------------------------------------------------------
 
 
-def _read_own(spec: TokenizerSpec, item: dict[str, Any]) -> TokenizerSpec:
+def _read_native_settings(spec: TokenizerSpec, item: dict[str, Any]) -> TokenizerSpec:
     """The tokenizer with the settings that only this package's own models have."""
     clip, ranks, ends = item["clip"], item["merge_ranks"], spec.ends_word
     if ends is not None and item["ends_word"] is not None:
@@ -334,16 +334,16 @@ def _read_events(listed: list[Any], vocabulary: Vocabulary) -> Events:
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def write_model(spec: TokenizerSpec, own: bool, facts: bool) -> dict[str, Any]:
-    """The settings of a model; an `own` one has no special tokens and no unknown token in its vocab.
+def write_model(spec: TokenizerSpec, is_native: bool, facts: bool) -> dict[str, Any]:
+    """The settings of a model; a native one has no special tokens and no unknown token in its vocab.
 
     With `facts`, they include the facts about the training and the roles of special tokens, which change no id.
 
     Raises:
-        ValueError: for an own model with a subword prefix.
+        ValueError: for a native model with a subword prefix.
 
     """
-    fields = _write_own(spec) if own else _write_bpe(spec)
+    fields = _write_native(spec) if is_native else _write_bpe(spec)
     if facts and spec.training is not None:
         fields["training"] = spec.training.to_json()
     if facts and spec.roles:
@@ -370,7 +370,7 @@ def _write_bpe(spec: TokenizerSpec) -> dict[str, Any]:
     }
 
 
-def _write_own(spec: TokenizerSpec) -> dict[str, Any]:
+def _write_native(spec: TokenizerSpec) -> dict[str, Any]:
     if spec.subword_prefix:
         raise ValueError(
             f"the tokenizer has the subword prefix {spec.subword_prefix!r}; a tokenizer.json cannot hold that together "
@@ -392,7 +392,7 @@ def _write_own(spec: TokenizerSpec) -> dict[str, Any]:
         "ignore_merges": spec.ignore_merges,
         "end_of_word": spec.end_of_word,
         "end_of_word_glued": spec.end_of_word_glued,
-        "ends_word": find_odd_ends(spec),
+        "ends_word": list_word_ends_unless_derived(spec),
         "clip": None if spec.clip is None else list(spec.clip),
         **({} if spec.word_merges is None else {"word_merges": int(spec.word_merges)}),
         **({} if spec.events is None else {"events": _write_events(spec.events, spec.vocabulary)}),

@@ -1,7 +1,7 @@
 """Reads a tokenizer.json; the docstring of the package documents the format.
 
-The walk: `read` lets `divide` find the two long lists, so that `json` reads the small rest; `_build` has each part
-read, in the order in which they need each other.
+The walk: `read` lets `split_off_lists` find the two long lists, so that `json` reads the small rest; `_build` has each
+part read, in the order in which they need each other.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from bpe.errors import FormatError
 from bpe.formats.huggingface.added_tokens import read_added_tokens
-from bpe.formats.huggingface.lists import Span, UnusualError, divide
+from bpe.formats.huggingface.lists import Span, UnusualError, split_off_lists
 from bpe.formats.huggingface.model import check_model_type, read_model
 from bpe.formats.huggingface.post_processing import read_padding, read_post_processor, read_truncation
 from bpe.formats.huggingface.spelling import explain_difference
@@ -44,15 +44,15 @@ def read(data: bytes, added: Rows = (), keep_ids: bool = False) -> TokenizerSpec
     Args:
         data: the content of the file.
         added: more added tokens. Reading 100,000 of them from JSON takes half a second.
-        keep_ids: accept ids of added tokens that `tokenizers` would not give them, as those that it gives in several
-            calls.
+        keep_ids: accept the ids in the file, even where `tokenizers` would number the added tokens differently (it does
+            if they were added in several calls).
 
     Raises:
         FormatError: for an invalid file, and for a feature that this release does not support.
 
     """
     with suppress(FormatError, UnusualError):  # below, `json` reads the whole file, and errors name their position
-        if (found := divide(data, load)) is not None:
+        if (found := split_off_lists(data, load)) is not None:
             return _build(found[0], added, keep_ids, found[1:])
     return _build(load(data), added, keep_ids)
 
@@ -70,17 +70,17 @@ def read_divided(
 
 
 def _build(
-    value: object, more: Rows = (), keep_ids: bool = False, spans: tuple[Span, Span] | None = None
+    value: object, extra_rows: Rows = (), keep_ids: bool = False, list_spans: tuple[Span, Span] | None = None
 ) -> TokenizerSpec:
-    """The tokenizer of the parts of a file; with `spans`, a kernel reads the vocab and the merges there."""
+    """The tokenizer of the parts of a file; with `list_spans`, a kernel reads the vocab and the merges there."""
     top = read_fields(value, "the file", _TOP)
     if top["version"] != "1.0":
         refuse("version", top["version"], 'the version known is "1.0"', "save it with a current tokenizers")
     check_model_type(top["model"])
     normalizer = None if top["normalizer"] is None else read_normalizer(top["normalizer"])
     byte, pretokenizer = read_pre_tokenizer(top["pre_tokenizer"], normalizer)
-    added = read_added_tokens(top["added_tokens"], more, keep_ids, normalizer)
-    spec = read_model(top["model"], "byte" if byte else "char", added, pretokenizer, normalizer, spans)
+    added = read_added_tokens(top["added_tokens"], extra_rows, keep_ids, normalizer)
+    spec = read_model(top["model"], "byte" if byte else "char", added, pretokenizer, normalizer, list_spans)
     post_processor, template = read_post_processor(top["post_processor"], spec.vocabulary)
     spec = replace(
         spec,

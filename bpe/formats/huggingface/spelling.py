@@ -29,7 +29,7 @@ def byte_by_letter() -> NDArray[np.int16]:
     return table
 
 
-def find_ends(vocabulary: Vocabulary, mark: str, glued: bool) -> NDArray[np.bool_]:
+def find_word_ends(vocabulary: Vocabulary, mark: str, glued: bool) -> NDArray[np.bool_]:
     """Which ordinary tokens end with the mark: bool, one per id.
 
     A mark that is glued to symbols is never a token by itself, so a token that is spelled like the mark is text.
@@ -41,13 +41,13 @@ def find_ends(vocabulary: Vocabulary, mark: str, glued: bool) -> NDArray[np.bool
     return found
 
 
-def find_odd_ends(spec: TokenizerSpec) -> list[int] | None:
-    """The ids of the tokens that end words; None if these are exactly the tokens that `find_ends` finds."""
+def list_word_ends_unless_derived(spec: TokenizerSpec) -> list[int] | None:
+    """The ids of the tokens that end words; None if these are exactly the tokens that `find_word_ends` finds."""
     if spec.ends_word is None or np.array_equal(
-        spec.ends_word, find_ends(spec.vocabulary, spec.end_of_word or "", spec.end_of_word_glued)
+        spec.ends_word, find_word_ends(spec.vocabulary, spec.end_of_word or "", spec.end_of_word_glued)
     ):
         return None
-    return [int(number) for number in np.flatnonzero(spec.ends_word)]
+    return [int(token_id) for token_id in np.flatnonzero(spec.ends_word)]
 
 
 def mark_text(spec: TokenizerSpec) -> str:
@@ -74,7 +74,7 @@ def spell_all(model: str, names: Iterable[str]) -> list[bytes]:
 
 def map_special_ids(spec: TokenizerSpec) -> dict[int, str]:
     """Id → name of the special tokens."""
-    return {number: name for name, number in spec.special_tokens.items()}
+    return {token_id: name for name, token_id in spec.special_tokens.items()}
 
 
 def _map_all_special_ids(spec: TokenizerSpec) -> dict[int, str]:
@@ -86,12 +86,12 @@ def _map_all_special_ids(spec: TokenizerSpec) -> dict[int, str]:
 def find_ordinary_names(spec: TokenizerSpec) -> dict[int, str]:
     """The special tokens, and the unknown token, that are ordinary tokens too, by id: text can become them."""
     named = _map_all_special_ids(spec)
-    numbers = np.array(list(named), dtype=np.int64)
-    ordinary = numbers[spec.vocabulary.kinds[numbers] == ORDINARY].tolist()
-    return {number: named[number] for number in ordinary}
+    token_ids = np.array(list(named), dtype=np.int64)
+    ordinary = token_ids[spec.vocabulary.kinds[token_ids] == ORDINARY].tolist()
+    return {token_id: named[token_id] for token_id in ordinary}
 
 
-def is_unspelled(spec: TokenizerSpec, name: str) -> bool:
+def is_outside_letters(spec: TokenizerSpec, name: str) -> bool:
     """Whether encoding never produces this token: it is neither special nor spelled in GPT-2's letters."""
     named = name in spec.special_tokens or name == spec.unk_token
     return spec.model == "byte" and not named and not letter_bytes().keys() >= set(name)
@@ -124,12 +124,12 @@ def explain_difference(spec: TokenizerSpec, *, distinct: bool = False) -> str | 
                 "it has ignore_merges and an end-of-word mark: this package looks words up with the mark, tokenizers "
                 "without"
             )
-        if find_odd_ends(spec) is not None:
+        if list_word_ends_unless_derived(spec) is not None:
             return "its tokens that end words are not those that end with the mark"
     if distinct:
         return None
-    own = find_ordinary_names(spec)
-    names = {number: name for number, name in _map_all_special_ids(spec).items() if number not in own}
+    dual_names = find_ordinary_names(spec)
+    names = {token_id: name for token_id, name in _map_all_special_ids(spec).items() if token_id not in dual_names}
     spelled = dict(zip(names.values(), spell_all(spec.model, names.values()), strict=True))
     ordinary = spec.vocabulary.find_ids({token for token in spelled.values() if token})
     same = [name for name, token in spelled.items() if token in ordinary] if ordinary else []
@@ -138,19 +138,25 @@ def explain_difference(spec: TokenizerSpec, *, distinct: bool = False) -> str | 
     outside = find_outside_vocab(spec)
     if not spec.fuse_unk and not spec.ignore_merges and spec.unk_token is not None:
         outside.add(unk_id(spec))  # its text becomes the unknown token in either case
-    occurring = [name for number, name in names.items() if number not in outside and can_be_text(spec, name)]
+    occurring = [name for token_id, name in names.items() if token_id not in outside and can_be_text(spec, name)]
     return f"ordinary text can spell its special or unknown token {min(occurring)!r}" if occurring else None
 
 
 def has_all_bytes(spec: TokenizerSpec) -> bool:
-    """Whether all bytes have tokens, which a symbol outside a character model's alphabet becomes: none is unknown."""
+    """Whether every byte has a token.
+
+    Then no symbol is unknown: one outside a character model's alphabet becomes byte tokens.
+    """
     symbols = word_symbols(spec)
     tables = (symbols.inner, symbols.last) if spec.model == "byte" else (symbols.of_bytes,)
     return not any(table is None or NO_TOKEN in table for table in tables)
 
 
 def can_be_text(spec: TokenizerSpec, name: str) -> bool:
-    """Whether text can become a special token of the model's vocab without a merge: a symbol, or a word."""
+    """Whether ordinary text can become this special token without a merge.
+
+    It can if the token is one symbol, or a whole word with `ignore_merges`.
+    """
     if spec.model == "byte" and not _text_letters() >= set(name):
         return False  # the model sees only GPT-2's letters of the bytes that text has
     prefix, mark = spec.subword_prefix or "", "" if spec.end_of_word is None else mark_text(spec)
@@ -167,12 +173,14 @@ def find_outside_vocab(spec: TokenizerSpec) -> set[int]:
     """
     kinds = spec.vocabulary.kinds
     added = {
-        number: name
-        for name, number in spec.special_tokens.items()
-        if kinds[number] == SPECIAL and name != spec.unk_token
+        token_id: name
+        for name, token_id in spec.special_tokens.items()
+        if kinds[token_id] == SPECIAL and name != spec.unk_token
     }
-    first = min((number for number, name in added.items() if can_be_text(spec, name)), default=spec.vocabulary.limit)
-    found = {number for number in added if number >= first}
+    first = min(
+        (token_id for token_id, name in added.items() if can_be_text(spec, name)), default=spec.vocabulary.limit
+    )
+    found = {token_id for token_id in added if token_id >= first}
     if found != set(range(len(spec.vocabulary) - len(found), len(spec.vocabulary))):
         return set()
     return set() if np.isin(spec.merges, list(found)).any() else found
@@ -181,19 +189,19 @@ def find_outside_vocab(spec: TokenizerSpec) -> set[int]:
 def _may_be_word(spec: TokenizerSpec, name: str) -> bool:
     """Whether a word may be spelled like a special token, although special tokens are split off first.
 
-    Not one of ASCII that is found wherever its text occurs, and that nothing makes of other text.
+    False for an ASCII name that is split off wherever it occurs, if no normalizer or pretokenizer can produce it.
     """
     return (
         spec.end_of_word is not None
         or not name.isascii()
         or name not in spec.special_tokens
         or "single_word" in spec.token_flags.get(name, ())
-        or not _composes_at_most(spec.normalizer)
-        or _puts_ascii(spec.pretokenizer)
+        or not _makes_no_ascii_words(spec.normalizer)
+        or _replaces_spaces_by_ascii(spec.pretokenizer)
     )
 
 
-def _puts_ascii(pretokenizer: Pretokenizer | None) -> bool:
+def _replaces_spaces_by_ascii(pretokenizer: Pretokenizer | None) -> bool:
     """Whether a pretokenizer replaces white space by another ASCII character."""
     steps = pretokenizer.steps if isinstance(pretokenizer, PipelinePretokenizer) else ()
     return any(isinstance(step, Metaspace) and step.replacement.isascii() for step in steps)
@@ -205,10 +213,10 @@ def _text_letters() -> frozenset[str]:
     return frozenset(letter for letter, byte in letter_bytes().items() if byte not in (0xC0, 0xC1) and byte < 0xF5)
 
 
-def _composes_at_most(normalizer: Normalizer | None) -> bool:
-    """Whether a normalizer makes no ASCII text of more than one character of other text."""
+def _makes_no_ascii_words(normalizer: Normalizer | None) -> bool:
+    """Whether a normalizer never turns other text into two or more ASCII characters."""
     if normalizer is None:
         return True
-    from bpe.text import normalizers as n
+    from bpe.text import normalizers
 
-    return isinstance(normalizer, (n.NFC, n.NFD))
+    return isinstance(normalizer, (normalizers.NFC, normalizers.NFD))

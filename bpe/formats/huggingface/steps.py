@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from bpe.formats.huggingface.spelling import find_odd_ends, mark_text
+from bpe.formats.huggingface.spelling import list_word_ends_unless_derived, mark_text
 from bpe.formats.schema import (
     LATER,
     MAX_DEPTH,
@@ -28,7 +28,7 @@ from bpe.pretokenize.patterns import DEEPSEEK_STEPS, NAMED, SPELLED, published
 from bpe.pretokenize.pretokenizer import Gaps, PipelinePretokenizer, Pretokenizer, check_unicode_version
 from bpe.pretokenize.shapes import BYTES, prefixed, simplify, words
 from bpe.pretokenize.steps import STEPS, ByteLevel, Metaspace, Split, Step
-from bpe.vocab import after_encoding as d
+from bpe.vocab import after_encoding
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_names import decoded_bytes
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from bpe.text.normalizers import Normalizer
 
 
-class Kind(NamedTuple):
+class StepType(NamedTuple):
     """A type of step.
 
     Attributes:
@@ -49,7 +49,7 @@ class Kind(NamedTuple):
     make: Callable[..., Any]
 
 
-def _read_step(part: str, kinds: Mapping[str, Kind], value: object, where: str) -> Any:
+def _read_step(part: str, kinds: Mapping[str, StepType], value: object, where: str) -> Any:
     """One step of a part of the file, by the table of its kinds."""
     name = read_type(value, where)
     if name not in kinds:
@@ -123,7 +123,8 @@ def _write_pattern(pattern: str, literal: bool = False) -> dict[str, str]:
 def _translate(pattern: str, *, of_texts: bool = False) -> str:
     """A pattern of a Replace in the syntax of the `regex` package: as it is, if it means the same there.
 
-    `of_texts` says that it is a normalizer's, of which an empty match at the beginning of a text is refused.
+    `of_texts` says that it is a normalizer's, where a pattern that may match the empty string at the beginning of a
+    text is refused.
     """
     from bpe.text.oniguruma import UntranslatableError, means_the_same, translate
 
@@ -172,15 +173,15 @@ def _make_bert(strip_accents: bool | None, lowercase: bool, **fields: bool) -> N
 
 
 def _make_replace(pattern: tuple[str, bool], content: str) -> Normalizer:
-    from bpe.text import normalizers as n
+    from bpe.text import normalizers
     from bpe.text.oniguruma import escaped, means_the_same
 
     text, literal = pattern
     if not literal and (text, content) == COLLAPSE:
-        return n.CollapseWhitespace()
+        return normalizers.CollapseWhitespace()
     expression = escaped(text) if literal else _translate(text, of_texts=True)
     spelled = None if literal or text in NAMED or means_the_same(text) else text
-    return n.Replace(expression, content, spelled=spelled)
+    return normalizers.Replace(expression, content, spelled=spelled)
 
 
 def _make_own(value: dict[str, Any]) -> Normalizer:
@@ -189,18 +190,18 @@ def _make_own(value: dict[str, Any]) -> Normalizer:
     return from_json({**value, "type": value["type"].removeprefix("bpe.")})
 
 
-def _normalizer(name: str, **fields: Field) -> Kind:
-    return Kind(fields, partial(_make_normalizer, name))
+def _normalizer(name: str, **fields: Field) -> StepType:
+    return StepType(fields, partial(_make_normalizer, name))
 
 
-NORMALIZERS: Mapping[str, Kind] = {
+NORMALIZERS: Mapping[str, StepType] = {
     **{name: _normalizer(name) for name in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase")},
-    "Strip": Kind(
+    "Strip": StepType(
         {"strip_left": Field(bool), "strip_right": Field(bool)},
         lambda strip_left, strip_right: _make_normalizer("Strip", left=strip_left, right=strip_right),
     ),
-    "Replace": Kind({"pattern": Field(_read_pattern), "content": Field(str)}, _make_replace),
-    "BertNormalizer": Kind(
+    "Replace": StepType({"pattern": Field(_read_pattern), "content": Field(str)}, _make_replace),
+    "BertNormalizer": StepType(
         {
             "clean_text": Field(bool),
             "handle_chinese_chars": Field(bool),
@@ -219,7 +220,7 @@ NORMALIZERS: Mapping[str, Kind] = {
             "bpe.UnescapeHTML", "bpe.FixText", "bpe.Lowercase", "bpe.Replace", "bpe.CharacterMap",
             "bpe.CharacterMapBeside", "bpe.DummyPrefix",
         ),
-        Kind(None, _make_own),
+        StepType(None, _make_own),
     ),
 }  # fmt: skip
 
@@ -238,23 +239,23 @@ def write_normalizer(one: Normalizer | None, depth: int = 0) -> dict[str, Any] |
     """The normalizer as a file has it."""
     if one is None:
         return None
-    from bpe.text import normalizers as n
+    from bpe.text import normalizers
     from bpe.text.oniguruma import means_the_same
 
     if depth > MAX_DEPTH:
         raise ValueError(f"normalizers are nested more than {MAX_DEPTH} deep; a Sequence of one level does the same")
-    if isinstance(one, n.Sequence):
+    if isinstance(one, normalizers.Sequence):
         return {"type": "Sequence", "normalizers": [write_normalizer(each, depth + 1) for each in one.normalizers]}
-    if isinstance(one, n.Strip):
+    if isinstance(one, normalizers.Strip):
         return {"type": "Strip", "strip_left": one.left, "strip_right": one.right}
-    if isinstance(one, n.CollapseWhitespace):
+    if isinstance(one, normalizers.CollapseWhitespace):
         return {"type": "Replace", "pattern": _write_pattern(COLLAPSE[0]), "content": COLLAPSE[1]}
-    if isinstance(one, n.Replace) and (one.pattern, one.replacement) != COLLAPSE:
+    if isinstance(one, normalizers.Replace) and (one.pattern, one.replacement) != COLLAPSE:
         spelled = one.pattern if one.spelled is None and means_the_same(one.pattern) else one.spelled
         if spelled is not None:
             return {"type": "Replace", "pattern": _write_pattern(spelled), "content": one.replacement}
     fields = one.to_json()
-    if one == n.Lowercase():
+    if one == normalizers.Lowercase():
         del fields["final_sigma"]
     kind = NORMALIZERS.get(fields["type"])
     shared = kind is not None and kind.fields is not None and kind.fields.keys() == fields.keys() - {"type"}
@@ -270,10 +271,10 @@ def _spells_letters(normalizer: Normalizer | None) -> bool:
     """
     if normalizer is None:
         return False
-    from bpe.text import normalizers as n
+    from bpe.text import normalizers
 
     found = type(normalizer).__name__ == "ByteLevel"
-    for one in normalizer.normalizers if isinstance(normalizer, n.Sequence) else ():
+    for one in normalizer.normalizers if isinstance(normalizer, normalizers.Sequence) else ():
         if found:
             rule = f"after ByteLevel, the last normalizer, no other can follow: {LATER}"
             refuse("normalizer", type(one).__name__, rule, "put it before ByteLevel")
@@ -294,9 +295,9 @@ def _make_split(pattern: tuple[str, bool], **fields: Any) -> Step:
     return Split(pattern=pattern[0], literal=pattern[1], **fields)
 
 
-PRETOKENIZERS: Mapping[str, Kind] = {
-    "BertPreTokenizer": Kind({}, STEPS["BertPreTokenizer"]),
-    "ByteLevel": Kind(
+PRETOKENIZERS: Mapping[str, StepType] = {
+    "BertPreTokenizer": StepType({}, STEPS["BertPreTokenizer"]),
+    "ByteLevel": StepType(
         {
             "add_prefix_space": Field(bool),
             "trim_offsets": Field(bool, True, kept=False),
@@ -304,10 +305,10 @@ PRETOKENIZERS: Mapping[str, Kind] = {
         },
         ByteLevel,
     ),
-    "CharDelimiterSplit": Kind({"delimiter": Field(str)}, STEPS["CharDelimiterSplit"]),
-    "Digits": Kind({"individual_digits": Field(bool)}, STEPS["Digits"]),
-    "FixedLength": Kind({"length": Field(int, 5)}, STEPS["FixedLength"]),
-    "Metaspace": Kind(
+    "CharDelimiterSplit": StepType({"delimiter": Field(str)}, STEPS["CharDelimiterSplit"]),
+    "Digits": StepType({"individual_digits": Field(bool)}, STEPS["Digits"]),
+    "FixedLength": StepType({"length": Field(int, 5)}, STEPS["FixedLength"]),
+    "Metaspace": StepType(
         {
             "replacement": Field(str),
             "prepend_scheme": Field(str, "always"),
@@ -317,11 +318,11 @@ PRETOKENIZERS: Mapping[str, Kind] = {
         },
         _make_metaspace,
     ),
-    "Punctuation": Kind({"behavior": Field(str, "Isolated")}, STEPS["Punctuation"]),
-    "Split": Kind({"behavior": Field(str), "invert": Field(bool), "pattern": Field(_read_pattern)}, _make_split),
-    "UnicodeScripts": Kind({}, STEPS["UnicodeScripts"]),
-    "Whitespace": Kind({}, STEPS["Whitespace"]),
-    "WhitespaceSplit": Kind({}, STEPS["WhitespaceSplit"]),
+    "Punctuation": StepType({"behavior": Field(str, "Isolated")}, STEPS["Punctuation"]),
+    "Split": StepType({"behavior": Field(str), "invert": Field(bool), "pattern": Field(_read_pattern)}, _make_split),
+    "UnicodeScripts": StepType({}, STEPS["UnicodeScripts"]),
+    "Whitespace": StepType({}, STEPS["Whitespace"]),
+    "WhitespaceSplit": StepType({}, STEPS["WhitespaceSplit"]),
 }
 
 
@@ -425,7 +426,8 @@ def _write_splitter(one: Pretokenizer) -> dict[str, Any]:
 
 #: The ByteLevel that `tokenizers` writes as a decoder; its fields have no effect there.
 _BYTE_LEVEL_DECODER = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
-#: The tokens that lose a space, not each and each: the values of a field that `tokenizers` ignores.
+#: Which tokens lose a leading space, by `DummySpace.each`; the values of `of_tokens`, a field that `tokenizers`
+#: ignores.
 _OF_TOKENS = ("first", "each")
 _STRIP = {
     **_TYPE,
@@ -435,41 +437,43 @@ _STRIP = {
 }
 
 
-def _make_strip(value: dict[str, Any]) -> d.DecoderStep:
+def _make_strip(value: dict[str, Any]) -> after_encoding.DecoderStep:
     if "of_tokens" not in value:
-        return d.Strip(**read_fields(value, "", _STRIP))
+        return after_encoding.Strip(**read_fields(value, "", _STRIP))
     rule = get(value, "", "of_tokens", str)  # a field of this package's files
     if rule not in _OF_TOKENS:
         refuse("of_tokens", rule, "it must be first or each", "remove it")
-    return d.DummySpace(each=rule == "each")
+    return after_encoding.DummySpace(each=rule == "each")
 
 
-def _make_replacement(pattern: tuple[str, bool], content: str) -> d.DecoderStep:
+def _make_replacement(pattern: tuple[str, bool], content: str) -> after_encoding.DecoderStep:
     from bpe.text.matching import compiled
 
     if not pattern[1]:
         expression = _translate(pattern[0])
         with errors_at("pattern"):
             compiled(expression)
-    return d.Replace(pattern[0], content, pattern[1])
+    return after_encoding.Replace(pattern[0], content, pattern[1])
 
 
-def _make_metaspace_decoder(replacement: str, prepend_scheme: str | None, add_prefix_space: Any) -> d.DecoderStep:
+def _make_metaspace_decoder(
+    replacement: str, prepend_scheme: str | None, add_prefix_space: Any
+) -> after_encoding.DecoderStep:
     if prepend_scheme not in (None, "always", "first", "never"):
         refuse("prepend_scheme", prepend_scheme, "it must be always, first or never", "write one of them")
     if add_prefix_space is False and prepend_scheme is None:
         refuse("add_prefix_space", False, "it has no prepend_scheme", 'write "prepend_scheme": "never"')
     if add_prefix_space is False and prepend_scheme != "never":
         refuse("add_prefix_space", False, f"the prepend_scheme is {prepend_scheme}", "write never there")
-    return d.Metaspace(replacement, prepend_scheme != "never")
+    return after_encoding.Metaspace(replacement, prepend_scheme != "never")
 
 
-DECODERS: Mapping[str, Kind] = {
-    "Replace": Kind({"pattern": Field(_read_pattern), "content": Field(str)}, _make_replacement),
-    "Strip": Kind(None, _make_strip),
-    "Fuse": Kind({}, d.Fuse),
-    "ByteFallback": Kind({"by_character": Field(bool, False)}, d.ByteFallback),
-    "Metaspace": Kind(
+DECODERS: Mapping[str, StepType] = {
+    "Replace": StepType({"pattern": Field(_read_pattern), "content": Field(str)}, _make_replacement),
+    "Strip": StepType(None, _make_strip),
+    "Fuse": StepType({}, after_encoding.Fuse),
+    "ByteFallback": StepType({"by_character": Field(bool, False)}, after_encoding.ByteFallback),
+    "Metaspace": StepType(
         {
             "replacement": Field(_read_character),
             "prepend_scheme": Field(str, None),
@@ -478,18 +482,18 @@ DECODERS: Mapping[str, Kind] = {
         },
         _make_metaspace_decoder,
     ),
-    "BPEDecoder": Kind({"suffix": Field(_read_nonempty)}, d.Suffix),
-    "ByteLevel": Kind(
+    "BPEDecoder": StepType({"suffix": Field(_read_nonempty)}, after_encoding.Suffix),
+    "ByteLevel": StepType(
         dict.fromkeys(("add_prefix_space", "trim_offsets", "use_regex"), Field(accept_any, None, kept=False)),
-        d.ByteLevel,
+        after_encoding.ByteLevel,
     ),
-    "WordPiece": Kind({"prefix": Field(_read_nonempty), "cleanup": Field(bool)}, d.WordPiece),
+    "WordPiece": StepType({"prefix": Field(_read_nonempty), "cleanup": Field(bool)}, after_encoding.WordPiece),
 }
 
 
-def read_decoder(value: object, spec: TokenizerSpec) -> tuple[d.DecoderStep, ...] | None:
+def read_decoder(value: object, spec: TokenizerSpec) -> tuple[after_encoding.DecoderStep, ...] | None:
     """The steps of a decoder; None for null, which means this package's, and for steps that give the same text."""
-    if value is None or (isinstance(value, dict) and "native" in value and value == _write_native(spec)):
+    if value is None or (isinstance(value, dict) and "native" in value and value == _write_nearest_steps(spec)):
         return None
     if read_type(value, "decoder") == "BPEDecoder" and isinstance(value, dict) and "at_end_only" in value:
         value = dict(value)
@@ -497,20 +501,26 @@ def read_decoder(value: object, spec: TokenizerSpec) -> tuple[d.DecoderStep, ...
             return None  # this package's own files: a mark elsewhere in a token is text
         del value["at_end_only"]
     listed = _flatten(value, "decoder", "decoders")
-    steps: tuple[d.DecoderStep, ...] = tuple(_read_step("decoder", DECODERS, step, where) for step, where in listed)
-    while len(steps) > 1 and isinstance(steps[-1], d.Fuse) and isinstance(steps[-2], d.ByteLevel | d.Fuse):
+    steps: tuple[after_encoding.DecoderStep, ...] = tuple(
+        _read_step("decoder", DECODERS, step, where) for step, where in listed
+    )
+    while (
+        len(steps) > 1
+        and isinstance(steps[-1], after_encoding.Fuse)
+        and isinstance(steps[-2], after_encoding.ByteLevel | after_encoding.Fuse)
+    ):
         steps = steps[:-1]  # it joins one token
     return None if steps == find_own_steps(spec) else steps
 
 
-def find_own_steps(spec: TokenizerSpec) -> tuple[d.DecoderStep, ...] | None:
+def find_own_steps(spec: TokenizerSpec) -> tuple[after_encoding.DecoderStep, ...] | None:
     """The steps that give the text of a tokenizer whose `decoder` is None; None if no steps do."""
     if spec.model == "byte":
         as_bytes, as_text = (decoded_bytes(spec, byte_level=byte_level) for byte_level in (True, False))
-        return (d.ByteLevel(),) if spec.end_of_word is None and as_bytes == as_text else None
+        return (after_encoding.ByteLevel(),) if spec.end_of_word is None and as_bytes == as_text else None
     if spec.end_of_word is None:
-        return (d.Fuse(),)
-    return None if _has_inner_marks(spec) else (d.Suffix(mark_text(spec)),)
+        return (after_encoding.Fuse(),)
+    return None if _has_inner_marks(spec) else (after_encoding.Suffix(mark_text(spec)),)
 
 
 def _has_inner_marks(spec: TokenizerSpec) -> bool:
@@ -518,7 +528,7 @@ def _has_inner_marks(spec: TokenizerSpec) -> bool:
     if spec.end_of_word is None or spec.ends_word is None or spec.model == "byte":
         return False
     mark, blob, n_ends = spec.end_of_word.encode(), spec.vocabulary.blob, int(spec.ends_word.sum())
-    if mark.find(mark[:1], 1) < 0 and blob.count(mark) == n_ends and find_odd_ends(spec) is None:
+    if mark.find(mark[:1], 1) < 0 and blob.count(mark) == n_ends and list_word_ends_unless_derived(spec) is None:
         return False  # each is at the end of a token; the mark does not overlap itself, so that all of them are counted
     return any(token.count(mark) != spec.ends_word[token_id] for token_id, token in spec.vocabulary.items())
 
@@ -528,35 +538,35 @@ def write_decoder(spec: TokenizerSpec) -> dict[str, Any]:
     steps = find_own_steps(spec) if spec.decoder is None else spec.decoder
     if steps is None and spec.model == "char":
         return {"type": "BPEDecoder", "suffix": mark_text(spec), "at_end_only": True}  # `tokenizers` ignores the field
-    return _write_native(spec) if steps is None else _write_sequence(steps)
+    return _write_nearest_steps(spec) if steps is None else _write_sequence(steps)
 
 
-def _write_native(spec: TokenizerSpec) -> dict[str, Any]:
+def _write_nearest_steps(spec: TokenizerSpec) -> dict[str, Any]:
     """The decoder of a byte model whose text no steps give: those of nearly the same text.
 
     The field `native`, which `tokenizers` ignores, tells them from the same steps by another program.
     """
-    steps: tuple[d.DecoderStep, ...] = (d.ByteLevel(),)
+    steps: tuple[after_encoding.DecoderStep, ...] = (after_encoding.ByteLevel(),)
     if spec.end_of_word is not None:
-        steps += (d.Replace(spec.end_of_word, " "), d.Strip(" ", 0, 1))
+        steps += (after_encoding.Replace(spec.end_of_word, " "), after_encoding.Strip(" ", 0, 1))
     return {**_write_sequence(steps), "native": True}
 
 
-def _write_sequence(steps: tuple[d.DecoderStep, ...]) -> dict[str, Any]:
+def _write_sequence(steps: tuple[after_encoding.DecoderStep, ...]) -> dict[str, Any]:
     written = [_write_decoder_step(step) for step in steps]
     return written[0] if len(written) == 1 else {"type": "Sequence", "decoders": written}
 
 
-def _write_decoder_step(step: d.DecoderStep) -> dict[str, Any]:
-    if isinstance(step, d.ByteLevel):
+def _write_decoder_step(step: after_encoding.DecoderStep) -> dict[str, Any]:
+    if isinstance(step, after_encoding.ByteLevel):
         return dict(_BYTE_LEVEL_DECODER)
-    if isinstance(step, d.Suffix):
+    if isinstance(step, after_encoding.Suffix):
         return {"type": "BPEDecoder", "suffix": step.suffix}
-    if isinstance(step, d.Replace):
+    if isinstance(step, after_encoding.Replace):
         return {"type": "Replace", "pattern": _write_pattern(step.pattern, step.literal), "content": step.content}
-    if isinstance(step, d.DummySpace):  # nearly the same for `tokenizers`, which ignores the field
+    if isinstance(step, after_encoding.DummySpace):  # nearly the same for `tokenizers`, which ignores the field
         return {"type": "Strip", "content": " ", "start": 1, "stop": 0, "of_tokens": _OF_TOKENS[step.each]}
-    if isinstance(step, d.Metaspace):
+    if isinstance(step, after_encoding.Metaspace):
         scheme = "always" if step.prepended else "never"
         return {"type": "Metaspace", "replacement": step.replacement, "prepend_scheme": scheme, "split": True}
     fields = dict(vars(step))

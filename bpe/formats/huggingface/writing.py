@@ -19,7 +19,7 @@ from bpe.formats.huggingface.spelling import (
     find_ordinary_names,
     find_outside_vocab,
     from_text,
-    is_unspelled,
+    is_outside_letters,
     map_special_ids,
 )
 from bpe.formats.huggingface.steps import write_decoder, write_normalizer, write_pre_tokenizer
@@ -40,9 +40,9 @@ def write(spec: TokenizerSpec, *, facts: bool = False) -> bytes:
         ValueError: for a spec whose fields contradict each other.
 
     """
-    special = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)}
+    special = {token_id: token.decode() for token_id, token in spec.vocabulary.items(SPECIAL)}
     _check(spec, special)
-    own, outside = explain_difference(spec) is not None, find_outside_vocab(spec)
+    is_native, outside = explain_difference(spec) is not None, find_outside_vocab(spec)
     head: dict[str, Any] = {
         "version": "1.0",
         "truncation": write_truncation(spec.truncation),
@@ -53,11 +53,11 @@ def write(spec: TokenizerSpec, *, facts: bool = False) -> bytes:
         "post_processor": write_post_processor(spec),
         "decoder": write_decoder(spec),
     }
-    model = write_model(spec, own, facts)
-    names = {number: name for number, name in special.items() if not own or is_unspelled(spec, name)}
-    if not own:
-        names = {number: name for number, name in names.items() if number not in outside}
-    _check_merges(spec, own)
+    model = write_model(spec, is_native, facts)
+    names = {token_id: name for token_id, name in special.items() if not is_native or is_outside_letters(spec, name)}
+    if not is_native:
+        names = {token_id: name for token_id, name in names.items() if token_id not in outside}
+    _check_merges(spec, is_native)
     vocab, merges = write_lists(spec, names)
     added = "".join(write_added_tokens(spec))
     start = (
@@ -71,7 +71,7 @@ def write(spec: TokenizerSpec, *, facts: bool = False) -> bytes:
 
 
 def explain_refusal(spec: TokenizerSpec) -> str | None:
-    """The reason why `tokenizers` rejects the file of this tokenizer; None if it loads it."""
+    """Why `tokenizers` cannot load this tokenizer's file; None if it can."""
     reason = explain_difference(spec)
     if reason is not None:
         return reason
@@ -108,16 +108,16 @@ def _check(spec: TokenizerSpec, special: dict[int, str]) -> None:
     """
     names = map_special_ids(spec)
     if len(names) < len(spec.special_tokens):
-        first = next(name for name, number in spec.special_tokens.items() if names[number] != name)
-        number = spec.special_tokens[first]
+        first = next(name for name, token_id in spec.special_tokens.items() if names[token_id] != name)
+        token_id = spec.special_tokens[first]
         raise ValueError(
-            f"special tokens {first!r} and {names[number]!r} have the same id, {number}; in a tokenizer.json, each has "
-            "its own: leave one of them out of special_tokens"
+            f"special tokens {first!r} and {names[token_id]!r} have the same id, {token_id}; in a tokenizer.json, each "
+            "has its own: leave one of them out of special_tokens"
         )
-    rest = {number: name for number, name in special.items() if number not in names}
-    others = [name for name in rest.values() if not is_unspelled(spec, name) or name == spec.unk_token]
+    rest = {token_id: name for token_id, name in special.items() if token_id not in names}
+    others = [name for name in rest.values() if not is_outside_letters(spec, name) or name == spec.unk_token]
     ordinary = find_ordinary_names(spec)
-    same = {number: name for number, name in ordinary.items() if _is_spelled(spec, number, name)}
+    same = {token_id: name for token_id, name in ordinary.items() if _is_spelled(spec, token_id, name)}
     if names.items() - special.items() - same.items() or others not in ([], [spec.unk_token]):
         raise ValueError(
             f"special tokens {short_repr(names)} and unknown token {spec.unk_token!r} are not the special entries "
@@ -130,24 +130,26 @@ def _check(spec: TokenizerSpec, special: dict[int, str]) -> None:
         raise ValueError("end_of_word, end_of_word_glued and ends_word go together; set all three or none")
 
 
-def _is_spelled(spec: TokenizerSpec, number: int, name: str) -> bool:
+def _is_spelled(spec: TokenizerSpec, token_id: int, name: str) -> bool:
     """Whether an ordinary token is spelled like a name."""
     try:
-        return from_text(spec.model, name) == spec.vocabulary[number]
+        return from_text(spec.model, name) == spec.vocabulary[token_id]
     except ValueError:
         return False
 
 
-def _check_merges(spec: TokenizerSpec, own: bool) -> None:
+def _check_merges(spec: TokenizerSpec, is_native: bool) -> None:
     """Raise ValueError for a merge whose result is not the concatenation of its tokens.
 
     In a byte model, and in a model of this package's own, its tokens must be ordinary.
     """
-    if not len(spec.merges) or (spec.subword_prefix and not own):
+    if not len(spec.merges) or (spec.subword_prefix and not is_native):
         return
     vocabulary = spec.vocabulary
     left, right, result = spec.merges[:, 0], spec.merges[:, 1], spec.merge_results
-    known = np.append(vocabulary.kinds == ORDINARY if own or spec.model == "byte" else vocabulary.kinds != NONE, False)
+    known = np.append(
+        vocabulary.kinds == ORDINARY if is_native or spec.model == "byte" else vocabulary.kinds != NONE, False
+    )
     ids = np.stack((left, right, result))
     outside = (ids < 0) | (ids >= vocabulary.limit)
     bad = np.logical_not(known[np.where(outside, vocabulary.limit, ids)].all(axis=0, keepdims=True))[0]

@@ -43,9 +43,9 @@ class InputSequence:
 
         def join_columns() -> Columns:
             columns = [word.columns() for word in words]
-            tokens = [token for own in columns for token in own[0]]
-            offsets = [span for own in columns for span in own[1]]
-            return tokens, offsets, [index for index, own in enumerate(columns) for _ in own[0]]
+            tokens = [token for column in columns for token in column[0]]
+            offsets = [span for column in columns for span in column[1]]
+            return tokens, offsets, [index for index, column in enumerate(columns) for _ in column[0]]
 
         return cls([token_id for word in words for token_id in word.ids], join_columns)
 
@@ -56,7 +56,7 @@ class InputSequence:
             self._columns = columns = columns()
         return columns
 
-    def whole(self) -> Encoding:
+    def as_encoding(self) -> Encoding:
         """All of it as an encoding."""
         return Encoding.of([SequencePart(self, 0, len(self.ids))])
 
@@ -181,7 +181,7 @@ def trim_span(token: str, span: Offsets, prefixed: bool) -> Offsets:
 
 
 @dataclass(slots=True)
-class OwnParts:
+class Parts:
     """The parts of an encoding, the range of tokens of each input, and what truncation cut off."""
 
     parts: list[Part]
@@ -206,7 +206,7 @@ class Encoding(Row):
     __slots__ = ()
 
     call: Any  # the `processing.Call` that made it, or None
-    own: Any  # an `OwnParts`, or None while it is not known
+    resolved: Any  # `Parts`, or None while they are not known
     padding: RowPadding | None
 
     @classmethod
@@ -215,22 +215,24 @@ class Encoding(Row):
     ) -> Encoding:
         """An encoding of these parts."""
         made = cls()
-        made.set_own(OwnParts([part for part in parts if len(part)], ranges or {}, list(overflowing)))
+        made.set_resolved(Parts([part for part in parts if len(part)], ranges or {}, list(overflowing)))
         return made
 
     def parts(self) -> list[Part]:
         """The parts, with padding; computed at the first call."""
-        if self.own is None:
-            whole = Encoding.of([]) if self.call is None else self.call.whole(self.row)
+        if self.resolved is None:
+            whole = Encoding.of([]) if self.call is None else self.call.encoding_of_row(self.row)
             if self.padding is not None:
                 whole._pad(self.padding)
-            self.set_own(whole.own)
-        own: OwnParts = self.own
-        return own.parts
+            self.set_resolved(whole.resolved)
+        resolved: Parts = self.resolved
+        return resolved.parts
 
     def copy(self) -> Encoding:
         """A copy that shares the input sequences."""
-        return Encoding.of(self.parts(), dict(self.own.ranges), [each.copy() for each in self.own.overflowing])
+        return Encoding.of(
+            self.parts(), dict(self.resolved.ranges), [each.copy() for each in self.resolved.overflowing]
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, self._state({})
@@ -244,10 +246,10 @@ class Encoding(Row):
                 stored.setdefault(id(whole), InputSequence(whole.ids, whole.columns()))
                 part = replace(part, sequence=stored[id(whole)])
             parts.append(part)
-        return parts, self.own.ranges, [each._state(stored) for each in self.own.overflowing]
+        return parts, self.resolved.ranges, [each._state(stored) for each in self.resolved.overflowing]
 
     def __len__(self) -> int:
-        if self.own is None and self.call is not None:
+        if self.resolved is None and self.call is not None:
             length: int = self.call.length(self.row)
             return length if self.padding is None else max(length, self.padding[0])
         return sum(map(len, self.parts()))
@@ -261,7 +263,7 @@ class Encoding(Row):
     @property
     def ids(self) -> list[int]:
         """The ids."""
-        if self.own is None and self.call is not None:
+        if self.resolved is None and self.call is not None:
             found: list[int] = self.call.row_ids(self.row, self.padding)
             return found
         return self._join("ids")
@@ -273,7 +275,10 @@ class Encoding(Row):
 
     @property
     def offsets(self) -> list[Offsets]:
-        """The first character of each token in its input, and the one after its last; (0, 0) for others' tokens."""
+        """The first character of each token in its input, and the one after its last.
+
+        (0, 0) for template tokens and padding.
+        """
         return self._join("offsets")
 
     @property
@@ -295,7 +300,7 @@ class Encoding(Row):
     @property
     def attention_mask(self) -> list[int]:
         """0 for padding, 1 for other tokens."""
-        if self.own is None and self.call is not None:
+        if self.resolved is None and self.call is not None:
             n = self.call.length(self.row)
             if self.padding is None or (missing := self.padding[0] - n) <= 0:
                 return [1] * n
@@ -318,14 +323,14 @@ class Encoding(Row):
     def overflowing(self) -> list[Encoding]:
         """What truncation cut off, as encodings."""
         self.parts()
-        return list(self.own.overflowing)
+        return list(self.resolved.overflowing)
 
     @property
     def n_sequences(self) -> int:
         """The number of inputs, 1 or 2."""
-        if self.own is None:
+        if self.resolved is None:
             return 1 if self.call is None else self.call.n_sequences
-        return len(self.own.ranges) or 1
+        return len(self.resolved.ranges) or 1
 
     @property
     def sequence_ids(self) -> list[int | None]:
@@ -342,17 +347,17 @@ class Encoding(Row):
     def _range(self, sequence: int) -> Offsets:
         """The first token of an input and the one after its last."""
         self.parts()
-        own: OwnParts = self.own
-        return own.ranges.get(sequence, (0, len(self)))
+        resolved: Parts = self.resolved
+        return resolved.ranges.get(sequence, (0, len(self)))
 
     def token_to_sequence(self, token_index: int) -> int | None:
         """The number of the input that a token belongs to."""
         if token_index > len(self):
             return None
         self.parts()
-        if not self.own.ranges:
+        if not self.resolved.ranges:
             return 0
-        return next((each for each, (start, stop) in self.own.ranges.items() if start <= token_index < stop), None)
+        return next((each for each, (start, stop) in self.resolved.ranges.items() if start <= token_index < stop), None)
 
     def token_to_chars(self, token_index: int) -> Offsets | None:
         """The offsets of a token; None if it belongs to no input."""
@@ -407,21 +412,21 @@ class Encoding(Row):
     def set_sequence_id(self, sequence_id: int) -> None:
         """Give all tokens the number of an input."""
         self.parts()
-        self.own.ranges = {sequence_id: (0, len(self))}
+        self.resolved.ranges = {sequence_id: (0, len(self))}
 
     def set_type_ids(self, type_id: int) -> None:
         """Give all tokens a type id."""
         parts = self.parts()
-        self.own.parts = [replace(part, type_id=type_id) for part in parts]
+        self.resolved.parts = [replace(part, type_id=type_id) for part in parts]
 
     def trim_offsets(self, prefixed: bool) -> None:
         """Remove white space from the offsets of all tokens of inputs, here and in `overflowing`."""
         parts = self.parts()
-        self.own.parts = [
+        self.resolved.parts = [
             replace(part, trims=(*part.trims, (prefixed, part.start))) if isinstance(part, SequencePart) else part
             for part in parts
         ]
-        for each in self.own.overflowing:
+        for each in self.resolved.overflowing:
             each.trim_offsets(prefixed)
 
     def truncate(self, max_length: int, stride: int = 0, direction: str = "right") -> None:
@@ -444,7 +449,7 @@ class Encoding(Row):
             return
         if most == 0:
             whole = self.copy()
-            kept, rest = [], [*self.own.overflowing, whole]
+            kept, rest = [], [*self.resolved.overflowing, whole]
         elif stride >= most:
             raise ValueError(
                 f"stride is {stride}; it must be less than max_length, which is {most} without template tokens"
@@ -452,7 +457,7 @@ class Encoding(Row):
         else:
             kept, *others = [self._cut(start, stop) for start, stop in _cut_ranges(length, most, stride, direction)]
             rest = [Encoding.of(parts) for parts in others]
-        self.own.parts, self.own.ranges, self.own.overflowing = kept, {}, rest
+        self.resolved.parts, self.resolved.ranges, self.resolved.overflowing = kept, {}, rest
 
     def _cut(self, start: int, stop: int) -> list[Part]:
         """The parts of a range of tokens."""
@@ -483,7 +488,7 @@ class Encoding(Row):
         if direction not in ("left", "right"):
             raise ValueError(f"Unknown side: `{direction}`. Use `left` or `right`")
         padding = (check_int("length", length, 0), direction, pad_id, pad_type_id, pad_token)
-        if self.own is None and self.padding is None:
+        if self.resolved is None and self.padding is None:
             self.set_padding(padding)
         else:
             self.parts()
@@ -491,18 +496,18 @@ class Encoding(Row):
 
     def _pad(self, padding: RowPadding) -> None:
         length, direction, pad_id, type_id, token = padding
-        for each in self.own.overflowing:
+        for each in self.resolved.overflowing:
             each.pad(*padding)
-        missing = length - sum(map(len, self.own.parts))
+        missing = length - sum(map(len, self.resolved.parts))
         if missing <= 0:
             return
         part = FixedPart((pad_id,) * missing, (token,) * missing, type_id, 0)
         if direction == "right":
-            self.own.parts = [*self.own.parts, part]
+            self.resolved.parts = [*self.resolved.parts, part]
         else:
-            self.own.parts = [part, *self.own.parts]
-            self.own.ranges = {
-                each: (start + missing, stop + missing) for each, (start, stop) in self.own.ranges.items()
+            self.resolved.parts = [part, *self.resolved.parts]
+            self.resolved.ranges = {
+                each: (start + missing, stop + missing) for each, (start, stop) in self.resolved.ranges.items()
             }
 
     @staticmethod
@@ -527,7 +532,7 @@ class Encoding(Row):
         combined = [each._append(pair, growing) for each in self.overflowing for pair in (other, *other.overflowing)]
         combined += [self._append(pair, growing) for pair in other.overflowing]
         merged = self._append_parts(other, growing)
-        merged.own.overflowing = combined
+        merged.resolved.overflowing = combined
         return merged
 
     def _append_parts(self, other: Encoding, growing: bool) -> Encoding:
@@ -543,8 +548,8 @@ class Encoding(Row):
                     part = replace(part, sequence=sequence, start=start, stop=stop, trims=())
                 parts.append(part)
                 start = stop
-        moved_ranges = {each: (length + start, length + stop) for each, (start, stop) in other.own.ranges.items()}
-        return Encoding.of([*self.parts(), *parts], self.own.ranges | moved_ranges)
+        moved_ranges = {each: (length + start, length + stop) for each, (start, stop) in other.resolved.ranges.items()}
+        return Encoding.of([*self.parts(), *parts], self.resolved.ranges | moved_ranges)
 
 
 def _rebuild(parts: list[Part], ranges: dict[int, Offsets], overflowing: list[tuple[Any, ...]]) -> Encoding:

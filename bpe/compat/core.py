@@ -28,7 +28,7 @@ from bpe.base.threads import thread_count
 from bpe.batch import TokenBatch
 from bpe.compat._rows import has_name
 from bpe.compat.document import FLAGS, Added, Model, compact
-from bpe.compat.encodings import Columns, InputSequence
+from bpe.compat.encoding import Columns, InputSequence
 from bpe.decode._decoder import TokenTable
 from bpe.decode.decoder import TokenDecoder
 from bpe.errors import FormatError
@@ -93,7 +93,7 @@ class Core:
         special: names that decoding skips although they are no longer special; as in `tokenizers`, adding a special
             token again without the flag does not change that.
         keep_ids: whether the ids of added tokens are right although `tokenizers` would give others when it reads them.
-        base: one with other added tokens alone, whose tables serve this one too if it only has more of them.
+        base: a core that differs only in its added tokens; if this one only adds to them, it reuses the base's tables.
 
     """
 
@@ -192,17 +192,17 @@ class Core:
         names = specials.chosen("all", "")
         if len(self.added_ids) < len(names):  # the unknown token is not sought
             names &= self.added_ids.keys()
-        self._all = names | specials.always if specials.always - names else names
-        self._ordinary = specials.always
+        self._all_names = names | specials.always if specials.always - names else names
+        self._always_names = specials.always
         # A normalizer may make a name of other text.
         by_name = not specials.always and not specials.after_normalization(names)
         self._prefix = common_prefix(names) if by_name else ""
         keep_ints(native.n_vocab)
         self._known = np.append(spec.vocabulary.kinds != 0, False)
-        special = self._all - self._ordinary
+        special = self._all_names - self._always_names
         #: Whether special tokens that are left as text hide parts of others, which this package would find.
-        self._hides = bool(self._ordinary and special) and may_overlap(
-            specials.spellings(special), specials.spellings(self._all)
+        self._specials_overlap = bool(self._always_names and special) and may_overlap(
+            specials.spellings(special), specials.spellings(self._all_names)
         )
 
     @property
@@ -215,10 +215,10 @@ class Core:
     def _native_for(self, as_text: bool) -> Tokenizer | None:
         """The native tokenizer; None where `tokenizers` must take its place."""
         native = self.native
-        return None if native is None or (as_text and self._hides) else native
+        return None if native is None or (as_text and self._specials_overlap) else native
 
     @cached_property
-    def reference(self) -> Any:
+    def tokenizers_twin(self) -> Any:
         """This tokenizer as one of the `tokenizers` package.
 
         Raises:
@@ -230,7 +230,7 @@ class Core:
             made.add_tokens(tokens)
         return made
 
-    def refuse(self) -> None:
+    def raise_if_unreadable(self) -> None:
         """Raise the error of the native reader, unless `tokenizers` can take its place, and for invalid JSON."""
         self.prepare()
         if self._refused is not None:
@@ -238,15 +238,15 @@ class Core:
             if not _can_import_tokenizers():
                 raise self._refused
 
-    def refer(self, text: str, as_text: bool) -> Any:
+    def encode_by_tokenizers(self, text: str, as_text: bool) -> Any:
         """The encoding of a text by `tokenizers`; `as_text` leaves special tokens in it as text."""
-        reference = self.reference
+        twin = self.tokenizers_twin
         with self._lock:  # one call at a time, because the option is an attribute
-            reference.encode_special_tokens = as_text
-            return reference.encode(text, add_special_tokens=False)
+            twin.encode_special_tokens = as_text
+            return twin.encode(text, add_special_tokens=False)
 
     def _allowed(self, as_text: bool) -> frozenset[str]:
-        return self._ordinary if as_text else self._all
+        return self._always_names if as_text else self._all_names
 
     def encode(self, text: str, as_text: bool) -> NDArray[np.uint32]:
         """The ids of a text; with `as_text`, special tokens in it are encoded as text."""
@@ -259,7 +259,7 @@ class Core:
             except ValueError:
                 if not _can_import_tokenizers():
                     raise
-        return np.array(self.refer(text, as_text).ids, dtype=np.uint32)
+        return np.array(self.encode_by_tokenizers(text, as_text).ids, dtype=np.uint32)
 
     def _has_no_name(self, text: str, as_text: bool) -> bool:
         """Whether it is certain that a text has no special token."""
@@ -311,7 +311,7 @@ class Core:
             except ValueError:
                 if not _can_import_tokenizers():
                     raise
-        found = self.refer(text, as_text)
+        found = self.encode_by_tokenizers(text, as_text)
         assert found.ids == ids, "the ids of tokenizers differ"
         return found.tokens, found.offsets, found.word_ids
 
@@ -348,7 +348,7 @@ class Core:
             return added.content
         native = self._native or self.native
         if native is None:
-            found: str = self.reference.normalizer.normalize_str(added.content)
+            found: str = self.tokenizers_twin.normalizer.normalize_str(added.content)
             return found
         normalizer = native.spec.normalizer
         return added.content if normalizer is None else normalizer.spelling(added.content)
@@ -369,9 +369,9 @@ class Core:
         return skipped
 
     def short_decoder(self, decoder: Any) -> tuple[TokenTable | None, bytes, bytes]:
-        """The table to decode few ids with, by this decoder as JSON, and for each id, whether to keep it.
+        """(the table that decodes a few ids, a byte for each id that is 1 if it is kept, the same with skip_special).
 
-        The second bytes are for `skip_special`. None and no bytes, unless a text is the bytes of its tokens.
+        For a decoder given as JSON. None and no bytes, unless a text is the bytes of its tokens.
         """
         by_bytes = isinstance(decoder, dict) and decoder.get("type") == "ByteLevel" and self._own_decoding
         if not by_bytes or self._decoder.short_table is None:

@@ -45,7 +45,8 @@ class NamedEncoding:
 
 
 def get_encoding(name: str) -> Tokenizer:
-    """The tokenizer of one of OpenAI's encodings, such as "cl100k_base", or of a tiktoken plugin; no id differs.
+    """The tokenizer of one of OpenAI's encodings, such as "cl100k_base", or of a tiktoken plugin. It gives
+    tiktoken's ids.
 
     `list_encoding_names` lists the names. The rank file is taken from the cache folder: the one that
     TIKTOKEN_CACHE_DIR names, else DATA_GYM_CACHE_DIR, else `bpe` in the user's cache (or one of tiktoken's own). If it
@@ -115,7 +116,7 @@ def list_encoding_names() -> list[str]:
     ['gpt2', 'r50k_base', 'p50k_base', 'p50k_edit', 'cl100k_base', 'o200k_base', 'o200k_harmony']
 
     """
-    return [*ENCODINGS, *plugins.constructors()]
+    return [*ENCODINGS, *plugins.load_constructors()]
 
 
 def load_encoding(name: str) -> NamedEncoding:
@@ -136,8 +137,8 @@ def _build_published(name: str) -> NamedEncoding:
     encoding = ENCODINGS[name]
     pretokenizer = Pretokenizer(encoding.pattern)
     names = encoding.files
-    if encoding.instead and not _are_cached(names) and _are_cached(encoding.instead):
-        names = encoding.instead
+    if encoding.equivalent_files and not _are_cached(names) and _are_cached(encoding.equivalent_files):
+        names = encoding.equivalent_files
     files = [FILES[file] for file in names]
     contents = [cache.read(file, *files[i + 1 :]) for i, file in enumerate(files)]
     if len(contents) == 2:
@@ -156,17 +157,17 @@ def _are_cached(names: tuple[str, ...]) -> bool:
 
 def _build_of_plugin(name: str) -> NamedEncoding:
     """Build an encoding that a module of `tiktoken_ext` defines."""
-    constructor = plugins.constructors().get(name) or plugins.public_constructor(name)
+    constructor = plugins.load_constructors().get(name) or plugins.public_constructor(name)
     if constructor is None:
         raise ValueError(
             f"encoding {short_repr(name)} is not known; OpenAI's are {', '.join(map(repr, ENCODINGS))}, and the "
             "modules of "
-            f"{plugins.NAMESPACE} ({', '.join(plugins.modules()) or 'none is installed'}) do not define it"
+            f"{plugins.NAMESPACE} ({', '.join(plugins.list_modules()) or 'none is installed'}) do not define it"
         )
-    return built(**constructor())
+    return build_encoding(**constructor())
 
 
-def built(
+def build_encoding(
     name: str,
     *,
     pat_str: str,
