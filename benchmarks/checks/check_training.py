@@ -152,7 +152,7 @@ def killed(base: dict[str, Any], expected: dict[str, Any], choose: random.Random
             process.kill()
         process.wait()
         if path.exists():
-            had.append(len(checkpoint._parsed(path.read_bytes(), str(path))[1]))
+            had.append(len(checkpoint._read_checkpoint(path)[1]))
     found = in_new_process(arguments)
     for each in (path, Path(f"{path}.counts")):
         os.unlink(each)
