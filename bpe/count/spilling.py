@@ -10,16 +10,18 @@ import os
 from collections.abc import Callable
 from functools import partial
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base._slices import copy_slices
 from bpe.base.offsets import offsets_of
 from bpe.count._word_table import WordTable, give_memory_back
 from bpe.count.word_counts import Arrays
 from bpe.errors import COUNT_LIMIT
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: The number of parts in which a table is stored.
 PARTS = 64

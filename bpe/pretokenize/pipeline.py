@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import byte_offsets, unescape
@@ -19,6 +18,8 @@ from bpe.pretokenize.steps import ByteLevel, Metaspace, Split, Step
 from bpe.text.letters import from_letters, measure_utf8, to_letters
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bpe.text.matching import Deadline
 
 #: What later steps make of pieces of up to this many characters is cached, in up to this many entries for each step.

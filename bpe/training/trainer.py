@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from bpe.base.memory_limits import in_megabytes
 from bpe.base.progress import ProgressLike, progress_bar, progress_note
 from bpe.base.threads import helped
 from bpe.count.word_counts import WordCounts
-from bpe.errors import FormatError, counted
+from bpe.errors import FormatError, counted, get_log
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import Metaspace
 from bpe.training._trainer import Trainer
@@ -41,7 +40,7 @@ MANY_WORDS, SHORT_CALL = 1_000_000, 0.1
 MAX_PER_SYMBOL = 64
 
 
-log = logging.getLogger("bpe")
+log = get_log()
 
 
 class MergeLearner(Protocol):

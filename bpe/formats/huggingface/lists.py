@@ -12,12 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from json.encoder import encode_basestring
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
+from bpe.base.records import dataclass
 from bpe.base.utf8 import utf8_error
 from bpe.errors import FormatError, shown
 from bpe.formats import _json_tokens
@@ -27,6 +27,9 @@ from bpe.vocab.byte_letters import byte_letters, letter_bytes
 from bpe.vocab.spec import Model, TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary, end_to_end
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 class UnusualError(Exception):
     """Raised for a file that the kernel does not read."""
@@ -35,7 +38,7 @@ class UnusualError(Exception):
 #: JSON text: bytes, and the start and the end of the text in them.
 Span = tuple[bytes, int, int]
 #: Pairs of ids, and the merge results.
-Merges = tuple[NDArray[np.int32], NDArray[np.int32]]
+Merges: TypeAlias = "tuple[NDArray[np.int32], NDArray[np.int32]]"
 
 #: The placeholders of the vocab and the merges for `json`. They are numbers, because JSON spells a number in one way.
 PLACEHOLDERS = (8273645190382745101, 8273645190382745102)
@@ -273,7 +276,8 @@ _QUOTED_LETTERS = np.array(
 )
 
 
-class _Slices(NamedTuple):
+@dataclass(frozen=True)
+class _Slices:
     """Texts: text i is `blob[starts[i] : starts[i] + lengths[i]]`."""
 
     blob: NDArray[np.uint8]
