@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -270,10 +271,11 @@ def _find_fault(merge: object, vocab: Mapping[str, int], special: Mapping[str, i
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-#: GPT-2's letter for each byte as UTF-8 in a JSON string: one byte or two, and 0 after one.
-_QUOTED_LETTERS = np.array(
-    [list(encode_basestring(letter)[1:-1].encode().ljust(2, b"\0")) for letter in byte_letters()], dtype=np.uint8
-)
+@cache
+def _quoted_letters() -> NDArray[np.uint8]:
+    """GPT-2's letter for each byte as UTF-8 in a JSON string: one byte or two, and 0 after one."""
+    quoted = (encode_basestring(letter)[1:-1].encode().ljust(2, b"\0") for letter in byte_letters())
+    return np.array([list(letter) for letter in quoted], dtype=np.uint8)
 
 
 @dataclass(frozen=True)
@@ -301,7 +303,7 @@ def _spell_tokens(spec: TokenizerSpec, names: dict[int, str]) -> _Slices:
     """By id, the tokens as they are spelled between the quotes of JSON strings; `names` has those of other tokens."""
     vocabulary = spec.vocabulary
     if spec.model == "byte":
-        letters = _QUOTED_LETTERS[np.frombuffer(vocabulary.blob, dtype=np.uint8)]
+        letters = _quoted_letters()[np.frombuffer(vocabulary.blob, dtype=np.uint8)]
         bounds = offsets_of(1 + (letters[:, 1] != 0))[vocabulary.offsets]
         flat = letters.ravel()
         blob, starts, lengths = flat[flat != 0].tobytes(), bounds[:-1].copy(), np.diff(bounds)
