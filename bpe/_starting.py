@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
 _begun = False
@@ -17,6 +16,8 @@ def _begin() -> None:
     global _begun
     if not is_command():
         return
+    import signal
+
     try:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -35,6 +36,8 @@ def end() -> None:
     """Let Ctrl-C raise KeyboardInterrupt again, which the command answers."""
     global _begun
     if _begun:
+        import signal
+
         _begun = False
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

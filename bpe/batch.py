@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base._id_lists import as_array
 from bpe.base.offsets import offsets_of
@@ -17,6 +16,7 @@ from bpe.errors import check_choice, check_int, check_iterable, describe, plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 #: The texts, and the ids of each, that a notebook's card shows.
 _SHOWN_ROWS, _SHOWN_IDS = 10, 16

@@ -6,7 +6,6 @@ The commands `bpe convert` and `bpe diff` are these functions. Tokenizers are co
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.utf8 import TextLike
-from bpe.errors import describe, pluralize, short_repr
+from bpe.errors import describe, get_log, pluralize, short_repr
 from bpe.formats.loading import is_rank_file, load_spec, unread_fields
 from bpe.formats.saving import check_named, compare_all, save_spec
 from bpe.formats.tiktoken import load as load_ranks
@@ -24,7 +23,7 @@ from bpe.tokenizer import Tokenizer
 from bpe.vocab.comparing import Difference
 from bpe.vocab.spec import TokenizerSpec, check_spec
 
-log = logging.getLogger("bpe")
+log = get_log()
 
 PathLike = str | os.PathLike[str]
 

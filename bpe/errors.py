@@ -6,14 +6,17 @@ fix. Names and paths may come from files of others, so errors and the log show t
 
 from __future__ import annotations
 
-import logging
 import numbers
 import operator
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import logging
 
 COUNT_LIMIT = 2**63 - 1
 
@@ -21,7 +24,7 @@ _Choice = TypeVar("_Choice", bound=str)
 
 #: What a terminal obeys or hides: control characters, line separators, marks of direction and other invisible
 #: characters, but for the joiners, which several scripts and emoji need; and lone surrogates.
-_UNPRINTABLE = re.compile(
+_UNPRINTABLE = (
     "[\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f"
     "\\ufeff\\ufff9-\\ufffb\\U000e0001\\U000e0020-\\U000e007f\\ud800-\\udfff]"
 )
@@ -35,7 +38,7 @@ def printable(text: str, keep: str = "") -> str:
     """
     if text.isprintable():
         return text
-    return _UNPRINTABLE.sub(lambda match: match[0] if match[0] in keep else _escape(ord(match[0])), text)
+    return re.sub(_UNPRINTABLE, lambda match: match[0] if match[0] in keep else _escape(ord(match[0])), text)
 
 
 def _escape(code: int) -> str:
@@ -52,8 +55,14 @@ def _make_printable(record: logging.LogRecord) -> bool:
     return True
 
 
-for _name in ("bpe", "bpe.cli", "bpe.wordcounts"):
-    logging.getLogger(_name).addFilter(_make_printable)
+@cache
+def get_log(name: str = "bpe") -> logging.Logger:
+    """The library's log, or a part of it, made and set up at its first use: most processes write nothing to it."""
+    import logging
+
+    log = logging.getLogger(name)
+    log.addFilter(_make_printable)
+    return log
 
 
 class FormatError(ValueError):

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
+from bpe.base.records import replace
 from bpe.base.threads import thread_count
 from bpe.base.utf8 import TextLike, to_bytes
 from bpe.batch import TokenBatch
@@ -39,6 +38,8 @@ from bpe.vocab.special_names import bos_token, eos_token, resolve_token
 from bpe.vocab.vocabulary import SPECIAL, Vocabulary
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bpe.corpus.blocks import PathLike
     from bpe.corpus.reading import EncodingErrors
     from bpe.corpus.sources import Sources

@@ -10,10 +10,9 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, Literal
 
-from bpe.base.spelling import spell
+from bpe.base.records import dataclass
 from bpe.errors import describe
 
 Stage = Literal["count", "index", "merge", "write", "encode", "decode", "shuffle", "verify", "convert"]
@@ -260,6 +259,8 @@ class _Bar(_Report):
         """Move the bar; the last token, or the documents and tokens, stand behind it."""
         text = self.describe_contents()
         if self.token is not None:
+            from bpe.base.spelling import spell
+
             text = spell(self.token())
             text = f"{text if len(text) <= _TOKEN_WIDTH else text[: _TOKEN_WIDTH - 1] + '…'} {self.count:,}"
         if text:

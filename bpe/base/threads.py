@@ -11,7 +11,6 @@ import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
-from queue import SimpleQueue
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -51,6 +50,8 @@ class Workers(Crew):
     """Threads that do what `submit` gives them; when the block ends, work that has not begun is dropped."""
 
     def __init__(self, threads: int, *, name: str = "bpe") -> None:
+        from queue import SimpleQueue
+
         self._jobs: SimpleQueue[tuple[Outcome[Any], Callable[[Any], Any], Any] | None] = SimpleQueue()
         super().__init__(self._do_jobs, threads, self._end_jobs, name=name)
 

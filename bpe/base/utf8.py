@@ -5,14 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base._utf8 import find_invalid_utf8
 from bpe.base.offsets import offsets_of
 from bpe.errors import describe
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 TextLike = str | bytes | bytearray | memoryview
 

@@ -6,7 +6,6 @@ import argparse
 import csv
 import io
 import json
-import logging
 import os
 import re
 import shutil
@@ -19,12 +18,12 @@ import bpe
 from bpe.base.utf8 import MOST_BYTES, check_device
 from bpe.cli.files import check_output, log_skipped, open_documents, open_output, print_line
 from bpe.corpus.sources import Sources
-from bpe.errors import FormatError, pluralize, printable
+from bpe.errors import FormatError, get_log, pluralize, printable
 from bpe.evaluation import table
 from bpe.evaluation.sanity import has_failure
 from bpe.formats.loading import folder_format
 
-log = logging.getLogger("bpe.cli")
+log = get_log("bpe.cli")
 
 #: How many bytes of each corpus the page takes, to be drawn and for the chart of compression; all of it is evaluated.
 _MAX_READ = 1 << 18

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 from collections.abc import Iterator
 from contextlib import closing
@@ -42,11 +41,11 @@ from bpe.data.plan import DEFAULT
 from bpe.decode.decoder import ByteDecoder, TokenDecoder
 from bpe.encode.blocks import BlockIds, encode_blocks
 from bpe.encode.engine import BosEos
-from bpe.errors import FormatError, pluralize, printable
+from bpe.errors import FormatError, get_log, pluralize, printable
 from bpe.formats.id_files import offsets_path, read_ids, write_lines, write_npy
 from bpe.vocab.special_names import resolve_token
 
-log = logging.getLogger("bpe.cli")
+log = get_log("bpe.cli")
 
 #: Documents are encoded in groups of about this many bytes: enough for all threads, and little memory.
 _GROUP = 16 << 20

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import logging
 import os
 import stat
 import sys
@@ -19,14 +18,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
 from bpe._names import SHARD_FORMATS
 from bpe.cli.parsing import in_flags
-from bpe.errors import FormatError, pluralize, printable
+from bpe.errors import FormatError, get_log, pluralize, printable
 
 if TYPE_CHECKING:
     from bpe.base.progress import Advance, Stage
     from bpe.corpus.sources import Sources
     from bpe.data.manifest import Manifest
 
-log = logging.getLogger("bpe.cli")
+log = get_log("bpe.cli")
 
 
 def open_corpus(args: argparse.Namespace, inputs: Sequence[str] = ()) -> Sources:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -15,11 +14,11 @@ import numpy as np
 import bpe
 from bpe.cli.files import check_files, check_inputs, check_output, holds_counts, log_skipped, open_sources, print_line
 from bpe.converting import spec_with, text_difference
-from bpe.errors import FormatError, pluralize, printable
+from bpe.errors import FormatError, get_log, pluralize, printable
 from bpe.formats.loading import FORMATS, is_rank_file
 from bpe.formats.saving import check_named, choose_format, compare_all
 
-log = logging.getLogger("bpe.cli")
+log = get_log("bpe.cli")
 
 #: The number of special tokens, and of the longest tokens, that `bpe info` shows.
 _MAX_LISTED = 10

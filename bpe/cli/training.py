@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import time
 from typing import Any
@@ -18,11 +17,11 @@ from bpe.cli.arguments import build_parser
 from bpe.cli.files import check_files, error_context, list_outputs, log_skipped, open_corpus, print_line, silence_stdout
 from bpe.corpus.sources import Sources
 from bpe.count.word_counts import WordCounts, empty_like
-from bpe.errors import pluralize
+from bpe.errors import get_log, pluralize
 from bpe.formats.saving import check_target
 from bpe.training.checkpoint import read_progress
 
-log = logging.getLogger("bpe.cli")
+log = get_log("bpe.cli")
 
 #: Arguments of `bpe.train` and `bpe.count_words` that are those of the command, unless they are not given.
 _SAME = "vocab_size num_merges model pretokenizer end_of_word unk_token min_frequency threads max_memory checkpoint"

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import copy
 import copyreg
-import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -32,11 +31,11 @@ from bpe.compat.document import Added
 from bpe.compat.huggingface import Tokenizer
 from bpe.compat.processing import Plan
 from bpe.compat.state import read_added_fields
-from bpe.errors import describe, pluralize
+from bpe.errors import describe, get_log, pluralize
 
 __all__ = ["Acceleration", "accelerate", "patch_transformers", "unpatch_transformers"]
 
-log = logging.getLogger("bpe")
+log = get_log()
 
 _Tokenizer = TypeVar("_Tokenizer")
 

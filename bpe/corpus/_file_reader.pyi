@@ -4,6 +4,8 @@ from typing_extensions import Self
 
 from bpe.corpus.blocks import Block
 
+KERNEL_READ: int
+
 class FileBlock:
     size: int
     number: int

@@ -10,9 +10,6 @@ import os
 
 import numpy as np
 
-from bpe.corpus import contents, reading
-from bpe.corpus.blocks import Block
-
 from bpe.base._aho_corasick cimport Finder
 from bpe.base._interrupts cimport check_signals
 from bpe.base._memory cimport check_lock, grow_array
@@ -23,6 +20,9 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 from posix.unistd cimport pread
+
+#: The number of bytes that a `FileReader` reads at once: a block, its ids and tables fit a cache of 1 MB.
+KERNEL_READ = 1 << 18
 
 
 cdef class FileBlock:
@@ -76,6 +76,8 @@ cdef class FileBlock:
 
     def block(self):
         """Make a `Block` of it, whose text must not be used after the next block was read."""
+        from bpe.corpus.blocks import Block
+
         cdef FileReader reader = self.reader
         if reader is None:
             raise ValueError("the block was not read by a FileReader")
@@ -107,8 +109,10 @@ cdef class FileReader:
 
     def __cinit__(
         self, int file, source, Py_ssize_t size, list separators, bint keep, list strings, bint checked,
-        bint ending=False, Py_ssize_t step=reading.KERNEL_READ,
+        bint ending=False, Py_ssize_t step=KERNEL_READ,
     ):
+        from bpe.corpus import contents, reading
+
         check_lock(&self.lock)
         self.file, self.source, self.size = file, source, size
         self.step = min(reading.READ, step)                # READ is less in tests
@@ -139,6 +143,7 @@ cdef class FileReader:
             if found and self.checked and not is_utf8(block.data, block.n):
                 self.finished = True
                 with gil:
+                    from bpe.corpus import reading
                     reading.check_file_text(memoryview(block.buffer)[: block.n], self.source, block.offset)
         return found
 
@@ -190,6 +195,7 @@ cdef int fill(FileReader reader, byte_t* out, Py_ssize_t size) except -1 nogil:
             with gil:
                 if more < 0:
                     raise OSError(code, os.strerror(code), reader.source)
+                from bpe.corpus import reading
                 raise reading.got_shorter(reader.source, reader.size, reader.done + done)
         done += more
     reader.done += size

@@ -5,25 +5,25 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base._aho_corasick import Finder
 from bpe.base._utf8 import join_utf8
+from bpe.base.records import dataclass
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, no_text, to_bytes, utf8_error
-from bpe.corpus.reading import Buffers, EndCut, check_file_text
+from bpe.corpus.reading import Buffers, EndCut
 from bpe.errors import FormatError, check_iterable, check_unicode, describe, short_repr
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bpe.base._buffers import Buffer
+    from bpe.corpus.reading import Buffers, EndCut
 
 PathLike = str | os.PathLike[str]
-
-_NEWLINE = re.compile(b"\n")  # also searches a memoryview
 
 #: The size in bytes of a block of texts in memory. A document that may not be cut can make it larger.
 BLOCK = 1 << 22
@@ -32,7 +32,7 @@ BLOCK = 1 << 22
 Cut = Callable[[Bytes, int], int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Position:
     """Where reading of `Sources` can go on.
 
@@ -49,7 +49,7 @@ class Position:
     documents: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Block:
     """A part of a corpus: documents, or a part of a document that ends at safe split points.
 
@@ -107,6 +107,8 @@ class Block:
             return
         assert isinstance(self.text, memoryview)
         if self.row is None:
+            from bpe.corpus.reading import check_file_text
+
             check_file_text(self.text, self.source, self.offset)
             return
         invalid = find_invalid_document(self.text, self.starts, self.ends)
@@ -330,7 +332,7 @@ def safe_cut(last: Callable[[memoryview, int], int], strings: list[bytes]) -> En
 
 def next_line(text: Bytes, offset: int) -> int:
     """The first start of a line at or after an offset greater than 0; the length of the text if there is none."""
-    match = _NEWLINE.search(text, offset - 1)
+    match = re.compile(b"\n").search(text, offset - 1)  # also searches a memoryview
     return len(text) if match is None else match.end()
 
 

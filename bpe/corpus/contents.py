@@ -9,17 +9,14 @@ specifications, and the table of file(1).
 from __future__ import annotations
 
 import codecs
-import json
-import logging
 import re
-from dataclasses import dataclass
 from typing import Literal
 
-from bpe.errors import FormatError
+from bpe.base.records import dataclass
+from bpe.errors import FormatError, get_log
 
 Compression = Literal["gzip", "bz2", "xz", "zstd"]
 
-log = logging.getLogger("bpe")
 
 UTF8_BOM = codecs.BOM_UTF8
 #: The number of bytes that identify compression; those that are looked at; those of a first line that is a JSON object.
@@ -85,7 +82,7 @@ _NAMES_RECORDS = re.compile(r"\.(?:jsonl|ndjson|json\.(?:gz|bz2|xz|zst|zstd)$)",
 _BEGINS_RECORD = re.compile(rb'(?:\xef\xbb\xbf)?\s*(\[\s*)?(?=\{\s*")')
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Expected:
     """What a file that is read as text may hold.
 
@@ -137,13 +134,13 @@ def note_text(start: bytes, source: str, expected: Expected = ANY_TEXT) -> None:
     """Log what may not be meant as text, of a text that `check_text` allows: a UTF-8 byte order mark, JSON."""
     match = None if expected.field is None else _BEGINS_RECORD.match(start)
     if expected.field is not None and match and (match[1] or _has_key(start, expected.field.partition(".")[0])):
-        log.warning(
+        get_log().warning(
             "%s begins like JSON and is read as text, with its quotes and braces; if it has records, write each on a "
             "line of its own (jq -c), and name their format: JSON Lines",
             source,
         )
     if start.startswith(UTF8_BOM):
-        log.warning(
+        get_log().warning(
             "%s begins with a UTF-8 byte order mark, which is encoded as text; remove it if that is not intended: "
             "sed -i '1s/^\\xEF\\xBB\\xBF//'",
             source,
@@ -170,6 +167,8 @@ def _describe_nul(start: bytes) -> str:
 
 def _has_key(start: bytes, key: str) -> bool:
     """Whether a key of a JSON object is in a text."""
+    import json
+
     spelled = json.dumps(key, ensure_ascii=False).encode("utf-8", "surrogatepass")
     return re.search(re.escape(spelled) + rb"\s*:", start) is not None
 
@@ -180,6 +179,8 @@ def _check_records(start: bytes, source: str, field: str, *, array: bool) -> Non
     It is if it has the field, or the name of the file says so, or the second line is a JSON object too; in an array, if
     it has the field.
     """
+    import json
+
     key = field.partition(".")[0]
     first, _, rest = start.partition(b"\n")
     try:

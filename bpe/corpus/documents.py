@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bpe.base.records import dataclass, replace
 from bpe.base.utf8 import check_utf8
 from bpe.corpus.blocks import BLOCK, Block, Cut, ranges, whole_block
 from bpe.corpus.reading import Buffers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from bpe.base.records import dataclass
 from bpe.base.utf8 import utf8_error
 from bpe.corpus.contents import ANY_TEXT, FIRST_LINE, SAMPLE, Expected, check_text, note_text, wants_line
 from bpe.errors import FormatError, check_choice, pluralize
@@ -24,8 +24,6 @@ EncodingErrors = Literal["strict", "replace", "bytes"]
 
 #: The largest number of bytes to read at once: for one thread, and for several, which buffer the ids of what they read.
 READ, SHARED_READ = 1 << 21, 1 << 20
-#: The number of bytes that a `FileReader` reads at once: a block, its ids and tables fit a cache of 1 MB.
-KERNEL_READ = 1 << 18
 #: The smallest number of bytes: several threads start and end with small reads.
 LEAST = 1 << 18
 
@@ -45,7 +43,7 @@ class Readable(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Text:
     """A block of a file's text.
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bpe._names import SOURCE_FORMATS
+from bpe.base.records import replace
 from bpe.base.utf8 import utf8_error
-from bpe.corpus._file_reader import FileReader
+from bpe.corpus._file_reader import KERNEL_READ, FileReader
 from bpe.corpus.blocks import Block, PathLike, Position, document_cut, overlaps, parse_separators
 from bpe.corpus.contents import SAMPLE, Expected, note_text
 from bpe.corpus.reading import (
-    KERNEL_READ,
     EncodingErrors,
     EndCut,
     Schedule,

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base.memory_limits import resident
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
+from bpe.base.records import dataclass
 from bpe.base.threads import map_ordered, map_unordered, thread_count
 from bpe.base.utf8 import TextLike
 from bpe.corpus._file_reader import FileReader
-from bpe.corpus.blocks import Block, Position, text_blocks
-from bpe.corpus.sources import Sources
 from bpe.count._word_table import WordTable
 from bpe.count.spilling import PARTS
 from bpe.count.splitter import Splitter
@@ -26,7 +24,10 @@ from bpe.count.word_counts import WordCounts, fill
 from bpe.pretokenize.pretokenizer import Pretokenizer
 
 if TYPE_CHECKING:
-    from bpe.corpus.blocks import PathLike
+    from numpy.typing import NDArray
+
+    from bpe.corpus.blocks import Block, PathLike, Position
+    from bpe.corpus.sources import Sources
     from bpe.count.files import Arrays
     from bpe.count.spilling import Spill
     from bpe.text.normalizers import NormalizerLike
@@ -94,8 +95,18 @@ def count_corpus(
     """Fill empty counts as `count_words` does."""
     if (files is None) == (texts is None):
         raise ValueError("give exactly one of files= and texts=")
-    source = texts if files is None else Sources.of(files)
+    source: Sources | Iterable[TextLike] | None = texts
+    if files is not None:
+        from bpe.corpus.sources import Sources
+
+        source = Sources.of(files)
     count_into(counts, source, thread_count(threads), progress)
+
+
+def _files_of(source: Sources | Iterable[TextLike] | None) -> Sources | None:
+    """The source, if it is files. Nobody has such an object before its module is imported, which texts do not need."""
+    module: Any = sys.modules.get("bpe.corpus.sources")
+    return source if module is not None and isinstance(source, module.Sources) else None
 
 
 def count_into(
@@ -118,10 +129,10 @@ def count_into(
     time all threads wait while the words so far are saved. Counting ends with a ValueError when `excess` gives one.
     """
     splitter = Splitter(counts)
-    if isinstance(source, Sources):
-        source = source.for_one_call()
-    total = source.size if isinstance(source, Sources) else None
-    text = source.text_size if isinstance(source, Sources) else None
+    files = _files_of(source)
+    if files is not None:
+        source = files = files.for_one_call()
+    total, text = (None, None) if files is None else (files.size, files.text_size)
     slots = min((text or 0) // (BYTES_PER_SLOT * threads), MOST_SLOTS) if max_memory is None else 0
     tables = Tables(threads, slots, max_memory, excess)
 
@@ -139,13 +150,13 @@ def count_into(
         return size
 
     # An iterable may belong to the caller's thread, and only that thread may wait for a pipe (Ctrl-C).
-    share = map_unordered if isinstance(source, Sources) and source.regular else map_ordered
+    share = map_unordered if files is not None and files.regular else map_ordered
     held = None if saving is None else saving.held()
     start = None if held is None else held.position
     try:
         if held is not None:
-            assert isinstance(source, Sources)
-            source.skipped_before(held.skipped)
+            assert files is not None
+            files.skipped_before(held.skipped)
             tables.begin(held.words)
         with (
             progress_bar(progress, "count", total, "B", 0 if held is None else held.bytes) as bar,
@@ -159,9 +170,9 @@ def count_into(
                         rounds.bytes += done
                         bar(done)
                 if saving is not None and (position := rounds.position()) is not None:
-                    assert isinstance(source, Sources)
+                    assert files is not None
                     before = 0 if held is None else held.bytes
-                    skipped = rounds.skipped(source)
+                    skipped = rounds.skipped(files)
                     saving.save_counts(counts, Counted(tables.snapshot(), position, skipped, before + rounds.bytes))
                 if tables.excess is not None and not rounds.ended:
                     raise ValueError(tables.excess)
@@ -174,11 +185,12 @@ def count_into(
 
 def _describe_documents(source: Sources | Iterable[TextLike] | None) -> str | None:
     """How text files are made documents, as `WordCounts.documents` has it."""
-    if not isinstance(source, Sources) or all(file.format != "text" for file in source.files):
+    files = _files_of(source)
+    if files is None or all(file.format != "text" for file in files.files):
         return None
-    if source.keep_separator:
+    if files.keep_separator:
         return "per_line=True"
-    return f"separator={source.separators[0].decode() if source.separators else None!r}"
+    return f"separator={files.separators[0].decode() if files.separators else None!r}"
 
 
 @dataclass(frozen=True)
@@ -201,7 +213,7 @@ class Counted:
 
 #: Called with some of the distinct words, as one array and its offsets, and how many times as many there are, about;
 #: returns why they are too many, or None.
-Excess = Callable[[NDArray[np.uint8], NDArray[np.int64], int], str | None]
+Excess: TypeAlias = "Callable[[NDArray[np.uint8], NDArray[np.int64], int], str | None]"
 
 
 class Saving(Protocol):
@@ -243,6 +255,8 @@ class _Rounds:
 
     def position(self) -> Position | None:
         """Where the next round begins, when all blocks of the last one are done; None if there is no more."""
+        from bpe.corpus.blocks import Position
+
         following = None if self.ended else next(self._blocks, None)
         if following is None:
             self.ended = True
@@ -266,12 +280,13 @@ def _read_blocks(
     utf8: bool,
 ) -> Generator[Block | FileReader, None, None]:
     """The corpus in blocks that can be counted one by one, and text files as readers of such blocks."""
+    from bpe.corpus.blocks import text_blocks
     from bpe.corpus.documents import arrow_documents, row_blocks
 
-    if isinstance(source, Sources):
-        separators, keep = source.separators, source.keep_separator
-        uncut = splitter.list_unsplittable(separators, keep) if source.regular else None
-        return source.blocks(splitter.find_block_end(separators, keep), threads, start=start, uncut=uncut)
+    if (files := _files_of(source)) is not None:
+        separators, keep = files.separators, files.keep_separator
+        uncut = splitter.list_unsplittable(separators, keep) if files.regular else None
+        return files.blocks(splitter.find_block_end(separators, keep), threads, start=start, uncut=uncut)
     rows = arrow_documents(source)
     if rows is None:
         return text_blocks(source, splitter.make_split_finder(), utf8=utf8, threads=threads)  # type: ignore[arg-type]

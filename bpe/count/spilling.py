@@ -13,7 +13,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base._slices import copy_slices
 from bpe.base.offsets import offsets_of
@@ -21,6 +20,8 @@ from bpe.count._word_table import WordTable, give_memory_back
 from bpe.errors import COUNT_LIMIT
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bpe.count.files import Arrays
 
 #: The number of parts in which a table is stored.

@@ -6,12 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base._aho_corasick import Finder
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import Bytes
-from bpe.corpus.blocks import Cut, document_cut, last_line, next_line, safe_cut, split
 from bpe.count._word_table import WordTable
 from bpe.pretokenize._safe_points import find_last as find_last_safe_point
 from bpe.pretokenize._safe_points import find_next as find_next_safe_point
@@ -20,6 +18,9 @@ from bpe.pretokenize.preparing import TextPreparer
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, scanner_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from bpe.corpus.blocks import Cut
     from bpe.corpus.reading import EndCut
 
 
@@ -61,6 +62,8 @@ class Splitter:
         None if the pretokenizer has no scanner, or the text changes before it is split. With `lines`, the starts of
         lines outside special tokens.
         """
+        from bpe.corpus.blocks import next_line
+
         finder = Finder(self.specials)
         if self.lines:
             find_next = next_line
@@ -80,6 +83,8 @@ class Splitter:
 
     def find_block_end(self, separators: list[bytes], keep: bool) -> EndCut | None:
         """A function that finds where a block of a file may end: between documents, or at a safe split point."""
+        from bpe.corpus.blocks import document_cut, last_line, safe_cut
+
         if self.lines:
             return safe_cut(last_line, separators + self.specials)
         if self.scanner is None or self.scanner == WHOLE or self.changes_text:
@@ -101,6 +106,8 @@ class Splitter:
             The first position after them. Positions only order the first appearances of words.
 
         """
+        from bpe.corpus.blocks import split
+
         begins = starts
         if self.specials:
             starts, ends = split(text, starts, ends, self.specials)

@@ -7,7 +7,6 @@ different machines and their counts merged. Counting files and many texts: `coun
 from __future__ import annotations
 
 import json
-import logging
 import math
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -15,15 +14,23 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base.forks import lock_of
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import TextLike, to_bytes
-from bpe.corpus.blocks import PathLike
 from bpe.count._word_table import WordTable
 from bpe.count.splitter import Splitter
-from bpe.errors import COUNT_LIMIT, FormatError, check_choice, check_int, describe, pluralize, short_repr, with_article
+from bpe.errors import (
+    COUNT_LIMIT,
+    FormatError,
+    check_choice,
+    check_int,
+    describe,
+    get_log,
+    pluralize,
+    short_repr,
+    with_article,
+)
 from bpe.pretokenize.pretokenizer import Pretokenizer, as_pretokenizer
 from bpe.vocab.special_tokens import check_special_tokens
 
@@ -31,13 +38,14 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     import pyarrow as pa
+    from numpy.typing import NDArray
     from typing_extensions import Self
 
+    from bpe.corpus.blocks import PathLike
     from bpe.corpus.documents import Documents
     from bpe.count.files import Arrays
     from bpe.text.normalizers import NormalizerLike
 
-log = logging.getLogger("bpe.wordcounts")
 
 #: What is split into words: texts, each line of one, or texts into runs of words.
 UNITS = ("documents", "lines", "runs")
@@ -464,7 +472,7 @@ class WordCounts:
 
 
 #: A word as subword-nmt spells it: symbols separated by spaces, the last with an end-of-word mark.
-_SPACED = re.compile(r"(\S(?: \S)*)(?: (\S?)(<\S+>))?")
+_SPACED = r"(\S(?: \S)*)(?: (\S?)(<\S+>))?"
 
 
 def _find_spaced(words: Iterable[bytes]) -> re.Match[str] | None:
@@ -476,7 +484,7 @@ def _find_spaced(words: Iterable[bytes]) -> re.Match[str] | None:
     first = None
     for word in words:
         if b" " in word.strip(b" "):
-            found = _SPACED.fullmatch(word.decode("utf-8", "replace"))
+            found = re.fullmatch(_SPACED, word.decode("utf-8", "replace"))
             if found is None:
                 return None
             first = first or found
@@ -485,7 +493,7 @@ def _find_spaced(words: Iterable[bytes]) -> re.Match[str] | None:
 
 def _warn_of_spaces(word: re.Match[str]) -> None:
     glued, mark = word[2], word[3]
-    log.warning(
+    get_log("bpe.wordcounts").warning(
         "the counts have words with a space between all symbols, such as %r; words are not split at spaces, so each "
         "space becomes a symbol too; write %r%s",
         word[0],
@@ -577,13 +585,13 @@ def check_made_for(
         )
     left_out = [name for name in counts.special_tokens if name not in (special_tokens if known is None else known)]
     if left_out:
-        log.warning(
+        get_log("bpe.wordcounts").warning(
             "%s separated the text of the counts and is no token; name it as a special token to make it one",
             ", ".join(left_out),
         )
     own = None if counts.pretokenizer is None else counts.pretokenizer.unicode_version
     if counts.unicode_version != own:
-        log.warning(
+        get_log("bpe.wordcounts").warning(
             "the counts were made with Unicode %s, and the tokenizer splits text by Unicode %s, so some newly assigned "
             "characters are in other words; count again to make them agree",
             counts.unicode_version,

@@ -8,7 +8,6 @@ to go on from.
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -42,11 +41,11 @@ from bpe.data.plan import (
 )
 from bpe.data.records import check_steps, identify_beginning
 from bpe.data.shuffling import FOLDER as BUCKETS
-from bpe.errors import FormatError, check_choice, check_int, check_unicode, pluralize
+from bpe.errors import FormatError, check_choice, check_int, check_unicode, get_log, pluralize
 from bpe.tokenizer import Tokenizer, check_tokenizer
 from bpe.vocab.special_tokens import Allowed, sort_names
 
-log = logging.getLogger("bpe")
+log = get_log()
 
 #: The name of the tokenizer's copy in the output folder.
 TOKENIZER = "tokenizer.json"

@@ -13,7 +13,6 @@ How documents are grouped depends on the threads and on chance, and changes noth
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import closing
@@ -30,10 +29,10 @@ from bpe.corpus.sources import Sources
 from bpe.data.plan import find_end_of_text
 from bpe.encode.blocks import BlockIds, encode_some_blocks
 from bpe.encode.engine import BosEos, Engine
-from bpe.errors import pluralize
+from bpe.errors import get_log, pluralize
 from bpe.tokenizer import Tokenizer
 
-log = logging.getLogger("bpe")
+log = get_log()
 
 #: The size of a group's text in bytes: the first, the least and the most.
 FIRST, LEAST, MOST = 2 << 20, 1 << 20, 32 << 20

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import errno
 import json
-import logging
 import os
 import re
 import shutil
@@ -31,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from bpe.base.atomic_files import atomic_write
-from bpe.errors import FormatError, pluralize, short_repr
+from bpe.errors import FormatError, get_log, pluralize, short_repr
 from bpe.formats.schema import load
 
 fcntl: Any  # None on Windows
@@ -40,7 +39,7 @@ try:
 except ImportError:
     fcntl = None
 
-log = logging.getLogger("bpe")
+log = get_log()
 
 NAME = "journal.jsonl"
 VERSION = 2

@@ -8,7 +8,6 @@ shard that their key belongs to.
 from __future__ import annotations
 
 import errno
-import logging
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -30,11 +29,11 @@ from bpe.data.manifest import NAME as MANIFEST
 from bpe.data.manifest import Manifest, ShardEntry
 from bpe.data.plan import count_shards
 from bpe.data.shuffling import find_bucket, hash_positions
-from bpe.errors import FormatError, check_int, pluralize
+from bpe.errors import FormatError, check_int, get_log, pluralize
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.special_tokens import Allowed
 
-log = logging.getLogger("bpe")
+log = get_log()
 
 #: Files are read in pieces of this many bytes.
 _PIECE = 1 << 20

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import codecs
-import copy
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.batch import TokenBatch, id_array
@@ -19,9 +17,11 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NONE, end_to_end
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bpe.decode.chain import ChainDecoder
 
-Ids = Sequence[int] | NDArray[Any]
+Ids: TypeAlias = "Sequence[int] | NDArray[Any]"
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -259,7 +259,9 @@ class IncrementalDecoder:
         self._held = b""  # of an incomplete character
 
     def __copy__(self) -> IncrementalDecoder:
-        return copy.deepcopy(self)
+        from copy import deepcopy
+
+        return deepcopy(self)
 
     def push(self, ids: Ids | int | np.integer[Any]) -> str:
         """The text that one or more ids complete; "" while a character is incomplete.

@@ -6,19 +6,17 @@ It finds special tokens in texts, prepares the text between them, and calls the 
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base._visitor import Visitor
 from bpe.base.forks import cached_property
 from bpe.base.offsets import offsets_of
+from bpe.base.records import replace
 from bpe.base.threads import run_threads
 from bpe.base.utf8 import Bytes, TextLike, check_utf8, to_bytes, unescape
 from bpe.batch import TokenBatch
@@ -37,6 +35,8 @@ from bpe.vocab.special_tokens import SpecialTokens
 from bpe.vocab.vocabulary import NO_TOKEN
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bpe.corpus.reading import EndCut
     from bpe.encode.words import WordModel
     from bpe.text.alignment import Convention
@@ -93,9 +93,11 @@ class Engine:
 
     def with_specials(self, spec: TokenizerSpec) -> Engine:
         """Make an engine with more special tokens, after its own ids, that shares the tables of this one."""
+        from copy import copy
+
         if self.model.marks is not None or self.model.events is not None:
             return Engine(spec, cache_memory=self.cache_memory)  # the model has ids of its own there
-        made = copy.copy(self)
+        made = copy(self)
         made.spec = replace(spec, normalizer=self.spec.normalizer)
         made.specials = SpecialTokens(spec.special_tokens, spec.token_flags, made.spec.normalizer)
         made._preparer = TextPreparer(made.spec.normalizer, spec.pretokenizer, made.specials)

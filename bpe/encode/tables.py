@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.merge.tables import MergeList, TokenBytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: Kinds of seeds, and the longest word that is one.
 NO_SEED, SEED, EARLIER_SEED = 0, 1, 2

@@ -7,12 +7,11 @@ go through `blocks.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bpe.base.records import replace
 from bpe.base.threads import map_ordered
 from bpe.base.utf8 import TextLike, no_text, to_bytes
 from bpe.batch import TokenBatch
@@ -22,6 +21,8 @@ from bpe.vocab.spec import TokenizerSpec, check_defined
 from bpe.vocab.special_tokens import Allowed
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bpe.corpus.documents import Documents
 
 #: The arguments `allowed_special` and `disallowed_special`.

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import logging
 
 import numpy as np
 
-from bpe.errors import FormatError, short_repr
+from bpe.errors import FormatError, get_log, short_repr
 from bpe.formats.openai_encodings import FILES
 from bpe.formats.packed import decode_text, unpack
 from bpe.formats.signatures import CLIP
@@ -26,7 +25,7 @@ MARK = "</w>"
 START, END = "<|startoftext|>", "<|endoftext|>"
 MERGES = 49152 - 256 - 2
 
-log = logging.getLogger("bpe")
+log = get_log()
 
 
 def read(data: bytes, normalizer: Normalizer | None, *, force: bool = False) -> TokenizerSpec:

@@ -6,18 +6,17 @@ the roles of special tokens, and which fields no other file holds.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from bpe.errors import FormatError, errors_in, short_repr
+from bpe.base.records import replace
+from bpe.errors import FormatError, errors_in, get_log, short_repr
 from bpe.formats.packed import unpack
 from bpe.formats.schema import get, is_id, load
 from bpe.formats.signatures import ADDED, CHAT_TEMPLATE, CONFIG, SPECIAL_MAP
 from bpe.vocab.spec import MATCHING_FLAGS, ROLES, TokenizerSpec
 
-log = logging.getLogger("bpe")
+log = get_log()
 
 #: Fields with more special tokens; the second is the name in transformers 5.
 EXTRA_TOKEN_FIELDS = ("additional_special_tokens", "extra_special_tokens")

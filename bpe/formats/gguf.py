@@ -13,12 +13,12 @@ import json
 import mmap
 import struct
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from bpe.base.records import replace
 from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats import huggingface
 from bpe.formats.gguf_patterns import LINE_VALUES, PRETOKENIZERS, Pre

@@ -6,18 +6,17 @@ A format is a row of the table `FORMATS`: how its files are read and written. Wr
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bpe.errors import FormatError, check_choice, errors_in, short_repr
+from bpe.base.records import replace
+from bpe.errors import FormatError, check_choice, errors_in, get_log, short_repr
 from bpe.formats.packed import first_bytes
 from bpe.formats.signatures import (
     CHAT_TEMPLATE,
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
     from bpe.vocab.spec import TokenizerSpec
 
 Files = Mapping[str, bytes]
-
-log = logging.getLogger("bpe")
 
 
 class Format(NamedTuple):
@@ -180,7 +177,7 @@ def _detect(data: bytes, path: Path) -> str:
         return "vocab-merges"
     if head.startswith(CLIP.encode()):
         return "clip"
-    version = re.match(rb"#version: ?[\d.]+\r?\n", head) is not None
+    version = head.startswith(b"#") and re.match(rb"#version: ?[\d.]+\r?\n", head) is not None
     if version or looks_like_merge_lines(head):
         marked = b"</w>" in data if version else looks_like_old_codes(data)
         if marked and name not in (MERGES, "vocab.bpe"):
@@ -251,7 +248,9 @@ def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
     names = _names_in(folder)
     settings = [name for name in CONFIGURATION if name in names]
     if chosen is None and {NATIVE, TEKKEN} <= set(names):
-        log.warning("%s has a %s and a %s; the first is read: format='tekken' reads the other", folder, NATIVE, TEKKEN)
+        get_log().warning(
+            "%s has a %s and a %s; the first is read: format='tekken' reads the other", folder, NATIVE, TEKKEN
+        )
     if chosen is not None:
         names = [name for name in names if any(fnmatchcase(name, pattern) for pattern in chosen.names)]
     found = folder_format(names)

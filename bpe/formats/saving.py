@@ -6,15 +6,14 @@ silence, whatever a format can hold. The table of formats: `loading.py`.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from bpe.base.atomic_files import atomic_write
+from bpe.base.records import replace
 from bpe.encode.engine import Engine
-from bpe.errors import FormatError
+from bpe.errors import FormatError, get_log
 from bpe.formats import clip, huggingface, tiktoken
 from bpe.formats.huggingface.writing import check_name
 from bpe.formats.loading import Format, check_format, format_names
@@ -33,7 +32,7 @@ _ENDINGS = (
     ("tekken.json", "Mistral's format", ("tekken",)),
 )
 
-log = logging.getLogger("bpe")
+log = get_log()
 
 
 def save_spec(

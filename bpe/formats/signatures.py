@@ -5,13 +5,16 @@ The readers import this module, and `loading.py` imports a reader when a file of
 
 from __future__ import annotations
 
-import mmap
 import os
 import re
 import stat
+from typing import TYPE_CHECKING
 
 from bpe.errors import FormatError
 from bpe.formats.packed import first_bytes, unpack
+
+if TYPE_CHECKING:
+    from mmap import mmap
 
 #: The file that the commands of `tokenizers` and `transformers` write.
 NATIVE = "tokenizer.json"
@@ -35,7 +38,8 @@ END_OF_WORD = "</w>"
 
 def looks_like_ranks(data: bytes) -> bool:
     """Whether a file begins like a rank file, with a line of base64, a space and a number."""
-    return re.match(rb"[A-Za-z0-9+/]+={0,2} \d+\r?\n", first_bytes(data, 1000)) is not None
+    head = first_bytes(data, 1000)
+    return not head.startswith(b"{") and re.match(rb"[A-Za-z0-9+/]+={0,2} \d+\r?\n", head) is not None
 
 
 def looks_like_merge_lines(data: bytes) -> bool:
@@ -74,7 +78,7 @@ def rank_file_of(names: list[str]) -> str | None:
     return RANKS if RANKS in found else found[0] if len(found) == 1 else None
 
 
-def map_gguf(path: str | os.PathLike[str]) -> mmap.mmap | None:
+def map_gguf(path: str | os.PathLike[str]) -> mmap | None:
     """A GGUF file mapped into memory, so that its weights are not read; None for any other file.
 
     Raises:
@@ -86,4 +90,6 @@ def map_gguf(path: str | os.PathLike[str]) -> mmap.mmap | None:
     with open(path, "rb") as file:
         if file.read(4) != GGUF:
             return None
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        import mmap as memory
+
+        return memory.mmap(file.fileno(), 0, access=memory.ACCESS_READ)

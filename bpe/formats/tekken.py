@@ -10,13 +10,13 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from bpe.base.offsets import offsets_of
+from bpe.base.records import replace
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats import tiktoken

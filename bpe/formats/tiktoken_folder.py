@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from bpe.base.records import replace
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, errors_in, short_repr
 from bpe.formats import tiktoken

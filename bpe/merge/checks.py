@@ -6,11 +6,15 @@ bounds.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.merge.tables import EventList, MergeList, SymbolTables
 from bpe.vocab.vocabulary import NO_TOKEN
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def check_merges(merges: MergeList) -> None:

@@ -12,7 +12,6 @@ the files.
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import stat
 import sys
@@ -20,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bpe.base.atomic_files import atomic_write
-from bpe.errors import FormatError, pluralize
+from bpe.errors import FormatError, get_log, pluralize
 from bpe.formats.openai_encodings import PublishedFile
 
 #: The variables that name the folder; the first one that is set decides.
@@ -30,7 +29,7 @@ TIMEOUT = 60.0
 #: The most bytes that are downloaded; the largest published file has 4 MB.
 MAX_BYTES = 1 << 26
 
-log = logging.getLogger("bpe")
+log = get_log()
 
 
 def list_folders() -> list[Path]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import byte_offsets, escape, unescape
@@ -19,6 +18,8 @@ from bpe.pretokenize.steps import ByteLevel, Metaspace, Split, Step
 from bpe.text.letters import from_letters, measure_utf8, to_letters
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bpe.text.alignment import Aligned, Convention
     from bpe.text.matching import Deadline
 

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base.utf8 import Bytes, byte_offsets, escape, unescape
 from bpe.pretokenize.pipeline import Origin, Segment
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bpe.text.alignment import Convention
     from bpe.text.normalizers import Normalizer
 

@@ -6,18 +6,16 @@ a scanner in `bpe/pretokenize/_scanner.pyx`, which finds the same pretokens fast
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base.forks import cached_property
 from bpe.base.utf8 import Bytes, TextLike, byte_offsets, escape, to_bytes
-from bpe.errors import check_choice, describe, short_repr
+from bpe.errors import check_choice, describe, get_log, short_repr
 from bpe.pretokenize import _scanner as scan
 from bpe.pretokenize import _word_scanner as words
 from bpe.pretokenize._piece_scanner import PieceRules, unit_spans
@@ -35,10 +33,11 @@ from bpe.pretokenize.pipeline import Pipeline, Segment
 from bpe.pretokenize.steps import ByteLevel, Metaspace, Step, step_from_json
 from bpe.text.matching import check_timeout
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 #: How text between matches is treated.
 Gaps = Literal["drop", "keep", "error"]
-
-log = logging.getLogger("bpe")
 
 
 class Pretokenizer:
@@ -268,7 +267,7 @@ class Pretokenizer:
         if self.gaps == "error":
             raise ValueError(f"{problem}; extend the pattern, or pass gaps='keep' or gaps='drop'")
         self.__dict__["_gap_reported"] = True
-        log.warning("%s; unmatched text is dropped (gaps='keep' keeps it, gaps='error' raises)", problem)
+        get_log().warning("%s; unmatched text is dropped (gaps='keep' keeps it, gaps='error' raises)", problem)
 
     # Identity ---------------------------------------------------------------------------------------------------------
 

@@ -6,17 +6,16 @@ are in Oniguruma's syntax, as in tokenizer.json (`bpe/text/oniguruma.py`). `pipe
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from bpe.base.forks import cached_property
+from bpe.base.records import dataclass, fields
 from bpe.base.utf8 import byte_offsets, unescape
 from bpe.errors import check_choice, check_int, check_unicode, describe, short_repr
 from bpe.pretokenize import _scanner as scan
@@ -62,8 +61,8 @@ class Step:
 
     def to_json(self) -> dict[str, Any]:
         """The step as tokenizer.json has it."""
-        fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(self)  # type: ignore[arg-type]
-        return {"type": type(self).__name__, **{field.name: getattr(self, field.name) for field in fields}}
+        names = (field.name for field in fields(self))  # type: ignore[arg-type]
+        return {"type": type(self).__name__, **{name: getattr(self, name) for name in names}}
 
 
 def merge_matches(matches: Iterable[Span], n: int, behavior: Behavior, invert: bool = False) -> list[Span]:
@@ -285,11 +284,9 @@ class WhitespaceSplit(_ByCharacters):
     ['a', 'b!']
     """
 
-    _NOT_WHITE: ClassVar[re.Pattern[str]] = re.compile(f"[^{WHITE}]+")
-
-    @property
+    @cached_property
     def _pieces(self) -> re.Pattern[str]:
-        return self._NOT_WHITE
+        return re.compile(f"[^{WHITE}]+")
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,14 @@ The spelling of tokens in files: `bpe/vocab/byte_letters.py`.
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base.utf8 import unescape
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @cache

@@ -18,7 +18,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import logging
 import os
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -34,7 +33,7 @@ from bpe.corpus.sources import Sources
 from bpe.count.counting import Counted
 from bpe.count.files import SealedFormat
 from bpe.count.word_counts import UNITS, WordCounts, arrays_of, empty_like, fill, read_counts, write_counts
-from bpe.errors import FormatError, describe, pluralize, short_repr
+from bpe.errors import FormatError, describe, get_log, pluralize, short_repr
 
 #: Merges in order: int64, shape (n, 4), each left, right, token, count. Tokens are numbered from 0.
 Merges = NDArray[np.int64]
@@ -51,7 +50,7 @@ SAVE_EVERY = 30.0
 SAVING_SHARE = 20
 FIX = "to start over, delete it or name another checkpoint"
 
-log = logging.getLogger("bpe")
+log = get_log()
 
 
 class Checkpoint:

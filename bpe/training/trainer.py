@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from bpe.base.memory_limits import in_megabytes
 from bpe.base.progress import ProgressLike, progress_bar, progress_note
 from bpe.base.threads import team_threads
 from bpe.count.word_counts import WordCounts
-from bpe.errors import FormatError, pluralize
+from bpe.errors import FormatError, get_log, pluralize
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import Metaspace
 from bpe.training._trainer import Trainer
@@ -36,12 +35,12 @@ STOPS = {1: "no pairs left", 2: "min_frequency"}
 #: the number after each call that took less than SHORT_CALL seconds, so that progress is reported in time.
 MERGES_PER_CALL = 256
 MANY_WORDS, SHORT_CALL = 1_000_000, 0.1
-#: The most memory for lists and tables of pairs: bytes for each symbol, beside 4 * LEAST_FOR_PAIRS. All training puts at
-#: most three positions in lists for each symbol, of 4 bytes each; more memory would only be refused by a small machine.
+#: The most memory for lists and tables of pairs: bytes for each symbol, beside 4 * LEAST_FOR_PAIRS. All training puts
+#: at most three positions in lists for each symbol, of 4 bytes each; more would only be refused by a small machine.
 MAX_PER_SYMBOL = 64
 
 
-log = logging.getLogger("bpe")
+log = get_log()
 
 
 class MergeLearner(Protocol):

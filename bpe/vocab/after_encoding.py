@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from bpe.base.records import dataclass
 from bpe.errors import check_choice, check_int, describe
 
 # Decoders -------------------------------------------------------------------------------------------------------------
@@ -103,6 +103,8 @@ def step_to_json(step: DecoderStep) -> dict[str, Any]:
     >>> step_to_json(Strip(" ", 1, 0))
     {'step': 'Strip', 'content': ' ', 'start': 1, 'stop': 0}
     """
+    from dataclasses import asdict
+
     fields = asdict(step)
     if isinstance(step, ByteFallback) and not step.by_character:
         fields = {}  # as before there was this field

@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from bpe.base.records import dataclass, fields
 from bpe.errors import pluralize, short_repr
 from bpe.vocab.after_encoding import step_to_json
 from bpe.vocab.events import same_events

@@ -5,19 +5,21 @@ Learning more tokens from a corpus: `bpe/training/extend.py`; counting which are
 
 from __future__ import annotations
 
-import heapq
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bpe.base.records import replace
 from bpe.errors import check_int, describe, pluralize, short_repr
 from bpe.vocab.spec import TokenizerSpec, check_defined
 from bpe.vocab.special_tokens import check_special_tokens, effective_flags
 from bpe.vocab.symbols import symbol_tables, unk_id, word_symbols
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN, NONE, SPECIAL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: The flags that `add_tokens` of `tokenizers` gives to a str: not special, and matched in the normalized text.
 ADDED = frozenset({"ordinary", "normalized"})
@@ -360,6 +362,8 @@ def choose_rarest_leaves(
     the latest merge goes first. What a removed token stood for is two tokens then: its frequency is added to those of
     the parts of its first merge.
     """
+    import heapq
+
     merges, frequency = spec.merges.tolist(), frequencies.tolist()
     parts = {token: [part for i in indices for part in set(merges[i])] for token, indices in made.items()}
     uses: defaultdict[int, int] = defaultdict(int)

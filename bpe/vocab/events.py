@@ -6,14 +6,17 @@ occurrences of its token, which become the token's parts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
+from bpe.base.records import dataclass, field
 from bpe.errors import describe, short_repr
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)

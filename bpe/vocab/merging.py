@@ -6,12 +6,12 @@ The encoder belongs to a higher layer, so the caller passes it in. The merges of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bpe.base.records import replace
 from bpe.vocab.spec import TokenizerSpec, check_defined, has_text_marks
 from bpe.vocab.symbols import unk_id, word_symbols
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL

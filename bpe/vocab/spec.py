@@ -6,13 +6,12 @@ Formats read and write a spec; a `Tokenizer` is built from one. `check_spec` che
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bpe.base.records import dataclass, field, replace
 from bpe.errors import check_choice, describe, pluralize, short_repr
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer, as_pretokenizer
 from bpe.vocab._spec import find_wrong_merge
@@ -20,6 +19,8 @@ from bpe.vocab.training_record import Training
 from bpe.vocab.vocabulary import AFTER_MERGING, ID_LIMIT, NONE, ORDINARY, Vocabulary
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bpe.text.normalizers import Normalizer
     from bpe.vocab.after_encoding import DecoderStep, Padding, PostProcessor, Truncation
     from bpe.vocab.events import Events

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.errors import check_int, short_repr
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer
 from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, SPECIAL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: Names that published models use for the token that begins a text; the first one that a tokenizer has counts.
 BOS_NAMES = (

@@ -11,13 +11,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base._aho_corasick import Finder
 from bpe.base.utf8 import Bytes, TextLike, to_bytes
 from bpe.errors import check_iterable, check_unicode, describe, short_repr, with_article
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bpe.base._buffers import Buffer
     from bpe.text.normalizers import Normalizer
 

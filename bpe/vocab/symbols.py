@@ -5,14 +5,17 @@ The alphabet of a training: `bpe/training/kernel_input.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bpe.base.records import dataclass
 from bpe.vocab.byte_letters import bytes_or_utf8
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NO_TOKEN, ORDINARY, SPECIAL, find_spelled
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: The names of the tokens of bytes in vocabularies with byte fallback.
 BYTE_NAMES = tuple(f"<0x{byte:02X}>" for byte in range(256))

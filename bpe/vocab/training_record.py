@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
+
+from bpe.base.records import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,17 @@ bytes of all tokens are concatenated in one buffer, which the kernels read.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base._slices import copy_slices
 from bpe.base.forks import cached_property
 from bpe.base.offsets import offsets_of
 from bpe.errors import pluralize, short_repr
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: The kind of an id: without a token; an ordinary token; a special token or the unknown token.
 NONE, ORDINARY, SPECIAL = 0, 1, 2

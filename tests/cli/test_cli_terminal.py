@@ -15,7 +15,7 @@ import pytest
 
 import bpe
 from bpe.cli import main
-from bpe.errors import FormatError, printable, short_repr
+from bpe.errors import FormatError, get_log, printable, short_repr
 
 #: What a terminal obeys or hides, but for newlines and tabs.
 RAW = re.compile(
@@ -94,7 +94,7 @@ def test_errors_and_the_log_spell_them(caplog: pytest.LogCaptureFixture) -> None
     assert short_repr("\u202e") == r"'\u202e'"
     with caplog.at_level(logging.INFO, "bpe"):
         for name in ("bpe", "bpe.cli", "bpe.wordcounts"):
-            logging.getLogger(name).warning("%s of %d", "a\x1b%s", 3)
+            get_log(name).warning("%s of %d", "a\x1b%s", 3)
         logging.getLogger("bpe").info("%s", "é 한")
     assert caplog.messages == [r"a\x1b%s of 3"] * 3 + ["é 한"]
     assert caplog.records[-1].args == ("é 한",)  # what is printable stays as it is

@@ -8,19 +8,20 @@ second step on the ids of a text; one with deletions (`picky.py`) has a merger o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
+from bpe.base.records import dataclass
 from bpe.encode._encoder import CACHE_MEMORY, Encoder
 from bpe.encode.models.kernel import KernelTables, build_tables
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, end_to_end
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bpe.encode.models.boundless import MarkedWords, WordMerges
     from bpe.encode.models.picky import EventTables
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
 from bpe.base.forks import cached_property
 from bpe.base.offsets import offsets_of
+from bpe.base.records import replace
 from bpe.base.spelling import spell_together
 from bpe.encode.models.kernel import KernelTables, build_tables
 from bpe.merge._merger import Merger

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bpe.base.records import dataclass, replace
 from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.lists import split_off_lists
 from bpe.formats.huggingface.spelling import can_be_text, map_special_ids, spell_all
@@ -39,7 +39,8 @@ TOKEN = {
 _NAMES = tuple(TOKEN)
 
 
-class AddedTokens(NamedTuple):
+@dataclass(frozen=True)
+class AddedTokens:
     """The special and other added tokens, in the file's order.
 
     Attributes:

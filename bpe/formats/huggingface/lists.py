@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 from json.encoder import encode_basestring
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.base.offsets import offsets_of
+from bpe.base.records import dataclass
 from bpe.base.utf8 import utf8_error
 from bpe.errors import FormatError, short_repr
 from bpe.formats import _json_tokens
@@ -27,6 +28,9 @@ from bpe.vocab.byte_letters import byte_letters, letter_bytes
 from bpe.vocab.spec import Model, TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary, end_to_end
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 class UnusualError(Exception):
     """Raised for a file that the kernel does not read."""
@@ -35,7 +39,7 @@ class UnusualError(Exception):
 #: JSON text: bytes, and the start and the end of the text in them.
 Span = tuple[bytes, int, int]
 #: Pairs of ids, and the merge results.
-Merges = tuple[NDArray[np.int32], NDArray[np.int32]]
+Merges: TypeAlias = "tuple[NDArray[np.int32], NDArray[np.int32]]"
 
 #: The placeholders of the vocab and the merges for `json`. They are numbers, because JSON spells a number in one way.
 PLACEHOLDERS = (8273645190382745101, 8273645190382745102)
@@ -269,13 +273,15 @@ def _find_fault(merge: object, vocab: Mapping[str, int], special: Mapping[str, i
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-#: GPT-2's letter for each byte as UTF-8 in a JSON string: one byte or two, and 0 after one.
-_QUOTED_LETTERS = np.array(
-    [list(encode_basestring(letter)[1:-1].encode().ljust(2, b"\0")) for letter in byte_letters()], dtype=np.uint8
-)
+@cache
+def _quoted_letters() -> NDArray[np.uint8]:
+    """GPT-2's letter for each byte as UTF-8 in a JSON string: one byte or two, and 0 after one."""
+    quoted = (encode_basestring(letter)[1:-1].encode().ljust(2, b"\0") for letter in byte_letters())
+    return np.array([list(letter) for letter in quoted], dtype=np.uint8)
 
 
-class _Slices(NamedTuple):
+@dataclass(frozen=True)
+class _Slices:
     """Texts: text i is `blob[starts[i] : starts[i] + lengths[i]]`."""
 
     blob: NDArray[np.uint8]
@@ -299,7 +305,7 @@ def _spell_tokens(spec: TokenizerSpec, names: dict[int, str]) -> _Slices:
     """By id, the tokens as they are spelled between the quotes of JSON strings; `names` has those of other tokens."""
     vocabulary = spec.vocabulary
     if spec.model == "byte":
-        letters = _QUOTED_LETTERS[np.frombuffer(vocabulary.blob, dtype=np.uint8)]
+        letters = _quoted_letters()[np.frombuffer(vocabulary.blob, dtype=np.uint8)]
         bounds = offsets_of(1 + (letters[:, 1] != 0))[vocabulary.offsets]
         flat = letters.ravel()
         blob, starts, lengths = flat[flat != 0].tobytes(), bounds[:-1].copy(), np.diff(bounds)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from bpe.base.records import replace
 from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats.huggingface.added_tokens import AddedTokens
 from bpe.formats.huggingface.lists import KernelLists, Merges, ParsedLists, Span, read_lists

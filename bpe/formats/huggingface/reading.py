@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
+from bpe.base.records import replace
 from bpe.errors import FormatError
 from bpe.formats.huggingface.added_tokens import read_added_tokens
 from bpe.formats.huggingface.lists import Span, UnusualError, split_off_lists

@@ -7,7 +7,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import Metaspace
@@ -17,6 +16,8 @@ from bpe.vocab.symbols import BYTE_NAMES, unk_id, word_symbols
 from bpe.vocab.vocabulary import AFTER_MERGING, NO_TOKEN, ORDINARY, SPECIAL, Vocabulary, find_spelled
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bpe.text.normalizers import Normalizer
 
 

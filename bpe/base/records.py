@@ -1,0 +1,211 @@
+"""Dataclasses whose definition takes no time.
+
+`dataclasses.dataclass` writes source code for the methods of each class and compiles it, and the module `dataclasses`
+imports `inspect`: together 25 of the 60 ms that loading and encoding took beside NumPy. `dataclass` here gives a class
+the same methods as functions that read a table of its fields. What the standard library asks of a dataclass
+(`dataclasses.fields`, `replace`, `asdict`, `inspect.signature`) comes from its *twin*, a true dataclass with the same
+fields, which is made at the first need. The twin raises the errors for wrong arguments, too.
+
+Making an object takes about three times as long, so this is for objects that are made a few times, not for each text
+or block. There are no `slots`, `order`, `InitVar` and `KW_ONLY`. Type checkers see the functions of `dataclasses`.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING, Any
+
+from bpe.base.forks import cached_property
+
+__all__ = ["dataclass", "field", "fields", "replace"]
+
+_MISSING: Any = object()
+
+
+class _Field:
+    """A field of a record; the arguments are those of `dataclasses.field`."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.name, self.type = "", ""
+        self.settings = settings
+
+    def named(self, name: str, kind: Any, kw_only: bool) -> _Field:
+        """Tell the field what the class says of it."""
+        self.name, self.type = name, kind
+        settings = self.settings
+        self.default, self.factory = settings.get("default", _MISSING), settings.get("default_factory", _MISSING)
+        self.init, self.keyword_only = settings.get("init", True), settings.setdefault("kw_only", kw_only)
+        return self
+
+
+class _Table:
+    """What the methods of a class need to know of it, found at the first use."""
+
+    def __init__(self, cls: type, given: dict[str, _Field], options: dict[str, Any], kw_only: bool) -> None:
+        self.cls, self.given, self.options, self.kw_only = cls, given, options, kw_only
+
+    @cached_property
+    def fields(self) -> dict[str, _Field]:
+        """The fields by name, with those of base classes."""
+        found: dict[str, _Field] = {}
+        for base in reversed(self.cls.__mro__[1:]):
+            if "_record" in base.__dict__:
+                found |= base.__dict__["_record"].fields
+        for name, kind in self.cls.__annotations__.items():
+            if not str(kind).startswith(("ClassVar", "typing.ClassVar")):
+                default = self.cls.__dict__.get(name, _MISSING)
+                each = self.given.get(name) or _Field(**{} if default is _MISSING else {"default": default})
+                found[name] = each.named(name, kind, self.kw_only)
+        return found
+
+    @cached_property
+    def rows(self) -> list[tuple[str, bool, Any, Any]]:
+        """What construction reads: name, whether it is an argument, default, factory of defaults."""
+        return [(name, each.init, each.default, each.factory) for name, each in self.fields.items()]
+
+    @cached_property
+    def positional(self) -> list[str]:
+        """The names of the fields that may be given by position."""
+        return [name for name, each in self.fields.items() if each.init and not each.keyword_only]
+
+    @cached_property
+    def compare(self) -> Any:
+        """A function that gives the values that are compared and hashed."""
+        names = [name for name, each in self.fields.items() if each.settings.get("compare", True)]
+        # `attrgetter` of one name gives no tuple
+        return attrgetter(*names) if len(names) > 1 else lambda record: tuple(getattr(record, name) for name in names)
+
+    @cached_property
+    def twin(self) -> Any:
+        """A dataclass with the same fields."""
+        import dataclasses
+
+        columns: Any = [(name, each.type, dataclasses.field(**each.settings)) for name, each in self.fields.items()]
+        namespace = {"__qualname__": self.cls.__qualname__}
+        return dataclasses.make_dataclass(self.cls.__name__, columns, namespace=namespace, **self.options)
+
+
+class _OfTwin:
+    """An attribute of a class that its twin has."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: object, owner: Any) -> Any:
+        table = owner._record
+        if self.name != "__signature__":
+            return getattr(table.twin, self.name)
+        if owner.__init__ is not _init:
+            raise AttributeError(self.name)
+        from inspect import signature
+
+        return signature(table.twin)
+
+
+def _init(self: Any, /, *args: Any, **keywords: Any) -> None:
+    table = self._record
+    # Arguments that are too many or given twice are fewer here, and `left` is not 0 in the end.
+    given = {**dict(zip(table.positional, args)), **keywords} if args else keywords  # noqa: B905
+    values, left = self.__dict__, len(args) + len(keywords)
+    for name, init, default, factory in table.rows:
+        if init and name in given:
+            values[name] = given[name]
+            left -= 1
+        elif default is not _MISSING:
+            values[name] = default
+        elif factory is not _MISSING:
+            values[name] = factory()
+        else:
+            left = -1
+            break
+    if left:
+        table.twin(*args, **keywords)  # raises the TypeError
+    if hasattr(self, "__post_init__"):
+        self.__post_init__()
+
+
+@recursive_repr()
+def _repr(self: Any) -> str:
+    shown = (name for name, each in self._record.fields.items() if each.settings.get("repr", True))
+    return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+
+
+def _equals(self: Any, other: Any) -> Any:
+    if other.__class__ is not self.__class__:
+        return NotImplemented
+    values = self._record.compare
+    return values(self) == values(other)
+
+
+def _hash(self: Any) -> int:
+    return hash(self._record.compare(self))
+
+
+def _set(self: Any, name: str, value: object) -> None:
+    _check_free("assign to", self, name)
+    object.__setattr__(self, name, value)
+
+
+def _delete(self: Any, name: str) -> None:
+    _check_free("delete", self, name)
+    object.__delattr__(self, name)
+
+
+def _check_free(action: str, record: Any, name: str) -> None:
+    """Raise FrozenInstanceError for a field, and for any attribute if the class is no subclass of a frozen one."""
+    if type(record) is record._record.cls or name in record._record.fields:
+        from dataclasses import FrozenInstanceError
+
+        raise FrozenInstanceError(f"cannot {action} field {name!r}")
+
+
+def _fields(record: Any) -> tuple[_Field, ...]:
+    """The fields of a record or its class."""
+    return tuple(record._record.fields.values())
+
+
+def _replace(record: Any, /, **changes: Any) -> Any:
+    """A record with other values in some fields."""
+    for name, each in record._record.fields.items():
+        if each.init:
+            changes.setdefault(name, getattr(record, name))
+        elif name in changes:
+            raise ValueError(f"field {name} is declared with init=False, it cannot be specified with replace()")
+    return type(record)(**changes)
+
+
+#: The methods of every record, of frozen ones, and of those that are compared by value.
+_ALWAYS: dict[str, Any] = {
+    "__init__": _init,
+    "__repr__": _repr,
+    "__replace__": _replace,
+    **{name: _OfTwin(name) for name in ("__dataclass_fields__", "__dataclass_params__", "__signature__")},
+    "__match_args__": _OfTwin("__match_args__"),
+}
+_FROZEN: dict[str, Any] = {"__setattr__": _set, "__delattr__": _delete}
+
+
+def _dataclass(cls: Any = None, /, *, frozen: bool = False, eq: bool = True, kw_only: bool = False) -> Any:
+    """Give a class the methods of a dataclass with its annotated fields; those that it has itself stay."""
+    if cls is None:
+        return lambda cls: _dataclass(cls, frozen=frozen, eq=eq, kw_only=kw_only)
+    own = dict(cls.__dict__)
+    given = {name: value for name, value in own.items() if isinstance(value, _Field)}
+    for name, each in given.items():
+        if "default" in each.settings:
+            setattr(cls, name, each.settings["default"])
+        else:
+            delattr(cls, name)
+    cls._record = _Table(cls, given, {"frozen": frozen, "eq": eq}, kw_only)
+    compared = {"__eq__": _equals, "__hash__": _hash if frozen else None} if eq else {}
+    for name, method in (_ALWAYS | compared | (_FROZEN if frozen else {})).items():
+        if own.get(name) is None:
+            setattr(cls, name, method)
+    return cls
+
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass, field, fields, replace
+else:
+    dataclass, field, fields, replace = _dataclass, _Field, _fields, _replace
