@@ -30,7 +30,7 @@ def skip_without_arrow(*forms: str) -> None:
 
 
 def with_end(form: str, docs: list[list[int]]) -> list[list[int]]:
-    before, after = FORMATS[form].around
+    before, after = FORMATS[form].bos_eos
     return [[END] * before + document + [END] * after for document in docs]
 
 

@@ -169,8 +169,8 @@ def test_files_equal_texts_whatever_the_blocks(
     tok: bpe.Tokenizer, other: bpe.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A long document is cut where all tokenizers allow it, and words and numbers are not."""
-    monkeypatch.setattr("bpe.corpus.reading.READ", 512)
-    monkeypatch.setattr("bpe.corpus.reading.LEAST", 256)
+    monkeypatch.setattr("bpe.corpus.reading.MAX_READ", 512)
+    monkeypatch.setattr("bpe.corpus.reading.MIN_READ", 256)
     generator = np.random.default_rng(3)
     text = "".join(CORPUS[i] for i in generator.integers(0, 4, 60))
     path = tmp_path / "a.txt"
@@ -653,5 +653,5 @@ def test_merges_across_words_are_counted_in_files_as_in_texts(tmp_path: Path) ->
     tok = bpe.research.train_boundless(texts=texts, vocab_size=270)
     path = tmp_path / "texts.txt"
     path.write_text("\n\n".join(texts))
-    from_files = bpe.evaluate([tok], files=path, separator="\n\n")
+    from_files = bpe.evaluate([tok], files=bpe.Sources(path, separator="\n\n"))
     assert from_files[0].to_dict()["tokens"] == sum(len(tok.encode(text)) for text in texts)
