@@ -46,7 +46,7 @@ run = {"model": model, "optimizer": optimizer, "rows": sampler}
 if (out / "checkpoint.pt").exists():
     for name, state in torch.load(out / "checkpoint.pt").items():
         run[name].load_state_dict(state)
-start = rows.number_of(sampler.state_dict()) // BATCH
+start = rows.row_of_state(sampler.state_dict()) // BATCH
 loader = torch.utils.data.DataLoader(rows, batch_sampler=sampler, collate_fn=torch_collate)
 for step, batch in zip(range(start + 1, steps + 1), loader, strict=False):
     loss = functional.cross_entropy(model(batch["input_ids"]).flatten(0, 1), batch["labels"].flatten())

@@ -29,7 +29,7 @@ if (out / "checkpoint.npz").exists():
     saved = np.load(out / "checkpoint.npz")
     logits, state = saved["logits"], json.loads(str(saved["state"]))
 batches = rows.batches(32, epochs=None, state=state)
-start = rows.number_of(state) // 32
+start = rows.row_of_state(state) // 32
 for step in range(start + 1, steps + 1):
     batch = next(batches)
     before, after = batch["input_ids"].ravel(), batch["labels"].ravel()

@@ -29,7 +29,7 @@ from bpe.batch import id_array
 from bpe.corpus import blocks as documents
 from bpe.corpus._json_fields import read_fields
 from bpe.count._word_table import WordTable
-from bpe.data.formats.reading import mapped
+from bpe.data.formats.reading import map_numbers
 from bpe.decode import _decoder as decoder
 from bpe.encode import _offsets as tokenspans
 from bpe.encode._batch import EncodeJob
@@ -260,7 +260,7 @@ def test_ids_at_odd_addresses(tok: bpe.Tokenizer, tmp_path: Any) -> None:
     assert batch.ids.flags.aligned
     assert tok.decode(odd) == "".join(tok.decode_batch(batch)) == tok.decode(stochastok(tok, odd, 0.5, seed=1)) == TEXT
     (tmp_path / "ids.bin").write_bytes(b"header!" + ids.tobytes())
-    found = mapped(tmp_path / "ids.bin", np.uint32, 7, len(ids))
+    found = map_numbers(tmp_path / "ids.bin", np.uint32, 7, len(ids))
     assert found.flags.aligned
     assert not found.flags.writeable
     assert found.tolist() == ids.tolist()
@@ -580,8 +580,8 @@ def test_ranges_outside_their_buffers() -> None:
         with pytest.raises(ValueError, match=f"start is {start}; it must be in the 2 bytes"):
             jsontokens.value_end(b"{}", start)
     assert safe_points.find_last(1, b"a", -5) == safe_points.find_last(1, b"", -5) == 0
-    assert documents.find_last(b"a<|b|>", -5, 99, b"<|") == 1
-    assert documents.find_last(b"", 0, 0, b"<|") == documents.find_last(b"<|", 1, 2, b"<|") == -1
+    assert documents.find_last_string(b"a<|b|>", -5, 99, b"<|") == 1
+    assert documents.find_last_string(b"", 0, 0, b"<|") == documents.find_last_string(b"<|", 1, 2, b"<|") == -1
 
 
 @pytest.mark.parametrize("wrong", [[0, 99, 4], [0, -1, 4], [0, 3, 2], [0, 3], [0, 3, 2**62], [1, 1, 1]], ids=str)

@@ -48,10 +48,10 @@ cdef class FileReader:
     cdef bint keep
     cdef bint ending                   # a separator at the end starts no empty document
     cdef readonly bint checked
-    cdef Finder ends                   # finds separators
-    cdef bytes held                    # the separator
+    cdef Finder separator_finder       # finds separators
+    cdef bytes separator_bytes         # the separator
     cdef const char* separator
-    cdef Finder whole                  # finds strings that must not be cut
+    cdef Finder unsplittable_finder    # finds strings that must not be cut
     cdef byte_t* rest                  # read, but not in a block yet
     cdef Py_ssize_t n_rest
     cdef size_t rest_capacity

@@ -52,8 +52,8 @@ cdef class FileBlock:
         cdef Py_ssize_t start = 0, i
         self.n_documents = 0
         self.found.n = 0
-        if reader.ends is not None:
-            reader.ends.leftmost_longest(self.data, 0, self.n, &self.found)
+        if reader.separator_finder is not None:
+            reader.separator_finder.leftmost_longest(self.data, 0, self.n, &self.found)
         for i in range(self.found.n):
             self.add(start, self.found.rows[i].end if keep else self.found.rows[i].start)
             start = self.found.rows[i].end
@@ -115,14 +115,14 @@ cdef class FileReader:
 
         check_lock(&self.lock)
         self.file, self.source, self.size = file, source, size
-        self.step = min(reading.READ, step)                # READ is less in tests
+        self.step = min(reading.MAX_READ, step)                # MAX_READ is less in tests
         self.separators, self.keep, self.checked = list(separators), keep, checked
-        self.ends = Finder(separators) if separators else None
+        self.separator_finder = Finder(separators) if separators else None
         self.ending = ending
-        self.whole = Finder(strings)
+        self.unsplittable_finder = Finder(strings)
         if separators:
-            self.held = separators[0]
-            self.separator = self.held
+            self.separator_bytes = separators[0]
+            self.separator = self.separator_bytes
         self.begins = True
         if checked:
             contents.check_text(os.pread(file, contents.SIGNATURE, 0), source)
@@ -177,7 +177,7 @@ cdef class FileReader:
 
 cdef bint ends_document(FileReader reader, const byte_t* text, Py_ssize_t at) noexcept nogil:
     """Whether the separator is right before a position."""
-    cdef Py_ssize_t size = reader.ends.longest
+    cdef Py_ssize_t size = reader.separator_finder.longest
     return size <= at and memcmp(text + at - size, reader.separator, size) == 0
 
 
@@ -196,7 +196,7 @@ cdef int fill(FileReader reader, byte_t* out, Py_ssize_t size) except -1 nogil:
                 if more < 0:
                     raise OSError(code, os.strerror(code), reader.source)
                 from bpe.corpus import reading
-                raise reading.got_shorter(reader.source, reader.size, reader.done + done)
+                raise reading.shorter_error(reader.source, reader.size, reader.done + done)
         done += more
     reader.done += size
     return 0
@@ -206,12 +206,12 @@ cdef Py_ssize_t find_split(
     FileReader reader, const byte_t* text, Py_ssize_t low, Py_ssize_t end, last_t last, void* context
 ) except -1 nogil:
     """The last position after `low` where `text[:end]` may be cut; 0 if there is none. See `blocks.safe_cut`."""
-    cdef Py_ssize_t longest = max(reader.whole.longest, <Py_ssize_t>1), limit = end - longest + 1
+    cdef Py_ssize_t longest = max(reader.unsplittable_finder.longest, <Py_ssize_t>1), limit = end - longest + 1
     low = max(low - longest - 3, <Py_ssize_t>0)        # the text may end within a string or a character
     while limit > low:
         limit = last(context, text, low, limit)
         if limit <= low:
             return 0
-        if not reader.whole.crosses_in(text, limit, end):
+        if not reader.unsplittable_finder.crosses_in(text, limit, end):
             return limit
     return 0

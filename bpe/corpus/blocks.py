@@ -159,7 +159,7 @@ def text_blocks(
             yield from _join_texts(waiting)
             waiting, size = [], 0
             view = memoryview(data)
-            for start, end in ranges(view, cut, threads):
+            for start, end in part_ranges(view, cut, threads):
                 yield whole_block(view[start:end], f"text {index}", start)
             continue
         waiting.append(data)
@@ -170,7 +170,7 @@ def text_blocks(
     yield from _join_texts(waiting)
 
 
-def text_groups(texts: Iterable[TextLike], max_size: int) -> Generator[list[str | bytes], None, None]:
+def group_texts(texts: Iterable[TextLike], max_size: int) -> Generator[list[str | bytes], None, None]:
     """Texts in lists of `max_size` characters or bytes, or some more.
 
     Raises:
@@ -270,7 +270,7 @@ def split(
     return after, before
 
 
-def find_last(text: Buffer, start: int, end: int, string: bytes) -> int:
+def find_last_string(text: Buffer, start: int, end: int, string: bytes) -> int:
     """The last position of a string in `text[start:end]`; -1 if there is none.
 
     `bytearray.rfind` reads byte by byte for two bytes or more, and holds the GIL.
@@ -289,7 +289,7 @@ def document_cut(separators: list[bytes], keep: bool) -> EndCut | None:
 
     def cut(buffer: bytearray, low: int, end: int) -> tuple[int, int] | None:
         start = max(low - len(separator) + 1, 0)
-        start_of = find_last(buffer, start, end, separator)
+        start_of = find_last_string(buffer, start, end, separator)
         after = start_of + len(separator)
         return None if start_of < 0 else (after, after) if keep else (start_of, after)
 
@@ -338,7 +338,7 @@ def next_line(text: Bytes, offset: int) -> int:
 
 def last_line(text: memoryview, low: int) -> int:
     """The last start of a line after `low`, or at the end of the text; `low` if there is none."""
-    return max(find_last(text, low, len(text), b"\n") + 1, low)
+    return max(find_last_string(text, low, len(text), b"\n") + 1, low)
 
 
 def parse_separators(separator: str | None, per_line: bool) -> list[bytes]:
@@ -375,7 +375,7 @@ def _join_texts(texts: list[str | bytes]) -> Iterator[Block]:
         yield Block(data.data, offsets[:-1], offsets[1:], [], False, "", 0)
 
 
-def ranges(text: Bytes, cut: Cut, threads: int) -> Iterator[tuple[int, int]]:
+def part_ranges(text: Bytes, cut: Cut, threads: int) -> Iterator[tuple[int, int]]:
     """The parts (start, end) of a long text, of about BLOCK bytes each.
 
     With several threads the parts get smaller towards the end, down to an eighth of BLOCK, so that no thread waits

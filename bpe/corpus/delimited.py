@@ -21,7 +21,7 @@ from bpe.base.utf8 import escape, unescape, utf8_error
 from bpe.corpus.blocks import Block
 from bpe.corpus.contents import UTF8_BOM
 from bpe.corpus.jsonl import check_once, list_others
-from bpe.corpus.reading import READ, Stream
+from bpe.corpus.reading import MAX_READ, Stream
 from bpe.corpus.records import Quoting, RecordContext
 from bpe.corpus.streams import open_stream
 from bpe.errors import FormatError, pluralize
@@ -187,7 +187,7 @@ def _read_rows(
                 context.refuse_record(f"the row is bad: {reason}", line)
                 if isinstance(error, csv.Error):  # the reader may hold a part of the bad row
                     rows = dialect.reader(lines)
-            if lines.at_block_end or lines.offset - first >= READ:  # a long row may end in the middle of a block
+            if lines.at_block_end or lines.offset - first >= MAX_READ:  # a long row may end in the middle of a block
                 return
 
     while not ended:

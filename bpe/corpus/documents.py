@@ -9,7 +9,7 @@ import numpy as np
 
 from bpe.base.records import dataclass, replace
 from bpe.base.utf8 import check_utf8
-from bpe.corpus.blocks import BLOCK, Block, Cut, ranges, whole_block
+from bpe.corpus.blocks import BLOCK, Block, Cut, part_ranges, whole_block
 from bpe.corpus.reading import Buffers
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def row_blocks(
                 yield _copy_block(Block(data, starts - first, ends - first, [], False, part.source, first), buffers)
             if cut is not None and long:
                 data = part.data[start:end]
-                for first, last in ranges(data, cut, threads):
+                for first, last in part_ranges(data, cut, threads):
                     yield _copy_block(whole_block(data[first:last], f"text {done - 1}", first), buffers)
 
 

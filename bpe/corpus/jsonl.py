@@ -20,7 +20,7 @@ from bpe.base.utf8 import escape, to_bytes, unescape, utf8_error
 from bpe.corpus._json_fields import read_fields
 from bpe.corpus.blocks import Block
 from bpe.corpus.contents import UTF8_BOM
-from bpe.corpus.reading import Text
+from bpe.corpus.reading import TextBlock
 from bpe.corpus.records import RecordContext
 from bpe.corpus.streams import open_stream
 from bpe.errors import FormatError, short_repr
@@ -62,7 +62,7 @@ def read_blocks(context: RecordContext) -> Generator[Block, None, None]:
 
 
 def _read_fields(
-    text: Text, out: bytearray, keys: list[str], context: RecordContext, first: int
+    text: TextBlock, out: bytearray, keys: list[str], context: RecordContext, first: int
 ) -> tuple[NDArray[np.int64], int]:
     """Write the field of each line to `out`; returns the offsets of the texts, int64, and the number of lines.
 

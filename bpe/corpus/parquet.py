@@ -22,7 +22,7 @@ from bpe.corpus.documents import Documents, arrow_documents
 from bpe.corpus.jsonl import check_once, list_others
 from bpe.corpus.listing import SourceFile, import_extra
 from bpe.corpus.records import RecordContext
-from bpe.corpus.streams import States, open_raw, read_ahead, watch
+from bpe.corpus.streams import States, open_raw, read_ahead, refuse_changes
 from bpe.errors import FormatError
 
 #: The bytes of a column that are decoded at once, about, and the bytes of arrays that are read ahead.
@@ -111,7 +111,7 @@ def _read_parquet(context: RecordContext) -> Generator[Rows, None, None]:
 def _open_parquet(file: SourceFile, stack: ExitStack, states: States | None = None) -> Any:
     import pyarrow.parquet as pq
 
-    watch(file, stack, file.name, states)
+    refuse_changes(file, stack, file.name, states)
     source = file.name if file.kind == "file" else open_raw(file, stack)[0]
     with _name_errors(file):
         return stack.enter_context(pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 20))

@@ -23,9 +23,9 @@ from bpe.errors import FormatError, check_choice, pluralize
 EncodingErrors = Literal["strict", "replace", "bytes"]
 
 #: The largest number of bytes to read at once: for one thread, and for several, which buffer the ids of what they read.
-READ, SHARED_READ = 1 << 21, 1 << 20
+MAX_READ, MAX_SHARED_READ = 1 << 21, 1 << 20
 #: The smallest number of bytes: several threads start and end with small reads.
-LEAST = 1 << 18
+MIN_READ = 1 << 18
 
 #: A block without a split point grows by 1/GROWTH of its size.
 GROWTH = 8
@@ -44,7 +44,7 @@ class Readable(Protocol):
 
 
 @dataclass(frozen=True)
-class Text:
+class TextBlock:
     """A block of a file's text.
 
     Attributes:
@@ -129,7 +129,7 @@ def check_file_text(text: memoryview, source: str, offset: int) -> None:
         )
 
 
-def got_shorter(source: str, size: int, done: int) -> OSError:
+def shorter_error(source: str, size: int, done: int) -> OSError:
     """The error for a file that had `size` bytes and ends after `done`."""
     return OSError(
         f"{source} got shorter while it was read: it had {pluralize(size, 'byte')}, and now ends after {done}; read it "
@@ -168,14 +168,14 @@ class Schedule:
 
     def __init__(self, total: int | None, threads: int) -> None:
         self._left, self._threads = total, threads
-        self._most = READ if threads == 1 else min(READ, SHARED_READ)  # READ is less in tests
-        self._next = self._most if threads == 1 else LEAST
+        self._most = MAX_READ if threads == 1 else min(MAX_READ, MAX_SHARED_READ)  # MAX_READ is less in tests
+        self._next = self._most if threads == 1 else MIN_READ
 
     def size(self) -> int:
         """The number of bytes to read next."""
         size, self._next = self._next, min(2 * self._next, self._most)
         if self._threads > 1 and self._left is not None:
-            size = max(min(size, self._left // (2 * self._threads)), min(LEAST, self._most))
+            size = max(min(size, self._left // (2 * self._threads)), min(MIN_READ, self._most))
         return size
 
     def read(self, count: int) -> None:
@@ -198,13 +198,13 @@ class Buffers:
             buffer = bytearray(0)
         if len(buffer) >= size:
             return buffer
-        return bytearray(size if size > 16 * READ else size + size // 8)  # a larger one is not used again
+        return bytearray(size if size > 16 * MAX_READ else size + size // 8)  # a larger one is not used again
 
     def give_back(self, text: memoryview) -> None:
         """Take back the buffer of a block's text, which must not be used afterwards."""
         buffer: Any = text.obj
         text.release()
-        if len(buffer) <= 16 * READ:
+        if len(buffer) <= 16 * MAX_READ:
             self._idle.append(buffer)
 
 
@@ -217,7 +217,7 @@ def read_text(
     line_end: bytes = b"",
     encoding_errors: EncodingErrors = "strict",
     expected: Expected | None = None,
-) -> Iterator[Text]:
+) -> Iterator[TextBlock]:
     """The text of an open file in blocks, the last of which may be empty.
 
     Args:
@@ -234,11 +234,11 @@ def read_text(
         OSError: for a file that cannot be read, or has fewer bytes than the stream's size.
 
     """
-    fill: Callable[[memoryview], int] = _Filling(stream, expected, encoding_errors).fill
+    fill: Callable[[memoryview], int] = _CheckedFill(stream, expected, encoding_errors).fill
     if encoding_errors == "replace":
         fill = _Replacing(fill).fill
     rest, buffer = b"", bytearray()  # read, but not in a block yet
-    grown = 0  # where that is all that the buffer has: its bytes
+    grown = 0  # the bytes in `buffer`, if it was lengthened because no cut was found; else 0
     searched = 0  # there is no position to cut at up to here
     bytes_read, begins, final = _skip(fill, stream.skip), True, False
     offset = stream.offset + bytes_read
@@ -262,7 +262,7 @@ def read_text(
         ends = final or split[0] < split[1] or (bool(line_end) and buffer.endswith(line_end, 0, split[0]))
         with memoryview(buffer) as whole:
             rest, grown, searched = bytes(whole[split[1] : end]), 0, 0
-            text = Text(whole[: split[0]], offset, stream.count_disk_bytes(bytes_read), begins, ends)
+            text = TextBlock(whole[: split[0]], offset, stream.count_disk_bytes(bytes_read), begins, ends)
         yield text
         offset += split[1]
         begins, bytes_read = ends, 0
@@ -282,7 +282,7 @@ def _skip(fill: Callable[[memoryview], int], count: int) -> int:
     """Read `count` bytes and drop them; returns how many there were."""
     done = 0
     while done < count:
-        wanted = min(count - done, READ)
+        wanted = min(count - done, MAX_READ)
         with memoryview(bytearray(wanted)) as free:
             more = fill(free)
         done += more
@@ -291,7 +291,7 @@ def _skip(fill: Callable[[memoryview], int], count: int) -> int:
     return done
 
 
-class _Filling:
+class _CheckedFill:
     """Reads a stream up to its size, or to its end, and checks the first bytes of its file."""
 
     def __init__(self, stream: Stream, expected: Expected | None, encoding_errors: EncodingErrors) -> None:
@@ -316,7 +316,7 @@ class _Filling:
         if self._checks:
             self._look(target[:count], ended=count < len(target) or count == 0 or self._done == self._size)
         if self._size is not None and count < len(target):
-            raise got_shorter(self._source, self._size, self._done)
+            raise shorter_error(self._source, self._size, self._done)
         return count
 
     def _look(self, data: memoryview, *, ended: bool) -> None:
@@ -337,7 +337,7 @@ class _Replacing:
     """Replaces bytes that are not UTF-8 by U+FFFD, as `bytes.decode("utf-8", "replace")` does.
 
     Args:
-        fill: reads the file's bytes, as `_Filling.fill` does.
+        fill: reads the file's bytes, as `_CheckedFill.fill` does.
 
     """
 

@@ -14,7 +14,7 @@ from bpe.base.forks import lock_of
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import to_bytes
 from bpe.corpus.blocks import Block, document_cut
-from bpe.corpus.reading import Buffers, EncodingErrors, EndCut, Schedule, Stream, Text, read_text
+from bpe.corpus.reading import Buffers, EncodingErrors, EndCut, Schedule, Stream, TextBlock, read_text
 from bpe.errors import FormatError
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class RecordContext:
         """The name of the file, for errors."""
         return self.file.name
 
-    def read_lines(self, stream: Stream) -> Iterator[Text]:
+    def read_lines(self, stream: Stream) -> Iterator[TextBlock]:
         """Blocks of whole lines."""
         cut, shared = document_cut([b"\n"], True), self.shared
         errors = self.encoding_errors

@@ -135,8 +135,8 @@ class Sources:
         guessed = self.format == "auto"
         nul = not guessed or any(b"\0" in string for string in self.separators)
         self._expected = Expected(nul, field if guessed else None)
-        looked_at = None if self.encoding_errors == "bytes" else self._expected
-        self.files: tuple[SourceFile, ...] = list_sources(paths, self.format, looked_at)
+        expected = None if self.encoding_errors == "bytes" else self._expected
+        self.files: tuple[SourceFile, ...] = list_sources(paths, self.format, expected)
         if self.separators and self.files and all(file.format != "text" for file in self.files):
             given = "per_line=True" if per_line else f"separator={separator!r}"
             raise ValueError(
@@ -211,7 +211,7 @@ class Sources:
         before = sum(earlier.size or 0 for earlier in self.files[: position.file])
         return before + (min(position.offset, file.size or 0) if file.compression is None else 0)
 
-    def skipped_before(self, count: int) -> None:
+    def add_skipped(self, count: int) -> None:
         """Add the bad records that were skipped before the position that reading goes on from."""
         self._bad.skip(count)
 
@@ -270,7 +270,7 @@ class Sources:
         owners = np.minimum((middles * world / max(sizes.sum(), 1)).astype(np.int64), world - 1)
         return self._restrict(tuple(unit for unit, owner in zip(units, owners, strict=True) if owner == rank))
 
-    def ending(self) -> Sources:
+    def with_ending_separators(self) -> Sources:
         """These sources with `separator_ends=True`."""
         if self.separator_ends:
             return self
@@ -278,7 +278,7 @@ class Sources:
         ending.separator_ends = True
         return ending
 
-    def counting_anew(self) -> Sources:
+    def with_own_count(self) -> Sources:
         """These sources, to be read once more, with a count of skipped records of their own."""
         again = self._restrict(self._part)
         again._bad = BadRecords(self.on_error)
@@ -286,7 +286,7 @@ class Sources:
 
     def for_one_call(self) -> Sources:
         """These sources for one call, which counts its own skipped records; they are counted here too."""
-        again = self.counting_anew()
+        again = self.with_own_count()
         again._bad.total = self._bad
         return again
 
@@ -362,7 +362,7 @@ class Sources:
         threads: int,
         *,
         start: Position | None = None,
-        uncut: list[bytes] | None,
+        unsplittable: list[bytes] | None,
         step: int = KERNEL_READ,
     ) -> Generator[Block | FileReader, None, None]: ...
 
@@ -372,7 +372,7 @@ class Sources:
         threads: int,
         *,
         start: Position | None = None,
-        uncut: list[bytes] | None = None,
+        unsplittable: list[bytes] | None = None,
         step: int = KERNEL_READ,
     ) -> Generator[Any, None, None]:
         """The documents in blocks for `threads` threads, from a position on. Close the generator.
@@ -385,7 +385,7 @@ class Sources:
             threads: the number of threads that take blocks.
             start: where to begin: `Block.resume` of a block that an earlier call gave, with any number of documents
                 more; None for the beginning.
-            uncut: strings that must not be cut: for a text file that needs nothing else, the generator yields a
+            unsplittable: strings that must not be cut: for a text file that needs nothing else, the generator yields a
                 `FileReader` in place of its blocks, again and again until it is finished. None for blocks only.
             step: how many bytes a `FileReader` reads at once.
 
@@ -398,7 +398,7 @@ class Sources:
         units = self._list_units()
         seekable = all(file.seekable and file.format == "text" for file in self._list_used_files())
         schedule = Schedule(self.size if seekable and start is None else None, threads)
-        shared = ReadState(cut, schedule, uncut, step, skipped=self.skipped)
+        shared = ReadState(cut, schedule, unsplittable, step, skipped=self.skipped)
         skip = 0
         if start is not None:
             units, skip = self._find_units(units, start), start.documents
@@ -462,7 +462,7 @@ class Sources:
             separator = self.separators[0] if source.format == "text" else b"\n"
             if read_text_before(source, end, len(separator)) != separator:
                 raise FormatError("no document begins there", path=source.name, where=f"offset {end}")
-        one = self._restrict((Unit(file, start, end, None),)).counting_anew()
+        one = self._restrict((Unit(file, start, end, None),)).with_own_count()
         with closing(one.whole_documents()) as blocks:
             return sum(len(starts) for _, starts, _ in blocks)
 

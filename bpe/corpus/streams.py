@@ -23,7 +23,7 @@ from bpe.errors import FormatError, with_article
 #: The number of bytes that are read ahead.
 AHEAD = 8 << 20
 #: The number of bytes of compressed data that are read at once, and the most that one step gives.
-IN, OUT = 1 << 18, 1 << 18
+COMPRESSED_AT_ONCE, DECOMPRESSED_AT_ONCE = 1 << 18, 1 << 18
 
 Item = TypeVar("Item")
 #: Data, and the bytes of the file that were read for it and everything before it.
@@ -127,11 +127,11 @@ def open_raw(file: SourceFile, stack: ExitStack, states: States | None = None) -
     if file.kind == "remote":
         return stack.enter_context(open_remote(file.name)), None
     raw: Any = stack.enter_context(open(file.name, "rb", buffering=0))  # noqa: SIM115 (the stack closes it)
-    return raw, watch(file, stack, raw.fileno(), states)
+    return raw, refuse_changes(file, stack, raw.fileno(), states)
 
 
-def watch(file: SourceFile, stack: ExitStack, opened: int | str, states: States | None) -> int | None:
-    """Have the stack raise OSError when it is left, unless by another error, for a file whose size or time has changed.
+def refuse_changes(file: SourceFile, stack: ExitStack, opened: int | str, states: States | None) -> int | None:
+    """When the stack is left without an error, raise OSError if the file's size or time has changed.
 
     Args:
         file: the file; only regular ones are compared.
@@ -191,7 +191,7 @@ def _measure(chunk: Chunk) -> int:
 
 def _read_chunks(raw: Any) -> Generator[Chunk, None, None]:
     taken = 0
-    while data := raw.read(OUT):
+    while data := raw.read(DECOMPRESSED_AT_ONCE):
         taken += len(data)
         yield data, taken
 
@@ -249,7 +249,7 @@ class _Decompressor(Protocol):
 
 
 def decompress(file: BytesFile, compression: Compression, source: str) -> Generator[tuple[bytes, int], None, None]:
-    """The data of a compressed file in chunks of at most `OUT` bytes, each with the bytes of the file read so far.
+    """The data of a compressed file in chunks of at most DECOMPRESSED_AT_ONCE bytes, each with the bytes read so far.
 
     Raises:
         FormatError: for data that is damaged or ends early.
@@ -285,7 +285,7 @@ def decompress(file: BytesFile, compression: Compression, source: str) -> Genera
         else:
             data = b""
         try:
-            out = stream.decompress(data, OUT)
+            out = stream.decompress(data, DECOMPRESSED_AT_ONCE)
         except errors as error:
             raise FormatError(
                 f"the {compression} data is damaged before byte {taken} ({error}); copy or download the file again",
@@ -296,7 +296,7 @@ def decompress(file: BytesFile, compression: Compression, source: str) -> Genera
 
 
 def _read(file: BytesFile) -> bytes:
-    data = file.read(IN)
+    data = file.read(COMPRESSED_AT_ONCE)
     if data is None:  # a pipe without data that does not block
         raise BlockingIOError(f"the input is {with_article(file)} without data that does not block; let it block")
     return data

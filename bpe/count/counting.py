@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from bpe.count.spilling import Spill
     from bpe.text.normalizers import NormalizerLike
 
-#: Block i of a corpus, or the file of reader i, begins at position i * STRIDE. Positions only order the first
-#: appearances of words.
+#: Block i of a corpus, or the file of reader i, begins at position i * STRIDE, i from 1; words that were counted before
+#: come first. Positions only order the first appearances of words.
 STRIDE = 1 << 36
 
 #: A table starts with one slot for BYTES_PER_SLOT of the thread's share, at most MOST_SLOTS: growing it costs threads
@@ -117,8 +117,8 @@ def count_into(
     *,
     utf8: bool = False,
     max_memory: int | None = None,
-    saving: Saving | None = None,
-    excess: Excess | None = None,
+    saving: CountStore | None = None,
+    excess: ExcessCheck | None = None,
 ) -> None:
     """Add the words of a corpus to counts that are still empty; with `utf8`, texts that are not UTF-8 are an error.
 
@@ -140,43 +140,42 @@ def count_into(
         position, block = positioned
         if isinstance(block, FileReader):
             assert splitter.scanner is not None
-            with tables.one() as table:
+            with tables.lend() as table:
                 return table.count_file(splitter.scanner, block, position)
         block.check()
-        with tables.one() as table:
+        with tables.lend() as table:
             splitter.count(table, block.text, *block.documents(), position)
         size = block.size or len(block.text)
         block.release()
         return size
 
     # An iterable may belong to the caller's thread, and only that thread may wait for a pipe (Ctrl-C).
-    share = map_unordered if files is not None and files.regular else map_ordered
-    held = None if saving is None else saving.held()
-    start = None if held is None else held.position
+    map_blocks = map_unordered if files is not None and files.regular else map_ordered
+    held = (None if saving is None else saving.take_partial_counts()) or NOTHING
     try:
-        if held is not None:
-            assert files is not None
-            files.skipped_before(held.skipped)
-            tables.begin(held.words)
+        if files is not None:
+            files.add_skipped(held.skipped)
+        tables.load(held.words)
         with (
-            progress_bar(progress, "count", total, "B", 0 if held is None else held.bytes) as bar,
+            progress_bar(progress, "count", total, "B", held.bytes) as bar,
             # closes the file after an error
-            closing(_read_blocks(source, splitter, threads, start, utf8=utf8)) as blocks,
+            closing(_read_blocks(source, splitter, threads, held.position, utf8=utf8)) as blocks,
         ):
-            rounds = _Rounds(_place_blocks(blocks, 0 if held is None else 1), saving, tables)
+            rounds = _Rounds(_place_blocks(blocks), saving, tables)
             while not rounds.ended:
-                for done in share(count, rounds.next(), threads):
+                for done in map_blocks(count, rounds.next(), threads):
                     if done:  # else another thread has read the rest of a file
                         rounds.bytes += done
                         bar(done)
                 if saving is not None and (position := rounds.position()) is not None:
                     assert files is not None
-                    before = 0 if held is None else held.bytes
-                    skipped = rounds.skipped(files)
-                    saving.save_counts(counts, Counted(tables.snapshot(), position, skipped, before + rounds.bytes))
+                    n_bytes = held.bytes + rounds.bytes
+                    saving.save_counts(
+                        counts, PartialCounts(tables.snapshot(), position, rounds.skipped(files), n_bytes)
+                    )
                 if tables.excess is not None and not rounds.ended:
                     raise ValueError(tables.excess)
-        joined = tables.joined()
+        joined = tables.join()
     finally:
         tables.close()
     fill(counts, joined)
@@ -194,38 +193,42 @@ def _describe_documents(source: Sources | Iterable[TextLike] | None) -> str | No
 
 
 @dataclass(frozen=True)
-class Counted:
+class PartialCounts:
     """The words of a part of the sources.
 
     Attributes:
         words: the words, in order of first appearance.
-        position: where the rest begins; in a text, also between two words of a document.
+        position: where the rest begins; in a text, also between two words of a document. None for the beginning.
         skipped: the bad records before it.
         bytes: the bytes of files that were read before it.
 
     """
 
     words: Arrays
-    position: Position
+    position: Position | None
     skipped: int
     bytes: int
 
 
-#: Called with some of the distinct words, as one array and its offsets, and how many times as many there are, about;
-#: returns why they are too many, or None.
-Excess: TypeAlias = "Callable[[NDArray[np.uint8], NDArray[np.int64], int], str | None]"
+#: What was counted before a count that begins.
+NOTHING = PartialCounts((np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.int64)), None, 0, 0)
 
 
-class Saving(Protocol):
+#: Called with some of the distinct words, as one array and its offsets, and the factor from this sample to all words,
+#: about; returns why they are too many, or None.
+ExcessCheck: TypeAlias = "Callable[[NDArray[np.uint8], NDArray[np.int64], int], str | None]"
+
+
+class CountStore(Protocol):
     """Where the words of an unfinished count are kept."""
 
-    def held(self) -> Counted | None:
+    def take_partial_counts(self) -> PartialCounts | None:
         """What was saved before, or None; called once."""
 
     def due(self) -> bool:
         """Whether it is time to save."""
 
-    def save_counts(self, settings: WordCounts, counted: Counted) -> None:
+    def save_counts(self, settings: WordCounts, counted: PartialCounts) -> None:
         """Save the words so far, which are counted as the settings say."""
 
 
@@ -238,7 +241,9 @@ class _Rounds:
 
     """
 
-    def __init__(self, blocks: Iterator[tuple[int, Block | FileReader]], saving: Saving | None, tables: Tables) -> None:
+    def __init__(
+        self, blocks: Iterator[tuple[int, Block | FileReader]], saving: CountStore | None, tables: Tables
+    ) -> None:
         self._blocks, self._saving, self._tables = blocks, saving, tables
         self._following: list[tuple[int, Block | FileReader]] = []  # the first block of the next round
         self.ended, self.bytes = False, 0
@@ -285,18 +290,18 @@ def _read_blocks(
 
     if (files := _files_of(source)) is not None:
         separators, keep = files.separators, files.keep_separator
-        uncut = splitter.list_unsplittable(separators, keep) if files.regular else None
-        return files.blocks(splitter.find_block_end(separators, keep), threads, start=start, uncut=uncut)
+        unsplittable = splitter.list_unsplittable(separators, keep) if files.regular else None
+        return files.blocks(splitter.find_block_end(separators, keep), threads, start=start, unsplittable=unsplittable)
     rows = arrow_documents(source)
     if rows is None:
         return text_blocks(source, splitter.make_split_finder(), utf8=utf8, threads=threads)  # type: ignore[arg-type]
     return row_blocks(rows, splitter.make_split_finder(), utf8=utf8, threads=threads)
 
 
-def _place_blocks(blocks: Iterable[Block | FileReader], start: int) -> Iterator[tuple[int, Block | FileReader]]:
+def _place_blocks(blocks: Iterable[Block | FileReader]) -> Iterator[tuple[int, Block | FileReader]]:
     """The blocks with their positions in the corpus; a reader, which comes again and again, has one for its file."""
-    first, last = start, None
-    for number, block in enumerate(blocks, start):
+    first, last = 1, None
+    for number, block in enumerate(blocks, 1):
         if block is not last:
             first, last = number, block
         yield first * STRIDE, block
@@ -316,7 +321,7 @@ class Tables:
 
     """
 
-    def __init__(self, threads: int, slots: int, max_memory: int | None, check: Excess | None = None) -> None:
+    def __init__(self, threads: int, slots: int, max_memory: int | None, check: ExcessCheck | None = None) -> None:
         self._check, self.excess = check, cast("str | None", None)
         self._threads = threads
         self._slots = slots
@@ -327,7 +332,7 @@ class Tables:
         self._lock = Lock()
 
     @contextmanager
-    def one(self) -> Iterator[WordTable]:
+    def lend(self) -> Iterator[WordTable]:
         """Lend the calling thread a table that no other thread uses."""
         try:
             table = self._idle.pop()  # list.pop and append are atomic: no lock
@@ -343,34 +348,34 @@ class Tables:
             spill.add(table)
             if self._check is not None:
                 with self._lock:
-                    self.excess = self.excess or self._check(*spill.sampled(), PARTS)
+                    self.excess = self.excess or self._check(*spill.sample(), PARTS)
 
-    def begin(self, words: Arrays) -> None:
+    def load(self, words: Arrays) -> None:
         """Take words that were counted before, in order of first appearance."""
         blob, offsets, counts = words
         for first in range(0, len(counts), WORDS_AT_ONCE):
             bounds = offsets[first : first + WORDS_AT_ONCE + 1]
             last = first + len(bounds) - 1
-            with self.one() as table:
+            with self.lend() as table:
                 part = blob[bounds[0] : bounds[-1]], bounds - bounds[0], counts[first:last]
                 table.add_arrays(*part, np.arange(first, last, dtype=np.uint64))
 
     def snapshot(self) -> Arrays:
         """The words so far; the tables may be filled further."""
-        joined = self.joined()
+        joined = self.join()
         if not isinstance(joined, WordTable):
             return joined
         self._idle.append(joined)
         return joined.arrays()[:3]
 
-    def joined(self) -> WordTable | Arrays:
+    def join(self) -> WordTable | Arrays:
         """Merge all tables. Two threads can share the work: one merges short words, the other longer ones."""
         if self._limit is not None and sum(table.memory for table in self._idle) > self._limit:
             self._start_spill()
         if self._spill is not None:
             while self._idle:
                 self._spill.add(self._idle.pop())
-            return self._spill.merged()
+            return self._spill.merge()
         tables = sorted(self._idle, key=len)
         self._idle.clear()
         whole = tables.pop() if tables else WordTable()

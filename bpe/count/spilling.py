@@ -64,13 +64,13 @@ class Spill:
                 if number == 0:
                     self._sample.add_arrays(*arrays)
 
-    def sampled(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    def sample(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """One of PARTS of the distinct words, about: their bytes, and offsets."""
         with self._lock:
             blob, offsets, *_ = self._sample.arrays()
         return blob, offsets
 
-    def merged(self) -> Arrays:
+    def merge(self) -> Arrays:
         """Merge all tables: (blob, offsets, counts) in order of first appearance, as `WordCounts.arrays` returns them.
 
         The merged words of each part are written to a new file, in place of those before. They are read again, and

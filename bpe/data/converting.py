@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bpe.data.finding import Found, FoundShard, find_shards
+from bpe.data.finding import FoundFolder, FoundShard, find_shards
 from bpe.data.formats import FORMATS
 from bpe.data.formats.reading import DocumentBatch, Shard
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo
@@ -75,19 +75,19 @@ def convert_shards(
     [[1, 2, 3], [4, 0]]
 
     """
-    form = FORMATS[check_choice("format", format, tuple(FORMATS))]
+    shard_format = FORMATS[check_choice("format", format, tuple(FORMATS))]
     if shard_size is not None:
         shard_size = check_int("shard_size", shard_size, 1)
     path = Path(source)
     found = find_shards(path, "all" if path.is_dir() else None)
     end_of_text = found.end_of_text_id(path, end_of_text)
     shards = [FORMATS[found.format].open(shard_found.path, end_of_text=end_of_text) for shard_found in found.shards]
-    masks = _decide_masks(path, shards, form, drop_masks)
-    _check_boundaries(found.format, form, end_of_text, drop_boundaries)
+    masks = _decide_masks(path, shards, shard_format, drop_masks)
+    _check_boundaries(found.format, shard_format, end_of_text, drop_boundaries)
     if largest_id is None:
         largest_id = max((_find_largest(shard) for shard in shards), default=0)
     largest_id = check_int("largest_id", largest_id, 0)
-    dtype = form.dtype(max(largest_id, end_of_text or 0))
+    dtype = shard_format.dtype(max(largest_id, end_of_text or 0))
     folder = Path(out)
     refuse_finished(folder)
     for shard_found in found.shards:
@@ -96,45 +96,45 @@ def convert_shards(
     if any(shard_found.path.parent.resolve() == folder.resolve() for shard_found in found.shards):
         raise ValueError(f"out is the source's folder, {folder}; give another one")
     placing = None
-    if end_of_text is not None and "documents" not in form.holds:
-        placing = EndOfText(form, end_of_text, None if drop_boundaries else _FIX)
-    conversion = _Conversion(found, shards, form, folder, dtype, masks, shard_size, placing)
+    if end_of_text is not None and "documents" not in shard_format.holds:
+        placing = EndOfText(shard_format, end_of_text, None if drop_boundaries else _FIX)
+    conversion = _Conversion(found, shards, shard_format, folder, dtype, masks, shard_size, placing)
     return conversion.run(path)
 
 
-def _add_starts(written: list[ShardEntry], found: Found, changes: bool) -> list[ShardEntry]:
+def _add_starts(written: list[ShardEntry], found: FoundFolder, changes: bool) -> list[ShardEntry]:
     """The entries of shards that were converted one to one, with their starts in the sources."""
     starts = [None if changes or shard.entry is None else shard.entry.start for shard in found.shards]
     return [replace(entry, start=start) for entry, start in zip(written, starts, strict=True)]
 
 
-def _decide_masks(path: Path, shards: list[Shard], form: ShardFormat, drop: bool) -> bool:
+def _decide_masks(path: Path, shards: list[Shard], shard_format: ShardFormat, drop: bool) -> bool:
     """Whether masks are written; ValueError if they would be lost without `drop_masks`."""
     with_masks = {shard.has_masks for shard in shards}
     if len(with_masks) > 1:
         raise FormatError("some of its shards have loss masks and some have none", path=path)
     masks = True in with_masks
-    if masks and "masks" not in form.holds and not drop:
+    if masks and "masks" not in shard_format.holds and not drop:
         raise ValueError(
-            f"the shards have loss masks, which {form.name} cannot hold; pass drop_masks=True, or choose native, "
-            "datatrove, parquet or arrow"
+            f"the shards have loss masks, which {shard_format.name} cannot hold; pass drop_masks=True, or choose "
+            "native, datatrove, parquet or arrow"
         )
     return masks and not drop
 
 
-def _check_boundaries(source: str, form: ShardFormat, end_of_text: int | None, drop: bool) -> None:
+def _check_boundaries(source: str, shard_format: ShardFormat, end_of_text: int | None, drop: bool) -> None:
     """Refuse to lose the boundaries of documents, or to make each shard one document, without a word."""
     if end_of_text is not None or drop:
         return
-    if "documents" not in FORMATS[source].holds and (form.name != source):
+    if "documents" not in FORMATS[source].holds and (shard_format.name != source):
         raise ValueError(
             f"{source} shards do not record where documents begin; pass end_of_text, the id or the name of the "
             "token that separates them, or drop_boundaries=True to take each shard as one document"
         )
-    if "documents" not in form.holds and form.name != source:
+    if "documents" not in shard_format.holds and shard_format.name != source:
         raise ValueError(
-            f"{form.name} shards do not record where documents begin; pass end_of_text, the id or the name of the "
-            "token to separate them with, or drop_boundaries=True"
+            f"{shard_format.name} shards do not record where documents begin; pass end_of_text, the id or the name of "
+            "the token to separate them with, or drop_boundaries=True"
         )
 
 
@@ -144,11 +144,11 @@ def _find_largest(shard: Shard) -> int:
 
 
 def _group_shards(
-    found: list[FoundShard], shards: list[Shard], shard_size: int | None, form: str
+    found: list[FoundShard], shards: list[Shard], shard_size: int | None, shard_format: str
 ) -> Iterator[tuple[str, str | None, list[Shard]]]:
     """(stem, split, shards) of what becomes one shard, or one sequence of shards of the new size."""
     splits = [place.split for place in found]
-    whole = shard_size is None and form == "nanogpt"  # nanoGPT opens train.bin and val.bin
+    whole = shard_size is None and shard_format == "nanogpt"  # nanoGPT opens train.bin and val.bin
     if shard_size is None and not whole:
         for place, shard in zip(found, shards, strict=True):
             yield place.stem, place.split, [shard]
@@ -170,14 +170,14 @@ class _Conversion:
 
     Attributes:
         found, shards: the source's.
-        form, folder, dtype, masks, shard_size: of the new shards.
+        shard_format, folder, dtype, masks, shard_size: of the new shards.
         placing: puts the end-of-text id where the new format has it; None where documents stay as they are.
 
     """
 
-    found: Found
+    found: FoundFolder
     shards: list[Shard]
-    form: ShardFormat
+    shard_format: ShardFormat
     folder: Path
     dtype: np.dtype[Any]
     masks: bool
@@ -199,7 +199,7 @@ class _Conversion:
                 tokenizer = copy_tokenizer(old.tokenizer, source, self.folder)
                 sources = {} if changes else old.sources
                 facts = self.masks, tokenizer, sources, old.options, old.skipped
-                new = Manifest(self.form.name, self.dtype.name, tuple(written), *facts)
+                new = Manifest(self.shard_format.name, self.dtype.name, tuple(written), *facts)
                 new.write(self.folder)
             except BaseException:
                 remove_shards(self.folder, written)
@@ -210,7 +210,12 @@ class _Conversion:
         """What determines the new shards."""
         files = [[ascii(path), path.stat().st_size] for shard in self.shards for path in shard.files]
         end_of_text = None if self.placing is None else self.placing.token_id
-        options = {"writer": "convert_shards", "format": self.form.name, "dtype": self.dtype.name, "masks": self.masks}
+        options = {
+            "writer": "convert_shards",
+            "format": self.shard_format.name,
+            "dtype": self.dtype.name,
+            "masks": self.masks,
+        }
         options |= {"shard_size": self.shard_size, "end_of_text": end_of_text}
         return {"options": options, "sources": {"path": ascii(os.path.realpath(source)), "files": files}}
 
@@ -218,7 +223,9 @@ class _Conversion:
         """Write the shards of each group, and append their entries to `written`."""
         sizes: dict[str, Any] = {"shard_size": self.shard_size, "numbered": self.shard_size is not None}
         marked = {PurePosixPath()}
-        for stem, split, shards in _group_shards(self.found.shards, self.shards, self.shard_size, self.form.name):
+        for stem, split, shards in _group_shards(
+            self.found.shards, self.shards, self.shard_size, self.shard_format.name
+        ):
             inner, name = PurePosixPath(stem).parent, PurePosixPath(stem).name
             if inner not in marked:
                 inner_folders.enter_context(mark_unfinished(self.folder / inner, self._make_header(source)))
@@ -226,7 +233,7 @@ class _Conversion:
             facts = replace(info, first_document=sum(entry.documents for entry in written))
             names: dict[str, Any] = {"stem": name, "split": split, "info": facts}
             batches, place = self._read_batches(shards), self.folder / inner
-            new = write_batches(batches, self.form, place, self.dtype, masks=self.masks, **names, **sizes)
+            new = write_batches(batches, self.shard_format, place, self.dtype, masks=self.masks, **names, **sizes)
             written += (_move_entry(entry, inner) for entry in new)
 
     def _read_batches(self, shards: Iterable[Shard]) -> Iterator[DocumentBatch]:

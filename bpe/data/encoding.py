@@ -25,10 +25,8 @@ from bpe.corpus.reading import check_encoding_errors
 from bpe.corpus.sources import Sources
 from bpe.data.formats import FORMATS
 from bpe.data.grouping import DocumentGroups, choose_validation, find_unexpected_names, hash_documents
-from bpe.data.journal import NAME as JOURNAL
-from bpe.data.journal import Journal, crash_point, lock_folder, refuse_difference, remove_temporary_files
-from bpe.data.manifest import NAME as MANIFEST
-from bpe.data.manifest import Manifest, parse_shard
+from bpe.data.journal import JOURNAL_NAME, Journal, crash_point, lock_folder, refuse_difference, remove_temporary_files
+from bpe.data.manifest import MANIFEST_NAME, Manifest, parse_shard
 from bpe.data.outputs import OrderedOutput, ShuffledOutput
 from bpe.data.plan import (
     DEFAULT,
@@ -124,17 +122,17 @@ def encode_shards(
     check_tokenizer(tokenizer)
     check_progress(progress)
     n_threads = thread_count(threads)
-    form = FORMATS[check_choice("format", format, tuple(FORMATS))]
-    bos_eos = find_bos_eos(tokenizer, form, prepend, append)
+    shard_format = FORMATS[check_choice("format", format, tuple(FORMATS))]
+    bos_eos = find_bos_eos(tokenizer, shard_format, prepend, append)
     part = check_part(rank, world)
     seed = None if seed is None else check_int("seed", seed, 0)
-    size, count = check_sizes(form, shard_size, shards, seed)
+    size, count = check_sizes(shard_format, shard_size, shards, seed)
     names = sort_names(allowed_special)
     allowed = tokenizer._engine.specials.allowed(names)
     plan = ShardPlan(
         folder=Path(out),
-        format=form,
-        dtype=form.dtype(find_largest_id(tokenizer, bos_eos, allowed)),
+        format=shard_format,
+        dtype=shard_format.dtype(find_largest_id(tokenizer, bos_eos, allowed)),
         fingerprint=tokenizer.fingerprint,
         bos_eos=bos_eos,
         allowed=allowed,
@@ -154,7 +152,7 @@ def _prepare_sources(given: Any, tokenizer: Tokenizer, part: tuple[int, int] | N
     check_encoding_errors(sources.encoding_errors, chars=tokenizer.model == "char")
     for file in sources.files:  # the journal and the manifest name them
         check_unicode("the name of the source", file.name)
-    sources = sources.ending().for_one_call()
+    sources = sources.with_ending_separators().for_one_call()
     return sources if part is None else sources.part(*part)
 
 
@@ -171,10 +169,10 @@ class _ShardJob:
     def run(self, threads: int, progress: ProgressLike) -> Manifest:
         """Write what is not finished; returns the manifest."""
         out, plan = self._out, self._plan
-        if not (out / MANIFEST).exists() and not (out / JOURNAL).exists() and plan.part is None:
+        if not (out / MANIFEST_NAME).exists() and not (out / JOURNAL_NAME).exists() and plan.part is None:
             check_sides(self._sources, plan.validation)
         with lock_folder(out):
-            if (out / MANIFEST).exists():
+            if (out / MANIFEST_NAME).exists():
                 return self._read_finished()
             with self._open_journal() as journal:
                 shuffled = None if plan.seed is None else ShuffledOutput(plan, journal, self._sources)
@@ -258,7 +256,7 @@ class _ShardJob:
         }
         refuse_difference(self._out, before, self._header)
         remove_temporary_files(self._out)
-        (self._out / JOURNAL).unlink(missing_ok=True)
+        (self._out / JOURNAL_NAME).unlink(missing_ok=True)
         log.info(
             "%s is finished: %s, %s; nothing to do",
             self._out,
@@ -368,7 +366,7 @@ def check_sides(sources: Sources, fraction: float) -> None:
         return
     documents = 0
     sides: set[bool] = set()
-    again = sources.counting_anew()
+    again = sources.with_own_count()
     try:
         with closing(again.whole_documents()) as blocks:
             for block, starts, ends in blocks:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bpe.data import manifest
 from bpe.data.formats import FORMATS
-from bpe.data.journal import NAME as JOURNAL
+from bpe.data.journal import JOURNAL_NAME
 from bpe.data.manifest import Manifest, ShardEntry
 from bpe.errors import FormatError, check_int, short_repr
 from bpe.formats.id_files import MAGIC
@@ -57,7 +57,7 @@ class FoundShard:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFolder:
     """The shards of a folder or file, in document order; the dtype and the fingerprint where there is a manifest."""
 
     format: str
@@ -92,7 +92,7 @@ class Found:
         return special[given]
 
 
-def find_shards(path: Path, split: str | None = None) -> Found:
+def find_shards(path: Path, split: str | None = None) -> FoundFolder:
     """The shards of a folder or of one file.
 
     Args:
@@ -107,19 +107,19 @@ def find_shards(path: Path, split: str | None = None) -> Found:
         raise ValueError(f"split is {short_repr(split)}; it must be 'train', 'val', 'test', 'all' or None")
     if not path.is_dir():
         return _find_one_file(path, split)
-    if (path / manifest.NAME).exists():
+    if (path / manifest.MANIFEST_NAME).exists():
         return _find_by_manifest(path, split)
-    if (path / JOURNAL).exists():
+    if (path / JOURNAL_NAME).exists():
         raise FormatError("its shards are not finished: run the same command again, which completes them", path=path)
     return _find_by_names(path, split)
 
 
-def _find_by_manifest(folder: Path, split: str | None) -> Found:
+def _find_by_manifest(folder: Path, split: str | None) -> FoundFolder:
     read = Manifest.read(folder)
     if read.format not in FORMATS:
         names = ", ".join(FORMATS)
         raise FormatError(
-            f"its format is {short_repr(read.format)}; it must be one of {names}", path=folder / manifest.NAME
+            f"its format is {short_repr(read.format)}; it must be one of {names}", path=folder / manifest.MANIFEST_NAME
         )
     chosen = _choose_split(folder, split, [(entry.split, entry) for entry in read.shards])
     shards = []
@@ -132,32 +132,32 @@ def _find_by_manifest(folder: Path, split: str | None) -> Found:
                 raise FormatError(f"the file {state}; the manifest has {file.size} bytes", path=path)
         shards.append(FoundShard(folder / entry.files[0].name, entry))
     part = replace(read, shards=tuple(chosen))
-    return Found(read.format, shards, read.dtype, part.fingerprint, part)
+    return FoundFolder(read.format, shards, read.dtype, part.fingerprint, part)
 
 
-def _find_by_names(folder: Path, split: str | None) -> Found:
+def _find_by_names(folder: Path, split: str | None) -> FoundFolder:
     """The shards of a folder without a manifest: all files of the one format in it, sorted by name."""
     named: dict[str, list[Path]] = {}
     for name in sorted(os.listdir(folder)):
         path = folder / name
         if name.startswith(".") or name.endswith(_BESIDE) or not path.is_file():
             continue
-        form = _format_of(path)
-        if form == "megatron":
+        shard_format = _format_of(path)
+        if shard_format == "megatron":
             path = path.with_suffix(".bin")
-        if form is not None and path not in named.get(form, []):
-            named.setdefault(form, []).append(path)
+        if shard_format is not None and path not in named.get(shard_format, []):
+            named.setdefault(shard_format, []).append(path)
     if len(named) > 1:
         names = " and ".join(named)
         raise FormatError(f"it has shards of {names}; a folder without a manifest must have one format", path=folder)
     if not named:
         raise FormatError("it has neither a manifest.json nor a shard of a known format", path=folder)
-    ((form, paths),) = named.items()
+    ((shard_format, paths),) = named.items()
     splits = _find_splits(paths)
     shards = [FoundShard(path, named=name_split) for path, name_split in zip(paths, splits, strict=True)]
     if not any(splits):
         splits = _find_splits([folder.resolve()]) * len(paths)
-    return Found(form, _choose_split(folder, split, [*zip(splits, shards, strict=True)]))
+    return FoundFolder(shard_format, _choose_split(folder, split, [*zip(splits, shards, strict=True)]))
 
 
 def _find_splits(paths: list[Path]) -> list[str | None]:
@@ -216,21 +216,23 @@ def _choose_split(folder: Path, split: str | None, entries: list) -> list:  # ty
     return [entry for side, entry in entries if split in (None, "all") or side == split]
 
 
-def _find_one_file(path: Path, split: str | None) -> Found:
+def _find_one_file(path: Path, split: str | None) -> FoundFolder:
     if split not in (None, "all"):
         raise ValueError(f"split is {short_repr(split)}, but {path} is not a folder; pass split=None")
     index, (named,) = path.with_name(path.name + ".idx"), _find_splits([path])
     if not path.exists() and index.exists():
-        return Found("megatron", [FoundShard(path.with_name(path.name + ".bin"), named=named)])
+        return FoundFolder("megatron", [FoundShard(path.with_name(path.name + ".bin"), named=named)])
     if not path.exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     if not path.is_file():
         raise FormatError("it is no regular file, as a shard is", path=path)
-    form = _format_of(path)
-    if form is None:
+    shard_format = _format_of(path)
+    if shard_format is None:
         rule = "its name must end in .npy, .bin, .idx, .ds, .parquet or .arrow"
         raise FormatError(f"it is not a shard of a known format; {rule}", path=path)
-    return Found(form, [FoundShard(path.with_suffix(".bin") if form == "megatron" else path, named=named)])
+    return FoundFolder(
+        shard_format, [FoundShard(path.with_suffix(".bin") if shard_format == "megatron" else path, named=named)]
+    )
 
 
 def _format_of(path: Path) -> str | None:

@@ -35,7 +35,7 @@ from bpe.tokenizer import Tokenizer
 log = get_log()
 
 #: The size of a group's text in bytes: the first, the least and the most.
-FIRST, LEAST, MOST = 2 << 20, 1 << 20, 32 << 20
+FIRST_GROUP, MIN_GROUP, MAX_GROUP = 2 << 20, 1 << 20, 32 << 20
 #: The memory in bytes that the ids and the lengths of one group are meant to take.
 _MEMORY = 48 << 20
 #: The memory in bytes of an id, and of a document with its arrays: as a length, and with its key and its bucket.
@@ -173,8 +173,8 @@ class DocumentGroups(Iterator[Block]):
         self._warning = NameWarning(names)
         self._blocks: Iterator[Block] = iter(())
         self._waiting: Block | None = None  # read, and of the next group
-        self._limit = FIRST
-        self._anchor, self._since = start, 0  # the last position to read from, and the documents begun since
+        self._limit = FIRST_GROUP
+        self._resume_from, self._begun_since = start, 0  # the last position to read from, and the documents begun since
         self._earlier = start.skipped - sources.skipped  # bad records, by runs before this one
         self._file = -1 if start.position is None else start.position.file
         self._next = start.index  # the index in its file of the next document
@@ -193,7 +193,7 @@ class DocumentGroups(Iterator[Block]):
                     self._engine,
                     self,
                     threads,
-                    MOST,
+                    MAX_GROUP,
                     allowed=self._allowed,
                     bos_eos=self._bos_eos,
                     most=sys.maxsize,
@@ -238,7 +238,8 @@ class DocumentGroups(Iterator[Block]):
             self._continues = not block.begins
             if block.begins:
                 index = self._next if block.file == self._file else 0
-                self._anchor, self._since = ResumePoint(block.resume, 0, index, self._earlier + block.skipped), 0
+                self._resume_from = ResumePoint(block.resume, 0, index, self._earlier + block.skipped)
+                self._begun_since = 0
         self._n_bytes += len(block.text)
         self._size += block.size
         self._files.append(block.file)
@@ -256,16 +257,16 @@ class DocumentGroups(Iterator[Block]):
 
     def _end_group(self, part: BlockIds) -> Group:
         """The group of the blocks that were passed on since `_begin_group`."""
-        first = self._since - (not part.begins)
-        self._since = first + len(part.lengths)
+        first = self._begun_since - (not part.begins)
+        self._begun_since = first + len(part.lengths)
         cost = _PER_ID * len(part.ids) + (_PER_DOCUMENT if self._whole else _PER_LENGTH) * len(part.lengths) + 1
-        self._limit = min(max(self._n_bytes * _MEMORY // cost, LEAST), MOST, 2 * self._limit)
+        self._limit = min(max(self._n_bytes * _MEMORY // cost, MIN_GROUP), MAX_GROUP, 2 * self._limit)
         return Group(
             part.ids,
             part.lengths,
             part.begins,
             part.ends,
-            replace(self._anchor, skip=first),
+            replace(self._resume_from, skip=first),
             self._number_runs(part),
             self._size,
             np.concatenate(self._hashes) if self._hashed else None,

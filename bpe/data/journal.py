@@ -29,7 +29,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from bpe.base.atomic_files import atomic_write
+from bpe.base.atomic_files import atomic_write, sync_folder
 from bpe.errors import FormatError, get_log, pluralize, short_repr
 from bpe.formats.schema import load
 
@@ -41,7 +41,7 @@ except ImportError:
 
 log = get_log()
 
-NAME = "journal.jsonl"
+JOURNAL_NAME = "journal.jsonl"
 VERSION = 2
 #: The largest accepted size of the file in bytes.
 _MAX_SIZE = 1 << 30
@@ -52,13 +52,13 @@ _MOST_NAMES = 3
 _FILE_FACTS = ("name", "size", "format", "compression")
 
 #: For tests: called with the name of each event, between which a process may be killed.
-failpoint: Callable[[str], None] | None = None
+crash_hook: Callable[[str], None] | None = None
 
 
 def crash_point(event: str) -> None:
-    """Call the test's failpoint, if there is one."""
-    if failpoint is not None:
-        failpoint(event)
+    """Call the test's hook, if there is one."""
+    if crash_hook is not None:
+        crash_hook(event)
 
 
 @contextmanager
@@ -143,7 +143,7 @@ class Journal:
         shared: bool = False,
         identify_beginning: Callable[[dict[str, Any]], list[Any] | None] | None = None,
     ) -> None:
-        self.path = out / NAME
+        self.path = out / JOURNAL_NAME
         self._identify_beginning = identify_beginning
         self.steps: list[dict[str, Any]] = []
         self._header = json.loads(json.dumps(header))  # as it is when it is read
@@ -171,7 +171,7 @@ class Journal:
         """Record a finished step; it is on the disk when this returns."""
         data = _spell_line(step)
         try:
-            _sync_folder(self.path.parent)
+            sync_folder(self.path.parent)
             size = os.fstat(self._descriptor).st_size
             try:
                 written = os.write(self._descriptor, data)
@@ -212,10 +212,10 @@ class Journal:
         before, steps = records[0], records[1:]
         used = steps[-1].get("used") if steps else None
         try:
-            known = self._accept_mended(before, steps)
+            known = self._adopt_mended_file(before, steps)
             refuse_difference(out, known, self._header, used if isinstance(used, int) else None)
         except ValueError:
-            if steps or not {*os.listdir(out)} <= {NAME, _LOCK, *disposable}:
+            if steps or not {*os.listdir(out)} <= {JOURNAL_NAME, _LOCK, *disposable}:
                 raise
             return False
         self.steps = steps
@@ -225,7 +225,7 @@ class Journal:
             os.truncate(self.path, size)
         return True
 
-    def _accept_mended(self, before: dict[str, Any], steps: list[dict[str, Any]]) -> dict[str, Any]:
+    def _adopt_mended_file(self, before: dict[str, Any], steps: list[dict[str, Any]]) -> dict[str, Any]:
         """The header before, with the size and time that the file that reading goes on in has now, if it begins alike.
 
         So a file that was mended after its bad record stopped a run is no other source.
@@ -390,13 +390,3 @@ def _parse_record(line: bytes) -> dict[str, Any]:
 def _hash_record(record: Mapping[str, Any]) -> str:
     """The checksum of a record, which does not depend on spaces."""
     return f"{zlib.crc32(json.dumps(record, separators=(',', ':')).encode()):08x}"
-
-
-def _sync_folder(folder: Path) -> None:
-    """Write renames to the disk, before the journal records them."""
-    with suppress(OSError):  # not every system can
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

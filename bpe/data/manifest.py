@@ -24,13 +24,12 @@ from typing import Any, NoReturn
 from bpe.base.atomic_files import atomic_write, sync_folder
 from bpe.corpus.blocks import PathLike
 from bpe.data.formats.files import WrittenFile
-from bpe.data.journal import NAME as JOURNAL
-from bpe.data.journal import match_names
+from bpe.data.journal import JOURNAL_NAME, match_names
 from bpe.errors import COUNT_LIMIT, FormatError, check_iterable, pluralize, short_repr
 from bpe.formats.schema import load
 
 #: The name of the file in a folder of shards.
-NAME = "manifest.json"
+MANIFEST_NAME = "manifest.json"
 #: The version of the file's layout.
 VERSION = 1
 #: The largest accepted size of the file in bytes: some million shards.
@@ -48,8 +47,8 @@ class ShardEntry:
         files: its files, the main one first. In the manifest of several parts, the stem and the files have the path of
             their folder: "part-00/tokens-00000.npy".
         split: "train", "val", "test", or None if the corpus is not divided.
-        start: where its first document begins in the sources: the file, the offset, and how many documents follow
-            before it (see `Position`); None if unknown.
+        start: where its first document begins in the sources: the file, the offset, and how many documents lie
+            between that offset and this one (see `Position`); None if unknown.
 
     """
 
@@ -138,7 +137,7 @@ class Manifest:
         value = {**head, **tail, "shards": [asdict(shard) for shard in self.shards]}
         data = json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n"
         parse_manifest(load(data))  # what cannot be opened is not written
-        with atomic_write(Path(folder) / NAME) as file:
+        with atomic_write(Path(folder) / MANIFEST_NAME) as file:
             file.write(data)
         sync_folder(folder)
 
@@ -151,7 +150,7 @@ class Manifest:
             FormatError: if it is damaged, or written by a later version.
 
         """
-        path = Path(folder) / NAME
+        path = Path(folder) / MANIFEST_NAME
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_SIZE:
             raise FormatError(f"it is no file of at most {_MAX_SIZE} bytes; it must be a manifest", path=path)
@@ -353,9 +352,9 @@ def merge_manifests(parts: Iterable[PathLike], out: PathLike) -> Manifest:
     manifests = [(_find_name(target, Path(part)), _read_part(Path(part))) for part in parts]
     if not manifests:
         raise ValueError("there are no parts to merge; give their folders")
-    if (target / NAME).exists() and "parts" not in Manifest.read(target).sources:
+    if (target / MANIFEST_NAME).exists() and "parts" not in Manifest.read(target).sources:
         raise ValueError(f"{target} has shards and a manifest of its own; merge the parts in the folder above them")
-    if (target / JOURNAL).exists():
+    if (target / JOURNAL_NAME).exists():
         raise ValueError(
             f"{target} has shards of its own that are not finished; merge the parts in the folder above them"
         )
@@ -398,14 +397,14 @@ def _find_name(out: Path, part: Path) -> str:
 
 
 def _read_part(part: Path) -> Manifest:
-    if not (part / NAME).exists():
-        unfinished = "it is not finished; run its command again" if (part / JOURNAL).exists() else "it has none"
+    if not (part / MANIFEST_NAME).exists():
+        unfinished = "it is not finished; run its command again" if (part / JOURNAL_NAME).exists() else "it has none"
         raise FormatError(f"there is no manifest: {unfinished}", path=part)
     manifest = Manifest.read(part)
     try:
         manifest.check_origin()
     except FormatError as error:
-        raise FormatError(error.message, path=part / NAME, where=error.where) from None
+        raise FormatError(error.message, path=part / MANIFEST_NAME, where=error.where) from None
     return manifest
 
 

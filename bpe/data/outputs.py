@@ -27,7 +27,7 @@ from bpe.data.plan import TRAIN, VALIDATION, ShardPlan
 from bpe.data.shuffling import Buckets, count_buckets, hash_positions
 
 #: After this many bytes of sources the buckets are written to the disk and the journal records their sizes.
-CHECKPOINT = 256 << 20
+CHECKPOINT_BYTES = 256 << 20
 
 
 class ShardOutput:
@@ -66,15 +66,15 @@ class ShardOutput:
             return
         self._tokens += len(ids)
         if validation is None:
-            self._find_writer(None).write(ids, lengths, begins=begins, ends=ends)
+            self._writer_for(None).write(ids, lengths, begins=begins, ends=ends)
             return
         of_ids = np.repeat(validation, lengths)
         for side, chosen in ((TRAIN, False), (VALIDATION, True)):
             rows = validation == chosen
             if rows.any():
-                self._find_writer(side).write(ids[of_ids == chosen], lengths[rows], begins=begins, ends=ends)
+                self._writer_for(side).write(ids[of_ids == chosen], lengths[rows], begins=begins, ends=ends)
 
-    def _find_writer(self, side: str | None) -> ShardWriter:
+    def _writer_for(self, side: str | None) -> ShardWriter:
         if side not in self._writers:
             plan = self._plan
             info = ShardInfo(plan.fingerprint, first_document=self._documents[side])
@@ -195,7 +195,7 @@ class ShuffledOutput(ShardOutput):
     def write(self, group: Group) -> None:
         """Append the documents of a group to buckets."""
         plan = self._plan
-        if self._unsaved >= CHECKPOINT:
+        if self._unsaved >= CHECKPOINT_BYTES:
             self._save(group.start)
         assert plan.seed is not None
         keys = hash_positions(plan.seed, plan.part or (0, 1), *group.number_documents())

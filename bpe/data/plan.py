@@ -25,9 +25,9 @@ DEFAULT = "default"
 #: The names of the sides of a split.
 TRAIN, VALIDATION = "train", "val"
 #: The most shards: their names have five digits, so that sorting names gives their order.
-MOST_SHARDS = 100_000
+MAX_ORDERED_SHARDS = 100_000
 #: The most shuffled shards.
-MOST_SHUFFLED = 4096
+MAX_SHUFFLED_SHARDS = 4096
 #: How many bytes of text a token is assumed to have, to derive a number of shards.
 _BYTES_PER_TOKEN = 4
 
@@ -74,8 +74,8 @@ class ShardPlan:
         """The beginning of the names of a shard's files."""
         if self.shard_size is None:
             return side or TRAIN
-        if index >= MOST_SHARDS:
-            raise ValueError(f"the output has more than {MOST_SHARDS} shards; choose a larger shard_size")
+        if index >= MAX_ORDERED_SHARDS:
+            raise ValueError(f"the output has more than {MAX_ORDERED_SHARDS} shards; choose a larger shard_size")
         return f"{side or 'tokens'}-{index:05}"
 
     def count_shards(self, sources: Sources) -> int:
@@ -99,7 +99,7 @@ class ShardPlan:
 
 
 def check_sizes(
-    form: ShardFormat, shard_size: object, shards: object, seed: int | None
+    shard_format: ShardFormat, shard_size: object, shards: object, seed: int | None
 ) -> tuple[int | None, int | None]:
     """The arguments `shard_size` and `shards`.
 
@@ -112,10 +112,10 @@ def check_sizes(
     if shards is not None and shard_size is not None:
         raise ValueError(f"shards is {shards} and shard_size is {shard_size}; give at most one of them")
     if shards is not None:
-        return SHARD_SIZE, check_int("shards", shards, 1, MOST_SHUFFLED)
+        return SHARD_SIZE, check_int("shards", shards, 1, MAX_SHUFFLED_SHARDS)
     if shard_size is not None:
         return check_int("shard_size", shard_size, 1), None
-    return None if form.name == "nanogpt" else SHARD_SIZE, None
+    return None if shard_format.name == "nanogpt" else SHARD_SIZE, None
 
 
 def check_part(rank: object, world: object) -> tuple[int, int] | None:
@@ -129,7 +129,7 @@ def check_part(rank: object, world: object) -> tuple[int, int] | None:
     return check_int("rank", rank, 0, n_parts - 1), n_parts
 
 
-def find_bos_eos(tokenizer: Tokenizer, form: ShardFormat, prepend: object, append: object) -> BosEos:
+def find_bos_eos(tokenizer: Tokenizer, shard_format: ShardFormat, prepend: object, append: object) -> BosEos:
     """The ids before and after each document: those given, or else the end-of-text id where the format has it.
 
     The format decides if both arguments are "default"; if only one is, nothing stands there.
@@ -145,18 +145,18 @@ def find_bos_eos(tokenizer: Tokenizer, form: ShardFormat, prepend: object, appen
             None if value == DEFAULT else resolve_token(tokenizer.spec, name, value) for name, value in given
         )
         return before, after
-    if not any(form.bos_eos):
+    if not any(shard_format.bos_eos):
         return None, None
     token_id = find_end_of_text(tokenizer)
     if token_id is None:
         known = list(tokenizer.special_tokens)
         has = f"its special tokens are {short_repr(known, 200)}" if known else "it has no special tokens"
-        where = "before" if form.bos_eos[0] else "after"
+        where = "before" if shard_format.bos_eos[0] else "after"
         raise ValueError(
-            f"{form.name} shards have an end-of-text id {where} each document, and this tokenizer has no such token "
-            f"({has}); name one with append= or prepend=, or pass append=None to write none"
+            f"{shard_format.name} shards have an end-of-text id {where} each document, and this tokenizer has no such "
+            f"token ({has}); name one with append= or prepend=, or pass append=None to write none"
         )
-    first, last = form.bos_eos
+    first, last = shard_format.bos_eos
     return token_id if first else None, token_id if last else None
 
 
@@ -191,7 +191,7 @@ def count_shards(shards: int | None, shard_size: int | None, sources: Sources) -
     if shards is not None or shard_size is None:
         return shards or 1
     tokens = (sources.text_size or 0) // _BYTES_PER_TOKEN
-    return min(max(-(-tokens // shard_size), 1), MOST_SHUFFLED)
+    return min(max(-(-tokens // shard_size), 1), MAX_SHUFFLED_SHARDS)
 
 
 def check_fraction(fraction: object) -> float:

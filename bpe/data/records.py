@@ -30,7 +30,7 @@ from bpe.data.manifest import (
     refuse_value,
 )
 from bpe.data.plan import ShardPlan
-from bpe.data.shuffling import DOCUMENT, Buckets
+from bpe.data.shuffling import DOCUMENT_DTYPE, Buckets
 from bpe.data.verifying import find_file_defects, find_shard_defects
 from bpe.errors import FormatError, short_repr
 
@@ -159,12 +159,12 @@ class _Checks:
         if len(sizes) != count or not count or count % shards:
             refuse_value(count, f"a multiple of {shards}, the shards, and the number of sizes, {len(sizes)}", "buckets")
         self._sizes = sizes
-        widths = self._plan.dtype.itemsize, DOCUMENT.itemsize
+        widths = self._plan.dtype.itemsize, DOCUMENT_DTYPE.itemsize
         if any(size % width for pair in sizes for size, width in zip(pair, widths, strict=True)):
             raise FormatError(
                 f"it must have whole ids and documents, of {widths[0]} and {widths[1]} bytes", where="sizes"
             )
-        self._documents = sum(size for _, size in self._sizes) // DOCUMENT.itemsize
+        self._documents = sum(size for _, size in self._sizes) // DOCUMENT_DTYPE.itemsize
         self._points = [ResumePoint()]  # after a loss of bucket files all documents are read again
         self._check_next(step)
 
@@ -177,7 +177,7 @@ class _Checks:
         sizes = self._sizes[self._shards * per_shard :][:per_shard]
         entries = self._check_shards(step)
         totals = [sum(entry.tokens for entry in entries), sum(entry.documents for entry in entries)]
-        widths = self._plan.dtype.itemsize, DOCUMENT.itemsize
+        widths = self._plan.dtype.itemsize, DOCUMENT_DTYPE.itemsize
         expected = [sum(column) // width for column, width in zip(zip(*sizes, strict=True), widths, strict=True)]
         if totals != expected:
             raise FormatError(f"its shards have {totals} tokens and documents; their buckets had {expected}")

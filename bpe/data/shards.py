@@ -16,7 +16,7 @@ import numpy as np
 from bpe.base.offsets import offsets_of
 from bpe.data.finding import FoundShard, find_shards
 from bpe.data.formats import FORMATS
-from bpe.data.formats.reading import Documents, Shard
+from bpe.data.formats.reading import DocumentBounds, Shard
 from bpe.errors import FormatError, describe, pluralize
 
 if TYPE_CHECKING:
@@ -84,10 +84,12 @@ class TokenShards:
         folder = find_shards(self.path, split)
         self._end_of_text = end_of_text = folder.end_of_text_id(self.path, end_of_text)
         self.format = folder.format
-        form = FORMATS[folder.format]
+        shard_format = FORMATS[folder.format]
         self.shards: tuple[Shard, ...] = tuple(
             _check_shard(
-                form.open(shard_found.path, end_of_text=end_of_text, validate=validate), shard_found, folder.format
+                shard_format.open(shard_found.path, end_of_text=end_of_text, validate=validate),
+                shard_found,
+                folder.format,
             )
             for shard_found in folder.shards
         )
@@ -219,7 +221,7 @@ class TokenShards:
         values: NDArray[np.int64],
         bases: list[int],
         others: list[int],
-        method: Callable[[Documents], Callable[[NDArray[np.int64]], NDArray[np.int64]]],
+        method: Callable[[DocumentBounds], Callable[[NDArray[np.int64]], NDArray[np.int64]]],
     ) -> NDArray[np.int64]:
         """Call a method for the values of each shard; `bases` are its first values, `others` its first results."""
         shards = np.searchsorted(bases, values, side="right") - 1
@@ -277,17 +279,17 @@ class TokenDocuments(Sequence[Any]):
         return f"<{pluralize(len(self), 'document')} of {self._shards.path}>"
 
 
-def _check_shard(shard: Shard, found: FoundShard, form: str) -> Shard:
+def _check_shard(shard: Shard, found: FoundShard, shard_format: str) -> Shard:
     """Check an open shard against the manifest's numbers."""
     if shard.ids is None:
         raise ValueError(
-            f"{shard.path}: {form} shards cannot be memory-mapped; convert them with "
+            f"{shard.path}: {shard_format} shards cannot be memory-mapped; convert them with "
             'bpe.data.convert_shards(path, out, "native")'
         )
     entry = found.entry
     if entry is not None and shard.n_tokens != entry.tokens:
         raise FormatError(f"it has {shard.n_tokens} tokens; the manifest has {entry.tokens}", path=shard.path)
-    if entry is not None and "documents" in FORMATS[form].holds and shard.n_documents != entry.documents:
+    if entry is not None and "documents" in FORMATS[shard_format].holds and shard.n_documents != entry.documents:
         raise FormatError(f"it has {shard.n_documents} documents; the manifest has {entry.documents}", path=shard.path)
     return shard
 

@@ -35,14 +35,14 @@ from bpe.errors import FormatError
 FOLDER = ".buckets"
 #: The size that bucket files are meant to have, in bytes of ids; and the limits of their number.
 BUCKET_BYTES = 16 << 20
-FEWEST, MOST = 16, 1024
+MIN_BUCKETS, MAX_BUCKETS = 16, 1024
 #: The most ids that are sorted in memory at once. A bucket with more is mapped into memory instead of being read.
 _MOST_IDS = 32 << 20
 #: The number of ids that are passed on at once.
 _BATCH = 4 << 20
 
 #: What is known of each document in a bucket file.
-DOCUMENT = np.dtype([("key", "<u8"), ("length", "<i8"), ("validation", "u1")])
+DOCUMENT_DTYPE = np.dtype([("key", "<u8"), ("length", "<i8"), ("validation", "u1")])
 
 
 def hash_positions(
@@ -60,13 +60,13 @@ def hash_positions(
     >>> [f"{key:016x}" for key in keys.tolist()]
     ['982c8176b8ae2182', '3e24d37292b9d72c', 'fa16df6cee9c8dae']
     """
-    key = _mix(np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64))
+    key = _mix_step(np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64))
     for word in (seed >> 64 & 0xFFFFFFFFFFFFFFFF, *part):
-        key = _mix(key ^ np.array([word], dtype=np.uint64))
-    return _mix(_mix(key ^ files.astype(np.uint64)) ^ numbers.astype(np.uint64))
+        key = _mix_step(key ^ np.array([word], dtype=np.uint64))
+    return _mix_step(_mix_step(key ^ files.astype(np.uint64)) ^ numbers.astype(np.uint64))
 
 
-def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix_step(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """One step of SplitMix64 (Steele, Lea, Flood 2014): a bijection of 64-bit words with good avalanche."""
     return mix_words(words + np.uint64(GOLDEN))
 
@@ -84,7 +84,7 @@ def find_bucket(keys: NDArray[np.uint64], count: int) -> NDArray[np.int64]:
 
 def count_buckets(n_bytes: int, shards: int) -> int:
     """The number of buckets, a multiple of the number of shards, for ids that take about `n_bytes`."""
-    wanted = min(max(n_bytes // BUCKET_BYTES, FEWEST), MOST)
+    wanted = min(max(n_bytes // BUCKET_BYTES, MIN_BUCKETS), MAX_BUCKETS)
     return max(1, -(-wanted // shards)) * shards
 
 
@@ -125,12 +125,12 @@ class Buckets:
     ) -> None:
         """Append whole documents to the files of their buckets."""
         order, bounds = self._partition(keys)
-        documents = np.zeros(len(lengths), dtype=DOCUMENT)
+        documents = np.zeros(len(lengths), dtype=DOCUMENT_DTYPE)
         documents["key"], documents["length"] = keys[order], lengths[order]
         if validation is not None:
             documents["validation"] = validation[order]
         starts = np.cumsum(lengths) - lengths
-        gathered = gather(ids, starts[order], lengths[order]).astype(self.dtype, copy=False)
+        gathered = gather_documents(ids, starts[order], lengths[order]).astype(self.dtype, copy=False)
         id_bounds = offsets_of(lengths[order])[bounds]
         for bucket in np.flatnonzero(np.diff(bounds)).tolist():
             _append(self._path(bucket, "documents"), documents[bounds[bucket] : bounds[bucket + 1]])
@@ -166,7 +166,7 @@ class Buckets:
 
     def sort_documents(self, bucket: int) -> Iterator[SortedDocuments]:
         """The documents of a bucket in the order of their keys."""
-        documents = self._read(bucket, "documents", DOCUMENT)
+        documents = self._read(bucket, "documents", DOCUMENT_DTYPE)
         lengths = documents["length"].astype(np.int64)
         starts = np.cumsum(lengths) - lengths
         ids = self._read(bucket, "ids", self.dtype)
@@ -186,7 +186,7 @@ class Buckets:
             last = int(np.searchsorted(ends, limit, side="right"))
             if last > first:
                 part = slice(first, last)
-                yield gather(ids, starts[part], lengths[part]), lengths[part], True, True, validation[part]
+                yield gather_documents(ids, starts[part], lengths[part]), lengths[part], True, True, validation[part]
                 first = last
                 continue
             yield from _divide_document(ids, int(starts[first]), int(lengths[first]), validation[first : first + 1])
@@ -210,10 +210,10 @@ class Buckets:
         return self.folder / f"{bucket:05}.{kind}"
 
 
-def gather(ids: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[Any]:
+def gather_documents(ids: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[Any]:
     """The documents `ids[starts[i]:starts[i] + lengths[i]]`, one after the other.
 
-    >>> gather(np.array([10, 11, 12, 13]), np.array([2, 0]), np.array([2, 1]))
+    >>> gather_documents(np.array([10, 11, 12, 13]), np.array([2, 0]), np.array([2, 1]))
     array([12, 13, 10])
     """
     total = int(lengths.sum())

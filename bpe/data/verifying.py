@@ -24,9 +24,8 @@ from bpe.data.formats import FORMATS
 from bpe.data.formats.files import find_crc32
 from bpe.data.formats.reading import Shard
 from bpe.data.grouping import choose_validation, hash_documents
-from bpe.data.journal import NAME as JOURNAL
-from bpe.data.manifest import NAME as MANIFEST
-from bpe.data.manifest import Manifest, ShardEntry
+from bpe.data.journal import JOURNAL_NAME
+from bpe.data.manifest import MANIFEST_NAME, Manifest, ShardEntry
 from bpe.data.plan import count_shards
 from bpe.data.shuffling import find_bucket, hash_positions
 from bpe.errors import FormatError, check_int, get_log, pluralize
@@ -85,20 +84,20 @@ def verify(out: PathLike, *, samples: int = 100, progress: ProgressLike = False)
         )
     if not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no such folder of shards", str(folder))
-    if not (folder / MANIFEST).exists():
-        unfinished = (folder / JOURNAL).exists()
+    if not (folder / MANIFEST_NAME).exists():
+        unfinished = (folder / JOURNAL_NAME).exists()
         why = "the shards are not finished; run the same command again" if unfinished else "the file is missing"
-        return [f"{MANIFEST}: {why}"]
+        return [f"{MANIFEST_NAME}: {why}"]
     try:
         manifest = Manifest.read(folder)
     except FormatError as error:
-        return [f"{MANIFEST}: {', '.join(filter(None, (error.where, error.message)))}"]
+        return [f"{MANIFEST_NAME}: {', '.join(filter(None, (error.where, error.message)))}"]
     return list(_find_defects(folder, manifest, samples, progress))
 
 
 def _find_defects(folder: Path, manifest: Manifest, samples: int, progress: ProgressLike) -> Iterator[str]:
     if manifest.format not in FORMATS:
-        yield f"{MANIFEST}: the format is {manifest.format!r}, which this release does not know"
+        yield f"{MANIFEST_NAME}: the format is {manifest.format!r}, which this release does not know"
         return
     tokenizer, problem = _load_tokenizer(folder, manifest)
     if problem:
@@ -121,7 +120,7 @@ def _load_tokenizer(folder: Path, manifest: Manifest) -> tuple[Tokenizer | None,
     """The copy of the tokenizer, or None; and what is wrong with it."""
     name = manifest.tokenizer.get("file")
     if not isinstance(name, str) or "/" in name or "\\" in name:
-        return None, f"{MANIFEST}: it names no copy of the tokenizer"
+        return None, f"{MANIFEST_NAME}: it names no copy of the tokenizer"
     if not (folder / name).is_file():
         return None, f"{name}: the file is missing"
     try:
@@ -139,7 +138,7 @@ def _find_unlisted(folder: Path, manifest: Manifest) -> Iterator[str]:
     listed = {file.name for shard in manifest.shards for file in shard.files}
     endings = {name.partition(".")[2] for name in listed}
     for path in sorted(folder.iterdir()):
-        known = path.name in listed or path.name in (MANIFEST, manifest.tokenizer.get("file"))
+        known = path.name in listed or path.name in (MANIFEST_NAME, manifest.tokenizer.get("file"))
         if not known and path.is_file() and path.name.partition(".")[2] in endings:
             yield f"{path.name}: the file is not in the manifest"
 
@@ -166,12 +165,12 @@ def find_file_defects(folder: Path, entry: ShardEntry, advance: Advance = lambda
 
 
 def find_shard_defects(
-    folder: Path, form: str, dtype: str, entry: ShardEntry, tokenizer: Tokenizer | None
+    folder: Path, shard_format: str, dtype: str, entry: ShardEntry, tokenizer: Tokenizer | None
 ) -> Iterator[str]:
     """Compare the content of a shard with its entry in the manifest and, if there is a tokenizer, its vocabulary."""
     name = entry.files[0].name
     try:
-        shard = FORMATS[form].open(folder / name)
+        shard = FORMATS[shard_format].open(folder / name)
         if shard.ids is not None and str(shard.dtype) != dtype:
             yield f"{name}: its dtype is {shard.dtype}, and {dtype} in the manifest"
         if shard.n_tokens != entry.tokens:
@@ -212,7 +211,7 @@ def find_sample_defects(
     try:
         manifest.check_origin()
     except FormatError as error:
-        yield f"{MANIFEST}: {error}"
+        yield f"{MANIFEST_NAME}: {error}"
         return
     if "parts" in manifest.sources:
         yield from _sample_parts(folder, manifest, shards, tokenizer, samples)

@@ -20,8 +20,7 @@ from bpe.data import manifest
 from bpe.data.formats import FORMATS
 from bpe.data.formats.reading import DocumentBatch
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo, ShardWriter
-from bpe.data.journal import NAME as JOURNAL
-from bpe.data.journal import Journal, crash_point, lock_folder
+from bpe.data.journal import JOURNAL_NAME, Journal, crash_point, lock_folder
 from bpe.data.manifest import Manifest, ShardEntry
 from bpe.errors import check_choice, check_int, check_iterable, short_repr
 
@@ -35,11 +34,11 @@ _BATCH = 1 << 20
 _FIX = "leave end_of_text out to write documents as they are"
 
 #: A document, or several: ids, ids with their loss mask, or a batch of documents.
-Documents = Iterable["Sequence[int] | NDArray[Any] | TokenBatch | tuple[Any, Any]"]
+DocumentsLike = Iterable["Sequence[int] | NDArray[Any] | TokenBatch | tuple[Any, Any]"]
 
 
 def write_shards(
-    documents: Documents,
+    documents: DocumentsLike,
     out: str | os.PathLike[str],
     *,
     format: str = "native",  # noqa: A002 (the command line's word)
@@ -80,7 +79,7 @@ def write_shards(
     ([5, 6, 7], [0, 1, 1, 1])
 
     """
-    form = FORMATS[check_choice("format", format, tuple(FORMATS))]
+    shard_format = FORMATS[check_choice("format", format, tuple(FORMATS))]
     check_iterable("documents", documents, "an iterable of documents")
     if shard_size is not None:
         shard_size = check_int("shard_size", shard_size, 1)
@@ -88,18 +87,18 @@ def write_shards(
         largest_id = _find_largest(documents, masks)
     largest_id = check_int("largest_id", largest_id, 0)
     batches = _gather_batches(documents, masks)
-    if end_of_text is not None and any(form.bos_eos):
+    if end_of_text is not None and any(shard_format.bos_eos):
         end_of_text = check_int("end_of_text", end_of_text, 0)
         largest_id = max(largest_id, end_of_text)
-        batches = map(EndOfText(form, end_of_text, _FIX).place, batches)
-    dtype, folder = form.dtype(largest_id), Path(out)
-    options = {"writer": "write_shards", "format": form.name, "dtype": dtype.name, "masks": masks}
+        batches = map(EndOfText(shard_format, end_of_text, _FIX).place, batches)
+    dtype, folder = shard_format.dtype(largest_id), Path(out)
+    options = {"writer": "write_shards", "format": shard_format.name, "dtype": dtype.name, "masks": masks}
     header = {"options": {**options, "shard_size": shard_size, "end_of_text": end_of_text}}
     with mark_unfinished(folder, header) as again:
-        shards = write_batches(batches, form, folder, dtype, masks=masks, shard_size=shard_size)
+        shards = write_batches(batches, shard_format, folder, dtype, masks=masks, shard_size=shard_size)
         if again:
-            _remove_later(folder, form, len(shards), masks)
-        written = Manifest(form.name, dtype.name, tuple(shards), masks)
+            _remove_later(folder, shard_format, len(shards), masks)
+        written = Manifest(shard_format.name, dtype.name, tuple(shards), masks)
         crash_point("manifest")
         try:
             written.write(folder)
@@ -112,7 +111,7 @@ def write_shards(
 
 def write_batches(
     batches: Iterable[DocumentBatch],
-    form: ShardFormat,
+    shard_format: ShardFormat,
     folder: Path,
     dtype: np.dtype[Any],
     *,
@@ -137,7 +136,7 @@ def write_batches(
 
     def start() -> ShardWriter:
         facts = replace(info or ShardInfo(), first_document=first)
-        return form.writer(folder, name(), dtype, masks=masks, info=facts)
+        return shard_format.writer(folder, name(), dtype, masks=masks, info=facts)
 
     def finish(writer: ShardWriter) -> None:
         crash_point("finish")
@@ -179,7 +178,7 @@ def mark_unfinished(folder: Path, header: dict[str, Any]) -> Iterator[bool]:
     """
     refuse_finished(folder)
     with lock_folder(folder):
-        again = (folder / JOURNAL).exists()
+        again = (folder / JOURNAL_NAME).exists()
         journal = Journal(folder, header, shared=True)
         try:
             crash_point("begun")
@@ -195,18 +194,20 @@ def mark_unfinished(folder: Path, header: dict[str, Any]) -> Iterator[bool]:
 
 def refuse_finished(folder: Path) -> None:
     """Raise FileExistsError if a folder has a manifest."""
-    if (folder / manifest.NAME).exists():
-        raise FileExistsError(f"{folder} has a {manifest.NAME} already; give another folder or remove the shards first")
+    if (folder / manifest.MANIFEST_NAME).exists():
+        raise FileExistsError(
+            f"{folder} has a {manifest.MANIFEST_NAME} already; give another folder or remove the shards first"
+        )
 
 
-def _remove_later(folder: Path, form: ShardFormat, first: int, masks: bool) -> None:
+def _remove_later(folder: Path, shard_format: ShardFormat, first: int, masks: bool) -> None:
     """Remove the shards from this number on, which an attempt that was killed has left."""
-    names = form.names(f"tokens-{first:05d}", masks=masks)
+    names = shard_format.names(f"tokens-{first:05d}", masks=masks)
     while any((folder / name).exists() for name in names):
         for name in names:
             (folder / name).unlink(missing_ok=True)
         first += 1
-        names = form.names(f"tokens-{first:05d}", masks=masks)
+        names = shard_format.names(f"tokens-{first:05d}", masks=masks)
 
 
 def remove_shards(folder: Path, shards: Iterable[ShardEntry]) -> None:
@@ -237,14 +238,14 @@ def split_batch(batch: DocumentBatch, capacity: int | None) -> tuple[DocumentBat
     )
 
 
-def _find_largest(documents: Documents, masks: bool) -> int:
+def _find_largest(documents: DocumentsLike, masks: bool) -> int:
     """The largest id in documents that can be read twice."""
     if iter(documents) is documents:
         raise ValueError("documents is an iterator, which is read once; pass largest_id, such as tok.n_vocab - 1")
     return max((int(ids.max(initial=0)) for ids, _ in _check_each(documents, masks)), default=0)
 
 
-def _check_each(documents: Documents, masks: bool) -> Iterator[tuple[NDArray[Any], NDArray[np.uint8] | None]]:
+def _check_each(documents: DocumentsLike, masks: bool) -> Iterator[tuple[NDArray[Any], NDArray[np.uint8] | None]]:
     """The ids and the mask of each document."""
     document: Any
     for index, document in enumerate(documents):
@@ -265,7 +266,7 @@ def _check_each(documents: Documents, masks: bool) -> Iterator[tuple[NDArray[Any
             yield id_array(document), None
 
 
-def _gather_batches(documents: Documents, masks: bool) -> Iterator[DocumentBatch]:
+def _gather_batches(documents: DocumentsLike, masks: bool) -> Iterator[DocumentBatch]:
     """Gather documents into batches."""
     parts: list[Any] = []
     mask_parts: list[Any] = []
@@ -303,7 +304,7 @@ class EndOfText:
     document.
 
     Attributes:
-        form: the format, which has the id before or after each document.
+        shard_format: the format, which has the id before or after each document.
         token_id: the id.
         fix: what to do about an id inside a document, for the error; None allows it.
         changes: whether an id was added or removed so far.
@@ -315,7 +316,7 @@ class EndOfText:
 
     """
 
-    form: ShardFormat
+    shard_format: ShardFormat
     token_id: int
     fix: str | None
     changes: bool = False
@@ -323,7 +324,7 @@ class EndOfText:
 
     def place(self, batch: DocumentBatch) -> DocumentBatch:
         """The batch with the id before or after each document."""
-        before, n_rows = self.form.bos_eos[0], len(batch.lengths)
+        before, n_rows = self.shard_format.bos_eos[0], len(batch.lengths)
         lengths, offsets = np.array(batch.lengths), offsets_of(batch.lengths)
         is_end: NDArray[np.bool_] = np.asarray(batch.ids) == self.token_id
         begun, ended = np.ones(n_rows, dtype=np.bool_), np.ones(n_rows, dtype=np.bool_)
@@ -338,7 +339,7 @@ class EndOfText:
         other &= ~(own & (lengths == 1))  # one id is at both ends
         missing = np.flatnonzero((begun if before else ended) & ~own)
         removed = np.empty(0, dtype=np.int64)
-        if "documents" not in self.form.holds:
+        if "documents" not in self.shard_format.holds:
             removed = (lasts if before else firsts)[other]
             is_end[removed] = is_end[(firsts if before else lasts)[own]] = False
             self._refuse_inside(is_end, offsets)
@@ -369,7 +370,7 @@ class EndOfText:
             row = int(np.searchsorted(offsets, int(is_inside.argmax()), side="right")) - 1
             raise ValueError(
                 f"document {self._documents + row} has the end-of-text id {self.token_id} inside, where "
-                f"{self.form.name} shards would end it; {self.fix}"
+                f"{self.shard_format.name} shards would end it; {self.fix}"
             )
 
 

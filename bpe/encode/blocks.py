@@ -50,7 +50,7 @@ def encode_sources(
     names = allowed | disallowed
     cut = engine.find_block_end(corpus.separators, corpus.keep_separator, names)
     uncut = engine.list_unsplittable(corpus.separators, names) if corpus.regular else None
-    with closing(corpus.blocks(cut, threads, uncut=uncut)) as blocks:  # an error leaves no file open
+    with closing(corpus.blocks(cut, threads, unsplittable=uncut)) as blocks:  # an error leaves no file open
         size, ahead = corpus.text_size or _UNKNOWN_SIZE, not corpus.regular
         parts = encode_blocks(
             engine, blocks, threads, size, allowed, disallowed=disallowed, bos_eos=bos_eos, ahead=ahead

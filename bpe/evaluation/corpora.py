@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bpe.corpus._file_reader import FileReader
-from bpe.corpus.blocks import Block, document_cut, safe_cut, text_blocks, text_groups
+from bpe.corpus.blocks import Block, document_cut, group_texts, safe_cut, text_blocks
 from bpe.corpus.documents import arrow_documents, row_blocks
 from bpe.corpus.sources import Sources
 from bpe.errors import check_iterable, describe, short_repr
@@ -50,16 +50,18 @@ class Corpus:
     def blocks(self, cuts: CommonCuts | None, threads: int) -> Iterator[Block | FileReader | list[str | bytes]]:
         """Its documents in blocks, plain text files as readers of blocks, and texts; without `cuts`, in blocks only."""
         if self.sources is not None:
-            sources = self.sources.ending()
+            sources = self.sources.with_ending_separators()
             if cuts is None:
                 return sources.blocks(document_cut(sources.separators, sources.keep_separator), threads)
-            uncut = sources.separators if sources.regular else None
-            return sources.blocks(safe_cut(cuts.last, sources.separators), threads, uncut=uncut, step=_STEP)
+            unsplittable = sources.separators if sources.regular else None
+            return sources.blocks(
+                safe_cut(cuts.last, sources.separators), threads, unsplittable=unsplittable, step=_STEP
+            )
         rows = arrow_documents(self.texts)
         if rows is not None:
             return row_blocks(rows, None, utf8=False, threads=threads)
         if cuts is not None:
-            return text_groups(self.texts, _HANDED)
+            return group_texts(self.texts, _HANDED)
         return text_blocks(self.texts, None, threads=threads, max_size=_JOINED)
 
 

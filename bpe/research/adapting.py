@@ -11,8 +11,8 @@ from bpe.base.progress import ProgressLike, progress_note
 from bpe.base.utf8 import TextLike
 from bpe.errors import check_int
 from bpe.tokenizer import Tokenizer
-from bpe.training.config import Files
-from bpe.training.prune import CountedCorpus, Counts, Measured, check_prunable, count_for_tokenizer
+from bpe.training.config import CountsLike, Files
+from bpe.training.prune import CountedCorpus, Measured, check_prunable, count_for_tokenizer
 from bpe.vocab.editing import check_vocab_size, find_removable_tokens, keep_only
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NONE
@@ -24,7 +24,7 @@ def adapt(
     *,
     files: Files | None = None,
     texts: Iterable[TextLike] | None = None,
-    counts: Counts | None = None,
+    counts: CountsLike | None = None,
     passes: int = 40,
     threads: int | None = None,
     progress: ProgressLike = False,

@@ -13,8 +13,7 @@ So both phases are learned one after the other, and step 4 is a merge of two lis
 supermerge needs it: no supermerge counts more than the word merge that made a part of it, and that one goes first.
 
 Sources: Schmidt et al., "Boundless Byte Pair Encoding" (2025, arXiv 2504.00178) and "Faster Superword Tokenization"
-(2026, arXiv 2604.05192). Encoding is in
-`bpe/encode/models/boundless.py`.
+(2026, arXiv 2604.05192). Encoding is in `bpe/encode/models/boundless.py`.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from bpe.base.threads import team_threads
 from bpe.count.word_counts import WordCounts
 from bpe.errors import check_int, describe, pluralize
 from bpe.research.runs import LETTER, find_runs, from_counts
-from bpe.research.seeds import FIRST, Seeds, make_job
+from bpe.research.seeds import SEED_COUNT, Seeds, make_job
 from bpe.text.matching import compiled
 from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import identify_files
 from bpe.training.config import CorpusOptions, OnMerge, TrainConfig
-from bpe.training.job import Learned, TrainingJob, check_unchanged
-from bpe.training.kernel_input import ENCODED, InitialTokens, Words
+from bpe.training.job import LearnedSpec, TrainingJob, check_unchanged
+from bpe.training.kernel_input import SPELLED_BY_TOKENS, InitialTokens, Words
 from bpe.training.superwords import check_rereadable, check_two_counts
 from bpe.training.trainer import MERGES_PER_CALL, STOPS, log, make_trainer
 from bpe.vocab.editing import truncate
@@ -151,7 +150,7 @@ def _check_options(transition: int | None, eligible: object, config: TrainConfig
     check_rereadable(config.texts, source)
 
 
-def _learn(transition: int | None, eligible: str, job: TrainingJob) -> list[Learned]:
+def _learn(transition: int | None, eligible: str, job: TrainingJob) -> list[LearnedSpec]:
     """Train within words, and then across words; a checkpoint has the first phase.
 
     Without a transition, each of several sizes has words, and so runs, of its own: there is a result for each.
@@ -171,7 +170,7 @@ def _learn(transition: int | None, eligible: str, job: TrainingJob) -> list[Lear
 
     def runs(spec: TokenizerSpec) -> Words:
         if second is not None:
-            return from_counts(job.counts_of(second, spec.pretokenizer, "runs"), spec, eligible)
+            return from_counts(job.as_given_counts(second, spec.pretokenizer, "runs"), spec, eligible)
         found = find_runs(spec, eligible, source, config.special_tokens, job.threads, config.progress, job.max_memory)
         check_unchanged(source, before)
         return found
@@ -190,7 +189,7 @@ class _WordPhase:
     Attributes:
         spec: the tokenizer.
         training: the record.
-        counts: the count of each merge; FIRST for seeds.
+        counts: the count of each merge; SEED_COUNT for seeds.
 
     """
 
@@ -214,7 +213,7 @@ def _learn_across(
     two_stages: bool,
     config: TrainConfig,
     runs: Callable[[TokenizerSpec], Words],
-) -> Learned:
+) -> LearnedSpec:
     """Learn supermerges after the word phase; they have no checkpoint.
 
     Args:
@@ -237,7 +236,7 @@ def _learn_across(
     with progress_note(config.progress, "index"):
         trainer, n_runs = _start_trainer(job, found, words.spec, config, more)
         del found
-    race = np.full(n_words, FIRST) if two_stages else words.counts
+    race = np.full(n_words, SEED_COUNT) if two_stages else words.counts
     n_supers = 0
     if n_runs:
         n_words, n_supers = _compete(trainer, race, more, config.on_merge, config.progress)
@@ -263,7 +262,7 @@ def _start_trainer(
         (token, False, bool(kinds[token_id] == SPECIAL), 0 if kinds[token_id] == SPECIAL else len(token))
         for token_id, token in spec.vocabulary.items()
     ]
-    initial = InitialTokens(ENCODED, tokens, None, None, NO_TOKEN)
+    initial = InitialTokens(SPELLED_BY_TOKENS, tokens, None, None, NO_TOKEN)
     trainer = make_trainer(runs, config, initial, merges, max_memory=job.max_memory, threads=job.threads)
     return trainer, len(runs.counts)
 

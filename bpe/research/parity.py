@@ -33,9 +33,9 @@ from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import count_settings, fingerprint
 from bpe.training.config import CountsLike, Files, TrainConfig, TrainOptions
 from bpe.training.extend import continue_from, extend_spec
-from bpe.training.job import Learned, TrainingJob
+from bpe.training.job import LearnedSpec, TrainingJob
 from bpe.training.kernel_input import Words, words_of
-from bpe.training.trainer import make_initial_spec, record, run_merges
+from bpe.training.trainer import make_initial_spec, make_record, run_merges
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, NONE
 
@@ -127,7 +127,7 @@ def train_parity(
     return make_job(config, seeds).run(partial(_learn, rule, seeds))
 
 
-def _learn(rule: Parity, seeds: Seeds | None, job: TrainingJob) -> list[Learned]:
+def _learn(rule: Parity, seeds: Seeds | None, job: TrainingJob) -> list[LearnedSpec]:
     """Train on a corpus by language. Each language's counts have a checkpoint of their own, the merges another."""
     config, counts, saved = job.config, {}, None
     for number, (name, (source, given)) in enumerate(_split_corpus(rule, config).items(), 1):
@@ -139,7 +139,7 @@ def _learn(rule: Parity, seeds: Seeds | None, job: TrainingJob) -> list[Learned]
             name: {language: fingerprint(each) for language, each in words.items()}
             for name, words in (("languages", counts), ("dev", rule.dev or {}))
         }
-        saved = job.checkpoint(config.checkpoint, {"fair": rule.to_json(), **prints}, first)
+        saved = job.checkpoint(config.checkpoint, {"parity": rule.to_json(), **prints}, first)
     spec, config = begin_with_seeds(seeds, make_initial_spec(first, parts, config), config)
     del parts
     began, n_initial = time.perf_counter(), len(spec.merges)
@@ -148,7 +148,7 @@ def _learn(rule: Parity, seeds: Seeds | None, job: TrainingJob) -> list[Learned]
         trainer, n_words, extent = starter.start(counts, rule)
     run_merges(trainer, config, config.vocab_size, saved, n_words)
     spec = extend_spec(spec, starter.ids, trainer)
-    return [(spec, record(trainer, n_words, began, extent, config).after(n_initial))]
+    return [(spec, make_record(trainer, n_words, began, extent, config).after(n_initial))]
 
 
 def _split_corpus(rule: Parity, config: TrainConfig) -> dict[str, tuple[Sources | Iterable[TextLike] | None, Any]]:
@@ -268,8 +268,8 @@ class Language:
     ratio: float | None = None
     is_over: bool = False
 
-    def need(self) -> float:
-        """Priority; the language with the largest value has the next merge."""
+    def priority(self) -> float:
+        """A number; the language with the largest one has the next merge."""
         return self.tokens if self.ratio is None else -(self.start / self.tokens / self.ratio)
 
     def apply(self, left: int, right: int) -> int:
@@ -305,13 +305,13 @@ class ParityTrainer:
         self._trainers = trainers
         self.teams: tuple[Team, ...] = tuple(each.team for each in [*trainers, *others] if each is not None)
 
-    def run(self, most: int, most_tokens: int) -> list[tuple[int, int, int, int]]:
-        """Learn up to `most` merges while there are fewer than `most_tokens` tokens, as `Trainer.run` does.
+    def run(self, max_merges: int, max_tokens: int) -> list[tuple[int, int, int, int]]:
+        """Learn up to `max_merges` merges while there are fewer than `max_tokens` tokens, as `Trainer.run` does.
 
         The count of a merge is that in the language that chose it, or in all for the first `global_merges`.
         """
         before = len(self._rows)
-        while len(self._rows) - before < most and self.n_tokens < most_tokens and not self.stop:
+        while len(self._rows) - before < max_merges and self.n_tokens < max_tokens and not self.stop:
             pair = self._global_pair() if len(self._rows) < self._rule.global_merges else self._pair_of_language()
             if pair is not None:
                 left, right, count = pair
@@ -349,13 +349,13 @@ class ParityTrainer:
 
     def _neediest(self) -> int | None:
         """The language of the next merge; None if all are over."""
-        left = [(each.need(), -i) for i, each in enumerate(self.languages) if not each.is_over]
+        left = [(each.priority(), -i) for i, each in enumerate(self.languages) if not each.is_over]
         if not left:
             return None
         size = self._rule.window_size
         if size is not None:
             most = self._rule.alpha / len(self.languages)
-            left = [(need, i) for need, i in left if self._picks[-i] / size <= most] or left
+            left = [(priority, i) for priority, i in left if self._picks[-i] / size <= most] or left
         return -max(left)[1]
 
     @property
@@ -404,21 +404,21 @@ class _Starter:
         self._surplus = 1.0  # how many times the memory that it needs a trainer may take
 
     def start(self, counts: Mapping[str, WordCounts], rule: Parity) -> tuple[ParityTrainer, int, tuple[int, int]]:
-        """(The trainers of all languages in step, the number of words, `Words.extent` of all)."""
+        """(The trainers of all languages in step, the number of words, `Words.bytes_and_tokens` of all)."""
         dev = rule.dev or {}
         self._share_memory([*counts.values(), *dev.values()], [*counts.values()] if rule.global_merges else [])
         plain = None
         if rule.global_merges:
-            plain, _, _ = self._trainer(_merge_counts(counts), track_all_pairs=False)
+            plain, _, _ = self._start_trainer(_merge_counts(counts), track_all_pairs=False)
         languages, n_words, n_bytes, n_tokens = [], 0, 0, 0
         for name, words in counts.items():
-            trainer, words_of_it, extent = self._trainer(words)
+            trainer, n_language_words, extent = self._start_trainer(words)
             compared, length = None, extent
             if name in dev:
-                compared, _, length = self._trainer(dev[name])
+                compared, _, length = self._start_trainer(dev[name])
             ratio = None if rule.ratios is None else float(rule.ratios[name])
             languages.append(Language(trainer, compared, length[1], length[1], ratio))
-            n_words, n_bytes, n_tokens = n_words + words_of_it, n_bytes + extent[0], n_tokens + extent[1]
+            n_words, n_bytes, n_tokens = n_words + n_language_words, n_bytes + extent[0], n_tokens + extent[1]
         return ParityTrainer(languages, rule, self._config.min_frequency, plain), n_words, (n_bytes, n_tokens)
 
     def _share_memory(self, counts: Sequence[WordCounts], together: Sequence[WordCounts]) -> None:
@@ -440,7 +440,9 @@ class _Starter:
             )
         self._surplus = (most - held) / needed
 
-    def _trainer(self, counts: WordCounts, *, track_all_pairs: bool = True) -> tuple[Trainer, int, tuple[int, int]]:
+    def _start_trainer(
+        self, counts: WordCounts, *, track_all_pairs: bool = True
+    ) -> tuple[Trainer, int, tuple[int, int]]:
         """(A trainer of these words, their number, their extent)."""
         most = None if self._job.max_memory is None else resident() + int(_memory_for(counts) * self._surplus)
         config = replace(self._config, min_frequency=1) if track_all_pairs else self._config

@@ -25,9 +25,9 @@ from bpe.research._picky import PickyLearner
 from bpe.research.parity import is_positive
 from bpe.tokenizer import Tokenizer
 from bpe.training.config import CorpusOptions, TrainConfig
-from bpe.training.job import Learned, TrainingJob
+from bpe.training.job import LearnedSpec, TrainingJob
 from bpe.training.kernel_input import Words, make_initial_tokens, words_of
-from bpe.training.trainer import choose_target, learn_merges, make_spec, record, run_merges
+from bpe.training.trainer import choose_vocab_limit, learn_merges, make_record, make_spec, run_merges
 from bpe.vocab.events import Events
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import end_to_end
@@ -98,22 +98,22 @@ def _check_options(config: TrainConfig) -> None:
         )
 
 
-def _learn(threshold: float, job: TrainingJob) -> list[Learned]:
+def _learn(threshold: float, job: TrainingJob) -> list[LearnedSpec]:
     """Learn merges and deletions."""
     config = job.config
     counts, saved = job.count(config.source(), config.counts)
     began = time.perf_counter()
     with progress_note(config.progress, "index"):
         words = words_of(counts, config)
-        job.clear(counts)
+        job.free_counts(counts)
         initial = make_initial_tokens(words, config)
-        target, n_words, extent = choose_target(initial, config), len(words.counts), words.extent(config)
+        target, n_words, extent = choose_vocab_limit(initial, config), len(words.counts), words.bytes_and_tokens(config)
         if job.max_memory is not None:
             _check_memory(words, job.max_memory)
         learner = PickyLearner(words, initial, config, threshold)
         del words
     run_merges(learner, config, target, saved, n_words)
-    return [(_make_spec(counts, config, learner), record(learner, n_words, began, extent, config))]
+    return [(_make_spec(counts, config, learner), make_record(learner, n_words, began, extent, config))]
 
 
 def _check_memory(words: Words, max_memory: int) -> None:

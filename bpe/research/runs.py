@@ -21,7 +21,7 @@ from bpe.base.offsets import offsets_of
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
 from bpe.base.threads import thread_count
 from bpe.base.utf8 import TextLike
-from bpe.corpus.blocks import text_groups
+from bpe.corpus.blocks import group_texts
 from bpe.corpus.documents import arrow_documents
 from bpe.corpus.sources import Sources
 from bpe.count.counting import Tables
@@ -43,7 +43,7 @@ TEXT_PER_STEP, TEXT_PER_STEP_LIMITED = 32 << 20, 4 << 20
 #: What an eligible word has a match of, unless another pattern is given.
 LETTER = r"\p{L}"
 #: What follows each token of a spelled run.
-END = 0xFF
+RUN_TOKEN_END = 0xFF
 
 _EMPTY = np.empty(0, dtype=np.int64)
 
@@ -93,7 +93,7 @@ def count_runs(
     runs = find_runs(spec, eligible, source, spec.special_tokens, thread_count(threads), progress)
     counts = WordCounts(spec.pretokenizer, spec.normalizer, tuple(spec.special_tokens))
     counts.units = "runs"
-    as_counts(runs, spec, counts)
+    fill_with_runs(runs, spec, counts)
     return counts
 
 
@@ -150,12 +150,12 @@ def find_runs(
         with progress_bar(progress, "count", total, "B") as bar:
             for ids, lengths, size in _encode_corpus(engine, source, frozenset(special_tokens), threads, step):
                 numbers, starts, ends = _find_spans(ids, lengths, marks, number_of)
-                with tables.one() as table:
+                with tables.lend() as table:
                     table.count_spans(numbers.view(np.uint8), 4 * starts, 4 * ends, position)
                 position += numbers.nbytes
                 bar(size)
         del engine
-        joined = tables.joined()
+        joined = tables.join()
     finally:
         tables.close()
     return _make_words(*(joined if isinstance(joined, tuple) else joined.arrays()[:3]))
@@ -213,7 +213,7 @@ def _encode_corpus(
     assert source is not None
     rows = arrow_documents(source)
     texts = source if rows is None else (text for documents in rows for text in documents.texts())
-    for group in text_groups(texts, step):
+    for group in group_texts(texts, step):
         batch = engine.encode_batch(group, threads, names)
         yield np.asarray(batch.ids, dtype=np.uint32), batch.lengths, sum(map(len, group))
 
@@ -221,12 +221,12 @@ def _encode_corpus(
 # Counts ---------------------------------------------------------------------------------------------------------------
 
 
-def as_counts(runs: Words, spec: TokenizerSpec, counts: WordCounts) -> None:
+def fill_with_runs(runs: Words, spec: TokenizerSpec, counts: WordCounts) -> None:
     """Fill empty counts with runs, spelled."""
     vocabulary = spec.vocabulary
     blob, first = np.frombuffer(vocabulary.blob, dtype=np.uint8), _first_id(spec)
     starts, lengths = vocabulary.offsets[first:-1], vocabulary.lengths[first:]
-    ends = np.full(len(blob) + len(lengths), END, dtype=np.uint8)
+    ends = np.full(len(blob) + len(lengths), RUN_TOKEN_END, dtype=np.uint8)
     moved = offsets_of(lengths + 1)
     inside = np.ones(len(ends), dtype=np.bool_)
     inside[moved[1:] - 1] = False
@@ -246,8 +246,8 @@ def from_counts(counts: WordCounts, spec: TokenizerSpec, pattern: str) -> Words:
     blob, offsets, numbers = arrays_of(counts)
     words = replace(spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={})
     engine, marks = _make_engine(words, find_eligible_tokens(spec, pattern))
-    ends = np.flatnonzero(blob == END)
-    whole = len(numbers) == 0 or bool((blob[offsets[1:] - 1] == END).all())
+    ends = np.flatnonzero(blob == RUN_TOKEN_END)
+    whole = len(numbers) == 0 or bool((blob[offsets[1:] - 1] == RUN_TOKEN_END).all())
     starts = np.concatenate(([0], ends + 1))[:-1]
     at = np.searchsorted(starts, offsets)
     if not whole or (np.diff(at) < 2).any():

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 #: The count of a merge that goes before every merge that is learned.
-FIRST = ID_LIMIT << 31
+SEED_COUNT = ID_LIMIT << 31
 #: A token as the caller gives it.
 Spelling = str | bytes
 
@@ -140,23 +140,23 @@ def make_job(config: TrainConfig, seeds: Seeds | None) -> TrainingJob:
         return TrainingJob(config, learn_merges)
     if not isinstance(seeds, Seeds):
         raise TypeError(f"seeds is {describe(seeds)}; it must be a bpe.research.Seeds or None")
-    return TrainingJob(config, partial(_learn_after, seeds), {"seeds": seeds.to_json()})
+    return TrainingJob(config, partial(_learn_after_seeds, seeds), {"seeds": seeds.to_json()})
 
 
-def _learn_after(
+def _learn_after_seeds(
     seeds: Seeds, job: TrainingJob, words: WordCounts, config: TrainConfig, saved: Checkpoint | None
 ) -> tuple[TokenizerSpec, Training, NDArray[np.int64]]:
-    """Learn merges after the seeds, whose merges have the count FIRST; otherwise as `learn_merges`."""
+    """Learn merges after the seeds, whose merges have the count SEED_COUNT; otherwise as `learn_merges`."""
     spec, config = begin_with_seeds(seeds, make_initial_spec(words, [words_of(words, config)], config), config)
     n_seeds = len(spec.merges)
     spec, training, counts = learn_more(job, words, spec, config, saved)
-    return spec, training.after(n_seeds), np.concatenate((np.full(n_seeds, FIRST), counts))
+    return spec, training.after(n_seeds), np.concatenate((np.full(n_seeds, SEED_COUNT), counts))
 
 
 def begin_with_seeds(
     seeds: Seeds | None, spec: TokenizerSpec, config: TrainConfig
 ) -> tuple[TokenizerSpec, TrainConfig]:
-    """(A tokenizer without merges, with the seeds now; the config with its final vocab_size)."""
+    """(The spec, which had no merges, with the merges of the seeds; the config with its final vocab_size)."""
     first = spec if seeds is None else add_seeds(spec, seeds, config)
     size = config.vocab_size
     if config.num_merges is not None:
@@ -171,7 +171,7 @@ def add_seeds(spec: TokenizerSpec, seeds: Seeds, config: TrainConfig) -> Tokeniz
         ValueError: for seeds that cannot be made, as `Seeds` says.
 
     """
-    maker = _Maker(spec, config)
+    maker = _SeedMerger(spec, config)
     for left, right in seeds.merges:
         maker.merge(as_bytes(left), as_bytes(right))
     for token in seeds.tokens:
@@ -199,7 +199,7 @@ def add_seeds(spec: TokenizerSpec, seeds: Seeds, config: TrainConfig) -> Tokeniz
     return replace(larger, ends_word=np.array(ends, dtype=np.bool_))
 
 
-class _Maker:
+class _SeedMerger:
     """Makes the tokens of seeds, one merge at a time.
 
     Attributes:
@@ -216,7 +216,7 @@ class _Maker:
         self._glued = config.end_of_word_glued
         self._names = {name.encode() for name in config.reserved}
         self._digits = {chr(code) for code in digit_codes(config)}
-        self._apart = pattern("NUMERIC") if config.digits_apart else None
+        self._apart = pattern("NUMERIC") if config.numbers_apart else None
         self._next = spec.vocabulary.limit
 
     def ends_word(self, token: bytes) -> bool:

@@ -19,7 +19,7 @@ cdef enum Stop:               # as in `STOPS` of trainer.py
     NO_PAIRS = 1
     RARE = 2                  # the best pair is below min_frequency
 
-cdef struct Compared:         # what ties are decided by
+cdef struct TieContext:       # what ties are decided by
     const Tokens* tokens
     const TrackedPairs* pairs
 
@@ -27,7 +27,7 @@ cdef struct Compared:         # what ties are decided by
 cdef class Learner:
     cdef TrainingState state
     cdef Heap heap
-    cdef Compared compared
+    cdef TieContext compared
     cdef TieBreak tie_break
     cdef SpellingRules rules
     cdef bytes forbidden              # the memory of `rules.strings`
@@ -45,13 +45,13 @@ cdef class Learner:
     cdef int step(self, uint32_t number, token_t token, count_t* removed) except -1 nogil
     cdef bint is_reusable(self, token_t token, bint ends_word) noexcept nogil
     cdef bint any_left(self) except -1 nogil
-    cdef uint32_t best_pair(self) except? 0xFFFFFFFF nogil
+    cdef uint32_t pop_best_pair(self) except? 0xFFFFFFFF nogil
     cdef Entry entry_of(self, uint32_t number) noexcept nogil
     cdef bint is_allowed(self, token_t left, token_t right) except -1 nogil
-    cdef token_t token_of(self, token_t left, token_t right) except? 0xFFFFFFFF nogil
-    cdef token_t allowed_token(self, uint32_t number) except? 0xFFFFFFFF nogil
+    cdef token_t find_result_token(self, token_t left, token_t right) except? 0xFFFFFFFF nogil
+    cdef token_t ask_rules(self, uint32_t number) except? 0xFFFFFFFF nogil
     cdef int make_token(self, token_t left, token_t right, token_t token) except -1 nogil
-    cdef int end(self) except -1 nogil
+    cdef int set_stop(self) except -1 nogil
     cdef tuple record(self, token_t left, token_t right, token_t token, count_t count, count_t removed)
     cdef object rows(self)
     cdef tuple spell_tokens(self)

@@ -34,7 +34,7 @@ cdef inline int compare_tokens(const Tokens* tokens, token_t a, token_t b) noexc
 
 cdef inline int compare_pairs(const void* context, const Entry* a, const Entry* b) noexcept nogil:
     """Order two pairs as (left bytes, right bytes)."""
-    cdef const Compared* compared = <const Compared*>context
+    cdef const TieContext* compared = <const TieContext*>context
     cdef const TrackedPair* first = &compared.pairs.items[a.pair]
     cdef const TrackedPair* second = &compared.pairs.items[b.pair]
     cdef int found = compare_tokens(compared.tokens, first.left, second.left)
@@ -109,7 +109,7 @@ cdef class Learner:
             entry.key = <uint64_t>pair.left << 32 | pair.right
         return entry
 
-    cdef uint32_t best_pair(self) except? 0xFFFFFFFF nogil:
+    cdef uint32_t pop_best_pair(self) except? 0xFFFFFFFF nogil:
         """Take the best pair from the queue; NO_PAIR where none has the threshold's count."""
         cdef Entry entry, now
         cdef count_t count
@@ -126,9 +126,9 @@ cdef class Learner:
 
     cdef bint is_allowed(self, token_t left, token_t right) except -1 nogil:
         """Whether a pair may be merged; a veto by Python is not asked anew."""
-        return not has_pair(&self.state.refused, left, right) and self.token_of(left, right) != NO_TOKEN
+        return not has_pair(&self.state.refused, left, right) and self.find_result_token(left, right) != NO_TOKEN
 
-    cdef token_t token_of(self, token_t left, token_t right) except? 0xFFFFFFFF nogil:
+    cdef token_t find_result_token(self, token_t left, token_t right) except? 0xFFFFFFFF nogil:
         """The token of a merge result: an existing id, `tokens.n` for a new token, NO_TOKEN if it must not be made.
 
         The merge result must not be longer than `max_length` symbols, nor spell a token that is not reusable; and the
@@ -149,8 +149,8 @@ cdef class Learner:
             return <token_t>tokens.n
         return known if self.is_reusable(known, second.ends_word) else NO_TOKEN
 
-    cdef token_t allowed_token(self, uint32_t number) except? 0xFFFFFFFF nogil:
-        """The token of a pair as `token_of` gives it, unless the veto by Python refuses it.
+    cdef token_t ask_rules(self, uint32_t number) except? 0xFFFFFFFF nogil:
+        """The token of a pair as `find_result_token` gives it, unless the veto by Python refuses it.
 
         NO_TOKEN if the pair must not be merged; then it is refused for good, and its count is not used any more.
         """
@@ -158,7 +158,7 @@ cdef class Learner:
         cdef token_t token
         if has_pair(&self.state.refused, pair.left, pair.right):
             return NO_TOKEN
-        token = self.token_of(pair.left, pair.right)
+        token = self.find_result_token(pair.left, pair.right)
         if token != NO_TOKEN and self.has_veto:
             with gil:
                 if self.veto(self.spell_token(pair.left), self.spell_token(pair.right), pair.count):
@@ -180,7 +180,7 @@ cdef class Learner:
             tokens.items[token].length = length
         return 0
 
-    cdef int end(self) except -1 nogil:
+    cdef int set_stop(self) except -1 nogil:
         """Stop, since no pair can be merged any more."""
         self.stop = RARE if self.any_left() else NO_PAIRS
         return 0
@@ -204,12 +204,12 @@ cdef class Learner:
             PyErr_CheckSignals()                       # with many words, the first merges take seconds
             with nogil:
                 token = NO_TOKEN
-                number = self.best_pair()
+                number = self.pop_best_pair()
                 if number == NO_PAIR:
-                    self.end()
+                    self.set_stop()
                 else:
                     pair = self.state.pairs.items[number]
-                    token = self.allowed_token(number)
+                    token = self.ask_rules(number)
                     if token != NO_TOKEN:
                         self.step(number, token, &removed)
             if token != NO_TOKEN:

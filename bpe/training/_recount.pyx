@@ -69,7 +69,7 @@ cdef enum Walk:               # what a walk over all cells does
 
 cdef struct Recount:
     TrainingState* state
-    const Plan* plan
+    const RecountPlan* plan
     int parts
     Walk walk
     Histogram histogram
@@ -124,7 +124,7 @@ cdef count_t threshold_of(Recount* job) noexcept nogil:
     yet, nor are those that the remaining merges will hardly reach.
     """
     cdef const Pool* pool = &job.state.pool
-    cdef const Plan* plan = job.plan
+    cdef const RecountPlan* plan = job.plan
     cdef size_t bucket = BUCKETS
     cdef count_t best = 0, chosen = 0, reached = 0, lowest
     cdef uint64_t pairs = 0, positions = 0
@@ -153,7 +153,7 @@ cdef count_t threshold_of(Recount* job) noexcept nogil:
 
 # Tracking -------------------------------------------------------------------------------------------------------------
 
-cdef bint fits(const Recount* job, count_t threshold) noexcept nogil:
+cdef bint lists_fit(const Recount* job, count_t threshold) noexcept nogil:
     """Whether the lists of the pairs with at least this count fit in the pool."""
     cdef const Pool* pool = &job.state.pool
     cdef const TrackedPairs* pairs = job.pairs[0]
@@ -182,7 +182,7 @@ cdef count_t find_lowest_threshold(const Recount* job, count_t low) noexcept nog
             high = max(high, pairs.items[i].count)
     while low < high:
         middle = low + (high - low) // 2
-        if fits(job, middle):
+        if lists_fit(job, middle):
             high = middle
         else:
             low = middle + 1
@@ -202,7 +202,7 @@ cdef int track(Recount* job) except -1 nogil:
         if may_track(state, pair.left, pair.right, pair.count):
             add_to_histogram(job, pair.count, pair.n)
     state.policy.threshold = max(state.policy.threshold, threshold_of(job))
-    if not job.plan.growing and not job.plan.track_all_pairs and not fits(job, state.policy.threshold):
+    if not job.plan.may_grow and not job.plan.track_all_pairs and not lists_fit(job, state.policy.threshold):
         state.policy.threshold = find_lowest_threshold(job, state.policy.threshold)
     clear_pairs(pairs)
     for i in range(n):
@@ -221,13 +221,13 @@ cdef int track(Recount* job) except -1 nogil:
     return grow_pool(state, job.plan)
 
 
-cdef int grow_pool(TrainingState* state, const Plan* plan) except -1 nogil:
+cdef int grow_pool(TrainingState* state, const RecountPlan* plan) except -1 nogil:
     """Let the pool hold the lists that it is to have; a ceiling can force more on it than it was planned for."""
     cdef Pool* pool = &state.pool
     cdef size_t n_pairs = state.pairs.n, size
     if pool.n <= pool.size and n_pairs <= pool.max_pairs:
         return 0
-    if not plan.growing:
+    if not plan.may_grow:
         with gil:
             raise ValueError(
                 f"the pairs {'of all counts' if plan.track_all_pairs else 'of the same count'} take "
@@ -244,7 +244,7 @@ cdef int grow_pool(TrainingState* state, const Plan* plan) except -1 nogil:
 
 # All pairs in one table -----------------------------------------------------------------------------------------------
 
-cdef inline bint is_added(const Recount* job, size_t at, size_t* counted) noexcept nogil:
+cdef inline bint adds_to_count(const Recount* job, size_t at, size_t* counted) noexcept nogil:
     """Whether a pair of equal tokens, the second of them at `at`, adds to its count: not if the pair before it did."""
     if job.state.policy.count_non_overlapping and counted[0] + 1 == at:
         return False
@@ -272,7 +272,7 @@ cdef void count_dense(const id_t* cells, Recount* job, int part) noexcept nogil:
             if left != none and right != none:
                 tally = &table[left * n_tokens + right]
                 tally.n += 1
-                if left != right or is_added(job, i, &counted):
+                if left != right or adds_to_count(job, i, &counted):
                     tally.count += count
             left = right
         i += 1
@@ -307,7 +307,7 @@ cdef inline Tally total_of(const Recount* job, size_t at) noexcept nogil:
     return total
 
 
-cdef inline bint is_counted(const Recount* job, const Tally* total, size_t at) noexcept nogil:
+cdef inline bint is_to_track(const Recount* job, const Tally* total, size_t at) noexcept nogil:
     """Whether a pair occurs and is to be tracked."""
     cdef size_t n = job.state.tokens.n
     return total.n > 0 and may_track(job.state, <token_t>(at // n), <token_t>(at % n), total.count)
@@ -353,12 +353,12 @@ cdef int recount_dense(Recount* job, Team team) except -1 nogil:
     job.state.policy.threshold = 1
     for at in range(n * n):
         total = total_of(job, at)
-        if is_counted(job, &total, at):
+        if is_to_track(job, &total, at):
             add_to_histogram(job, total.count, total.n)
     job.state.policy.threshold = threshold_of(job)
     for at in range(n * n):
         total = total_of(job, at)
-        if is_counted(job, &total, at):
+        if is_to_track(job, &total, at):
             left, right = <token_t>(at // n), <token_t>(at % n)
             pair = &job.pairs[0].items[add_pair(job.pairs[0], left, right, pair_hash(left, right))]
             pair.count, pair.n = total.count, total.n
@@ -450,7 +450,9 @@ cdef void next_block(
                     reader.k = class_of(symbols, <cell_t>i, reader.k)
                 block.positions[n] = <cell_t>(i - 1)
                 block.hashes[n] = hashed
-                block.counts[n] = symbols.counts[reader.k] if left != right or is_added(job, i, &reader.counted) else 0
+                block.counts[n] = (
+                    symbols.counts[reader.k] if left != right or adds_to_count(job, i, &reader.counted) else 0
+                )
                 prefetch_pair(table, hashed)
                 n += 1
         left = right
@@ -596,7 +598,7 @@ cdef int walk_all(Recount* job, Walk walk, Team team) except -1 nogil:
     return team.share(job.parts, walk_part, job)
 
 
-cdef int recount(TrainingState* state, const Plan* plan, Team team, int parts) except -1 nogil:
+cdef int recount(TrainingState* state, const RecountPlan* plan, Team team, int parts) except -1 nogil:
     """Forget all pairs; count, choose a threshold and list the positions of the tracked pairs.
 
     The result is the same for any number of parts.
@@ -612,7 +614,7 @@ cdef int recount(TrainingState* state, const Plan* plan, Team team, int parts) e
     state.pool.n, state.pool.full = 0, False
     if state.symbols.n_classes == 0:
         state.policy.threshold = plan.floor
-    elif state.tokens.n > plan.dense:
+    elif state.tokens.n > plan.max_dense_tokens:
         recount_filtered(&job, team)
     else:
         try:

@@ -1,5 +1,4 @@
-"""Writing the array of symbols from the words, and compacting it; `_symbol_array.pxd` says what it is.
-"""
+"""Writing the array of symbols from the words, and compacting it; `_symbol_array.pxd` says what it is."""
 
 import numpy as np
 
@@ -214,10 +213,11 @@ cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, initial, bint by
     check_offsets(offsets, counts.shape[0], blob.shape[0])
     if order.shape[0] and not 0 <= np.min(order) <= np.max(order) < counts.shape[0]:
         raise ValueError(f"the order names words {np.min(order)} to {np.max(order)}; there are {counts.shape[0]} words")
-    if initial.mark != NO_TOKEN and initial.mark >= tokens.n:
-        raise ValueError(f"the end-of-word mark is token {initial.mark}; the vocabulary has {tokens.n} tokens")
+    if initial.mark_token != NO_TOKEN and initial.mark_token >= tokens.n:
+        raise ValueError(f"the end-of-word mark is token {initial.mark_token}; the vocabulary has {tokens.n} tokens")
     memset(&given, 0, sizeof(given))
-    given.spelling, given.mark, given.n_tokens, given.offsets = initial.spelling, initial.mark, tokens.n, &offsets[0]
+    given.spelling, given.mark, given.n_tokens = initial.spelling, initial.mark_token, tokens.n
+    given.offsets = &offsets[0]
     if blob.shape[0]:
         given.blob, given.mapped = &blob[0], blob.shape[0] if words.mapped else 0
     if counts.shape[0]:

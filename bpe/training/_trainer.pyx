@@ -18,7 +18,7 @@ from bpe.training._loop cimport BY_FIRST, Learner
 from bpe.training._pair_heap cimport Entry, heapify, push
 from bpe.training._pair_merge cimport SPARE, Pool, merge_pair
 from bpe.training._pair_table cimport NO_PAIR, TrackedPair, TrackedPairs, find_pair, pair_hash
-from bpe.training._recount cimport Plan, recount
+from bpe.training._recount cimport RecountPlan, recount
 from bpe.training._symbol_array cimport Symbols, compact, id_t, widen, write_symbols
 from bpe.training._token_table cimport Token
 from libc.stdint cimport INT64_MAX, uint16_t, uint32_t, uint64_t
@@ -32,7 +32,7 @@ cdef class Trainer(Learner):
     constructor all its tokens, and words that are encoded with it.
     """
 
-    cdef Plan plan
+    cdef RecountPlan plan
     cdef size_t max_16bit_tokens      # token count at which cells become 32 bits wide
     cdef uint64_t goal                # how many merges are to be learned in all, as far as is known
     cdef readonly Team team           # its helpers must be running whenever merges are made
@@ -56,7 +56,7 @@ cdef class Trainer(Learner):
             threads: the number of threads, the caller's included.
             max_16bit_tokens: with at least this many tokens, symbols have 32 bits.
             ratio: the threshold of an epoch is the best count divided by this.
-            dense: with at most this many tokens, pairs are counted in a table of all pairs.
+            max_dense_tokens: with at most this many tokens, pairs are counted in a table of all pairs.
             min_cells: the fewest symbols of the array that one thread processes.
             parallel_threshold: the fewest occurrences of a pair that one thread processes.
 
@@ -66,8 +66,8 @@ cdef class Trainer(Learner):
         self.plan.floor = 1 if track_all_pairs else self.state.policy.threshold
         self.plan.ceiling = INT64_MAX
         self.plan.ratio = max(<count_t>tuning.pop("ratio", 1000), 1)
-        self.plan.dense = tuning.pop("dense", 768)
-        self.plan.growing = not tuning.pop("strict", False)
+        self.plan.max_dense_tokens = tuning.pop("max_dense_tokens", 768)
+        self.plan.may_grow = not tuning.pop("strict", False)
         self.state.parallel_threshold = max(<size_t>tuning.pop("parallel_threshold", 1 << 13), <size_t>1)
         self.goal = merges
         self.max_16bit_tokens = min(<size_t>tuning.pop("max_16bit_tokens", 0xFFFF), <size_t>0xFFFF)
@@ -83,13 +83,16 @@ cdef class Trainer(Learner):
     cdef int take_memory(self, size_t memory) except -1:
         """Share out the memory for lists, table and queue; pages that are never written cost nothing."""
         cdef Pool* pool = &self.state.pool
+        cdef size_t dense
         if memory == 0:
             memory = (16 if self.plan.track_all_pairs else 4) * self.state.symbols.n + (<size_t>32 << 20)
         pool.size = max(memory // 8 * 5 // sizeof(cell_t), <size_t>256)
         pool.longest = pool.size // 2
         pool.max_pairs = max(memory // 8 * 3 // 88, <size_t>16)
-        while self.plan.dense > 0 and 16 * self.plan.dense * self.plan.dense > memory // 4:
-            self.plan.dense //= 2
+        dense = self.plan.max_dense_tokens
+        while dense > 0 and 16 * dense * dense > memory // 4:
+            dense //= 2
+        self.plan.max_dense_tokens = dense
         pool.cells = <cell_t*>check_allocated(
             malloc((pool.size + MAX_PARTS * SPARE) * sizeof(cell_t)), pool.size, b"positions of pairs"
         )
@@ -123,14 +126,14 @@ cdef class Trainer(Learner):
         """Whether nothing can be merged before the next epoch."""
         return self.state.pool.full or (self.state.tokens.n >= self.max_16bit_tokens and not self.state.symbols.wide)
 
-    cdef uint32_t best_pair(self) except? 0xFFFFFFFF nogil:
+    cdef uint32_t pop_best_pair(self) except? 0xFFFFFFFF nogil:
         """The pair to merge next, after a recount where that is due; NO_PAIR where none is left."""
         cdef uint32_t number
         while True:
             if self.is_over():
                 self.plan.ceiling = INT64_MAX
                 self.next_epoch()
-            number = Learner.best_pair(self)
+            number = Learner.pop_best_pair(self)
             if number != NO_PAIR or self.state.policy.threshold <= self.plan.floor:
                 return number
             self.plan.ceiling = self.state.policy.threshold - 1
@@ -170,18 +173,18 @@ cdef class Trainer(Learner):
     def best(self):
         """The pair that `run` would merge next, as (left, right, count); None where there is none, and `stop` is set.
 
-        Requires `Plan.track_all_pairs`.
+        Requires `RecountPlan.track_all_pairs`.
         """
         cdef uint32_t number
         cdef TrackedPair pair
         while not self.stop:
             with nogil:
-                number = self.best_pair()
+                number = self.pop_best_pair()
                 if number == NO_PAIR:
-                    self.end()
+                    self.set_stop()
                     break
                 pair = self.state.pairs.items[number]
-                if self.allowed_token(number) == NO_TOKEN:
+                if self.ask_rules(number) == NO_TOKEN:
                     continue
                 push(&self.heap, self.entry_of(number))
             return pair.left, pair.right, pair.count
@@ -190,7 +193,7 @@ cdef class Trainer(Learner):
     def apply(self, token_t left, token_t right):
         """Merge a given pair, which need not occur; returns (token, by how many tokens the corpus became shorter).
 
-        Requires `Plan.track_all_pairs`. The tokens of trainers that apply the same pairs have the same numbers.
+        Requires `RecountPlan.track_all_pairs`. The tokens of trainers that apply the same pairs have the same numbers.
         """
         cdef uint32_t number
         cdef token_t token = NO_TOKEN
@@ -203,7 +206,7 @@ cdef class Trainer(Learner):
             if self.is_over():
                 self.plan.ceiling = INT64_MAX
                 self.next_epoch()
-            token = self.token_of(left, right)
+            token = self.find_result_token(left, right)
             if token != NO_TOKEN:
                 number = find_pair(&self.state.pairs, left, right, pair_hash(left, right))
                 if number != NO_PAIR and self.state.pairs.items[number].count > 0:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from bpe.base.atomic_files import remove_leftovers
 from bpe.corpus.blocks import PathLike, Position
 from bpe.corpus.sources import Sources
-from bpe.count.counting import Counted
+from bpe.count.counting import PartialCounts
 from bpe.count.files import SealedFormat
 from bpe.count.word_counts import UNITS, WordCounts, arrays_of, empty_like, fill, read_counts, write_counts
 from bpe.errors import FormatError, describe, get_log, pluralize, short_repr
@@ -47,8 +47,8 @@ FORMAT = SealedFormat(
 #: Seconds between two saves of the merges.
 SAVE_EVERY = 30.0
 #: Counting goes on for this many times the seconds that saving its counts has taken, if that is longer.
-SAVING_SHARE = 20
-FIX = "to start over, delete it or name another checkpoint"
+PAUSE_PER_SAVING = 20
+START_OVER = "to start over, delete it or name another checkpoint"
 
 log = get_log()
 
@@ -86,7 +86,7 @@ class Checkpoint:
         self._header: dict[str, Any] = {"options": dict(options), "files": files, "counts": None}
         self._counting = frozenset(counting)
         self._has_counts = False  # whether the file of counts exists and matches the fingerprint
-        self._held: Counted | None = None  # the counts of a part of the files
+        self._held: PartialCounts | None = None  # the counts of a part of the files
         self._saved, self._pause = time.monotonic(), SAVE_EVERY
         if not Path(self.path).parent.is_dir():
             raise ValueError(f"the checkpoint's folder {Path(self.path).parent} does not exist; make it first")
@@ -125,7 +125,7 @@ class Checkpoint:
         self._has_counts = fingerprint(counts) == expected
         return counts if self._has_counts else None
 
-    def held(self) -> Counted | None:
+    def take_partial_counts(self) -> PartialCounts | None:
         """The counts of a part of this training's files, which an interrupted one saved."""
         held, self._held = self._held, None
         return held
@@ -134,9 +134,10 @@ class Checkpoint:
         """Whether it is time to save the counts of the files read so far."""
         return time.monotonic() - self._saved >= self._pause
 
-    def save_counts(self, settings: WordCounts, counted: Counted) -> None:
+    def save_counts(self, settings: WordCounts, counted: PartialCounts) -> None:
         """Save the counts of the files read so far. An OSError such as a full disk is logged, and counting goes on."""
         began, place = time.monotonic(), counted.position
+        assert place is not None
         part = empty_like(settings)
         fill(part, counted.words)
         unfinished = [place.file, place.offset, place.documents, counted.skipped, counted.bytes]
@@ -145,7 +146,7 @@ class Checkpoint:
         except OSError as error:
             log.warning("the counts so far could not be saved in %s: %s", self.counts_path, error)
         self._saved = time.monotonic()
-        self._pause = max(SAVE_EVERY, SAVING_SHARE * (self._saved - began))
+        self._pause = max(SAVE_EVERY, PAUSE_PER_SAVING * (self._saved - began))
 
     def begin(self, counts: WordCounts) -> None:
         """Record the counts to train on, and save them if they come from files and are not saved yet.
@@ -156,7 +157,7 @@ class Checkpoint:
         """
         current = self._header["counts"] if self._has_counts else fingerprint(counts)
         if self._header["counts"] not in (None, current):
-            raise ValueError(f"the checkpoint {self.path} is of another corpus: its word counts differ; {FIX}")
+            raise ValueError(f"the checkpoint {self.path} is of another corpus: its word counts differ; {START_OVER}")
         if self._header["files"] is not None and not self._has_counts:
             counts.save(self.counts_path)
         self._header["counts"] = current
@@ -164,7 +165,7 @@ class Checkpoint:
 
     # The merges -------------------------------------------------------------------------------------------------------
 
-    def keep(self, merges: Callable[[], Merges]) -> None:
+    def save_if_due(self, merges: Callable[[], Merges]) -> None:
         """Save the result of merges() if the last save was SAVE_EVERY seconds ago."""
         if time.monotonic() - self._saved >= SAVE_EVERY:
             self.try_save(merges())
@@ -188,9 +189,10 @@ class Checkpoint:
         if len(merges):
             self._refuse_others(header)
         elif ours is not None and theirs is not None and os.path.exists(self.counts_path):
-            self._held = None if header["counts"] is not None else self._part()
+            self._held = None if header["counts"] is not None else self._read_partial_counts()
             if self._held is not None:  # the files that it was not made of may have been mended since
                 place = self._held.position
+                assert place is not None
                 used = place.file + bool(place.offset or place.documents)
                 header["files"] = [*theirs[:used], *ours[used:]]
             if self._held is not None or header["counts"] is not None:
@@ -202,7 +204,7 @@ class Checkpoint:
         if (header["options"], theirs) != (self._header["options"], ours):
             self.save(merges)  # now, so that counts saved from now on are known to be of these options
 
-    def _part(self) -> Counted | None:
+    def _read_partial_counts(self) -> PartialCounts | None:
         """The counts of a part of the files; None where there are none that can be used."""
         try:
             counts, place = read_counts(self.counts_path)
@@ -211,7 +213,7 @@ class Checkpoint:
             return None
         if place is None or not _is_place(place) or not _is_current(counts):
             return None
-        return Counted(arrays_of(counts), Position(*place[:3]), *place[3:])
+        return PartialCounts(arrays_of(counts), Position(*place[:3]), *place[3:])
 
     def _refuse_others(self, found: Mapping[str, Any], names: Container[str] | None = None) -> None:
         """Raise ValueError for the first option that differs, of those with these names, or the first file."""
@@ -222,7 +224,7 @@ class Checkpoint:
                 raise ValueError(
                     f"the checkpoint {self.path} was made with {name}={short_repr(theirs)}, but "
                     f"{name}={short_repr(ours)} is "
-                    f"requested; pass the same value to resume it; {FIX}"
+                    f"requested; pass the same value to resume it; {START_OVER}"
                 )
         if found["files"] is None or self._header["files"] is None:
             return  # `begin` compares the counts
@@ -230,12 +232,12 @@ class Checkpoint:
             if was != is_:
                 raise ValueError(
                     f"the checkpoint {self.path} is of another corpus: it has file {_describe_file(was)}, and now "
-                    f"there is {_describe_file(is_)}; {FIX}"
+                    f"there is {_describe_file(is_)}; {START_OVER}"
                 )
         if len(found["files"]) != len(self._header["files"]):
             raise ValueError(
                 f"the checkpoint {self.path} is of another corpus: of {pluralize(len(found['files']), 'file')}, not of "
-                f"{len(self._header['files'])}; {FIX}"
+                f"{len(self._header['files'])}; {START_OVER}"
             )
 
 

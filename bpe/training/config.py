@@ -250,7 +250,7 @@ class TrainConfig:
         return bool(self.model == "char")
 
     @property
-    def n_lead(self) -> int:
+    def n_before_alphabet(self) -> int:
         """The number of tokens before the alphabet: special tokens, the unknown token, tokens of bytes."""
         return len(self.reserved) + (256 if self.alphabet.byte_fallback else 0)
 
@@ -292,7 +292,7 @@ class TrainConfig:
         return tuple(string.encode() for string in self.rules.forbidden)
 
     @property
-    def digits_apart(self) -> bool:
+    def numbers_apart(self) -> bool:
         """Whether no merge may join a character that is a number with another: with `split_digits` in a byte model.
 
         The bytes of one may be merged. So that none ever is merged with a neighbour's, merges join whole characters, or
@@ -303,7 +303,7 @@ class TrainConfig:
     @property
     def whole_characters(self) -> bool:
         """Whether no part of a character is joined with anything but its next byte."""
-        return self.rules.whole_characters or self.digits_apart
+        return self.rules.whole_characters or self.numbers_apart
 
     @property
     def scripts(self) -> bytes:
@@ -311,7 +311,7 @@ class TrainConfig:
 
         No new token has two numbers, and a character of APART is joined with no other.
         """
-        return _script_numbers(self.rules.one_script, self.digits_apart)
+        return _script_numbers(self.rules.one_script, self.numbers_apart)
 
     @property
     def mark_size(self) -> int:
@@ -322,14 +322,14 @@ class TrainConfig:
     def veto(self) -> Callable[[bytes, bytes, int], object] | None:
         """A function of (left, right, count) with the bytes of the best pair; true if it must not be merged."""
         veto: Veto | None = self.rules.veto
-        return partial(_with_str, veto) if veto is not None and self.chars else veto
+        return partial(_call_with_str, veto) if veto is not None and self.chars else veto
 
 
 @cache
-def _script_numbers(one_script: bool, digits_apart: bool) -> bytes:
+def _script_numbers(one_script: bool, numbers_apart: bool) -> bytes:
     """`TrainConfig.scripts`: with `split_digits` in a byte model, the digits of all scripts are apart."""
     numbers = script_bytes() if one_script else b""
-    if not digits_apart:
+    if not numbers_apart:
         return numbers
     digits = list(codes("NUMERIC"))
     table = bytearray(numbers).ljust(max(digits) + 1, b"\0")
@@ -338,7 +338,7 @@ def _script_numbers(one_script: bool, digits_apart: bool) -> bytes:
     return bytes(table)
 
 
-def _with_str(veto: Veto, left: bytes, right: bytes, count: int) -> object:
+def _call_with_str(veto: Veto, left: bytes, right: bytes, count: int) -> object:
     return veto(left.decode(), right.decode(), count)
 
 

@@ -15,13 +15,13 @@ from bpe.encode.engine import Engine
 from bpe.vocab.spec import TokenizerSpec
 
 #: Bytes of words that are encoded together.
-GROUP = 1 << 22
+GROUP_BYTES = 1 << 22
 
 
 def encode_in_groups(
     spec: TokenizerSpec, blob: NDArray[np.uint8], offsets: NDArray[np.int64], threads: int = 1
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64]]]:
-    """(The ids, their offsets) of words by a tokenizer's merges alone, a group of GROUP bytes or more at a time.
+    """(The ids, their offsets) of words by a tokenizer's merges alone, a group of GROUP_BYTES bytes or more at a time.
 
     Words may be long, such as lines. The engine cuts them where no merge reaches across, and the parts repeat.
     """
@@ -38,16 +38,16 @@ def encode_in_groups(
 
 
 def _groups(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Consecutive words, from the first to before the last, with GROUP bytes or one word."""
+    """Consecutive words, from the first to before the last, with GROUP_BYTES bytes or one word."""
     first = 0
     while first < len(offsets) - 1:
-        last = int(np.searchsorted(offsets, offsets[first] + GROUP, "right")) - 1
+        last = int(np.searchsorted(offsets, offsets[first] + GROUP_BYTES, "right")) - 1
         last = max(last, first + 1)
         yield first, last
         first = last
 
 
-class TokenNumbers:
+class ArraySpool:
     """Arrays of uint32, one after the other: in memory, or all in a temporary file once they exceed `most` bytes.
 
     The file has no name, and vanishes when the last array that it is mapped to does.
@@ -83,7 +83,7 @@ class TokenNumbers:
             raise OSError(error.errno, rule, tempfile.gettempdir()) from None
         self._parts.clear()
 
-    def whole(self) -> tuple[NDArray[np.uint8], bool]:
+    def take_all(self) -> tuple[NDArray[np.uint8], bool]:
         """(All arrays as bytes, whether they are a file that is mapped for reading)."""
         if self._file is None:
             return np.concatenate([np.empty(0, np.uint32), *self._parts]).view(np.uint8), False

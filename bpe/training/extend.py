@@ -18,12 +18,12 @@ from bpe.tokenizer import Tokenizer
 from bpe.training._trainer import Trainer
 from bpe.training.checkpoint import Checkpoint
 from bpe.training.config import OnMerge, TrainConfig
-from bpe.training.encoded import TokenNumbers, encode_in_groups
+from bpe.training.encoded import ArraySpool, encode_in_groups
 from bpe.training.job import TrainingJob
-from bpe.training.kernel_input import ENCODED, SYMBOL_LIMIT, InitialTokens, Words, digit_codes, words_of
+from bpe.training.kernel_input import SPELLED_BY_TOKENS, SYMBOL_LIMIT, InitialTokens, Words, digit_codes, words_of
 from bpe.training.merge_rules import MergeRules
 from bpe.training.superwords import SuperWords, second_stage_base
-from bpe.training.trainer import MergeLearner, learn_merges, make_trainer, record, run_merges
+from bpe.training.trainer import MergeLearner, learn_merges, make_record, make_trainer, run_merges
 from bpe.vocab.spec import TokenizerSpec, check_defined, has_text_marks
 from bpe.vocab.symbols import word_symbols
 from bpe.vocab.training_record import Training
@@ -97,7 +97,7 @@ def extend(
     if superwords is not None:
         if not isinstance(superwords, SuperWords):
             raise TypeError(f"superwords is {describe(superwords)}; it must be a bpe.SuperWords or None")
-        spec, config = replace(spec, pretokenizer=superwords.of_stage(2)), superwords.vetoed(config)
+        spec, config = replace(spec, pretokenizer=superwords.of_stage(2)), superwords.limited(config)
     words = as_counts(counts, spec, UNITS[0] if superwords is None else superwords.units)
     if superwords is not None:
         spec = second_stage_base(spec, words, superwords)
@@ -118,7 +118,7 @@ def learn_more(
     with progress_note(config.progress, "index"):
         trainer, ids, n_words, extent = continue_from(job, counts, spec, config, more, max_memory=job.max_memory)
     run_merges(trainer, config, len(ids) + more, saved, n_words)
-    return extend_spec(spec, ids, trainer), record(trainer, n_words, began, extent, config), trainer.merges()[:, 3]
+    return extend_spec(spec, ids, trainer), make_record(trainer, n_words, began, extent, config), trainer.merges()[:, 3]
 
 
 def _check_extendable(tok: Tokenizer) -> None:
@@ -192,18 +192,18 @@ def continue_from(
 ) -> tuple[Trainer, NDArray[np.int64], int, tuple[int, int]]:
     """(A trainer that starts from the words as the tokenizer encodes them, all ids, the number of words, their extent).
 
-    The kernel numbers tokens from 0 without gaps, in the order of their ids. It tracks every pair
-    with `track_all_pairs`.
+    The kernel numbers tokens from 0 without gaps, in the order of their ids. It tracks every pair with
+    `track_all_pairs`.
     """
     vocabulary = spec.vocabulary
     ids = np.flatnonzero(vocabulary.kinds != NONE)
     words = words_of(counts, config)
-    job.clear(counts)
+    job.free_counts(counts)
     apart = _find_digit_tokens(vocabulary, config)
     of_bytes = word_symbols(spec).of_bytes
     if of_bytes is not None:
         apart += of_bytes[of_bytes != NO_TOKEN].tolist()
-    n_bytes, _ = words.extent(config)
+    n_bytes, _ = words.bytes_and_tokens(config)
     words = _encode_words(words, spec, ids, apart, job.threads, max_memory)
     n_tokens = int(np.dot(np.diff(words.offsets) // 4, words.counts))
     ends = spec.ends_word if spec.ends_word is not None else np.zeros(vocabulary.limit, dtype=np.bool_)
@@ -213,7 +213,7 @@ def continue_from(
         (token, bool(ends[token_id]), bool(reserved[token_id]), int(lengths[token_id]))
         for token_id, token in vocabulary.items()
     ]
-    initial = InitialTokens(ENCODED, tokens, None, None, NO_TOKEN)
+    initial = InitialTokens(SPELLED_BY_TOKENS, tokens, None, None, NO_TOKEN)
     trainer = make_trainer(
         words, config, initial, more, max_memory=max_memory, threads=job.threads, track_all_pairs=track_all_pairs
     )
@@ -238,7 +238,7 @@ def _encode_words(
     numbers[ids] = np.arange(len(ids), dtype=np.uint32)
     numbers[:-1][vocabulary.kinds == SPECIAL] = NO_TOKEN
     numbers[apart] = NO_TOKEN
-    tokens = TokenNumbers(None if max_memory is None else max(max_memory - resident(), 0) // 4)
+    tokens = ArraySpool(None if max_memory is None else max(max_memory - resident(), 0) // 4)
     lengths = [np.zeros(1, dtype=np.int64)]
     for found, bounds in encode_in_groups(spec, words.blob, words.offsets, threads):
         tokens.append(numbers[np.minimum(found, np.uint32(vocabulary.limit))])
@@ -248,7 +248,7 @@ def _encode_words(
         raise ValueError(
             f"the distinct words have {offsets[-1]} tokens; at most {SYMBOL_LIMIT} fit: extend with fewer words"
         )
-    blob, mapped = tokens.whole()
+    blob, mapped = tokens.take_all()
     return replace(words, blob=blob, offsets=4 * offsets, symbols=len(blob) // 4, mapped=mapped)
 
 

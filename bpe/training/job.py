@@ -30,7 +30,7 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.training_record import Training
 
 #: What a training gives.
-Learned: TypeAlias = tuple[TokenizerSpec, Training]
+LearnedSpec: TypeAlias = tuple[TokenizerSpec, Training]
 
 
 class TrainingJob:
@@ -57,7 +57,7 @@ class TrainingJob:
         self._recorded = dict(recorded or {})
         self._own: list[WordCounts] = []  # which may be cleared
 
-    def run(self, strategy: Strategy) -> Tokenizer | list[Tokenizer]:
+    def run(self, strategy: TrainingStrategy) -> Tokenizer | list[Tokenizer]:
         """Train, and make a tokenizer, or one of each size."""
         began = time.perf_counter()
         learned = strategy(self)
@@ -92,7 +92,7 @@ class TrainingJob:
 
         """
         config = self.config
-        words = self.counts_of(given, config.pretokenizer if pretokenizer == "default" else pretokenizer, units)
+        words = self.as_given_counts(given, config.pretokenizer if pretokenizer == "default" else pretokenizer, units)
         saved = files = None
         if config.checkpoint is not None:
             files = identify_files(source)
@@ -127,12 +127,12 @@ class TrainingJob:
         saved.begin(counts)
         return saved
 
-    def clear(self, counts: WordCounts) -> None:
+    def free_counts(self, counts: WordCounts) -> None:
         """Save the memory of counts that are not the caller's."""
         if any(counts is each for each in self._own):
             counts.clear()
 
-    def counts_of(self, given: Any, pretokenizer: PretokenizerLike | None, units: str) -> WordCounts:
+    def as_given_counts(self, given: Any, pretokenizer: PretokenizerLike | None, units: str) -> WordCounts:
         """The counts given by the caller, checked, or empty ones to count a corpus with."""
         config, chosen = self.config, pretokenizer != "default"
         wanted = as_pretokenizer(pretokenizer if chosen else default_pretokenizer(config.chars))
@@ -161,7 +161,7 @@ Learn: TypeAlias = Callable[
     [TrainingJob, WordCounts, TrainConfig, Checkpoint | None], tuple[TokenizerSpec, Training, NDArray[np.int64]]
 ]
 #: A kind of training: its result, or one for each size where they have no merges in common.
-Strategy: TypeAlias = Callable[[TrainingJob], list[Learned]]
+TrainingStrategy: TypeAlias = Callable[[TrainingJob], list[LearnedSpec]]
 
 
 def _at_size(spec: TokenizerSpec, training: Training, size: int) -> Tokenizer:
@@ -183,7 +183,7 @@ def check_unchanged(source: object, before: list[list[Any]] | None) -> None:
 
 
 def _document_options(source: object) -> dict[str, Any]:
-    """The options for wanted files into documents, as a checkpoint records them; empty for texts and counts."""
+    """The options that turn files into documents, as a checkpoint records them; empty for texts and counts."""
     if not isinstance(source, Sources):
         return {}
     lines = source.keep_separator

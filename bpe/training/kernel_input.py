@@ -24,7 +24,7 @@ SYMBOL_LIMIT = 2**32 - 2
 #: Token count at which the kernel's symbols become 32 bits wide, from 16.
 MAX_16BIT_TOKENS = 65000
 #: `InitialTokens.spelling` of words that are tokens already. 0 stands for bytes, 1 for characters.
-ENCODED = 2
+SPELLED_BY_TOKENS = 2
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Words:
         """The bytes of the arrays that are in memory."""
         return self.offsets.nbytes + self.counts.nbytes + (0 if self.mapped else self.blob.nbytes)
 
-    def extent(self, config: TrainConfig) -> tuple[int, int]:
+    def bytes_and_tokens(self, config: TrainConfig) -> tuple[int, int]:
         """(The bytes of all words of the corpus, their tokens when each symbol is one, in the alphabet or not)."""
         occurring = self.inner + self.last
         tokens = int(occurring.sum())
@@ -83,13 +83,13 @@ class InitialTokens:
     """The tokens that training starts from.
 
     Attributes:
-        spelling: what words consist of: 0 for bytes, 1 for characters (UTF-8), ENCODED for uint32 tokens.
+        spelling: what words consist of: 0 for bytes, 1 for characters (UTF-8), SPELLED_BY_TOKENS for uint32 tokens.
         tokens: (bytes, ends with the mark, takes part in no merge, length in symbols) of the initial tokens, in id
             order from 0. The length is 0 for tokens that neither a symbol nor a merge produces.
         inner: uint32 by byte or code point: the token of a symbol that is not a word's last, or NO_TOKEN. None if the
             words are encoded.
         last: likewise for the last symbol of a word.
-        mark: the token of an end-of-word mark to append to each word, else NO_TOKEN.
+        mark_token: the token of an end-of-word mark to append to each word, else NO_TOKEN.
 
     """
 
@@ -97,7 +97,7 @@ class InitialTokens:
     tokens: list[tuple[bytes, bool, bool, int]]
     inner: NDArray[np.uint32] | None
     last: NDArray[np.uint32] | None
-    mark: int
+    mark_token: int
 
 
 # Words ----------------------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def make_initial_tokens(words: Words, config: TrainConfig) -> InitialTokens:
     given, codes = _choose_codes(words, config)
     symbols = [_spell_symbol(code, config.chars) for code in codes]
     marked: list[bytes] = []
-    first = config.n_lead
+    first = config.n_before_alphabet
     n_codes = max(len(words.inner), max(codes, default=0) + 1)
     inner = np.full(n_codes, NO_TOKEN, dtype=np.uint32)
     inner[codes] = np.arange(first, first + len(codes), dtype=np.uint32)
@@ -247,7 +247,7 @@ def _choose_codes(words: Words, config: TrainConfig) -> tuple[set[int], list[int
 def digit_codes(config: TrainConfig) -> list[int]:
     """The symbols that `split_digits` keeps apart: ASCII's digits, and full-width ones, as in SentencePiece.
 
-    In a byte model, digits of several bytes are kept apart by a rule for merges: see `TrainConfig.digits_apart`.
+    In a byte model, digits of several bytes are kept apart by a rule for merges: see `TrainConfig.numbers_apart`.
     """
     if not config.split_digits:
         return []

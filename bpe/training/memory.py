@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.memory_limits import in_megabytes, resident
-from bpe.count.counting import Excess
+from bpe.count.counting import ExcessCheck
 from bpe.errors import pluralize
 from bpe.training.config import TrainConfig
 from bpe.training.kernel_input import MAX_16BIT_TOKENS, Words
@@ -54,7 +54,7 @@ def _needed_memory(rest: int, arrays: int, n_words: int, symbols: int) -> int:
     return rest + max(arrays + layout, 2 * LEAST_FOR_PAIRS + symbols)
 
 
-def make_excess_check(config: TrainConfig, max_memory: int) -> Excess:
+def make_excess_check(config: TrainConfig, max_memory: int) -> ExcessCheck:
     """Make a function that tells, while words are counted, whether training on them needs more than `max_memory`."""
     rest = resident()
     width = 2 if (config.vocab_size or config.num_merges or 0) < MAX_16BIT_TOKENS else 6

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,14 +20,12 @@ from bpe.count.counting import count_corpus
 from bpe.count.word_counts import WordCounts, arrays_of
 from bpe.errors import describe
 from bpe.tokenizer import Tokenizer
-from bpe.training.config import check_one_corpus
+from bpe.training.config import CountsLike, check_one_corpus
 from bpe.training.encoded import encode_in_groups
 from bpe.training.extend import as_counts
 from bpe.vocab.editing import check_vocab_size, choose_rarest_leaves, find_removable_tokens
 from bpe.vocab.spec import TokenizerSpec, check_defined
 from bpe.vocab.vocabulary import NO_TOKEN
-
-Counts = WordCounts | Mapping[str, int] | Mapping[bytes, int]
 
 
 def prune(
@@ -36,7 +34,7 @@ def prune(
     *,
     files: PathLike | Iterable[PathLike] | Sources | None = None,
     texts: Iterable[TextLike] | None = None,
-    counts: Counts | None = None,
+    counts: CountsLike | None = None,
     threads: int | None = None,
     progress: ProgressLike = False,
 ) -> tuple[Tokenizer, NDArray[np.int32]]:
@@ -156,7 +154,7 @@ def count_for_tokenizer(
     spec: TokenizerSpec,
     files: PathLike | Iterable[PathLike] | Sources | None,
     texts: Iterable[TextLike] | None,
-    counts: Counts | None,
+    counts: CountsLike | None,
     threads: int | None,
     progress: ProgressLike,
 ) -> CountedCorpus:

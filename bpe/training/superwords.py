@@ -30,6 +30,8 @@ from bpe.vocab.editing import first_id, renumber, without_tokens
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, NO_TOKEN
 
+__all__ = ["SuperWords", "check_superwords", "drop_unused", "second_stage_base"]
+
 
 @dataclass(frozen=True)
 class SuperWords:
@@ -141,7 +143,7 @@ class SuperWords:
         """What both stages split into words, as `WordCounts.units` has it."""
         return "lines" if self.lines else "documents"
 
-    def vetoed(self, config: TrainConfig) -> TrainConfig:
+    def limited(self, config: TrainConfig) -> TrainConfig:
         """The config of stage 2, with the limits of new tokens."""
         return replace(config, rules=config.rules.and_limits(self.max_words, self.forbidden))
 
@@ -236,6 +238,3 @@ def second_stage_base(spec: TokenizerSpec, counts: WordCounts, superwords: Super
     if superwords.unused == "drop":
         spec = drop_unused(spec, counts)
     return replace(spec, pretokenizer=counts.pretokenizer)
-
-
-__all__ = ["SuperWords", "check_superwords", "drop_unused", "second_stage_base"]

@@ -17,7 +17,7 @@ from bpe.tokenizer import Tokenizer
 from bpe.training.checkpoint import Checkpoint, identify_files
 from bpe.training.config import Alphabet, CorpusOptions, CountsLike, Files, OnMerge, TrainConfig
 from bpe.training.extend import learn_more
-from bpe.training.job import Learned, TrainingJob, check_unchanged
+from bpe.training.job import LearnedSpec, TrainingJob, check_unchanged
 from bpe.training.merge_rules import MergeRules
 from bpe.training.superwords import SuperWords, check_superwords, second_stage_base
 from bpe.training.trainer import learn_merges
@@ -147,12 +147,12 @@ def train(
     (['▁hug', '▁', '<0xC3>', '<0xA9>'], 'hug é')
 
     """
-    options = dict(locals())  # all arguments, by name
-    del options["superwords"]
-    return TrainingJob(TrainConfig(**options), learn_merges).run(partial(learn_words, superwords))
+    # Must be the first statement: locals() are the arguments only.
+    config = TrainConfig(**{name: value for name, value in list(locals().items()) if name != "superwords"})
+    return TrainingJob(config, learn_merges).run(partial(learn_words, superwords))
 
 
-def learn_words(superwords: SuperWords | None, job: TrainingJob) -> list[Learned]:
+def learn_words(superwords: SuperWords | None, job: TrainingJob) -> list[LearnedSpec]:
     """Train on words, or with superwords."""
     if superwords is not None:
         return _learn_superwords(superwords, job)
@@ -160,7 +160,7 @@ def learn_words(superwords: SuperWords | None, job: TrainingJob) -> list[Learned
     return [job.learn(job, words, job.config, saved)[:2]]
 
 
-def _learn_superwords(superwords: SuperWords, job: TrainingJob) -> list[Learned]:
+def _learn_superwords(superwords: SuperWords, job: TrainingJob) -> list[LearnedSpec]:
     """Train in two stages, on a corpus or on the counts of both."""
     config, source = job.config, job.config.source()
     check_superwords(superwords, config, source)
@@ -178,5 +178,5 @@ def _learn_superwords(superwords: SuperWords, job: TrainingJob) -> list[Learned]
     words, saved = count(2, second, ".stage2")
     check_unchanged(source, before)
     spec = second_stage_base(spec, words, superwords)
-    spec, two, _ = learn_more(job, words, spec, superwords.vetoed(config), saved)
+    spec, two, _ = learn_more(job, words, spec, superwords.limited(config), saved)
     return [(spec, two.after(one.merges, one.curve, one.stopped))]

@@ -20,7 +20,7 @@ from bpe.errors import FormatError, get_log, pluralize
 from bpe.pretokenize.pretokenizer import PipelinePretokenizer, Pretokenizer
 from bpe.pretokenize.steps import Metaspace
 from bpe.training._trainer import Trainer
-from bpe.training.checkpoint import FIX, Checkpoint
+from bpe.training.checkpoint import START_OVER, Checkpoint
 from bpe.training.config import TrainConfig
 from bpe.training.job import TrainingJob
 from bpe.training.kernel_input import MAX_16BIT_TOKENS, InitialTokens, Words, make_initial_tokens, words_of
@@ -36,7 +36,7 @@ STOPS = {1: "no pairs left", 2: "min_frequency"}
 MERGES_PER_CALL = 256
 MANY_WORDS, SHORT_CALL = 1_000_000, 0.1
 #: The most memory for lists and tables of pairs: bytes for each symbol, beside 4 * LEAST_FOR_PAIRS. All training puts
-#: at most three positions in lists for each symbol, of 4 bytes each; more would only be refused by a small machine.
+#: at most three positions in lists for each symbol, of 4 bytes each; a small machine would refuse more memory.
 MAX_PER_SYMBOL = 64
 
 
@@ -53,8 +53,8 @@ class MergeLearner(Protocol):
     def n_tokens(self) -> int:
         """How many tokens there are."""
 
-    def run(self, most: int, most_tokens: int) -> list[tuple[int, int, int, int]]:
-        """Learn up to `most` merges (left, right, token, count) while there are fewer than `most_tokens` tokens."""
+    def run(self, max_merges: int, max_tokens: int) -> list[tuple[int, int, int, int]]:
+        """Learn up to `max_merges` merges (left, right, token, count) while there are under `max_tokens` tokens."""
 
     def merges(self) -> NDArray[np.int64]:
         """All merges learned: int64 (n, 4)."""
@@ -95,9 +95,9 @@ def learn_merges(
     began = time.perf_counter()
     with progress_note(config.progress, "index"):
         words = words_of(counts, config)
-        job.clear(counts)
+        job.free_counts(counts)
         initial = make_initial_tokens(words, config)
-        target, n_words, extent = choose_target(initial, config), len(words.counts), words.extent(config)
+        target, n_words, extent = choose_vocab_limit(initial, config), len(words.counts), words.bytes_and_tokens(config)
         merges = max(target - len(initial.tokens), 0)
         if config.num_merges is not None:
             merges = min(merges, config.num_merges)
@@ -105,7 +105,7 @@ def learn_merges(
         del words, initial  # the merges need the memory of their arrays
     run_merges(trainer, config, target, saved, n_words)
     spec = make_spec(counts, config, *trainer.vocabulary(), trainer.merges())
-    return spec, record(trainer, n_words, began, extent, config), trainer.merges()[:, 3]
+    return spec, make_record(trainer, n_words, began, extent, config), trainer.merges()[:, 3]
 
 
 def make_initial_spec(counts: WordCounts, parts: Sequence[Words], config: TrainConfig) -> TokenizerSpec:
@@ -128,12 +128,12 @@ def make_initial_spec(counts: WordCounts, parts: Sequence[Words], config: TrainC
     none = np.zeros(0, np.int64)
     words = Words(np.zeros(0, np.uint8), np.zeros(1, np.int64), none, inner, last, 0)
     initial = make_initial_tokens(words, config)
-    choose_target(initial, config)
+    choose_vocab_limit(initial, config)
     trainer = make_trainer(words, config, initial, 0)
     return make_spec(counts, config, *trainer.vocabulary(), trainer.merges())
 
 
-def choose_target(initial: InitialTokens, config: TrainConfig) -> int:
+def choose_vocab_limit(initial: InitialTokens, config: TrainConfig) -> int:
     """The most tokens that the result may have.
 
     Raises:
@@ -151,7 +151,7 @@ def choose_target(initial: InitialTokens, config: TrainConfig) -> int:
         least = min((config.vocab_size, *config.sizes))
         if least < base:
             raise ValueError(
-                f"vocab_size is {least}, but the alphabet has {pluralize(base - config.n_lead, 'symbol')}, "
+                f"vocab_size is {least}, but the alphabet has {pluralize(base - config.n_before_alphabet, 'symbol')}, "
                 f"with {pluralize(len(config.reserved), 'special token')} beside it"
                 + (" and the tokens of 256 bytes" if config.alphabet.byte_fallback else "")
                 + f"; it must be at least {base}"
@@ -165,7 +165,7 @@ def choose_target(initial: InitialTokens, config: TrainConfig) -> int:
 
 
 #: Arguments of every `Trainer` that change its speed and memory, never its result. Tests set them.
-tuning: dict[str, Any] = {}
+test_tuning: dict[str, Any] = {}
 
 
 def make_trainer(
@@ -209,7 +209,7 @@ def make_trainer(
         "threads": threads,
         "max_16bit_tokens": MAX_16BIT_TOKENS,
     }
-    return Trainer(words, initial, config, merges, track_all_pairs=track_all_pairs, **(chosen | tuning))
+    return Trainer(words, initial, config, merges, track_all_pairs=track_all_pairs, **(chosen | test_tuning))
 
 
 def replay(trainer: MergeLearner, merges: NDArray[np.int64]) -> int:
@@ -267,7 +267,7 @@ def run_merges(trainer: MergeLearner, config: TrainConfig, target: int, saved: C
                             left, right, token, count = merges[0]
                             on_merge(done, spell(left), spell(right), spell(token), count)
                         if saved is not None:
-                            saved.keep(trainer.merges)
+                            saved.save_if_due(trainer.merges)
                     if trainer.stop or not merges:
                         break
         finally:
@@ -286,7 +286,7 @@ def _resume(
             done = replay(trainer, checkpoint.merges)
         except ValueError as error:
             raise FormatError(
-                f"the checkpoint is not of this training, or altered: {error}; {FIX}", path=checkpoint.path
+                f"the checkpoint is not of this training, or altered: {error}; {START_OVER}", path=checkpoint.path
             ) from None
     total = _count_possible(trainer, done, most, target) or "?"
     log.info("resuming at merge %s of %s, from the checkpoint %s", done, total, checkpoint.path)
@@ -305,7 +305,9 @@ def _spell_token(trainer: MergeLearner, chars: bool, token: int) -> Any:
     return data.decode() if chars else data
 
 
-def record(trainer: MergeLearner, words: int, began: float, extent: tuple[int, int], config: TrainConfig) -> Training:
+def make_record(
+    trainer: MergeLearner, words: int, began: float, extent: tuple[int, int], config: TrainConfig
+) -> Training:
     """The record of a training that began at `began`. Logs a warning if it stopped early."""
     merges, tokens = len(trainer.merges()), trainer.n_tokens
     stopped = STOPS.get(trainer.stop)

@@ -239,7 +239,7 @@ def test_other_output_names_get_lines(tmp_path, tokenizer_file, text_file, capsy
 @pytest.mark.parametrize("size", [1, 7, 1 << 20])
 def test_a_document_from_a_pipe_is_encoded_in_pieces(tmp_path, tokenizer_file, stdin, capsysbinary, monkeypatch, size):
     """The document is not held whole, and every output equals that of a file with the same bytes."""
-    monkeypatch.setattr(reading, "READ", size)
+    monkeypatch.setattr(reading, "MAX_READ", size)
     monkeypatch.setattr("bpe.encode.streams.PIECE", size)
     paths = [str(tmp_path / name) for name in ("text", "ids.npy", "ids.offsets.npy")]
     for data in (b"", TEXT.encode() * 3 + b"\xff<|end|> low " * 20):
@@ -420,7 +420,7 @@ def test_show_accepts_invalid_utf8(tokenizer_file, capsys):
 @pytest.mark.parametrize("size", [1, 2, 5, 1000])
 def test_documents_of_stdin_equal_those_of_the_text(monkeypatch, size):
     """A separator may be divided between two pieces."""
-    monkeypatch.setattr(reading, "READ", size)
+    monkeypatch.setattr(reading, "MAX_READ", size)
     args: dict[str, Any] = {"separator": "<|b|>"}
     lines: dict[str, Any] = {"per_line": True}
     for data in (b"", b"<|", b"a<|b|>", b"<|b|><|b|>", b"low<|b|>lower <|b<|b|>|>\n" * 3):

@@ -97,9 +97,9 @@ def test_blocks_of_every_size_have_the_same_counts(
     made: dict[str, Any] = {"pretokenizer": pretokenizer, "special_tokens": specials}
     expected = bpe.count_words(texts=documents, **made)
     monkeypatch.setattr("bpe.corpus.blocks.BLOCK", size)
-    monkeypatch.setattr(reading, "READ", size)
+    monkeypatch.setattr(reading, "MAX_READ", size)
     assert bpe.count_words(files=bpe.Sources([path], **options), **made) == expected
-    monkeypatch.setattr(reading, "LEAST", max(size // 2, 1))
+    monkeypatch.setattr(reading, "MIN_READ", max(size // 2, 1))
     assert bpe.count_words(files=bpe.Sources([path], **options), threads=2, **made) == expected
     assert bpe.count_words(texts=documents, threads=2, **made) == expected
 
@@ -111,7 +111,7 @@ def test_pipes_have_the_same_counts_as_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, pretokenizer: str | None
 ) -> None:
     """Input of unknown size is read to its end."""
-    monkeypatch.setattr(reading, "READ", size)
+    monkeypatch.setattr(reading, "MAX_READ", size)
     made: dict[str, Any] = {"pretokenizer": pretokenizer, "special_tokens": ["e of"]}
     expected = bpe.count_words(texts=TEXT.split("<|x y|>"), **made)
     pipe = tmp_path / "pipe"
@@ -123,8 +123,8 @@ def test_pipes_have_the_same_counts_as_texts(
 
 
 def test_errors_name_the_offset_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "READ", 16)
-    monkeypatch.setattr(reading, "LEAST", 8)
+    monkeypatch.setattr(reading, "MAX_READ", 16)
+    monkeypatch.setattr(reading, "MIN_READ", 8)
     path = tmp_path / "bad.txt"
     path.write_bytes(b"low lower " * 20 + b"\xff" + b" low\xfe" * 20)
     with pytest.raises(bpe.FormatError, match=r"bad\.txt, offset 200: byte 0xff is not UTF-8 \(invalid start byte\); "):
@@ -133,8 +133,8 @@ def test_errors_name_the_offset_in_the_file(tmp_path: Path, monkeypatch: pytest.
 
 def test_blocks_cover_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks follow each other without gaps, have the requested sizes, and reuse few buffers."""
-    monkeypatch.setattr(reading, "READ", 500)
-    monkeypatch.setattr(reading, "LEAST", 60)
+    monkeypatch.setattr(reading, "MAX_READ", 500)
+    monkeypatch.setattr(reading, "MIN_READ", 60)
     path, data = tmp_path / "text", TEXT.encode()
     path.write_bytes(data)
     for threads in (1, 2, 5):

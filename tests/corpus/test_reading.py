@@ -57,8 +57,8 @@ def tokenizer(kind: str) -> bpe.Tokenizer:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "READ", 64)
-    monkeypatch.setattr(reading, "LEAST", 16)
+    monkeypatch.setattr(reading, "MAX_READ", 64)
+    monkeypatch.setattr(reading, "MIN_READ", 16)
     monkeypatch.setattr(encoding, "MIN_PARALLEL_BYTES", 1)
 
 
@@ -104,8 +104,8 @@ def test_blocks_of_any_size_give_the_ids_of_the_documents(
     allowed = "all" if special else ()
     expected = [before + tok.encode(document, allowed_special=allowed).tolist() + after for document in documents]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "READ", size)
-        patch.setattr(reading, "LEAST", max(size // 3, 1))
+        patch.setattr(reading, "MAX_READ", size)
+        patch.setattr(reading, "MIN_READ", max(size // 3, 1))
         patch.setattr(encoding, "MIN_PARALLEL_BYTES", 1)
         patch.setattr(blocks, "BLOCKS", 4)
         batch = tok.encode_files(
@@ -257,14 +257,14 @@ def test_a_file_that_is_changed_meanwhile_is_an_error(
 ) -> None:
     path = write(tmp_path / f"a.{ending}", ["low lower"] * 50)
     os.utime(path, ns=(1, 1))
-    watch = streams.watch
+    refuse_changes = streams.refuse_changes
 
     def changing(file: Any, *given: Any) -> None:
-        watch(file, *given)
+        refuse_changes(file, *given)
         change(path)
 
     for module in (streams, parquet):
-        monkeypatch.setattr(module, "watch", changing)
+        monkeypatch.setattr(module, "refuse_changes", changing)
     tok = tokenizer("scanner")
     for call in (tok.encode_files, lambda path: bpe.count_words(files=path), lambda path: bpe.evaluate(tok, path)):
         with pytest.raises(OSError, match=rf"a\.{ending} was changed while it was read"):
@@ -446,8 +446,8 @@ def test_encoding_errors(
     replaced = data.decode("utf-8", "replace")
     given: dict[str, Any] = {"separator": separator, "threads": threads}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "READ", size)
-        patch.setattr(reading, "LEAST", size)
+        patch.setattr(reading, "MAX_READ", size)
+        patch.setattr(reading, "MIN_READ", size)
         patch.setattr(encoding, "MIN_PARALLEL_BYTES", 1)
         if error is None:
             assert (
@@ -573,7 +573,7 @@ def test_prepend_and_append_on_the_command_line(
 ) -> None:
     """From a file and through a pipe; `count` includes the added ids."""
     monkeypatch.setattr(cli, "_GROUP", size)
-    monkeypatch.setattr(reading, "READ", size)
+    monkeypatch.setattr(reading, "MAX_READ", size)
     tok = tokenizer(kind)
     path, saved, ids = tmp_path / "text", tmp_path / "t.json", tmp_path / "ids.npy"
     text = "low lower\nlowest newest " * 10 + "<|end|>" + "x" * 40 + "<|end|>"
@@ -641,13 +641,13 @@ def test_a_file_of_ids_that_shrinks_while_it_is_decoded(tmp_path: Path) -> None:
 def test_pipes_are_read_by_the_callers_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C cannot interrupt another thread that waits for a pipe, and would have to wait for it."""
     readers: set[int] = set()
-    fill = reading._Filling.fill
+    fill = reading._CheckedFill.fill
 
-    def recording(self: reading._Filling, room: memoryview) -> int:
+    def recording(self: reading._CheckedFill, room: memoryview) -> int:
         readers.add(threading.get_ident())
         return fill(self, room)
 
-    monkeypatch.setattr(reading._Filling, "fill", recording)
+    monkeypatch.setattr(reading._CheckedFill, "fill", recording)
     tok = bpe.train(texts=["low lower"], vocab_size=260)
     data = b"low lower newest " * 200_000  # more blocks than the threads take at first
     calls: list[Any] = [
@@ -668,13 +668,13 @@ def test_pipes_are_read_by_the_callers_thread(tmp_path: Path, monkeypatch: pytes
 def test_sizes_of_reads() -> None:
     """One thread reads the same size each time; several start and end with less, and never read as much at once."""
     alone = reading.Schedule(None, 1)
-    assert [alone.size() for _ in range(3)] == [reading.READ] * 3
+    assert [alone.size() for _ in range(3)] == [reading.MAX_READ] * 3
     schedule, left, sizes = reading.Schedule(20 << 20, 2), 20 << 20, []
     while left > 0:
         sizes.append(schedule.size())
         schedule.read(sizes[-1])
         left -= sizes[-1]
-    top = sizes.index(reading.SHARED_READ)
-    assert sizes[0] == sizes[-1] == reading.LEAST
-    assert max(sizes) == reading.SHARED_READ
+    top = sizes.index(reading.MAX_SHARED_READ)
+    assert sizes[0] == sizes[-1] == reading.MIN_READ
+    assert max(sizes) == reading.MAX_SHARED_READ
     assert sizes == sorted(sizes[:top]) + sorted(sizes[top:], reverse=True)

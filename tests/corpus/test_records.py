@@ -135,7 +135,7 @@ def test_json_lines_equal_the_naive_twin(
         else:
             bad += 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "READ", size)
+        patch.setattr(reading, "MAX_READ", size)
         for kernel in (jsonl_module.read_fields, reads_nothing):
             patch.setattr(jsonl_module, "read_fields", kernel)
             found = bpe.Sources(path, on_error="skip")
@@ -196,7 +196,7 @@ def test_delimited_files_equal_the_naive_twin(
         expected = [row["text"] for row in csv.DictReader(file, delimiter=kind["delimiter"])]
     assert expected == [row[1] for row in rows]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "READ", size)
+        patch.setattr(reading, "MAX_READ", size)
         assert read(bpe.Sources(path, quoting="excel")) == expected
 
 

@@ -107,7 +107,7 @@ def test_every_member_is_read(ending: str, tmp_path: Path, monkeypatch: pytest.M
     between = {".gz": b"\0" * 700, ".xz": b"\0" * 8, ".zst": b"\x50\x2a\x4d\x18\x03\0\0\0xyz", ".bz2": b""}[ending]
     path = tmp_path / f"a.txt{ending}"
     for size in (3, 1 << 18):
-        monkeypatch.setattr(streams, "IN", size)
+        monkeypatch.setattr(streams, "COMPRESSED_AT_ONCE", size)
         path.write_bytes(between.join(pack(part) for part in parts) + between)
         if ending == ".zst":
             path.write_bytes(between + path.read_bytes())
@@ -119,7 +119,7 @@ def test_every_member_is_read(ending: str, tmp_path: Path, monkeypatch: pytest.M
 def test_truncated_and_damaged_data_name_the_file(
     ending: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "IN", 1 << 13)  # of some 20 KB
+    monkeypatch.setattr(streams, "COMPRESSED_AT_ONCE", 1 << 13)  # of some 20 KB
     texts = ["".join(random.Random(number).choices("abcdefgh \n", k=2000)) for number in range(25)]
     path = write(tmp_path / f"{name}{ending}", texts)
     data = path.read_bytes()
@@ -209,10 +209,10 @@ def test_a_separator_may_end_documents(
     path = tmp_path_factory.mktemp("ends") / "a.txt"
     path.write_text(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "READ", size)
+        patch.setattr(reading, "MAX_READ", size)
         for given_sources, expected in (
             (bpe.Sources([path, path], separator=separator), text.split(separator) * 2),
-            (bpe.Sources([path, path], separator=separator).ending(), ended(text, separator) * 2),
+            (bpe.Sources([path, path], separator=separator).with_ending_separators(), ended(text, separator) * 2),
         ):
             cut = document_cut([separator.encode()], False) if whole else safe_cut(any_position, [separator.encode()])
             assert joined(given_sources.blocks(cut, 1)) == [document.encode() for document in expected]
@@ -364,7 +364,7 @@ def test_reading_goes_on_from_any_position(
     separators = given_sources.separators
     cut = safe_cut(any_position, separators) if anywhere else document_cut(separators, keep)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "READ", size)
+        patch.setattr(reading, "MAX_READ", size)
         patch.setattr("bpe.corpus.blocks.BLOCK", size)
         patch.setattr(parquet, "BATCH", size * 10)
         blocks = list(given_sources.blocks(cut, 1))
@@ -383,7 +383,7 @@ def test_reading_goes_on_from_any_position(
 
 def test_a_block_is_given_before_the_next_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a separator ends documents, too; then the block's text is still in a processor's cache."""
-    monkeypatch.setattr(reading, "READ", 64)
+    monkeypatch.setattr(reading, "MAX_READ", 64)
     reads: list[int] = []
     monkeypatch.setattr(reading.Schedule, "read", lambda self, count: reads.append(count))
     sources = bpe.Sources(write(tmp_path / "a.txt", ["ab " * 60, "cd " * 60]), separator="|", separator_ends=True)
@@ -435,7 +435,7 @@ def test_parts_in_order_are_the_whole(
     whole = bpe.Sources(paths, separator_ends=ends, **(cutting if textual else {}))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sources, "UNIT", unit)
-        patch.setattr(reading, "READ", 25)
+        patch.setattr(reading, "MAX_READ", 25)
         parts = [whole.part(number, count) for number in range(count)]
         expected = read(whole)
         assert [text for part in parts for text in read(part)] == expected

@@ -180,7 +180,7 @@ def test_blocks_of_text_files_have_the_counts_of_the_documents(
         with monkeypatch.context() as patch:
             patch.setattr(Splitter, "count", None)
             for size, threads in ((7, 1), (1000, 1), (1000, 3), (1 << 18, 2)):
-                patch.setattr(reading, "READ", size)
+                patch.setattr(reading, "MAX_READ", size)
                 given = grouped(files=paths, pretokenizer=pretokenizer, threads=threads, **options)
                 counts = bpe.count_words(**given)
                 assert list(counts.items()) == expected
@@ -192,7 +192,7 @@ def test_the_first_bytes_of_a_file_that_are_not_utf8_are_named(
 ) -> None:
     path = tmp_path / "text"
     path.write_bytes(b"low lower " * 300 + b"\xff low" * 300)
-    monkeypatch.setattr(reading, "READ", 50)
+    monkeypatch.setattr(reading, "MAX_READ", 50)
     monkeypatch.setattr(Splitter, "count", None)
     for _ in range(10):
         with pytest.raises(bpe.FormatError, match=r"text, offset 3000: byte 0xff is not UTF-8"):
@@ -347,8 +347,7 @@ def test_text_over_the_limit(text: str) -> None:
     assert counts["a"] == 2**63 - 1
 
 
-# Files of counts
-# --------------------------------------------------------------------------------------------------------
+# Files of counts ------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=100)

@@ -17,7 +17,7 @@ from rows_reference import MemoryShards, listed, naive_bounds, naive_row, shards
 
 from bpe.data import Blocks, Packed, TokenShards, collate, write_shards
 from bpe.data.loaders._gather import gather, number_positions
-from bpe.data.loaders.rows import Batches, Plan
+from bpe.data.loaders.rows import Batches, BatchPlan
 
 FIELDS = ("input_ids", "labels", "position_ids", "document_ids", "loss_mask", "cu_seqlens")
 
@@ -205,7 +205,7 @@ def test_workers_together_have_the_batches_of_one(
     shards: Any = MemoryShards([list(range(2 * n_rows + 1))])
     blocks = Blocks(shards, 2, 4)
     for rank in range(world):
-        plan = Plan(blocks, world * share, rank, world, 2, drop_last)
+        plan = BatchPlan(blocks, world * share, rank, world, 2, drop_last)
         whole = [batch["labels"].tolist() for batch in Batches(blocks, plan, start)]
         parts = [Batches(blocks, plan, start, worker, workers) for worker in range(workers)]
         lengths = [len(part) for part in parts]

@@ -240,7 +240,7 @@ def test_offsets_that_change_later(tmp_path: Path) -> None:
 def test_many_offsets_are_checked_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from bpe.data.formats import reading
 
-    monkeypatch.setattr(reading, "PIECE", 3)
+    monkeypatch.setattr(reading, "NUMBERS_AT_ONCE", 3)
     for form in ("native", "megatron", "datatrove", "dolma"):
         folder = tmp_path / form
         write_shards([[1] * (i % 3) for i in range(20)], folder, format=form)

@@ -13,7 +13,7 @@ import pytest
 
 import bpe
 from bpe.data import TokenShards, encode_shards, grouping, verify
-from bpe.data.encoding import MANIFEST
+from bpe.data.encoding import MANIFEST_NAME
 from bpe.data.formats import FORMATS
 from bpe.data.plan import find_end_of_text, find_largest_id
 from bpe.vocab.special_names import EOS_NAMES
@@ -74,11 +74,11 @@ def rows_of(folder: Path, split: str | None = None) -> list[list[int]]:
 @pytest.fixture
 def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups of a few documents, and blocks of a few hundred bytes."""
-    monkeypatch.setattr(grouping, "FIRST", 1000)
-    monkeypatch.setattr(grouping, "LEAST", 300)
-    monkeypatch.setattr(grouping, "MOST", 3000)
-    monkeypatch.setattr("bpe.corpus.reading.READ", 400)
-    monkeypatch.setattr("bpe.corpus.reading.LEAST", 100)
+    monkeypatch.setattr(grouping, "FIRST_GROUP", 1000)
+    monkeypatch.setattr(grouping, "MIN_GROUP", 300)
+    monkeypatch.setattr(grouping, "MAX_GROUP", 3000)
+    monkeypatch.setattr("bpe.corpus.reading.MAX_READ", 400)
+    monkeypatch.setattr("bpe.corpus.reading.MIN_READ", 100)
 
 
 # The result -----------------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def test_the_output_does_not_depend_on_threads_or_groups(tmp_path, tokenizer, mo
     paths = corpus(tmp_path / "corpus", documents(1, 300))
     found = []
     for threads, most in ((1, 3000), (2, 500), (3, 10**6)):
-        monkeypatch.setattr(grouping, "MOST", most)
+        monkeypatch.setattr(grouping, "MAX_GROUP", most)
         out = tmp_path / f"out{threads}"
         encode_shards(sources(paths), tokenizer, out, shard_size=2000, threads=threads, **options)
         found.append(files_of(out))
@@ -131,7 +131,7 @@ def test_every_format(tmp_path, tokenizer, name):
     texts = documents(3, 60)
     manifest = encode_shards(sources(corpus(tmp_path / "c", texts)), tokenizer, tmp_path / "out", format=name)
     end = tokenizer.special_tokens[END]
-    before, after = ([end] if around else [] for around in FORMATS[name].bos_eos)
+    before, after = ([end] if has_one else [] for has_one in FORMATS[name].bos_eos)
     rows = [[*before, *tokenizer.encode(text).tolist(), *after] for text in texts]
     found: list[int] = []
     for shard in manifest.shards:
@@ -336,7 +336,7 @@ def test_a_bad_document_ends_the_call_and_the_rest_follows_later(tmp_path, token
     paths[1].write_bytes(b"\xff" * len(good))
     with pytest.raises(bpe.FormatError, match="is not UTF-8"):
         encode_shards(sources(paths), tokenizer, tmp_path / "out")
-    assert not (tmp_path / "out" / MANIFEST).exists()
+    assert not (tmp_path / "out" / MANIFEST_NAME).exists()
     assert not [name for name in files_of(tmp_path / "out") if name.endswith(".tmp")]
 
 

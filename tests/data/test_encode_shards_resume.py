@@ -51,7 +51,7 @@ def killed_at(event: int, run: Callable[[], object]) -> bool:
 
         status = 1
         try:
-            journal.failpoint = count
+            journal.crash_hook = count
             run()
             status = 0
         finally:
@@ -66,12 +66,12 @@ def killed_at(event: int, run: Callable[[], object]) -> bool:
 @pytest.mark.usefixtures("small_groups")
 def test_kills_at_chosen_events(tmp_path, tokenizer, monkeypatch, way):
     """A kill at the first and the last events, and at some between."""
-    monkeypatch.setattr(outputs, "CHECKPOINT", 8000)
+    monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 8000)
     paths = corpus(tmp_path / "c", documents(11, 80))
     events: list[str] = []
-    monkeypatch.setattr(journal, "failpoint", events.append)
+    monkeypatch.setattr(journal, "crash_hook", events.append)
     encode_shards(sources(paths), tokenizer, tmp_path / "whole", threads=1, **WAYS[way])
-    monkeypatch.setattr(journal, "failpoint", None)
+    monkeypatch.setattr(journal, "crash_hook", None)
     expected = files_of(tmp_path / "whole")
     for number, event in enumerate(sorted({*range(0, len(events), len(events) // 8 + 1), len(events) - 2})):
         out = tmp_path / f"out{event}"
@@ -90,7 +90,7 @@ def test_kills_at_chosen_events(tmp_path, tokenizer, monkeypatch, way):
 @pytest.mark.usefixtures("small_groups")
 def test_kills_one_after_the_other(tmp_path, tokenizer, monkeypatch):
     """Every run gets a little further than the one before, in another number of threads."""
-    monkeypatch.setattr(outputs, "CHECKPOINT", 8000)
+    monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 8000)
     paths = corpus(tmp_path / "c", documents(12, 150))
     for way in ("in order", "shuffled"):
         encode_shards(sources(paths), tokenizer, tmp_path / f"{way} whole", **WAYS[way])
@@ -130,8 +130,8 @@ def test_real_kills_at_random_moments(tmp_path, tokenizer):
 @pytest.mark.usefixtures("small_groups")
 def test_bad_records_are_counted_over_all_runs(tmp_path, tokenizer, monkeypatch, ending):
     """The manifest has the number of an undisturbed run, however often the command was killed."""
-    monkeypatch.setattr(outputs, "CHECKPOINT", 4000)
-    monkeypatch.setattr(reading, "READ", 2000)
+    monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 4000)
+    monkeypatch.setattr(reading, "MAX_READ", 2000)
     for number in range(3):
         write_with_bad_records(tmp_path / f"{number}{ending}", documents(20 + number, 120))
     options = {"separator": END} if ending == ".txt" else {}
@@ -200,13 +200,13 @@ def begun(tmp_path, tokenizer, small_groups) -> tuple[list[Path], Path]:
     paths = corpus(tmp_path / "c", documents(14, 200))
     out = tmp_path / "out"
     killed_at(20, lambda: encode_shards(sources(paths), tokenizer, out, shard_size=1500))
-    assert (out / journal.NAME).read_text().count("\n") > 2
+    assert (out / journal.JOURNAL_NAME).read_text().count("\n") > 2
     return paths, out
 
 
 def test_a_line_that_is_cut_off_is_written_again(begun, tmp_path, tokenizer):
     paths, out = begun
-    name = out / journal.NAME
+    name = out / journal.JOURNAL_NAME
     whole = name.read_bytes()
     encode_shards(sources(paths), tokenizer, tmp_path / "whole", shard_size=1500)
     name.write_bytes(whole[:-7])
@@ -216,7 +216,7 @@ def test_a_line_that_is_cut_off_is_written_again(begun, tmp_path, tokenizer):
 
 def test_a_damaged_journal_is_refused(begun, tokenizer):
     paths, out = begun
-    name = out / journal.NAME
+    name = out / journal.JOURNAL_NAME
     name.write_bytes(b"{]\n" + name.read_bytes())
     with pytest.raises(FormatError, match="no journal"):
         encode_shards(sources(paths), tokenizer, out, shard_size=1500)
@@ -240,7 +240,7 @@ def test_an_attempt_without_a_finished_shard_does_not_block_others(tmp_path, tok
     other = bpe.train(texts=["low"], vocab_size=260, special_tokens=[END])
     with pytest.raises(FormatError, match="line 2"):
         encode_shards(bpe.Sources(path), other, out, seed=shuffle)
-    assert (out / journal.NAME).exists()
+    assert (out / journal.JOURNAL_NAME).exists()
     caplog.set_level(logging.INFO, "bpe")
     encode_shards(bpe.Sources(path, on_error="skip"), tokenizer, out)
     assert "has no finished shard; starting anew" in caplog.text
@@ -297,7 +297,7 @@ def test_two_processes_cannot_write_to_one_folder(begun, tokenizer):
 
 
 def test_buckets_that_lost_data_are_made_again(tmp_path, tokenizer, monkeypatch, small_groups):
-    monkeypatch.setattr(outputs, "CHECKPOINT", 5000)
+    monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 5000)
     paths = corpus(tmp_path / "c", documents(15, 200))
     way = {"shards": 2, "seed": 1}
     encode_shards(sources(paths), tokenizer, tmp_path / "whole", **way)
@@ -330,13 +330,13 @@ def test_an_error_of_the_writer_reaches_the_caller_at_once(tmp_path, tokenizer, 
             raise OSError(errno.ENOSPC, "No space left on device", "tokens-00000.npy")
 
     monkeypatch.setattr(grouping.DocumentGroups, "_begin_group", counted)
-    monkeypatch.setattr(journal, "failpoint", fails)
+    monkeypatch.setattr(journal, "crash_hook", fails)
     with pytest.raises(OSError, match=r"No space left on device: 'tokens-00000.npy'"):
         encode_shards(sources(paths), tokenizer, tmp_path / "out", **WAYS[way])
     assert len(read) < 10
     names = [name for name in files_of(tmp_path / "out") if not name.startswith(".buckets")]
     assert sorted(names) == ["journal.jsonl", "tokenizer.json"]
-    monkeypatch.setattr(journal, "failpoint", None)
+    monkeypatch.setattr(journal, "crash_hook", None)
     encode_shards(sources(paths), tokenizer, tmp_path / "out", **WAYS[way])
     encode_shards(sources(paths), tokenizer, tmp_path / "whole", **WAYS[way])
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")

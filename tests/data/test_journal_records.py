@@ -55,13 +55,13 @@ class Begun:
             if self.steps == RECORDS[way]:
                 raise StopError
 
-        journal.failpoint = stop
+        journal.crash_hook = stop
         try:
             with pytest.raises(StopError):
                 self._encode("half")
         finally:
-            journal.failpoint = None
-        self.lines = (folder / "half" / journal.NAME).read_bytes().splitlines(keepends=True)
+            journal.crash_hook = None
+        self.lines = (folder / "half" / journal.JOURNAL_NAME).read_bytes().splitlines(keepends=True)
 
     def _encode(self, name: str) -> dict[str, bytes]:
         plain = ".txt" in self._paths[0].name
@@ -73,7 +73,7 @@ class Begun:
         """Whether a run with this journal is refused; else its result must be right."""
         shutil.rmtree(self._folder / "out", ignore_errors=True)
         shutil.copytree(self._folder / "half", self._folder / "out")
-        (self._folder / "out" / journal.NAME).write_bytes(data)
+        (self._folder / "out" / journal.JOURNAL_NAME).write_bytes(data)
         try:
             found = self._encode("out")
         except ValueError as error:
@@ -84,7 +84,7 @@ class Begun:
 
 @pytest.fixture(params=WAYS)
 def begun(request: Any, tmp_path: Path, tokenizer: bpe.Tokenizer, small_groups: None, monkeypatch: Any) -> Begun:
-    monkeypatch.setattr(outputs, "CHECKPOINT", 6000)
+    monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 6000)
     monkeypatch.setattr(os, "fsync", lambda _: None)
     return Begun(tmp_path, tokenizer, request.param)
 
@@ -146,7 +146,7 @@ def test_lines(begun: Begun) -> None:
 
 def test_the_error_names_the_line_the_rule_and_the_fix(begun: Begun, tmp_path: Path, tokenizer: bpe.Tokenizer) -> None:
     begun.lines[1] = begun.lines[1].replace(b'"next"', b'"text"')
-    path = tmp_path / "half" / journal.NAME
+    path = tmp_path / "half" / journal.JOURNAL_NAME
     path.write_bytes(b"".join(begun.lines))
     with pytest.raises(FormatError, match=r"journal\.jsonl, line 2: .* its crc32 is .*; to start over, remove .*half"):
         begun._encode("half")
@@ -157,7 +157,7 @@ def test_what_is_no_file_is_no_journal(tmp_path: Path, tokenizer: bpe.Tokenizer)
     (path,) = corpus(tmp_path / "corpus", ["low"], 1)
     for name, make in (("folder", os.mkdir), ("pipe", os.mkfifo), ("link", lambda at: os.symlink("/dev/zero", at))):
         (tmp_path / name).mkdir()
-        make(tmp_path / name / journal.NAME)
+        make(tmp_path / name / journal.JOURNAL_NAME)
         with pytest.raises(FormatError, match="this is no journal"):
             encode_shards(sources([path]), tokenizer, tmp_path / name)
 
@@ -220,7 +220,7 @@ def test_forged_positions_in_files_of_all_kinds(
 ) -> None:
     """A place of the journal that another hand has changed, checksum included, moves no document."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    monkeypatch.setattr(outputs, "CHECKPOINT", 6000)
+    monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 6000)
     monkeypatch.setattr("bpe.corpus.parquet.MAX_ROWS", 15)
     texts = [each or "low" for each in documents(37, 150)]
     begun = Begun(tmp_path, tokenizer, way, [one_file(tmp_path, name, texts)])
@@ -249,7 +249,7 @@ def lines_of(number: int, bad: bool) -> bytes:
 def test_only_what_finished_steps_used_must_be_the_same(
     tmp_path: Path, tokenizer: bpe.Tokenizer, small_groups: None, monkeypatch: pytest.MonkeyPatch, way: str, change: str
 ) -> None:
-    monkeypatch.setattr(outputs, "CHECKPOINT", 1500)
+    monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 1500)
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.chdir(tmp_path)
     names = [f"{number}.jsonl" for number in range(4)]
@@ -257,7 +257,7 @@ def test_only_what_finished_steps_used_must_be_the_same(
         Path(name).write_bytes(lines_of(number, number == 2))
     with pytest.raises(FormatError, match=r"2\.jsonl, line 1"):
         encode_shards(bpe.Sources(names), tokenizer, "out", **WAYS[way])
-    assert Path("out", journal.NAME).read_text().count("\n") > 1
+    assert Path("out", journal.JOURNAL_NAME).read_text().count("\n") > 1
     options: dict[str, Any] = {}
     if change == "mended":
         Path(names[2]).write_bytes(lines_of(2, bad=False))
@@ -276,10 +276,10 @@ def test_only_what_finished_steps_used_must_be_the_same(
     def stop(_: str) -> None:
         raise StopError
 
-    monkeypatch.setattr(journal, "failpoint", stop)  # the journal has the new header then
+    monkeypatch.setattr(journal, "crash_hook", stop)  # the journal has the new header then
     with pytest.raises(StopError):
         encode_shards(bpe.Sources(names, **options), tokenizer, "out", **WAYS[way])
-    monkeypatch.setattr(journal, "failpoint", None)
+    monkeypatch.setattr(journal, "crash_hook", None)
     encode_shards(bpe.Sources(names, **options), tokenizer, "out", **WAYS[way])
     encode_shards(bpe.Sources(names, **options), tokenizer, "whole", **WAYS[way])
     assert files_of(Path("out")) == files_of(Path("whole"))
@@ -295,7 +295,7 @@ def test_a_file_that_is_mended_behind_what_shards_have(
     A change in the part that shards were made of is refused.
     """
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    monkeypatch.setattr(outputs, "CHECKPOINT", 1500)
+    monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 1500)
     monkeypatch.setattr("bpe.corpus.parquet.MAX_ROWS", 15)
     texts = [each or "low" for each in documents(37, 150)]
     marked = [*texts]
@@ -322,7 +322,7 @@ def test_a_file_that_is_mended_behind_what_shards_have(
     for _ in range(50):  # how much was written before the error depends on the threads
         with pytest.raises(FormatError, match="UTF-8"):
             encode("out")
-        if (tmp_path / "out" / journal.NAME).read_text().count("\n") > 1:
+        if (tmp_path / "out" / journal.JOURNAL_NAME).read_text().count("\n") > 1:
             break
     else:
         pytest.fail("no step was recorded")

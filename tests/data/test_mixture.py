@@ -18,7 +18,7 @@ from rows_reference import MemoryShards, listed, naive_bounds, shards_of
 
 from bpe.data import Blocks, Mixture, Packed, TokenShards, write_shards
 from bpe.data.loaders.mixture import ROUND, divide_round
-from bpe.data.loaders.order import keys, permute
+from bpe.data.loaders.order import make_round_keys, permute
 
 FIELDS = ("input_ids", "labels", "document_ids", "cu_seqlens")
 
@@ -35,7 +35,9 @@ def plain_owners(weights: list[float], seed: int, count: int) -> list[int]:
     slots = [number for number, size in enumerate(counts) for _ in range(size)]
     found: list[int] = []
     while len(found) < count:
-        found += [slots[i] for i in permute(np.arange(ROUND), ROUND, keys(seed, len(found) // ROUND)).tolist()]
+        found += [
+            slots[i] for i in permute(np.arange(ROUND), ROUND, make_round_keys(seed, len(found) // ROUND)).tolist()
+        ]
     return found[:count]
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bpe.data.loaders.order import WINDOW, Order, keys, permute
+from bpe.data.loaders.order import WINDOW, Order, make_round_keys, permute
 
 WORD = 2**64
 
@@ -58,19 +58,19 @@ GOLDEN = [
 
 @pytest.mark.parametrize(("n", "numbers", "indices", "expected"), GOLDEN)
 def test_golden_vectors(n: int, numbers: tuple[int, int], indices: list[int], expected: list[int]) -> None:
-    assert permute(np.array(indices), n, keys(*numbers)).tolist() == expected
+    assert permute(np.array(indices), n, make_round_keys(*numbers)).tolist() == expected
     assert [plain(i, n, plain_keys(*numbers)) for i in indices] == expected
 
 
 def test_golden_keys() -> None:
-    assert keys(0, 0)[:2] == [0x238275BC38FCBE91, 0xF89A2566B5822C54]
-    assert keys(42, 3)[:2] == [0x77B243EFCEE10967, 0x30EBBB8306D77E38]
+    assert make_round_keys(0, 0)[:2] == [0x238275BC38FCBE91, 0xF89A2566B5822C54]
+    assert make_round_keys(42, 3)[:2] == [0x77B243EFCEE10967, 0x30EBBB8306D77E38]
 
 
 @given(st.integers(1, 2**63 - 1), st.integers(0, 2**63 - 1), st.integers(0, 1000), st.data())
 def test_equals_the_plain_implementation_and_has_an_inverse(n: int, seed: int, epoch: int, data: st.DataObject) -> None:
     indices = data.draw(st.lists(st.integers(0, n - 1), max_size=5))
-    round_keys = keys(seed, epoch)
+    round_keys = make_round_keys(seed, epoch)
     assert round_keys == plain_keys(seed, epoch)
     result = permute(np.array(indices, dtype=np.int64), n, round_keys)
     assert result.tolist() == [plain(i, n, round_keys) for i in indices]
@@ -105,14 +105,14 @@ def test_the_same_whatever_is_read_together() -> None:
 
 def test_seeds_epochs_and_streams_differ() -> None:
     indices = np.arange(1000)
-    orders = [Order(1000, 0), Order(1000, 1), Order(1000, 0, stream=(1,)), Order(1000, 0, stream=(2,))]
+    orders = [Order(1000, 0), Order(1000, 1), Order(1000, 0, salt=(1,)), Order(1000, 0, salt=(2,))]
     results = [order.rows(indices, epoch).tobytes() for order in orders for epoch in (0, 1)]
     assert len(set(results)) == len(results)
 
 
 def test_orders_of_few_rows_are_about_equally_likely() -> None:
     """Chi-squared of 6 orders with 600 seeds: 20.5 has a probability of 0.001."""
-    found = Counter(tuple(permute(np.arange(3), 3, keys(seed, 0)).tolist()) for seed in range(600))
+    found = Counter(tuple(permute(np.arange(3), 3, make_round_keys(seed, 0)).tolist()) for seed in range(600))
     assert sum((count - 100) ** 2 / 100 for count in found.values()) < 20.5
     assert len(found) == 6
 

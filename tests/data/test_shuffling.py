@@ -13,7 +13,7 @@ from test_encode_shards import corpus, documents, rows_of, small_groups, sources
 
 from bpe.data import encode_shards
 from bpe.data.grouping import choose_validation, hash_documents
-from bpe.data.shuffling import Buckets, count_buckets, find_bucket, gather, hash_positions
+from bpe.data.shuffling import Buckets, count_buckets, find_bucket, gather_documents, hash_positions
 
 __all__ = ["small_groups", "tokenizer"]  # fixtures
 
@@ -49,7 +49,7 @@ def test_gather(sizes, random):
     random.shuffle(order)
     expected = [number for each in order for number in range(starts[each], starts[each] + sizes[each])]
     chosen = np.array(order, dtype=np.int64)
-    assert gather(ids, starts[chosen], lengths[chosen]).tolist() == expected
+    assert gather_documents(ids, starts[chosen], lengths[chosen]).tolist() == expected
 
 
 def test_a_document_that_is_longer_than_a_batch(tmp_path, monkeypatch):

@@ -65,19 +65,19 @@ def test_kills(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setattr(os, "fsync", lambda _: None)
     parts(tmp_path / "source")
     events: list[str] = []
-    monkeypatch.setattr(journal, "failpoint", events.append)
+    monkeypatch.setattr(journal, "crash_hook", events.append)
     CALLS[name](tmp_path / "source", tmp_path / "whole")
-    monkeypatch.setattr(journal, "failpoint", None)
+    monkeypatch.setattr(journal, "crash_hook", None)
     for event in range(0, len(events), 1 + len(events) // 6):
         out = tmp_path / f"out{event}"
         assert killed_at(event, lambda out=out: CALLS[name](tmp_path / "source", out))
-        assert (out / journal.NAME).exists()
+        assert (out / journal.JOURNAL_NAME).exists()
         inner = [path.parent for path in out.glob("*/*.npy")]
         if events[event] == "manifest written":
             TokenShards(out)
             continue
         assert refused(out, capsys)
-        assert all((path / journal.NAME).exists() or events[event] == "manifest" for path in inner)
+        assert all((path / journal.JOURNAL_NAME).exists() or events[event] == "manifest" for path in inner)
         CALLS[name](tmp_path / "source", out)  # the same call again
         assert files_of(out) == files_of(tmp_path / "whole")
 

@@ -47,8 +47,7 @@ def marked(glued: bool, model: str = "char") -> bpe.Tokenizer:
     )
 
 
-# Short calls, without a Python frame
-# ------------------------------------------------------------------------------------------------------------
+# Short calls, without a Python frame ----------------------------------------------------------------------------------
 
 IDS = st.integers(0, 330) | st.sampled_from([-1, 2**31, 2**32 - 1, 2**32, 2**64, True, np.uint32(5), 1.5, "a", None])
 
@@ -110,8 +109,7 @@ def test_short_calls_take_all_arguments() -> None:
         tok.decode(ids, skip=True)
 
 
-# Round trips
-# ------------------------------------------------------------------------------------------------------------
+# Round trips ----------------------------------------------------------------------------------------------------------
 
 
 @examples(150)
@@ -203,8 +201,7 @@ def test_slices_and_strides() -> None:
     assert tok.decode(ids) == "a1b2c3"
 
 
-# End-of-word marks
-# --------------------------------------------------------------------------------------------------------
+# End-of-word marks ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("model", ["char", "byte"])
@@ -264,8 +261,7 @@ def test_a_model_without_marks_loses_white_space() -> None:
     assert tok.decode(tok.encode("low lower")) == "lowlower"
 
 
-# Incremental decoding
-# -------------------------------------------------------------------------------------------------------
+# Incremental decoding -------------------------------------------------------------------------------------------------
 
 
 @examples(120)
@@ -375,8 +371,7 @@ def test_a_refused_id_does_not_change_the_decoder() -> None:
     assert decoder.push(rest) == "é"
 
 
-# Ids that are refused
-# -----------------------------------------------------------------------------------------------------
+# Ids that are refused -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

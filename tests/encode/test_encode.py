@@ -116,8 +116,7 @@ def naive(kind: str) -> Naive:
 texts_of_atoms = st.lists(st.sampled_from(ATOMS), max_size=14).map("".join)
 
 
-# Naive reference
-# --------------------------------------------------------------------------------------------------
+# Naive reference ------------------------------------------------------------------------------------------------------
 
 
 @each_model
@@ -210,8 +209,7 @@ def test_byte_models_encode_any_bytes(data: bytes, more: list[bytes]) -> None:
         assert tok.decode_bytes(expected) == data
 
 
-# Ranks
-# ------------------------------------------------------------------------------------------------------------------
+# Ranks ----------------------------------------------------------------------------------------------------------------
 
 
 def rank_file(folder: Path, ranks: dict[bytes, int]) -> Path:
@@ -268,8 +266,7 @@ def test_any_ranks_equal_tiktoken(tmp_path_factory: Any, ranks: dict[bytes, int]
     assert tok.encode(text).tolist() == peer.encode(text)
 
 
-# Long runs
-# --------------------------------------------------------------------------------------------------------------
+# Long runs ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -322,8 +319,7 @@ def test_more_words_than_the_cache_holds() -> None:
     assert tok.encode(" " + text).tolist() == [number for word in words for number in by_word[word]]
 
 
-# Special tokens
-# ---------------------------------------------------------------------------------------------------------
+# Special tokens -------------------------------------------------------------------------------------------------------
 
 
 def test_allowed_and_disallowed_special_tokens() -> None:
@@ -387,8 +383,7 @@ def test_special_tokens_are_found_before_normalization() -> None:
     assert tok.encode("<pad>", allowed_special="all").tolist() == tok.encode("<PAD>").tolist()
 
 
-# Unknown symbols
-# --------------------------------------------------------------------------------------------------------
+# Unknown symbols ------------------------------------------------------------------------------------------------------
 
 
 def test_symbols_outside_the_alphabet_are_unknown_or_refused() -> None:
@@ -423,8 +418,7 @@ def test_each_unknown_symbol_is_one_token() -> None:
     assert own.tokens("hux") == ["hu", "?", "_"]
 
 
-# Other texts
-# --------------------------------------------------------------------------------------------------
+# Other texts ----------------------------------------------------------------------------------------------------------
 
 
 @each_model
@@ -501,8 +495,7 @@ def test_buffers_that_are_not_contiguous() -> None:
     assert model("byte gpt2").encode(data).tolist() == model("byte gpt2").encode("low low").tolist()
 
 
-# explain
-# ----------------------------------------------------------------------------------------------------------------
+# explain --------------------------------------------------------------------------------------------------------------
 
 
 @each_model
@@ -517,8 +510,7 @@ def test_explain_shows_every_merge(kind: str) -> None:
     assert isinstance(tok.explain(b"zz \xed\x95\x9c"), str)
 
 
-# The vocabulary
-# ---------------------------------------------------------------------------------------------------------
+# The vocabulary -------------------------------------------------------------------------------------------------------
 
 
 @each_model

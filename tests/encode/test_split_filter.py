@@ -103,7 +103,7 @@ def test_tokenizers_without_split_points() -> None:
 @pytest.fixture
 def word(monkeypatch: pytest.MonkeyPatch) -> str:
     """A word of many parts."""
-    for module, name, size in ((gather, "MAX_PART", 4000), (gather, "MIN_PART", 500), (reading, "READ", 2000)):
+    for module, name, size in ((gather, "MAX_PART", 4000), (gather, "MIN_PART", 500), (reading, "MAX_READ", 2000)):
         monkeypatch.setattr(module, name, size)
     return "".join(map(chr, np.random.default_rng(1).integers(0x4E00, 0x9FA6, 30_000)))
 

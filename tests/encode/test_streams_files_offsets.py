@@ -660,8 +660,8 @@ def test_threads_find_documents_across_blocks(separator: str | None, tmp_path: P
     tok = tokenizer("cl100k")
     syllables = ["a", "ab", "low", "\n", " ", " ", "<|end|>", "<|end|>", "猫", "é", "1", "<|en", "😊b\n"]
     for size in (0, 1, 5, 40, 40, 600, 1800):
-        monkeypatch.setattr(reading, "READ", random_.choice([1, 3, 7, 40, 300]))
-        monkeypatch.setattr(reading, "LEAST", random_.choice([1, 10, 100]))
+        monkeypatch.setattr(reading, "MAX_READ", random_.choice([1, 3, 7, 40, 300]))
+        monkeypatch.setattr(reading, "MIN_READ", random_.choice([1, 10, 100]))
         data = "".join(random_.choices(syllables, k=size)).encode()
         path.write_bytes(data)
         for per_line in (False, separator is None):

@@ -169,8 +169,8 @@ def test_files_equal_texts_whatever_the_blocks(
     tok: bpe.Tokenizer, other: bpe.Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A long document is cut where all tokenizers allow it, and words and numbers are not."""
-    monkeypatch.setattr("bpe.corpus.reading.READ", 512)
-    monkeypatch.setattr("bpe.corpus.reading.LEAST", 256)
+    monkeypatch.setattr("bpe.corpus.reading.MAX_READ", 512)
+    monkeypatch.setattr("bpe.corpus.reading.MIN_READ", 256)
     generator = np.random.default_rng(3)
     text = "".join(CORPUS[i] for i in generator.integers(0, 4, 60))
     path = tmp_path / "a.txt"

@@ -71,8 +71,7 @@ def assert_same(name: str, data: bytes) -> None:
     pytest.fail(f"{name}: pretoken {at} near {near!r}: scanner {got}, regex {want}")
 
 
-# The scanners against the patterns
-# --------------------------------------------------------------------------------------
+# The scanners against the patterns ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -239,8 +238,7 @@ def test_invalid_bytes_belong_to_no_class() -> None:
     assert pretokenizer_of("cl100k").split_bytes(b"\xe3\x82x \x82x") == [b"\xe3\x82", b"x", b" \x82", b"x"]
 
 
-# Splitting a text into parts
-# ----------------------------------------------------------------------------------------------
+# Splitting a text into parts ------------------------------------------------------------------------------------------
 
 
 def split_points(number: int, data: bytes, size: int) -> list[int]:

@@ -41,8 +41,8 @@ WORDS += [".", ",", "!?", "12", "345", "aaaa", "--", "\n", "\n\n", " ", "\t"]
 #: Tunings of the kernel that reach each of its paths.
 TUNINGS = (
     {},
-    {"dense": 0, "memory": 1 << 12, "ratio": 2},
-    {"dense": 0, "max_16bit_tokens": 257, "threads": 2, "min_cells": 1, "parallel_threshold": 1},
+    {"max_dense_tokens": 0, "memory": 1 << 12, "ratio": 2},
+    {"max_dense_tokens": 0, "max_16bit_tokens": 257, "threads": 2, "min_cells": 1, "parallel_threshold": 1},
     {"ratio": 1},
 )
 
@@ -61,7 +61,7 @@ REFUSED_ARGUMENTS = [
 @pytest.fixture
 def tuned(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Sets one of the tunings."""
-    return lambda number: monkeypatch.setattr(trainer, "tuning", TUNINGS[number % len(TUNINGS)])
+    return lambda number: monkeypatch.setattr(trainer, "test_tuning", TUNINGS[number % len(TUNINGS)])
 
 
 def is_eligible(pattern: str) -> Callable[[bytes], bool]:
@@ -239,7 +239,7 @@ def test_pairs_are_counted_without_overlap(words: dict[str, int], merges: int) -
             count_non_overlapping=True,
         )
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(trainer, "tuning", tuning)
+            patch.setattr(trainer, "test_tuning", tuning)
             TrainingJob(config, trainer.learn_merges).run(partial(learn_words, None))
         assert found == wanted
 

@@ -49,36 +49,40 @@ def length_of(words: list[tuple[tuple[Any, ...], int]]) -> int:
     return sum(len(symbols) * count for symbols, count in words)
 
 
-def choose(texts: list[list[Any]], starts: list[int], fair: dict[str, Any], over: set[int], recent: deque[int]) -> int:
+def choose(
+    texts: list[list[Any]], starts: list[int], parity: dict[str, Any], over: set[int], recent: deque[int]
+) -> int:
     """The language of the next step, by the definition."""
     left = [i for i in range(len(texts)) if i not in over]
-    if fair.get("window_size") is not None:
-        most = fair.get("alpha", 2.0) / len(texts)
-        left = [i for i in left if recent.count(i) / fair["window_size"] <= most] or left
+    if parity.get("window_size") is not None:
+        most = parity.get("alpha", 2.0) / len(texts)
+        left = [i for i in left if recent.count(i) / parity["window_size"] <= most] or left
     lengths = [length_of(words) for words in texts]
-    if fair.get("ratios") is None:
+    if parity.get("ratios") is None:
         return max(left, key=lambda i: (lengths[i], -i))
-    ratios = list(fair["ratios"].values())
+    ratios = list(parity["ratios"].values())
     return min(left, key=lambda i: (starts[i] / lengths[i] / ratios[i], i))
 
 
-def fair_merges(
-    corpus: dict[str, Counts], fair: dict[str, Any], options: dict[str, Any], most: int, ids: dict[Any, int]
+def parity_merges(
+    corpus: dict[str, Counts], parity: dict[str, Any], options: dict[str, Any], most: int, ids: dict[Any, int]
 ) -> list[tuple[Any, Any, int]]:
     """The merges (left, right, count) of the definition: everything is counted anew at each step. `ids` grows."""
     texts = [[(spell(word, options), count) for word, count in words.items()] for words in corpus.values()]
-    dev = [[(spell(word, options), n) for word, n in fair["dev"][name].items()] for name in corpus if fair.get("dev")]
+    dev = [
+        [(spell(word, options), n) for word, n in parity["dev"][name].items()] for name in corpus if parity.get("dev")
+    ]
     starts = [length_of(words) for words in texts]
     over: set[int] = set()
-    recent: deque[int] = deque(maxlen=fair.get("window_size"))
+    recent: deque[int] = deque(maxlen=parity.get("window_size"))
     merges: list[tuple[Any, Any, int]] = []
     least = max(options.get("min_frequency", 1), 1)
     while len(merges) < most and len(over) < len(texts):
-        everything = len(merges) < fair.get("global_merges", 0)
+        everything = len(merges) < parity.get("global_merges", 0)
         if everything:
             chosen, counts = None, reference.pair_counts([word for words in texts for word in words])
         else:
-            chosen = choose(dev or texts, starts, fair, over, recent)
+            chosen = choose(dev or texts, starts, parity, over, recent)
             counts = reference.pair_counts(texts[chosen])
         longest = options.get("max_token_length") or 1 << 30
         fits = {pair: n for pair, n in counts.items() if n >= least and len(pair[0] + pair[1]) <= longest}
@@ -115,14 +119,16 @@ def random_corpus(chosen: random.Random) -> dict[str, Counts]:
 
 def random_options(chosen: random.Random, corpus: dict[str, Counts]) -> tuple[dict[str, Any], dict[str, Any]]:
     """(Keyword arguments of `train_parity`, with counts as dicts; options of `train`)."""
-    fair: dict[str, Any] = {"global_merges": chosen.choice((0, 0, 3, 100))}
+    parity: dict[str, Any] = {"global_merges": chosen.choice((0, 0, 3, 100))}
     kind = chosen.choice(("corpus", "dev", "ratios"))
     if kind == "dev":
-        fair["dev"] = dict(zip(corpus, chosen.sample([*random_corpus(chosen).values()] * 4, len(corpus)), strict=True))
+        parity["dev"] = dict(
+            zip(corpus, chosen.sample([*random_corpus(chosen).values()] * 4, len(corpus)), strict=True)
+        )
     if kind == "ratios":
-        fair["ratios"] = {name: chosen.choice((0.5, 1.0, 3)) for name in corpus}
+        parity["ratios"] = {name: chosen.choice((0.5, 1.0, 3)) for name in corpus}
     if chosen.random() < 0.5:
-        fair |= {"window_size": chosen.choice((1, 3, 10)), "alpha": chosen.choice((0.4, 1.0, 2.0))}
+        parity |= {"window_size": chosen.choice((1, 3, 10)), "alpha": chosen.choice((0.4, 1.0, 2.0))}
     options: dict[str, Any] = {"tie_break": chosen.choice(TIE_BREAKS), "min_frequency": chosen.choice((0, 1, 4))}
     if chosen.random() < 0.2:
         options["max_token_length"] = chosen.randint(2, 5)
@@ -131,7 +137,7 @@ def random_options(chosen: random.Random, corpus: dict[str, Counts]) -> tuple[di
         if chosen.random() < 0.5:
             options |= {"end_of_word": "_", "end_of_word_glued": chosen.random() < 0.5}
             options.pop("max_token_length", None)
-    return fair, options
+    return parity, options
 
 
 def counts_of(words: Counts, options: dict[str, Any]) -> bpe.WordCounts:
@@ -140,13 +146,13 @@ def counts_of(words: Counts, options: dict[str, Any]) -> bpe.WordCounts:
     return counts
 
 
-def trained(corpus: dict[str, Counts], fair: dict[str, Any], **options: Any) -> tuple[bpe.Tokenizer, list[Any]]:
+def trained(corpus: dict[str, Counts], parity: dict[str, Any], **options: Any) -> tuple[bpe.Tokenizer, list[Any]]:
     seen: list[Any] = []
     counts = {name: counts_of(words, options) for name, words in corpus.items()}
-    if fair.get("dev"):
-        fair = fair | {"dev": {name: counts_of(words, options) for name, words in fair["dev"].items()}}
+    if parity.get("dev"):
+        parity = parity | {"dev": {name: counts_of(words, options) for name, words in parity["dev"].items()}}
     tok = bpe.research.train_parity(
-        counts=counts, on_merge=lambda *merge: seen.append(merge), **fair, **grouped(**options)
+        counts=counts, on_merge=lambda *merge: seen.append(merge), **parity, **grouped(**options)
     )
     return tok, seen
 
@@ -157,12 +163,12 @@ def test_merges_are_those_of_the_definition(seed: int) -> None:
     chosen = random.Random(seed)
     for _ in range(30 * SOAK):
         corpus = random_corpus(chosen)
-        fair, options = random_options(chosen, corpus)
+        parity, options = random_options(chosen, corpus)
         most = chosen.choice((5, 200))
-        tok, seen = trained(corpus, fair, num_merges=most, **options)
+        tok, seen = trained(corpus, parity, num_merges=most, **options)
         ids = {token: number for token, number in tok.vocab().items() if number < tok.vocab_size - len(tok.merges)}
-        expected = fair_merges(corpus, fair, options, most, ids)
-        assert [(left, right, count) for _, left, right, _, count in seen] == expected, (corpus, fair, options)
+        expected = parity_merges(corpus, parity, options, most, ids)
+        assert [(left, right, count) for _, left, right, _, count in seen] == expected, (corpus, parity, options)
         assert tok.vocab() == ids
         assert tok.spec.training is not None
         assert tok.spec.training.merges == len(expected)
@@ -175,16 +181,16 @@ def test_every_way_through_the_kernel_gives_the_same(monkeypatch: pytest.MonkeyP
         name: {"".join(chosen.choices(letters, k=chosen.randint(1, 12))): chosen.randint(1, 30) for _ in range(300)}
         for name, letters in (("a", "abcd"), ("b", "cdefg"), ("c", "xy"))
     }
-    fair = {"global_merges": 20, "window_size": 10, "alpha": 1.2}
-    expected, merges = trained(corpus, fair, num_merges=400)
+    parity = {"global_merges": 20, "window_size": 10, "alpha": 1.2}
+    expected, merges = trained(corpus, parity, num_merges=400)
     for tuning in (
-        {"dense": 0},
+        {"max_dense_tokens": 0},
         {"max_16bit_tokens": 300},
         {"min_cells": 1, "parallel_threshold": 1, "threads": 3},
         {"memory": 1 << 14},
     ):
-        monkeypatch.setattr(learning, "tuning", tuning)
-        assert trained(corpus, fair, num_merges=400) == (expected, merges)
+        monkeypatch.setattr(learning, "test_tuning", tuning)
+        assert trained(corpus, parity, num_merges=400) == (expected, merges)
 
 
 # Hugging Face's trainer -----------------------------------------------------------------------------------------------
@@ -236,7 +242,7 @@ TEXTS = {
     "ko": ["고양이와 모자\n", "가장 새로운 고양이\n"] * 4,
     "ru": ["кот и шляпа\n", "самый новый кот\n"] * 5,
 }
-FAIR: dict[str, Any] = {"ratios": {"en": 1.0, "ko": 1.2, "ru": 1.1}, "global_merges": 4}
+PARITY: dict[str, Any] = {"ratios": {"en": 1.0, "ko": 1.2, "ru": 1.1}, "global_merges": 4}
 
 
 def files_of(folder: Path) -> dict[str, Path]:
@@ -249,24 +255,24 @@ def files_of(folder: Path) -> dict[str, Path]:
 
 def test_files_texts_counts_threads_and_memory_give_the_same(tmp_path: Path) -> None:
     joined = {name: ["".join(texts)] for name, texts in TEXTS.items()}
-    expected = bpe.research.train_parity(texts=joined, vocab_size=320, **FAIR, threads=1)
+    expected = bpe.research.train_parity(texts=joined, vocab_size=320, **PARITY, threads=1)
     counts = {name: bpe.count_words(texts=texts) for name, texts in joined.items()}
     kept = {name: dict(each.items()) for name, each in counts.items()}
-    assert bpe.research.train_parity(files=files_of(tmp_path), vocab_size=320, **FAIR, threads=2) == expected
-    assert bpe.research.train_parity(counts=counts, vocab_size=320, **FAIR) == expected
+    assert bpe.research.train_parity(files=files_of(tmp_path), vocab_size=320, **PARITY, threads=2) == expected
+    assert bpe.research.train_parity(counts=counts, vocab_size=320, **PARITY) == expected
     assert {name: dict(each.items()) for name, each in counts.items()} == kept
-    assert bpe.research.train_parity(texts=joined, vocab_size=320, **FAIR, max_memory="3G") == expected
+    assert bpe.research.train_parity(texts=joined, vocab_size=320, **PARITY, max_memory="3G") == expected
     with pytest.raises(ValueError, match="max_memory"):
-        bpe.research.train_parity(texts=joined, vocab_size=320, **FAIR, max_memory=resident() + (66 << 20))
-    sizes = bpe.research.train_parity(texts=joined, vocab_size=[320, 290], **FAIR)
+        bpe.research.train_parity(texts=joined, vocab_size=320, **PARITY, max_memory=resident() + (66 << 20))
+    sizes = bpe.research.train_parity(texts=joined, vocab_size=[320, 290], **PARITY)
     assert sizes == [expected, expected.truncate_vocab(290)[0]]
-    assert sizes[1] == bpe.research.train_parity(texts=joined, vocab_size=290, **FAIR)
+    assert sizes[1] == bpe.research.train_parity(texts=joined, vocab_size=290, **PARITY)
 
 
 @pytest.mark.parametrize("form", ["files", "texts"])
 def test_an_interrupted_training_resumes(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus: Any = files_of(tmp_path) if form == "files" else TEXTS
-    options: dict[str, Any] = {form: corpus, "num_merges": 60, **FAIR}
+    options: dict[str, Any] = {form: corpus, "num_merges": 60, **PARITY}
     expected = bpe.research.train_parity(**options)
     path = tmp_path / "run.ckpt"
 
@@ -281,7 +287,7 @@ def test_an_interrupted_training_resumes(form: str, tmp_path: Path, monkeypatch:
     assert tok.spec.training is not None
     assert expected.spec.training is not None
     assert tok.spec.training.curve == expected.spec.training.curve
-    with pytest.raises(ValueError, match=r"was made with fair=.*but fair="):
+    with pytest.raises(ValueError, match=r"was made with parity=.*but parity="):
         bpe.research.train_parity(**options | {"ratios": None}, checkpoint=path)
 
 
@@ -300,12 +306,12 @@ def test_a_language_without_pairs_leaves_its_turns_to_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fair", "message"),
+    ("parity", "message"),
     WRONG_OPTIONS,
 )
-def test_wrong_options_are_refused(fair: dict[str, Any], message: str) -> None:
+def test_wrong_options_are_refused(parity: dict[str, Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
-        bpe.research.train_parity(texts=TEXTS, vocab_size=300, **fair)
+        bpe.research.train_parity(texts=TEXTS, vocab_size=300, **parity)
 
 
 def test_corpora_without_languages_are_refused() -> None:

@@ -97,7 +97,7 @@ def read(given_sources: bpe.Sources, **options: Any) -> list[str]:
 
 def use_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read files in blocks of a few bytes."""
-    monkeypatch.setattr(reading, "READ", 40)
-    monkeypatch.setattr(reading, "LEAST", 10)
+    monkeypatch.setattr(reading, "MAX_READ", 40)
+    monkeypatch.setattr(reading, "MIN_READ", 10)
     monkeypatch.setattr("bpe.corpus.blocks.BLOCK", 16)
     monkeypatch.setattr(parquet, "BATCH", 64)

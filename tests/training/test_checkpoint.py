@@ -249,10 +249,10 @@ def test_the_checkpoint_is_saved_regularly(tmp_path: Path, monkeypatch: pytest.M
     saved = Checkpoint(tmp_path / "ckpt", {})
     before = (tmp_path / "ckpt").read_bytes()
     now[0] += 29
-    saved.keep(lambda: np.array([[1, 2, 3, 4]]))
+    saved.save_if_due(lambda: np.array([[1, 2, 3, 4]]))
     assert (tmp_path / "ckpt").read_bytes() == before
     now[0] += 2
-    saved.keep(lambda: np.array([[1, 2, 3, 4]]))
+    saved.save_if_due(lambda: np.array([[1, 2, 3, 4]]))
     assert (tmp_path / "ckpt").read_bytes() != before
     assert Checkpoint(tmp_path / "ckpt", {}).merges.tolist() == [[1, 2, 3, 4]]
 
@@ -275,7 +275,7 @@ def stop_after_saves(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
 
     monkeypatch.setattr(Checkpoint, "save_counts", saving)
     monkeypatch.setattr(checkpoint_module, "SAVE_EVERY", -1.0)
-    monkeypatch.setattr(checkpoint_module, "SAVING_SHARE", 0)
+    monkeypatch.setattr(checkpoint_module, "PAUSE_PER_SAVING", 0)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

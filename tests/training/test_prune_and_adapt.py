@@ -130,7 +130,7 @@ def check_remap(tok: bpe.Tokenizer, smaller: bpe.Tokenizer, remap: np.ndarray[An
 @pytest.mark.parametrize("group", [20, 1 << 22])
 def test_pruning_and_adapting_equal_the_oracles(monkeypatch: pytest.MonkeyPatch, group: int) -> None:
     """Words are encoded in one group or in several."""
-    monkeypatch.setattr(encoded, "GROUP", group)
+    monkeypatch.setattr(encoded, "GROUP_BYTES", group)
     random_ = random.Random(group)
     for _ in range(50 * SOAK):
         tok = bpe.train(counts=random_corpus(random_), num_merges=random_.choice((5, 20)), pretokenizer=None)

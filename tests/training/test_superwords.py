@@ -206,8 +206,8 @@ def test_blocks_end_between_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     superwords = SuperWords(280)
     sources = bpe.Sources(path, separator="<|end|>")
     counts = [superwords.count_words(2, files=sources, special_tokens=["the end"])]
-    monkeypatch.setattr(reading, "READ", 64)
-    monkeypatch.setattr(reading, "LEAST", 64)
+    monkeypatch.setattr(reading, "MAX_READ", 64)
+    monkeypatch.setattr(reading, "MIN_READ", 64)
     counts.append(superwords.count_words(2, files=sources, special_tokens=["the end"], threads=2))
     assert counts[0] == counts[1]
     assert all(b"\n" not in unit[:-1] for unit, _ in counts[0].items())
@@ -305,7 +305,7 @@ def test_units_encoded_in_groups_have_the_same_ids(monkeypatch: pytest.MonkeyPat
     }
     made = []
     for group in (1, 100, 1 << 22):
-        monkeypatch.setattr(encoded, "GROUP", group)
+        monkeypatch.setattr(encoded, "GROUP_BYTES", group)
         made += [bpe.train(**options, threads=threads) for threads in (1, 2)]
     assert all(tok == made[0] for tok in made)
 
@@ -313,7 +313,7 @@ def test_units_encoded_in_groups_have_the_same_ids(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("whole_lines", [False, True])
 def test_encoded_groups_are_the_ids_of_each_word(monkeypatch: pytest.MonkeyPatch, whole_lines: bool) -> None:
     """Lines are encoded in pieces, unless merges reach across words from the first on; a byte may have no token."""
-    monkeypatch.setattr(encoded, "GROUP", 50)
+    monkeypatch.setattr(encoded, "GROUP_BYTES", 50)
     texts = corpus(3)
     pretokenizer = None if whole_lines else "gpt2"
     tok = bpe.train(texts=texts, vocab_size=300, pretokenizer=pretokenizer, alphabet=bpe.Alphabet(initial="corpus"))
@@ -343,14 +343,14 @@ def test_encoded_words_go_to_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["".join(chosen.choices("abcdefgh ", k=60)) + "\n" for _ in range(4000)] * 2
     options: dict[str, Any] = {"texts": texts, "vocab_size": 290, "superwords": SuperWords(270), "threads": 2}
     wanted = bpe.train(**options)
-    whole = encoded.TokenNumbers.whole
+    whole = encoded.ArraySpool.take_all
 
-    def spied(numbers: encoded.TokenNumbers) -> Any:
+    def spied(numbers: encoded.ArraySpool) -> Any:
         found = whole(numbers)
         mapped.append((found[1], len(found[0])))
         return found
 
-    monkeypatch.setattr(encoded.TokenNumbers, "whole", spied)
+    monkeypatch.setattr(encoded.ArraySpool, "take_all", spied)
     assert bpe.train(**options, max_memory="8G") == wanted
     monkeypatch.setattr(extend, "resident", lambda: 1 << 40)
     assert bpe.train(**options, max_memory="8G") == wanted
@@ -361,10 +361,10 @@ def test_encoded_words_go_to_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("most", [None, 0, 20, 1000])
 def test_token_numbers_are_joined(most: int | None) -> None:
     parts = [np.arange(n, dtype=np.uint32) for n in (3, 0, 5, 1)]
-    numbers = encoded.TokenNumbers(most)
+    numbers = encoded.ArraySpool(most)
     for part in parts:
         numbers.append(part)
-    blob, mapped = numbers.whole()
+    blob, mapped = numbers.take_all()
     assert blob.tobytes() == b"".join(part.tobytes() for part in parts)
     assert mapped == (most is not None and most < 36)
 
@@ -376,4 +376,4 @@ def test_a_full_disk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: Full())
     with pytest.raises(OSError, match="for a temporary file of encoded words; set TMPDIR to use another folder"):
-        encoded.TokenNumbers(0).append(np.zeros(1, dtype=np.uint32))
+        encoded.ArraySpool(0).append(np.zeros(1, dtype=np.uint32))

@@ -81,8 +81,7 @@ def char_alphabet(words: dict[str, int], mark: str | None, glued: bool) -> list[
     return [*letters, *(char + mark for char in sorted({word[-1] for word in words}))] if glued else [*letters, mark]
 
 
-# Against the oracle
-# -----------------------------------------------------------------------------------------------------
+# Against the oracle ---------------------------------------------------------------------------------------------------
 
 
 @examples(100)
@@ -258,8 +257,7 @@ def test_a_thousand_random_corpora(tie_break: str) -> None:
         assert all(len(symbols) == 1 for symbols, _ in expected.words)
 
 
-# Forms of the corpus
-# -----------------------------------------------------------------------------------------------
+# Forms of the corpus --------------------------------------------------------------------------------------------------
 
 SENTENCES = [
     "the low lower newest widest, isn't it?",

@@ -32,7 +32,7 @@ BYTE_ORDER = reference.gpt2_byte_order()
 SWITCHES: dict[str, tuple[int, ...]] = {
     "memory": (1, 3000, 10_000, 0),  # no list fits; pools that fill; many epochs; few
     "ratio": (1, 2, 1000),  # an epoch for each count
-    "dense": (0, 260, 768),  # pairs counted with a filter, or in a dense table
+    "max_dense_tokens": (0, 260, 768),  # pairs counted with a filter, or in a dense table
     "max_16bit_tokens": (0, 258, 270, 65000),  # 32-bit symbols from the start, later, never
     "threads": (8, 2, 1),
     "min_cells": (1, 20, 1 << 19),  # parts of a few symbols per thread; no parts
@@ -45,7 +45,7 @@ Merge = tuple[Any, Any, Any, int]
 def trained(switches: dict[str, int], **options: Any) -> tuple[bpe.Tokenizer, list[Merge]]:
     seen: list[Merge] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "tuning", switches)
+        patch.setattr(learning, "test_tuning", switches)
         tok = bpe.train(**grouped(**options), on_merge=lambda _, *merge: seen.append(merge))
     return tok, seen
 
@@ -124,7 +124,7 @@ def test_counts_over_32_bits_are_ordered_correctly() -> None:
     words = {"ab": 2_500_000_000, "cd": 2**40, "ef": 2**33, "gh": 3, "abc": 2**32}
     for dense in (0, 768):
         for ratio in (1, 1000):
-            _, seen = trained({"dense": dense, "ratio": ratio}, counts=words, num_merges=9)
+            _, seen = trained({"max_dense_tokens": dense, "ratio": ratio}, counts=words, num_merges=9)
             assert [(token, count) for _, _, token, count in seen] == [
                 (b"cd", 2**40),
                 (b"ef", 2**33),
@@ -235,7 +235,9 @@ def trainer_of(
     blob: Any, offsets: Any, words: dict[str, int], tie_break: str, table: Any, tokens: Any, **switches: int
 ) -> Trainer:
     counts = np.array(list(words.values()), dtype=np.int64)
-    initial = kernel_input.InitialTokens(kernel_input.ENCODED if table is None else 0, tokens, table, table, 0xFFFFFFFF)
+    initial = kernel_input.InitialTokens(
+        kernel_input.SPELLED_BY_TOKENS if table is None else 0, tokens, table, table, 0xFFFFFFFF
+    )
     rules = bpe.MergeRules(tie_break=tie_break)  # type: ignore[arg-type]
     config = TrainConfig(counts=words, num_merges=1000, rules=rules)
     given = learning.Words(blob, offsets, counts, np.zeros(0, np.int64), np.zeros(0, np.int64), 0)

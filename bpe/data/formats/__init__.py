@@ -42,8 +42,8 @@ _MASKED = frozenset({"documents", "masks"})
 
 #: All formats, by their names.
 FORMATS: dict[str, ShardFormat] = {
-    form.name: form
-    for form in (
+    shard_format.name: shard_format
+    for shard_format in (
         ShardFormat(
             "native",
             _16_OR_32_BITS,

@@ -68,7 +68,7 @@ class _Rows:
         if self._spool is None:
             values = np.concatenate(self._parts) if self._parts else np.empty(0, dtype=self._dtype)
         else:
-            values = self._spool.mapped()  # the mapping keeps the file
+            values = self._spool.map_numbers()  # the mapping keeps the file
         self.discard()
         return values
 
@@ -110,22 +110,22 @@ class ColumnWriter(ShardWriter):
     """Writes a shard: gathers the documents of a row group, then writes them with pyarrow."""
 
     def __init__(
-        self, form: ShardFormat, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool, info: ShardInfo
+        self, shard_format: ShardFormat, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool, info: ShardInfo
     ) -> None:
-        if form.name == "parquet":
+        if shard_format.name == "parquet":
             self.max_document = _PARQUET_DOCUMENT
-        self._arrow = pa = load_pyarrow(f"writing {form.name}")
+        self._arrow = pa = load_pyarrow(f"writing {shard_format.name}")
         self._sink: _Sink | None = None
         self._columns: dict[str, _Rows] = {}
         types = {IDS: dtype} | ({MASK: np.dtype("u1")} if masks else {})
         schema = pa.schema([(column, pa.large_list(pa.from_numpy_dtype(kind))) for column, kind in types.items()])
-        super().__init__(form, folder, stem, dtype, masks=masks, info=info)
+        super().__init__(shard_format, folder, stem, dtype, masks=masks, info=info)
         self._columns = {column: _Rows(folder, kind) for column, kind in types.items()}
         self._lengths: list[NDArray[np.int64]] = []  # of the documents of the row group
         self._rows, self._group_end = 0, 0
         self._sink = _Sink(self._files[0])
         file = pa.PythonFile(self._sink, mode="w")
-        if form.name == "arrow":
+        if shard_format.name == "arrow":
             self._writer: Any = pa.ipc.new_file(file, schema)
         else:
             import pyarrow.parquet as pq
@@ -169,7 +169,7 @@ class ColumnWriter(ShardWriter):
         offsets = pa.array(offsets_of(np.concatenate(self._lengths)))
         lists = [pa.LargeListArray.from_arrays(offsets, pa.array(column.take())) for column in self._columns.values()]
         batch = pa.record_batch(lists, names=list(self._columns))
-        if self._form.name == "arrow":
+        if self._shard_format.name == "arrow":
             self._writer.write_batch(batch)
         else:
             self._writer.write_table(pa.Table.from_batches([batch]))
@@ -188,9 +188,9 @@ class ColumnWriter(ShardWriter):
 class ColumnShard(Shard):
     """A shard whose rows are read with pyarrow, batch by batch."""
 
-    def __init__(self, form: str, path: Path, validate: bool) -> None:
+    def __init__(self, shard_format: str, path: Path, validate: bool) -> None:
         del validate  # rows are checked when they are read
-        self._form = form
+        self._shard_format = shard_format
         find_size(path)
         with self._name_errors(path), self._open_batches(path) as (schema, rows, _):
             self._check_schema(path, schema)
@@ -251,9 +251,9 @@ class ColumnShard(Shard):
     @contextmanager
     def _open_batches(self, path: Path) -> Iterator[tuple[Any, int, Iterator[Any]]]:
         """The schema, the number of rows, and the record batches of the file."""
-        pa = load_pyarrow(f"reading {self._form}")
+        pa = load_pyarrow(f"reading {self._shard_format}")
         names = [IDS, MASK]
-        if self._form == "arrow":
+        if self._shard_format == "arrow":
             with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as file:
                 count = range(file.num_record_batches)
                 rows = sum(file.get_batch(i).num_rows for i in count)
@@ -269,12 +269,12 @@ class ColumnShard(Shard):
     @contextmanager
     def _name_errors(self, path: Path) -> Iterator[None]:
         """Turn pyarrow's errors into FormatErrors that name the file."""
-        pa = load_pyarrow(f"reading {self._form}")
+        pa = load_pyarrow(f"reading {self._shard_format}")
         try:
             yield
         except FormatError:
             raise
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
             raise FormatError(
-                f"it is not a valid {self._form} file: {short_repr(str(error), 200)}", path=path
+                f"it is not a valid {self._shard_format} file: {short_repr(str(error), 200)}", path=path
             ) from None

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.data.formats.files import Spool
-from bpe.data.formats.reading import Offsets, Shard, find_dtype, find_size, mapped
+from bpe.data.formats.reading import Offsets, Shard, find_dtype, find_size, map_numbers
 from bpe.data.formats.shard_format import ShardWriter
 from bpe.errors import FormatError, short_repr
 
@@ -50,7 +50,7 @@ def open_dolma(path: Path, validate: bool) -> Shard:
     size, _ = find_size(path), find_size(rows)
     offsets = _read_offsets(rows, size // 2)
     tokens = int(offsets[-1])
-    ids = mapped(path, find_dtype(path, size, tokens), 0, tokens)
+    ids = map_numbers(path, find_dtype(path, size, tokens), 0, tokens)
     return Shard(path, ids, Offsets(offsets), files=(path, rows))
 
 
@@ -87,7 +87,7 @@ def _gather_offsets(pieces: Iterator[NDArray[np.int64]], path: Path, max_tokens:
                 )
             spool.append(ends)
             position = int(ends[-1])
-        return spool.mapped()
+        return spool.map_numbers()
 
 
 def _read_unquoted(path: Path) -> Iterator[NDArray[np.int64]]:

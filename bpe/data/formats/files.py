@@ -145,7 +145,7 @@ class Spool:
         while data := self._file.read(PIECE):
             yield np.frombuffer(data, dtype=self.dtype)
 
-    def mapped(self) -> NDArray[Any]:
+    def map_numbers(self) -> NDArray[Any]:
         """All numbers, memory-mapped. The file ends as if discarded; its content lives as long as the array."""
         try:
             with _naming_folder(self._folder):

@@ -34,7 +34,7 @@ from bpe.data.formats.reading import (
     find_dtype,
     find_size,
     make_one_document,
-    mapped,
+    map_numbers,
     read_numbers,
 )
 from bpe.data.formats.shard_format import ShardWriter
@@ -63,8 +63,8 @@ def open_native(path: Path, validate: bool) -> Shard:
     beside = _read_header(offsets_path, ("<i8",))
     if not beside.length:
         raise FormatError("it is empty; it must have one number more than there are documents", path=offsets_path)
-    ids = mapped(path, header.dtype, header.start, header.length)
-    offsets = mapped(offsets_path, _OFFSETS, beside.start, beside.length)
+    ids = map_numbers(path, header.dtype, header.start, header.length)
+    offsets = map_numbers(offsets_path, _OFFSETS, beside.start, beside.length)
     if validate:
         check_rising(offsets_path, _OFFSETS, beside.start, beside.length, header.length, first=0)
     elif offsets[-1] != header.length:
@@ -75,7 +75,7 @@ def open_native(path: Path, validate: bool) -> Shard:
         third = _read_header(mask_path, ("|u1",))
         if third.length != header.length:
             raise FormatError(f"it has {third.length} bytes; there are {header.length} ids", path=mask_path)
-        mask = mapped(mask_path, _MASK, third.start, third.length)
+        mask = map_numbers(mask_path, _MASK, third.start, third.length)
         files = (*files, mask_path)
     return Shard(path, ids, Offsets(offsets), mask=mask, files=files)
 
@@ -119,7 +119,7 @@ def open_nanogpt(path: Path, validate: bool) -> Shard:
     size = find_size(path)
     if size % 2:
         raise FormatError(f"it has {size} bytes; uint16 ids take an even number", path=path)
-    return Shard(path, mapped(path, "<u2", 0, size // 2), make_one_document(size // 2), has_boundaries=False)
+    return Shard(path, map_numbers(path, "<u2", 0, size // 2), make_one_document(size // 2), has_boundaries=False)
 
 
 def open_llmc(path: Path, validate: bool) -> Shard:
@@ -139,7 +139,7 @@ def open_llmc(path: Path, validate: bool) -> Shard:
     expected = LLMC_HEADER + count * dtype.itemsize
     if count < 0 or expected != size:
         raise FormatError(f"its header declares {count} ids, {expected} bytes; the file has {size}", path=path)
-    return Shard(path, mapped(path, dtype, LLMC_HEADER, count), make_one_document(count), has_boundaries=False)
+    return Shard(path, map_numbers(path, dtype, LLMC_HEADER, count), make_one_document(count), has_boundaries=False)
 
 
 class LLMCWriter(ShardWriter):
@@ -163,7 +163,7 @@ def open_datatrove(path: Path, validate: bool) -> Shard:
     if index_size % _END.itemsize:
         raise FormatError(f"it has {index_size} bytes, which is no whole number of uint64 ends", path=index)
     count = index_size // _END.itemsize
-    ends = mapped(index, _END, 0, count)
+    ends = map_numbers(index, _END, 0, count)
     tokens = int(ends[-1]) if count else 0
     declared = None
     files: tuple[Path, ...] = (path, index)
@@ -175,7 +175,7 @@ def open_datatrove(path: Path, validate: bool) -> Shard:
     mask = None
     if loss.exists():
         mask, files = _open_mask(loss, tokens, validate), (*files, loss)
-    return Shard(path, mapped(path, dtype, 0, tokens), Ends(ends, tokens), mask=mask, files=files)
+    return Shard(path, map_numbers(path, dtype, 0, tokens), Ends(ends, tokens), mask=mask, files=files)
 
 
 def _check_metadata(path: Path, tokens: int) -> str | None:
@@ -205,7 +205,7 @@ def _open_mask(path: Path, tokens: int, validate: bool) -> NDArray[np.uint8]:
                     f"it is {piece[index]}; it must be 0 or 1", path=path, where=f"offset {position + index}"
                 )
             position += len(piece)
-    return mapped(path, np.uint8, 0, tokens)
+    return map_numbers(path, np.uint8, 0, tokens)
 
 
 class DatatroveWriter(ShardWriter):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bpe.base.offsets import offsets_of
-from bpe.data.formats.reading import Documents, Shard, check_rising, find_size, mapped, read_numbers
+from bpe.data.formats.reading import DocumentBounds, Shard, check_rising, find_size, map_numbers, read_numbers
 from bpe.data.formats.shard_format import ShardWriter
 from bpe.errors import FormatError
 
@@ -57,12 +57,12 @@ def open_megatron(path: Path, validate: bool) -> Shard:
         _check_sequences(index, lengths_at, pointers_at, sequences, dtype.itemsize, size)
         check_rising(index, _POINTER, indices_at, entries, sequences, first=0)
     documents = _Sequences(
-        mapped(index, _POINTER, pointers_at, sequences),
-        mapped(index, _POINTER, indices_at, entries),
+        map_numbers(index, _POINTER, pointers_at, sequences),
+        map_numbers(index, _POINTER, indices_at, entries),
         dtype.itemsize,
         tokens,
     )
-    return Shard(path, mapped(path, dtype, 0, tokens), documents, files=(path, index))
+    return Shard(path, map_numbers(path, dtype, 0, tokens), documents, files=(path, index))
 
 
 def _read_header(index: Path) -> tuple[np.dtype[Any], int, int]:
@@ -110,7 +110,7 @@ def _check_sequences(index: Path, lengths_at: int, pointers_at: int, count: int,
         raise FormatError(f"its sequences have {expected} bytes; the file of ids has {size}", path=index)
 
 
-class _Sequences(Documents):
+class _Sequences(DocumentBounds):
     """Documents of one sequence or several, by byte pointers."""
 
     def __init__(self, pointers: NDArray[Any], indices: NDArray[Any], width: int, tokens: int) -> None:

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Numbers are checked in pieces of this many.
-PIECE = 1 << 17
+NUMBERS_AT_ONCE = 1 << 17
 
 
-class Documents(ABC):
+class DocumentBounds(ABC):
     """Where the documents of one shard begin and end in its ids.
 
     Attributes:
@@ -67,7 +67,7 @@ class Documents(ABC):
         """Where documents start, 0 <= number < count: int64. Callers check them: the file may have changed."""
 
 
-class Offsets(Documents):
+class Offsets(DocumentBounds):
     """Documents by their starts and the end of the last one: n + 1 numbers, from 0 to the number of ids."""
 
     def __init__(self, offsets: NDArray[Any]) -> None:
@@ -93,7 +93,7 @@ class Offsets(Documents):
         return self._offsets[numbers].astype(np.int64, copy=False)
 
 
-class Ends(Documents):
+class Ends(DocumentBounds):
     """Documents by their ends: n numbers, the last of which is the number of ids."""
 
     def __init__(self, ends: NDArray[Any], tokens: int) -> None:
@@ -134,7 +134,7 @@ class Shard:
         self,
         path: Path,
         ids: NDArray[Any] | None,
-        documents: Documents,
+        documents: DocumentBounds,
         *,
         has_boundaries: bool = True,
         mask: NDArray[np.uint8] | None = None,
@@ -182,7 +182,7 @@ class Shard:
         assert self.ids is not None
         first = position = 0  # the first document that is not complete, and the next id
         while first < self.n_documents:
-            bounds = self.documents.bounds(first, min(first + min(max_tokens, PIECE), self.n_documents))
+            bounds = self.documents.bounds(first, min(first + min(max_tokens, NUMBERS_AT_ONCE), self.n_documents))
             begins = position == int(bounds[0])
             fitting = int(np.searchsorted(bounds[1:], position + max_tokens, side="right"))
             ends = fitting > 0
@@ -217,7 +217,7 @@ def find_size(path: Path) -> int:
     return path.stat().st_size
 
 
-def mapped(path: Path, dtype: Any, start: int, count: int) -> NDArray[Any]:
+def map_numbers(path: Path, dtype: Any, start: int, count: int) -> NDArray[Any]:
     """`count` numbers from byte `start` of a file, memory-mapped, read-only; the file must hold them.
 
     If `start` is no address of such numbers, as after a header of odd length, they are read instead.
@@ -242,7 +242,7 @@ def read_numbers(path: Path, dtype: Any, start: int, count: int) -> Iterator[NDA
     with open(path, "rb") as file:
         file.seek(start)
         while count:
-            piece = np.fromfile(file, dtype=dtype, count=min(count, PIECE))
+            piece = np.fromfile(file, dtype=dtype, count=min(count, NUMBERS_AT_ONCE))
             if not len(piece):
                 raise FormatError("it got shorter while it was read", path=path)
             yield piece
@@ -313,4 +313,4 @@ def split_by_token(shard: Shard, end_of_text: int, *, before: bool) -> Shard:
                 last = int(bounds[-1])
         if last < len(ids):
             spool.append(np.array([len(ids)], dtype=np.int64))
-        return Shard(shard.path, ids, Offsets(spool.mapped()))
+        return Shard(shard.path, ids, Offsets(spool.map_numbers()))

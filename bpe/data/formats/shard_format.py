@@ -111,7 +111,7 @@ class ShardWriter:
     A format whose files are no plain arrays overrides `_write_ends`, `_make_headers` or `_write`.
 
     Args:
-        form: the format.
+        shard_format: the format.
         folder, stem, dtype, masks, info: as for `ShardFormat.writer`.
 
     Attributes:
@@ -119,24 +119,26 @@ class ShardWriter:
 
     """
 
-    #: The largest numbers of tokens in a shard and in a document, and where a longer one may go.
+    #: The largest numbers of tokens in a shard and in a document.
     max_tokens = max_document = (1 << 63) - 1
 
     def __init__(
-        self, form: ShardFormat, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool, info: ShardInfo
+        self, shard_format: ShardFormat, folder: Path, stem: str, dtype: np.dtype[Any], *, masks: bool, info: ShardInfo
     ) -> None:
         self.tokens = self.documents = 0
-        self._form, self._dtype, self._masks, self._info = form, dtype, masks, info
-        self._stale_mask = None if masks or not form.mask_suffix else folder / f"{stem}{form.mask_suffix}"
+        self._shard_format, self._dtype, self._masks, self._info = shard_format, dtype, masks, info
+        self._stale_mask = (
+            None if masks or not shard_format.mask_suffix else folder / f"{stem}{shard_format.mask_suffix}"
+        )
         self._largest = int(np.iinfo(dtype).max)
         self._last_end = 0  # of the last complete document
         self._is_open = False
         self._files: list[ShardFile] = []  # in the order of their renaming: the second of `suffixes` is the last
         self._spools: list[Spool] = []
-        main, *others = form.names(stem, masks=masks)
+        main, *others = shard_format.names(stem, masks=masks)
         try:
             for name in (main, *reversed(others)):
-                self._files.append(ShardFile(folder / name, form.header_size))
+                self._files.append(ShardFile(folder / name, shard_format.header_size))
         except BaseException:
             self.discard()
             raise
@@ -264,13 +266,13 @@ class ShardWriter:
                 )
         if self.tokens + len(ids) > self.max_tokens:
             raise ValueError(
-                f"the shard would have {self.tokens + len(ids)} tokens; {self._form.name} files hold at most "
+                f"the shard would have {self.tokens + len(ids)} tokens; {self._shard_format.name} files hold at most "
                 f"{self.max_tokens}: pass a shard size"
             )
         if len(positions) and int(positions[-1]) - self._last_end > self.max_document:
             longest = int(np.diff(positions, prepend=self._last_end).max())
             if longest > self.max_document:
                 raise ValueError(
-                    f"a document has {longest} tokens or more; {self._form.name} holds documents of at most "
+                    f"a document has {longest} tokens or more; {self._shard_format.name} holds documents of at most "
                     f"{self.max_document}: use native"
                 )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bpe.base.offsets import offsets_of
 from bpe.data.loaders.order import Order
 from bpe.data.loaders.rows import ShardRows, Tail, hash_facts
-from bpe.data.loaders.spans import Batch, Format, Spans
+from bpe.data.loaders.spans import Batch, RowFormat, Spans
 from bpe.errors import FormatError, check_int, pluralize
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ class Blocks(ShardRows):
         pad_id: int = 0,
         mask_other_documents: bool = False,
     ) -> None:
-        form = Format.of(length, fields, pad_id, mask_other_documents)
-        super().__init__(shards, form, seed, tail, by_document=form.by_document)
+        row_format = RowFormat.of(length, fields, pad_id, mask_other_documents)
+        super().__init__(shards, row_format, seed, tail, by_document=row_format.by_document)
         labels = max(shards.n_tokens - 1, 0)
         count = labels // self.length if tail == "drop" else -(-labels // self.length)
         self._order = Order(count, self.seed, check_int("chunk", chunk, 1))

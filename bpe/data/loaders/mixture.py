@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.data.loaders.order import keys, permute
+from bpe.data.loaders.order import make_round_keys, permute
 from bpe.data.loaders.rows import Rows, hash_facts, keep_last
 from bpe.data.loaders.spans import Batch, join_batches
 from bpe.errors import check_choice, check_iterable, describe, short_repr
@@ -122,7 +122,7 @@ class Mixture(Rows):
         """The datasets of a round's rows, and how many rows before each one are of the same dataset."""
         order = self._rounds.get(round_index)
         if order is None:
-            owners = self._owners[permute(np.arange(ROUND), ROUND, keys(self.seed, round_index))]
+            owners = self._owners[permute(np.arange(ROUND), ROUND, make_round_keys(self.seed, round_index))]
             by_owner = np.argsort(owners, kind="stable")
             before = np.empty(ROUND, dtype=np.int64)
             before[by_owner] = np.arange(ROUND) - np.repeat(np.cumsum(self._counts) - self._counts, self._counts)

@@ -10,7 +10,7 @@ arithmetic is on unsigned 64-bit integers and wraps around. `/` divides integers
         z = (z ^ (z >> 27)) * 0x94D049BB133111EB
         return z ^ (z >> 31)
 
-    keys(seed, epoch):               # any list of numbers; the order of rows uses these two
+    make_round_keys(seed, epoch):    # any list of numbers; the order of rows uses these two
         h = 0
         for number in (seed, epoch): h = mix(h + number + GOLDEN)
         return [mix(h + r * GOLDEN) for r in 1 ... 8]
@@ -48,7 +48,7 @@ _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 WINDOW = 4096
 
 
-def keys(*numbers: int) -> list[int]:
+def make_round_keys(*numbers: int) -> list[int]:
     """The keys of the rounds, from any non-negative numbers, such as a seed and an epoch."""
     state = 0
     for number in numbers:
@@ -62,14 +62,14 @@ def permute(indices: NDArray[np.int64], n: int, round_keys: list[int], *, invers
     Args:
         indices: int64, each at least 0 and below `n`.
         n: the size of the domain, at least 1 and below 2**63.
-        round_keys: from `keys`.
+        round_keys: from `make_round_keys`.
         inverse: whether to apply the inverse.
 
     Returns:
         int64, as many as `indices`. With more than 32 rows, each takes two passes on average, at most.
 
     >>> import numpy as np
-    >>> permute(np.arange(10), 10, keys(0, 0)).tolist()
+    >>> permute(np.arange(10), 10, make_round_keys(0, 0)).tolist()
     [1, 4, 9, 2, 0, 3, 8, 7, 6, 5]
 
     """
@@ -131,7 +131,7 @@ class Order:
     n: int
     seed: int
     chunk: int = 1
-    stream: tuple[int, ...] = ()  # numbers that distinguish several orders of a seed
+    salt: tuple[int, ...] = ()  # numbers that distinguish several orders of a seed
     _cache: dict[str, tuple[int, int, NDArray[np.int64]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -154,7 +154,7 @@ class Order:
         return window[indices - start]
 
     def _compute(self, indices: NDArray[np.int64], epoch: int) -> NDArray[np.int64]:
-        round_keys = keys(self.seed, epoch, *self.stream)
+        round_keys = make_round_keys(self.seed, epoch, *self.salt)
         if self.chunk == 1:
             return permute(indices, self.n, round_keys)
         chunks = -(-self.n // self.chunk)

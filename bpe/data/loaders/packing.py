@@ -28,7 +28,7 @@ from bpe.base.offsets import offsets_of
 from bpe.data.loaders._packing import best_fit, best_fit_crop
 from bpe.data.loaders.order import Order
 from bpe.data.loaders.rows import ShardRows, Tail, hash_facts, keep_last
-from bpe.data.loaders.spans import Batch, Format, Spans
+from bpe.data.loaders.spans import Batch, RowFormat, Spans
 from bpe.errors import check_choice, check_int, pluralize
 
 if TYPE_CHECKING:
@@ -113,8 +113,8 @@ class Packed(ShardRows):
         pad_id: int = 0,
         mask_other_documents: bool = False,
     ) -> None:
-        form = Format.of(length, fields, pad_id, mask_other_documents)
-        super().__init__(shards, form, seed, tail, by_document=True)
+        row_format = RowFormat.of(length, fields, pad_id, mask_other_documents)
+        super().__init__(shards, row_format, seed, tail, by_document=True)
         check_choice("strategy", strategy, ("concat", "best-fit", "best-fit-crop"))
         check_choice("long_documents", long_documents, ("split", "truncate", "drop", "error"))
         self._strategy, self._long = strategy, long_documents
@@ -186,7 +186,7 @@ class Packed(ShardRows):
         n_rows = int(row[-1]) + 1 if len(row) else 0
         spans = Spans(row, positions, starts[which] + skipped, kept, documents[which])
         offsets = np.searchsorted(row, np.arange(n_rows + 1))
-        return PackedWindow(spans, offsets, Order(n_rows, self.seed, stream=(1 + index,)))
+        return PackedWindow(spans, offsets, Order(n_rows, self.seed, salt=(1 + index,)))
 
     def _bound_documents(self, index: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Of each document of a window that is not empty: start, length, number."""

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bpe.base.forks import lock_of
-from bpe.data.loaders.spans import Batch, Format, Reader
+from bpe.data.loaders.spans import Batch, RowFormat, SpanReader
 from bpe.errors import check_choice, check_int, describe, pluralize, short_repr
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ Tail = Literal["drop", "pad"]
 #: Of `State`. Another version is refused.
 VERSION = 1
 #: The limit of a row's number, epoch * len(rows) + index.
-MOST = 1 << 63
+ROW_LIMIT = 1 << 63
 #: Where a run is: version, fingerprint, seed, epoch, position (rows of the epoch that were consumed).
 State = dict[str, Any]
 
@@ -67,9 +67,9 @@ class Rows(ABC):
 
     """
 
-    def __init__(self, form: Format, seed: object) -> None:
-        self.form = form
-        self.length, self.fields = form.length, form.fields
+    def __init__(self, row_format: RowFormat, seed: object) -> None:
+        self.form = row_format
+        self.length, self.fields = row_format.length, row_format.fields
         self.seed = check_int("seed", seed, 0)
 
     @abstractmethod
@@ -125,9 +125,9 @@ class Rows(ABC):
             ValueError: for a state of other rows (its fingerprint), another seed or another version.
 
         """
-        return Batches(self, Plan(self, size, rank, world, epochs, drop_last), self.number_of(state))
+        return Batches(self, BatchPlan(self, size, rank, world, epochs, drop_last), self.row_of_state(state))
 
-    def number_of(self, state: Mapping[str, Any] | None) -> int:
+    def row_of_state(self, state: Mapping[str, Any] | None) -> int:
         """The number of the next row of a run in this state; a state of other rows raises ValueError."""
         if state is None:
             return 0
@@ -173,7 +173,7 @@ class Rows(ABC):
         wrong: NDArray[np.bool_] = np.ones(len(keys), dtype=np.bool_)
         try:
             epochs, indices = np.array(flat, dtype=np.int64).reshape(-1, 2).T
-            wrong = (epochs < 0) | (epochs >= MOST // max(size, 1)) | (indices < -size) | (indices >= size)
+            wrong = (epochs < 0) | (epochs >= ROW_LIMIT // max(size, 1)) | (indices < -size) | (indices >= size)
         except OverflowError:  # more than 64 bits
             pass
         for key in np.flatnonzero(wrong)[:1].tolist():
@@ -196,7 +196,9 @@ class ShardRows(Rows):
 
     """
 
-    def __init__(self, shards: TokenShards, form: Format, seed: object, tail: Tail, *, by_document: bool) -> None:
+    def __init__(
+        self, shards: TokenShards, row_format: RowFormat, seed: object, tail: Tail, *, by_document: bool
+    ) -> None:
         if not hasattr(shards, "document_bounds"):
             raise TypeError(f"shards is {describe(shards)}; it must be a bpe.data.TokenShards: TokenShards(path)")
         for shard in getattr(shards, "shards", ()) if by_document else ():
@@ -205,10 +207,10 @@ class ShardRows(Rows):
                     f"{shard.name} does not record where documents begin, which Packed and the fields by document "
                     "need; open it with TokenShards(path, end_of_text=ID), the id that separates its documents"
                 )
-        super().__init__(form, seed)
+        super().__init__(row_format, seed)
         self.shards = shards
         self._tail: Tail = check_choice("tail", tail, ("drop", "pad"))
-        self._reader = Reader(shards)
+        self._reader = SpanReader(shards)
 
     @property
     def tokenizers(self) -> frozenset[str]:
@@ -229,7 +231,7 @@ def check_division(size: int, rank: int, world: int) -> tuple[int, int, int]:
     return size, rank, world
 
 
-class Plan:
+class BatchPlan:
     """Which rows of the sequence one rank reads: global batches of `size` rows, each divided among the ranks.
 
     Raises:
@@ -290,7 +292,7 @@ class Batches(Iterator[Batch]):
 
     """
 
-    def __init__(self, rows: Rows, plan: Plan, start: int, worker: int = 0, workers: int = 1) -> None:
+    def __init__(self, rows: Rows, plan: BatchPlan, start: int, worker: int = 0, workers: int = 1) -> None:
         self._rows, self._plan = rows, plan
         #: The number of the first row of the next global batch that this iterator takes part in.
         self.next_row = start + worker * plan.size

@@ -38,7 +38,7 @@ BY_DOCUMENT = {"position_ids", "document_ids", "cu_seqlens"}
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class RowFormat:
     """What a batch holds.
 
     Attributes:
@@ -55,7 +55,7 @@ class Format:
     mask_other_documents: bool = False
 
     @classmethod
-    def of(cls, length: object, fields: Iterable[str], pad_id: object, mask_other_documents: bool) -> Format:
+    def of(cls, length: object, fields: Iterable[str], pad_id: object, mask_other_documents: bool) -> RowFormat:
         """Check the arguments of a dataset.
 
         Raises:
@@ -83,7 +83,7 @@ class Spans:
 
     Attributes:
         row: the row in the batch.
-        at: the position in the row.
+        column: the position in the row.
         start: the position of the first id in the shards.
         length: the number of ids, at least 1.
         document: the number of the document; -1 where it is not needed.
@@ -91,49 +91,49 @@ class Spans:
     """
 
     row: NDArray[np.int64]
-    at: NDArray[np.int64]
+    column: NDArray[np.int64]
     start: NDArray[np.int64]
     length: NDArray[np.int64]
     document: NDArray[np.int64]
 
     def columns(self) -> tuple[NDArray[np.int64], ...]:
         """The five arrays."""
-        return self.row, self.at, self.start, self.length, self.document
+        return self.row, self.column, self.start, self.length, self.document
 
 
-class Reader:
+class SpanReader:
     """Makes batches of the ids of `TokenShards`."""
 
     def __init__(self, shards: TokenShards) -> None:
         self.shards = shards
         self.starts = offsets_of([shard.n_tokens for shard in shards.shards])
 
-    def batch(self, spans: Spans, n_rows: int, form: Format) -> Batch:
+    def batch(self, spans: Spans, n_rows: int, row_format: RowFormat) -> Batch:
         """The fields of a batch of rows that these spans make up."""
-        shape = n_rows, form.length
-        full = int(spans.length.sum()) == n_rows * (form.length + 1)
-        inputs = np.empty(shape, dtype=np.int64) if full else np.full(shape, form.pad_id, dtype=np.int64)
+        shape = n_rows, row_format.length
+        full = int(spans.length.sum()) == n_rows * (row_format.length + 1)
+        inputs = np.empty(shape, dtype=np.int64) if full else np.full(shape, row_format.pad_id, dtype=np.int64)
         labels = np.empty(shape, dtype=np.int64) if full else np.full(shape, IGNORED, dtype=np.int64)
         self._gather(spans, inputs, labels, masks=False)
-        if form.mask_other_documents:
-            after = np.flatnonzero(spans.at > 0)
-            labels[spans.row[after], spans.at[after] - 1] = IGNORED
+        if row_format.mask_other_documents:
+            after = np.flatnonzero(spans.column > 0)
+            labels[spans.row[after], spans.column[after] - 1] = IGNORED
         if self.shards.has_masks:
-            counts = np.zeros(shape, dtype=np.int64)
-            self._gather(spans, np.empty(shape, dtype=np.int64), counts, masks=True)
-            labels[counts == 0] = IGNORED
+            mask = np.zeros(shape, dtype=np.int64)
+            self._gather(spans, np.empty(shape, dtype=np.int64), mask, masks=True)
+            labels[mask == 0] = IGNORED
         batch: Batch = {"input_ids": inputs, "labels": labels}
-        if "loss_mask" in form.fields:
+        if "loss_mask" in row_format.fields:
             batch["loss_mask"] = (labels != IGNORED).astype(np.int64)
-        if not BY_DOCUMENT.isdisjoint(form.fields):
+        if not BY_DOCUMENT.isdisjoint(row_format.fields):
             positions, documents = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)
-            columns = [spans.row, spans.at, spans.length, spans.document]
+            columns = [spans.row, spans.column, spans.length, spans.document]
             number_positions(np.stack(columns, axis=1), positions, documents)
             batch |= {"position_ids": positions, "document_ids": documents}
-        if "cu_seqlens" in form.fields:
+        if "cu_seqlens" in row_format.fields:
             batch.update(find_cu_seqlens(batch["position_ids"] == 0))
-        extra = ("max_seqlen",) if "cu_seqlens" in form.fields else ()
-        return {name: batch[name] for name in (*form.fields, *extra)}
+        extra = ("max_seqlen",) if "cu_seqlens" in row_format.fields else ()
+        return {name: batch[name] for name in (*row_format.fields, *extra)}
 
     def _gather(self, spans: Spans, inputs: NDArray[np.int64], labels: NDArray[np.int64], *, masks: bool) -> None:
         """Copy the ids of spans, or their loss masks; one call of the kernel for each shard."""
@@ -144,7 +144,7 @@ class Reader:
         if across.any():
             spans, numbers = self._divide(spans)
         table = np.empty((len(numbers), 4), dtype=np.int64)
-        columns = spans.row, spans.at, spans.start - self.starts[numbers], spans.length
+        columns = spans.row, spans.column, spans.start - self.starts[numbers], spans.length
         for i, column in enumerate(columns):
             table[:, i] = column
         present = set(numbers.tolist())
@@ -161,9 +161,9 @@ class Reader:
         numbers = np.arange(len(whole)) - np.repeat(offsets_of(last - first + 1)[:-1], last - first + 1) + first[whole]
         start = np.maximum(spans.start[whole], self.starts[numbers])
         length = np.minimum(spans.start[whole] + spans.length[whole], self.starts[numbers + 1]) - start
-        at = spans.at[whole] + start - spans.start[whole]
+        column = spans.column[whole] + start - spans.start[whole]
         kept = length > 0  # a shard between the two may be empty
-        return Spans(*(column[kept] for column in (spans.row[whole], at, start, length, whole))), numbers[kept]
+        return Spans(*(each[kept] for each in (spans.row[whole], column, start, length, whole))), numbers[kept]
 
 
 def make_cu_seqlens(bounds: NDArray[np.int64]) -> Batch:

@@ -34,8 +34,8 @@ from bpe.base.utf8 import TextLike
 from bpe.corpus.blocks import Position
 from bpe.corpus.sources import Sources
 from bpe.data.grouping import DocumentGroups, Group, ResumePoint
-from bpe.data.loaders.rows import MOST, VERSION, State, hash_facts
-from bpe.data.loaders.spans import IGNORED, Batch, Format, make_cu_seqlens
+from bpe.data.loaders.rows import ROW_LIMIT, VERSION, State, hash_facts
+from bpe.data.loaders.spans import IGNORED, Batch, RowFormat, make_cu_seqlens
 from bpe.encode.engine import BosEos
 from bpe.errors import check_int, check_iterable, describe, short_repr
 from bpe.tokenizer import Tokenizer, check_tokenizer
@@ -43,7 +43,7 @@ from bpe.vocab.special_names import resolve_token
 from bpe.vocab.special_tokens import Allowed
 
 #: Texts of an iterable are encoded this many characters at a time, about.
-GROUP = 1 << 20
+TEXTS_AT_ONCE = 1 << 20
 #: The most ids in a state.
 REMAINDER = 4096
 #: The changing part of the state at the beginning.
@@ -95,9 +95,9 @@ class StreamingEncoder:
                 raise TypeError(
                     f"sources is {describe(sources)}, which can be iterated only once; pass a list, or Sources"
                 )
-        self.form = Format.of(length, fields, 0, mask_other_documents)
+        self.form = RowFormat.of(length, fields, 0, mask_other_documents)
         self.length, self.fields, self.tokenizer = self.form.length, self.form.fields, tokenizer
-        self._sources = sources.ending() if isinstance(sources, Sources) else sources
+        self._sources = sources.with_ending_separators() if isinstance(sources, Sources) else sources
         spec = tokenizer.spec
         self._bos_eos: BosEos = resolve_token(spec, "prepend", prepend), resolve_token(spec, "append", append)
         self._allowed = tokenizer._engine.specials.allowed(allowed_special)
@@ -175,7 +175,7 @@ class StreamingEncoder:
                 continue
             waiting.append(text)
             size += len(text)
-            if size >= GROUP:
+            if size >= TEXTS_AT_ONCE:
                 yield self._encode_group(waiting, first)
                 first, size, waiting = first + len(waiting), 0, []
         if waiting:
@@ -191,7 +191,7 @@ class StreamingEncoder:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _GroupInStream:
     """A group in the stream.
 
     Attributes:
@@ -247,7 +247,7 @@ class StreamedBatches(Iterator[Batch]):
         self._state = BEGINNING | {"ended": ended} if state is None else self._check_state(state)
         place, remainder = self._state["place"], self._state["remainder"]
         self._groups = self._read_groups(place, self._state["epoch"], unread=bool(remainder))
-        self._held: deque[_Held] = deque()
+        self._held: deque[_GroupInStream] = deque()
         self._end = self._open = 0
         self._cursor = 0 if remainder else self._state["skip"]
         self._documents = self._state["documents"]
@@ -350,9 +350,9 @@ class StreamedBatches(Iterator[Batch]):
         if add_checksum(self._about | known)["checksum"] != state["checksum"]:
             raise ValueError("the state does not have its checksum: it was changed or damaged after state_dict()")
         for name in ("epoch", "skip", "documents"):
-            known[name] = check_int(f"the state's {name}", known[name], 0, MOST)
+            known[name] = check_int(f"the state's {name}", known[name], 0, ROW_LIMIT)
         if known["place"] is not None:
-            check_numbers("place", known["place"], 6, 6, MOST)
+            check_numbers("place", known["place"], 6, 6, ROW_LIMIT)
         check_numbers("remainder", known["remainder"], 0, REMAINDER, self._encoder.tokenizer.n_vocab - 1)
         unused = known["skip"] or known["place"] is None
         if type(known["ended"]) is not bool or (unused and known["remainder"]):
@@ -365,7 +365,7 @@ class StreamedBatches(Iterator[Batch]):
             return
         before = 0 if group.begins else self._open
         document = self._documents - (not group.begins)
-        self._held.append(_Held(group, self._end, offsets_of(group.lengths), before, document, epoch))
+        self._held.append(_GroupInStream(group, self._end, offsets_of(group.lengths), before, document, epoch))
         self._end += len(group.ids)
         self._documents = document + len(group.lengths)
         self._open = int(group.lengths[-1]) + (before if len(group.lengths) == 1 else 0)
@@ -378,7 +378,7 @@ class StreamedBatches(Iterator[Batch]):
 
     def _make_batch(self, rows: int) -> Batch:
         """The next rows."""
-        form, length = self._encoder.form, self._encoder.length
+        row_format, length = self._encoder.form, self._encoder.length
         start, count = self._cursor, rows * length
         held = [each for each in self._held if each.start <= start + count]
         # Only what the rows have: a group may be a document of any length.
@@ -389,7 +389,7 @@ class StreamedBatches(Iterator[Batch]):
         labels = ids[1 : count + 1].astype(np.int64)
         found = [each.find_begins(start, start + count) for each in held]
         begins = np.concatenate([each for _, each in found]) - start
-        if form.mask_other_documents:
+        if row_format.mask_other_documents:
             labels[begins - 1] = IGNORED
         labels = labels.reshape(rows, length)
         batch: Batch = {"input_ids": inputs, "labels": labels, "loss_mask": (labels != IGNORED).astype(np.int64)}
@@ -399,8 +399,8 @@ class StreamedBatches(Iterator[Batch]):
         first = held[0].document - held[0].group.begins + found[0][0]
         numbers = first + np.searchsorted(begins, bounds[:-1], side="right")
         batch["document_ids"] = np.repeat(numbers, sizes).reshape(rows, length)
-        extra = make_cu_seqlens(bounds) if "cu_seqlens" in form.fields else {}
-        return {name: batch[name] for name in form.fields if name != "cu_seqlens"} | extra
+        extra = make_cu_seqlens(bounds) if "cu_seqlens" in row_format.fields else {}
+        return {name: batch[name] for name in row_format.fields if name != "cu_seqlens"} | extra
 
 
 def add_checksum(state: dict[str, Any]) -> State:

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from bpe.data.loaders.rows import MOST, Batches, Plan, Rows, State, check_division
+from bpe.data.loaders.rows import ROW_LIMIT, Batches, BatchPlan, Rows, State, check_division
 from bpe.data.loaders.spans import Batch, collate
 from bpe.errors import check_int, describe, short_repr
 
@@ -76,7 +76,7 @@ class RowSampler:
         epochs: int | None = 1,
         drop_last: bool = False,
     ) -> None:
-        self._rows, self._plan = check_rows(rows), Plan(rows, size, rank, world, epochs, drop_last)
+        self._rows, self._plan = check_rows(rows), BatchPlan(rows, size, rank, world, epochs, drop_last)
         self._start = self._next = 0
         self._yielded = 0  # by the latest iteration
 
@@ -125,7 +125,7 @@ class RowSampler:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Begin the next iteration where this state was saved; ValueError for a state of other rows."""
-        self._start = self._next = self._rows.number_of(state)
+        self._start = self._next = self._rows.row_of_state(state)
         self._yielded = 0
 
 
@@ -178,7 +178,7 @@ class BatchStream:
         self._source, self._options = source, options
         self._plan: Any = None  # a StreamingEncoder has no numbered rows
         if isinstance(source, Rows):
-            self._plan = Plan(source, **options)
+            self._plan = BatchPlan(source, **options)
         else:
             _check_stream(**options)
         if shared is None:
@@ -200,7 +200,7 @@ class BatchStream:
         start, end, ended = self._shared.tolist()
         plan = copy(self._plan)
         plan.end = None if end < 0 else end
-        return (start if not ended else end if end >= 0 else MOST), plan
+        return (start if not ended else end if end >= 0 else ROW_LIMIT), plan
 
     def __iter__(self) -> WorkerBatches:
         from torch.utils.data import get_worker_info
@@ -218,7 +218,7 @@ class BatchStream:
             return self._source.batches(size, rank=rank, world=world, state=state, epochs=epochs, ended=ended)
         start, plan = self._find_start()
         if state is not None:  # where this worker was
-            start = self._source.number_of(state) - worker * plan.size
+            start = self._source.row_of_state(state) - worker * plan.size
         return Batches(self._source, plan, start, worker, workers)
 
     def __len__(self) -> int:
@@ -241,7 +241,7 @@ class BatchStream:
             self.put()
             return
         size = len(self._source)
-        epoch = check_int("epoch", epoch, 0, MOST // size - 2)
+        epoch = check_int("epoch", epoch, 0, ROW_LIMIT // size - 2)
         start, _ = self._find_start()
         self.put(start if start // size == epoch else epoch * size, (epoch + 1) * size)
 
@@ -270,7 +270,7 @@ class BatchStream:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Begin the next iteration where this state was saved; ValueError for a state of other rows."""
         if isinstance(self._source, Rows):
-            self.put(self._source.number_of(state))
+            self.put(self._source.row_of_state(state))
         elif state:
             raise ValueError(f"state is {short_repr(state)}; {STREAMED}")
 
