@@ -271,7 +271,7 @@ def _read_blocks(
     if isinstance(source, Sources):
         separators, keep = source.separators, source.keep_separator
         uncut = splitter.list_unsplittable(separators, keep) if source.regular else None
-        return source.blocks(splitter.find_block_end(separators, keep), threads, start=start, uncut=uncut)
+        return source.blocks(splitter.make_block_cut(separators, keep), threads, start=start, uncut=uncut)
     rows = arrow_documents(source)
     if rows is None:
         return text_blocks(source, splitter.make_split_finder(), utf8=utf8, threads=threads)  # type: ignore[arg-type]

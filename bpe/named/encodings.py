@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bpe.base.forks import lock_of
-from bpe.errors import describe, errors_in, short_repr
+from bpe.errors import describe, short_repr, with_path
 from bpe.formats.openai_encodings import ENCODINGS, FILES, MODEL_PREFIXES, MODELS
 from bpe.formats.tiktoken import check_special_ids, from_ranks, pattern_of, read, read_gpt2_ranks
 from bpe.named import cache, plugins
@@ -143,7 +143,7 @@ def _build_published(name: str) -> NamedEncoding:
     if len(contents) == 2:
         spec = from_ranks(read_gpt2_ranks(*contents), pretokenizer, encoding.special_tokens)
     else:
-        with errors_in(files[0].address):
+        with with_path(files[0].address):
             spec = read(contents[0], pretokenizer, encoding.special_tokens, shared_ids=True)
     tokenizer = Tokenizer(spec)
     check_size(name, encoding.n_vocab, tokenizer.vocab_size, tokenizer.n_vocab - 1)
@@ -160,8 +160,7 @@ def _build_of_plugin(name: str) -> NamedEncoding:
     if constructor is None:
         raise ValueError(
             f"encoding {short_repr(name)} is not known; OpenAI's are {', '.join(map(repr, ENCODINGS))}, and the "
-            "modules of "
-            f"{plugins.NAMESPACE} ({', '.join(plugins.modules()) or 'none is installed'}) do not define it"
+            f"modules of {plugins.NAMESPACE} ({', '.join(plugins.modules()) or 'none is installed'}) do not define it"
         )
     return built(**constructor())
 

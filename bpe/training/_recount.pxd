@@ -12,6 +12,6 @@ cdef struct Plan:             # what decides how many pairs a recount tracks
     uint64_t merges           # how many are still to be made
     size_t dense              # up to so many tokens a table of all their pairs counts
     bint growing              # the pool may grow where it must; else ValueError
-    bint track_all_pairs                # track every pair, however rare
+    bint track_all_pairs      # track every pair, however rare
 
 cdef int recount(TrainingState* state, const Plan* plan, Team team, int parts) except -1 nogil

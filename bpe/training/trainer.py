@@ -36,8 +36,9 @@ STOPS = {1: "no pairs left", 2: "min_frequency"}
 #: the number after each call that took less than SHORT_CALL seconds, so that progress is reported in time.
 MERGES_PER_CALL = 256
 MANY_WORDS, SHORT_CALL = 1_000_000, 0.1
-#: The most memory for lists and tables of pairs: bytes for each symbol, beside 4 * LEAST_FOR_PAIRS. All training puts at
-#: most three positions in lists for each symbol, of 4 bytes each; more memory would only be refused by a small machine.
+#: The most memory for lists and tables of pairs: bytes for each symbol, beside 4 * LEAST_FOR_PAIRS. All training puts
+#: at most three positions in lists for each symbol, of 4 bytes each; more memory would only be refused by a small
+#: machine.
 MAX_PER_SYMBOL = 64
 
 

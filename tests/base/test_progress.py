@@ -289,7 +289,7 @@ def test_ctrl_c_prints_what_was_saved(
     elif moment == "writing":
         monkeypatch.setattr(bpe.Tokenizer, "save", interrupt)
     else:
-        monkeypatch.setattr(cli, "counted", interrupt)
+        monkeypatch.setattr(cli, "pluralize", interrupt)
     for checkpoint, expected in (
         ([], "nothing was saved"),
         (
