@@ -653,5 +653,5 @@ def test_merges_across_words_are_counted_in_files_as_in_texts(tmp_path: Path) ->
     tok = bpe.research.train_boundless(texts=texts, vocab_size=270)
     path = tmp_path / "texts.txt"
     path.write_text("\n\n".join(texts))
-    from_files = bpe.evaluate([tok], files=path, separator="\n\n")
+    from_files = bpe.evaluate([tok], files=bpe.Sources(path, separator="\n\n"))
     assert from_files[0].to_dict()["tokens"] == sum(len(tok.encode(text)) for text in texts)
