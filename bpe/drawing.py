@@ -76,6 +76,6 @@ def _tokens_with_ids(tokenizer: Tokenizer, text: TextLike, allowed_special: Allo
         ids = tokenizer.encode(text, allowed_special=allowed_special)
     except ValueError:  # a symbol without an id; anything else raises again
         special = {token: token_id for token_id, token in vocabulary.items(SPECIAL)}
-        tokens = map(to_bytes, list_tokens(engine, text, engine.specials.allowed(allowed_special), False))
+        tokens = map(to_bytes, list_tokens(engine, text, engine.specials.resolve_allowed(allowed_special), False))
         return [(token, vocabulary.ids.get(token, special.get(token))) for token in tokens]
     return [(vocabulary[token_id], token_id) for token_id in ids.tolist()]

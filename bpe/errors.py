@@ -91,7 +91,7 @@ def _rebuild_format_error(message: str, path: str | None, where: str | None) -> 
 
 
 @contextmanager
-def error_context(source: str) -> Iterator[None]:
+def as_format_error(source: str) -> Iterator[None]:
     """Turn a ValueError raised inside the block into a FormatError that names `source`."""
     try:
         yield
@@ -102,7 +102,7 @@ def error_context(source: str) -> Iterator[None]:
 
 
 @contextmanager
-def errors_in(path: str | os.PathLike[str] | None, part: str | None = None) -> Iterator[None]:
+def with_path(path: str | os.PathLike[str] | None, part: str | None = None) -> Iterator[None]:
     """Add the path of the file or folder that the block reads, and the file within the folder, to its FormatErrors."""
     try:
         yield

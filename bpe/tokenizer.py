@@ -32,7 +32,7 @@ from bpe.encode.texts import (
     encode_texts_with_dropout,
     write_into,
 )
-from bpe.errors import check_choice, check_int, check_iterable, describe, error_context, pluralize, short_repr
+from bpe.errors import as_format_error, check_choice, check_int, check_iterable, describe, pluralize, short_repr
 from bpe.vocab.spec import TokenizerSpec, check_spec, limit_time
 from bpe.vocab.special_names import bos_token, eos_token, resolve_token
 from bpe.vocab.vocabulary import SPECIAL, Vocabulary
@@ -296,7 +296,7 @@ class Tokenizer:
         limit = check_int("max_tokens", max_tokens, 0)
         from bpe.encode.offsets import truncate
 
-        return truncate(self._offset_encoder, text, limit, self._engine.specials.allowed(allowed_special))
+        return truncate(self._offset_encoder, text, limit, self._engine.specials.resolve_allowed(allowed_special))
 
     # Encoding many texts ----------------------------------------------------------------------------------------------
 
@@ -362,9 +362,8 @@ class Tokenizer:
         if template:
             given, value = ("append", append) if prepend is None else ("prepend", prepend)
             raise ValueError(
-                f"{given} is {short_repr(value)}, and template is True; pass one of them: the template has ids "
-                "before and "
-                "after a text already"
+                f"{given} is {short_repr(value)}, and template is True; pass one of them: the template has ids before "
+                "and after a text already"
             )
         return resolve_token(self._spec, "prepend", prepend), resolve_token(self._spec, "append", append)
 
@@ -460,7 +459,7 @@ class Tokenizer:
         [[257, 68, 81, 258]]
 
         """
-        allowed, disallowed = self._engine.specials.policy(allowed_special, disallowed_special)
+        allowed, disallowed = self._engine.specials.resolve_policy(allowed_special, disallowed_special)
         return self._encode_stream(chunks, allowed, disallowed, cut_after)
 
     @cached_property
@@ -1200,7 +1199,7 @@ class Tokenizer:
         if timeout is not None:
             spec = limit_time(spec, timeout)
         memory = _cache_bytes(cache_memory)
-        with error_context(os.fspath(path)):  # the file's parts may not fit together
+        with as_format_error(os.fspath(path)):  # the file's parts may not fit together
             return cls(spec, cache_memory=memory)
 
     @classmethod
@@ -1323,7 +1322,7 @@ class Tokenizer:
 
         """
         from bpe.base.utf8 import read_file
-        from bpe.errors import errors_in
+        from bpe.errors import with_path
         from bpe.formats import tiktoken, vocab_merges
         from bpe.pretokenize.pretokenizer import as_pretokenizer
         from bpe.text.normalizers import as_normalizer
@@ -1334,7 +1333,7 @@ class Tokenizer:
             read_file(merges) if isinstance(merges, (str, os.PathLike)) else vocab_merges.make_merges_file(merges),
         )
         settings = as_pretokenizer(pretokenizer), as_normalizer(normalizer)
-        with errors_in(None if isinstance(vocab, Mapping) else vocab):
+        with with_path(None if isinstance(vocab, Mapping) else vocab):
             spec = vocab_merges.read_two_files(*files, *settings, special)
         return cls(spec, cache_memory=cache_memory)
 
@@ -1370,11 +1369,11 @@ class Tokenizer:
 
         """
         from bpe.base.utf8 import read_file
-        from bpe.errors import errors_in
+        from bpe.errors import with_path
         from bpe.formats import clip
 
         normalizer = clip.clean_up(lowercase, clean_whitespace, unescape_html, ftfy)
-        with errors_in(path):
+        with with_path(path):
             spec = clip.read(read_file(path), normalizer, force=force)
         return cls(spec, cache_memory=cache_memory)
 

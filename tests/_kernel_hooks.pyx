@@ -7,10 +7,10 @@ from bpe.base._ids cimport Ids
 from bpe.base._memory cimport INLINE_BYTES, hash_bytes, hash_key, load_key
 from bpe.base._team cimport MAX_PARTS, Team
 from bpe.base._types cimport byte_t, token_t
-from bpe.base._utf8 cimport UTF8_PADDING, Units, max_utf8_size, to_utf8, units_of
+from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, units_of
 from bpe.encode._batch cimport EncodeJob
 from bpe.encode._encoder cimport Encoder
-from bpe.encode._split_filter cimport SplitFilter, SplitTables, are_three_byte_chars, is_split_point
+from bpe.encode._split_filter cimport SplitFilter, SplitTables, are_three_byte_chars, filter_allows_split
 from bpe.encode._word_cache cimport Cache, Line, SharedWordTable, open_front
 from bpe.encode._workspace cimport Workspace
 from bpe.merge._merge_table cimport NO_MERGE, MergeTable, find_pair, pair_hash
@@ -31,8 +31,8 @@ cdef extern from "bpe/encode/_cache_lookup.h" nogil:
     ctypedef struct LookupResult "bpe_lookup_result":
         size_t first
         uint64_t* value
-        uint16_t* others
-        size_t n_others
+        uint16_t* not_short
+        size_t n_not_short
         uint16_t* missed
         uint64_t* missed_key
         size_t n_missed
@@ -126,12 +126,12 @@ def pieces_without_key(bytes text, list sizes):
     cdef uint32_t start[RUN]
     cdef uint32_t end[RUN]
     cdef uint64_t value[RUN + 8]
-    cdef uint16_t others[RUN + 8]
+    cdef uint16_t not_short[RUN + 8]
     cdef uint16_t missed[RUN + 8]
     cdef uint64_t missed_key[RUN + 8]
     cdef PieceRun run = PieceRun(text=text, start=&start[0], end=&end[0], n=len(sizes))
     cdef LookupResult found = LookupResult(
-        first=0, value=&value[0], others=&others[0], n_others=0, missed=&missed[0], missed_key=&missed_key[0],
+        first=0, value=&value[0], not_short=&not_short[0], n_not_short=0, missed=&missed[0], missed_key=&missed_key[0],
         n_missed=0,
     )
     cdef Cache cache
@@ -143,7 +143,7 @@ def pieces_without_key(bytes text, list sizes):
     open_front(&cache, 0)
     bpe_look_up(&run, cache.front, cache.front_shift, &found)
     free(cache.front)
-    return [others[i] for i in range(found.n_others)]
+    return [not_short[i] for i in range(found.n_not_short)]
 
 
 def split_points(SplitFilter split not None, const byte_t[::1] text):
@@ -152,7 +152,7 @@ def split_points(SplitFilter split not None, const byte_t[::1] text):
     return [
         at
         for at in range(3, text.shape[0] - 2)
-        if split.tables.bits and are_three_byte_chars(&text[at - 3]) and is_split_point(&split.tables, &text[at])
+        if split.tables.bits and are_three_byte_chars(&text[at - 3]) and filter_allows_split(&split.tables, &text[at])
     ]
 
 
@@ -174,15 +174,15 @@ def work_alternated(EncodeJob job, int n):
     cdef bint found = True
     while found:
         found = False
-        for space, worker in threads:
-            found |= job.do_next(space, worker)
-    for space, _ in threads:
-        job.finish(space)
+        for work, worker in threads:
+            found |= job.do_next(work, worker)
+    for work, _ in threads:
+        job.finish(work)
 
 
 def utf8(str text):
     """The UTF-8 of a str that is not ASCII."""
-    cdef Units units = units_of(text)
+    cdef CodeUnits units = units_of(text)
     cdef bytearray out = bytearray(max_utf8_size(&units) + UTF8_PADDING)
     return bytes(out[: to_utf8(&units, out)])
 
@@ -190,10 +190,10 @@ def utf8(str text):
 def cache_state(Encoder encoder):
     """Statistics of a tokenizer's word table: a dict of int."""
     cdef SharedWordTable table = encoder.table
-    cdef Workspace space = encoder.idle
+    cdef Workspace work = encoder.idle
     idle = 0
-    while space is not None:
-        idle, space = idle + 1, space.next
+    while work is not None:
+        idle, work = idle + 1, work.next
     return {
         "idle": idle,                                      # workspaces
         "words": table.words.n_entries,

@@ -1,17 +1,27 @@
-"""Run the examples in the docstrings of the package; `test_docs.py` runs those of README.md and docs/."""
+"""Docstrings: their examples run, the files they name exist, and so do the arguments and fields they list.
+
+`test_docs.py` runs the examples of README.md and docs/.
+"""
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import pkgutil
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import bpe
 
+ROOT = Path(__file__).parents[1]
+PACKAGE = Path(bpe.__file__).parent
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+#: The name of a source file, with folders or without.
+FILE = re.compile(r"(?:[\w.-]+/)*[\w-]+\.(?:py|pyx|pxd|h)")
 
 
 def modules() -> list[str]:
@@ -24,3 +34,72 @@ def modules() -> list[str]:
 def test_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert doctest.testmod(importlib.import_module(name), optionflags=FLAGS).failed == 0
+
+
+def named_files(text: str) -> Iterator[tuple[int, str]]:
+    """The line and the name of each file in backticks, outside paragraphs that begin with "Source" (of a peer)."""
+    in_source = False
+    for number, line in enumerate(text.split("\n"), 1):
+        words = line.strip(' #:*/"')
+        in_source = bool(words) and (in_source or words.startswith("Source"))
+        if not in_source:
+            yield from ((number, name) for name in re.findall(r"`([^`\n]+)`", line) if FILE.fullmatch(name))
+
+
+def test_named_files_exist() -> None:
+    folders = (PACKAGE, *(ROOT / name for name in ("tests", "docs", "benchmarks", "examples")))
+    files = [
+        path.relative_to(folder.parent) for folder in folders for path in folder.rglob("*") if FILE.match(path.name)
+    ]
+    known = {"setup.py", *("/".join(path.parts[i:]) for path in files for i in range(len(path.parts)))}
+    sources = [path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".pyx", ".pxd", ".pyi", ".h")]
+    sources += (ROOT / "docs" / "internals").glob("*.md")
+    assert len(sources) > 300
+    assert [
+        f"{path.name}:{number}: {name}"
+        for path in sources
+        for number, name in named_files(path.read_text())
+        if name not in known
+    ] == []
+
+
+def listed(node: ast.ClassDef | ast.FunctionDef, title: str) -> list[str] | None:
+    """The names in a section of a docstring; None without that section."""
+    text = (ast.get_docstring(node) or "") + "\n"
+    found = re.search(rf"^{title}:\n((?:(?: .*)?\n)*)", text, re.MULTILINE)
+    if found is None:
+        return None
+    lines = re.findall(r"^    ((?:\*{0,2}\w+(?:, )?)+):", found[1], re.MULTILINE)
+    return [name.lstrip("*") for line in lines for name in line.split(", ")]
+
+
+def parameters(node: ast.ClassDef | ast.FunctionDef) -> set[str] | None:
+    """The parameters of a function or of a class's `__init__`, or a dataclass's fields; None for an inherited one."""
+    if isinstance(node, ast.ClassDef):
+        inits = [
+            each for each in node.body if isinstance(each, ast.FunctionDef) and each.name in ("__init__", "__new__")
+        ]
+        if not inits:
+            fields = [each.target for each in node.body if isinstance(each, ast.AnnAssign)]
+            return {each.id for each in fields if isinstance(each, ast.Name)} or None
+        node = inits[0]
+    given = node.args
+    names = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))]
+    return {each.arg for each in names} - {"self", "cls"}
+
+
+def attributes(node: ast.ClassDef) -> set[str]:
+    """The names that a class or an instance has."""
+    names = {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+    names |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    return names | {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_listed_arguments_and_attributes_exist(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            args, wanted = listed(node, "Args"), parameters(node)
+            assert args is None or wanted is None or set(args) == wanted, node.name
+        if isinstance(node, ast.ClassDef):
+            assert set(listed(node, "Attributes") or ()) <= attributes(node), node.name

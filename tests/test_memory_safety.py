@@ -31,7 +31,7 @@ from bpe.corpus._json_fields import read_fields
 from bpe.count._word_table import WordTable
 from bpe.data.formats.reading import map_numbers
 from bpe.decode import _decoder as decoder
-from bpe.encode import _offsets as tokenspans
+from bpe.encode import _offsets
 from bpe.encode._batch import EncodeJob
 from bpe.encode._encoder import Encoder
 from bpe.formats import _json_tokens as jsontokens
@@ -518,7 +518,7 @@ def test_spans_outside_a_text(tok: bpe.Tokenizer, start: int, end: int) -> None:
     with pytest.raises(ValueError, match=message):
         WordTable().count_scanned(1, text, starts, ends, 0)
     with pytest.raises(ValueError, match=message):
-        core.encode_spans(text, starts, ends)
+        core.encode_pretokens(text, starts, ends)
     with pytest.raises(ValueError, match=message):
         Dropout(tok._engine.merger).encode(text, starts, ends, 1, 1)
     with pytest.raises(ValueError, match=message):
@@ -534,9 +534,9 @@ def test_spans_out_of_order(tok: bpe.Tokenizer, start: int, end: int) -> None:
     text, starts, ends = b"low lower", int64s(4, start), int64s(7, end)
     core = tok._engine.kernel
     with pytest.raises(ValueError, match=r"span 1 .*(in the order of the text|not empty)"):
-        core.encode_spans(text, starts, ends)
+        core.encode_pretokens(text, starts, ends)
     with pytest.raises(ValueError, match=r"span 1 .*in the order of the text"):
-        core.encode_around(text, starts, ends, np.array([1, 2], dtype=np.uint32))
+        core.encode_with_specials(text, starts, ends, np.array([1, 2], dtype=np.uint32))
 
 
 def test_texts_in_any_order_are_counted_within_their_buffer() -> None:
@@ -705,9 +705,9 @@ def test_no_kernel_builds_a_list_that_is_released_twice() -> None:
 
 def test_token_offsets_beyond_a_text_are_refused() -> None:
     ids, lengths = np.array([0, 7, 2**32 - 1], dtype=np.uint32), np.array([2], dtype=np.uint32)
-    assert tokenspans.in_bytes(ids, lengths, 0).tolist() == [[0, 2], [2, 2], [2, 2]]
+    assert _offsets.in_bytes(ids, lengths, 0).tolist() == [[0, 2], [2, 2], [2, 2]]
     spans = int64s(0, 2, 2, 10**9).reshape(2, 2)
-    tokenspans.to_characters("é".encode(), spans)
+    _offsets.to_characters("é".encode(), spans)
     assert spans.tolist() == [[0, 1], [1, 1]]
 
 

@@ -10,18 +10,18 @@ cdef struct Part:           # the result of one part
     bint waiting              # encoded; stays set after the copy
 
 
-cdef class OrderedOutput:
+cdef class OrderedIds:
     """The array of a job's ids, and the encoded parts that are not in it yet."""
 
     cdef cython.pythread_type_lock lock
-    cdef Part* parts      # one for each part
+    cdef Part* parts          # one for each part
     cdef Py_ssize_t n_parts
     cdef Py_ssize_t next      # the part to copy next
     cdef bint copying         # a thread is copying that part
     cdef Ids* spare           # unused buffers, for later parts
     cdef Py_ssize_t n_spare
     cdef Ids ids
-    cdef size_t max_ids          # the ids that memory of the pool is to be taken for; 0 if it is not, or has been
+    cdef size_t max_ids       # the ids that memory of the pool is to be taken for; 0 if it is not, or has been
     cdef ResultPool pool
     cdef Block block          # the pool's memory that `ids` points into, if the result is large
 

@@ -23,7 +23,7 @@ from libc.stdlib cimport calloc, free
 
 
 @cython.no_gc_clear           # __dealloc__ needs the pool, which the garbage collector would otherwise clear first
-cdef class OrderedOutput:
+cdef class OrderedIds:
 
     def __cinit__(self, Py_ssize_t n_parts, size_t max_ids, ResultPool pool):
         """`max_ids`: an upper estimate of the number of ids; with more than that, the array is reallocated."""

@@ -12,7 +12,7 @@ cdef class ResultPool:
 
     cdef PyThread_type_lock lock  # protects `block`
     cdef Block block          # the kept block, which no result uses
-    cdef size_t max_bytes          # limit of the memory that `block` takes, in bytes
+    cdef size_t max_bytes     # limit of the memory that `block` takes, in bytes
 
     cdef Block lend(self, size_t size) noexcept nogil
     cdef void take_back(self, Block block) noexcept nogil

@@ -4,18 +4,18 @@ from bpe.base._types cimport byte_t
 from libc.stdint cimport uint32_t
 
 cdef enum:
-    UTF8_PADDING = 64               # bytes that `to_utf8` may write after the size it returns
+    UTF8_PADDING = 64         # bytes that `to_utf8` may write after the size it returns
 
-cdef struct Units:            # the characters of a str
+cdef struct CodeUnits:        # the characters of a str
     const byte_t* data
     Py_ssize_t n              # number of units
     int width                 # bytes of a unit: 1, 2 or 4; 0 for ASCII, whose units are its UTF-8
 
 
-cdef Units units_of(text)
-cdef Units units_of_item(item) except *
+cdef CodeUnits units_of(text)
+cdef CodeUnits units_of_item(item) except *
 
-cdef inline Py_ssize_t max_utf8_size(const Units* units) noexcept nogil:
+cdef inline Py_ssize_t max_utf8_size(const CodeUnits* units) noexcept nogil:
     """Return an upper bound of the size of the UTF-8 in bytes."""
     return units.n * (1 if units.width == 0 else 2 if units.width == 1 else 3 if units.width == 2 else 4)
 
@@ -25,13 +25,13 @@ cdef extern from "bpe/base/_transcode.h" nogil:
     byte_t* bpe_write_character(byte_t* out, uint32_t code)  # returns the position after its UTF-8
 
 
-cdef inline uint32_t unit_at(const Units* units, Py_ssize_t at) noexcept nogil:
+cdef inline uint32_t unit_at(const CodeUnits* units, Py_ssize_t at) noexcept nogil:
     """Return a code point of a str that is not ASCII."""
     return bpe_unit(units.data, units.width, at)
 
 
 cdef Py_ssize_t to_utf8(
-    const Units* units,       # not ASCII
+    const CodeUnits* units,   # not ASCII
     byte_t* out,              # OUT (max_utf8_size(units) + UTF8_PADDING,)
 ) noexcept nogil
 

@@ -34,13 +34,13 @@ cdef void use_level(int level) noexcept:
 follow_vector_level(use_level)
 
 
-cdef Units units_of(text):
+cdef CodeUnits units_of(text):
     """Return the characters of a str; the str must outlive the result."""
     cdef int width = 0 if PyUnicode_IS_ASCII(text) else PyUnicode_KIND(text)
-    return Units(data=<const byte_t*>PyUnicode_DATA(text), n=PyUnicode_GET_LENGTH(text), width=width)
+    return CodeUnits(data=<const byte_t*>PyUnicode_DATA(text), n=PyUnicode_GET_LENGTH(text), width=width)
 
 
-cdef Py_ssize_t to_utf8(const Units* units, byte_t* out) noexcept nogil:
+cdef Py_ssize_t to_utf8(const CodeUnits* units, byte_t* out) noexcept nogil:
     """Write the UTF-8 to `out` and return its size; a surrogate pair is one character, a lone surrogate is U+FFFD."""
     return bpe_transcode(units.data, units.width, units.n, out) - out
 
@@ -50,11 +50,11 @@ cdef bint is_utf8(const byte_t* text, size_t n) noexcept nogil:
     return bpe_bad_utf8(text, n) >= n
 
 
-cdef Units units_of_item(item) except *:
+cdef CodeUnits units_of_item(item) except *:
     """Return the characters of a str, or bytes as if they were ASCII."""
     if isinstance(item, str):
         return units_of(item)
-    return Units(data=<const byte_t*><char*><bytes?>item, n=len(<bytes>item), width=0)
+    return CodeUnits(data=<const byte_t*><char*><bytes?>item, n=len(<bytes>item), width=0)
 
 
 def join_utf8(list texts):
@@ -63,7 +63,7 @@ def join_utf8(list texts):
     Each text is copied once: `str.encode` would make an object of each before they are joined.
     """
     cdef Py_ssize_t i = 0, n = len(texts), capacity = UTF8_PADDING, at = 0
-    cdef Units units
+    cdef CodeUnits units
     cdef object text                   # keeps the memory of `units`
     cdef byte_t[::1] out
     cdef int64_t[::1] ends

@@ -167,7 +167,7 @@ def _encode_groups(
         for index, file in enumerate(sources.files):
             one = sources.one_file(index)
             streamed = streams and file.format == "text" and sources.on_error == "raise"
-            cut = character_cut if streamed else engine.find_block_end(separators, keep, allowed)
+            cut = character_cut if streamed else engine.make_block_cut(separators, keep, allowed)
             with closing(warning.wrap_blocks(one.blocks(cut, threads))) as blocks:
                 if streamed:
                     parts = _encode_stream(tokenizer, blocks, allowed, bos_eos)

@@ -189,13 +189,13 @@ class Core:
     def _set_tables(self, native: Tokenizer) -> None:
         spec, specials = native.spec, native._engine.specials
         self._engine = native._engine
-        names = specials.chosen("all", "")
+        names = specials.resolve_names("all", "")
         if len(self.added_ids) < len(names):  # the unknown token is not sought
             names &= self.added_ids.keys()
         self._all_names = names | specials.always if specials.always - names else names
         self._always_names = specials.always
         # A normalizer may make a name of other text.
-        by_name = not specials.always and not specials.after_normalization(names)
+        by_name = not specials.always and not specials.sought_normalized(names)
         self._prefix = common_prefix(names) if by_name else ""
         keep_ints(native.n_vocab)
         self._known = np.append(spec.vocabulary.kinds != 0, False)
@@ -415,7 +415,7 @@ class Core:
             return False
         if native.spec.ends_word is not None and native.spec.decoder is None:
             return False
-        pieces = self._decoder.pieces_of
+        pieces = self._decoder.bytes_with_final_space
         return all(
             bytes_or_utf8(self._decode_added(each)) == pieces(np.array([each.id], dtype=np.uint32))
             for each in self.added
@@ -430,9 +430,9 @@ class Core:
         if skip_special:
             array = array[~self._skipped[np.minimum(array, len(self._skipped) - 1)]]
         try:
-            return self._decoder.pieces_of(array)
+            return self._decoder.bytes_with_final_space(array)
         except ValueError:
-            return self._decoder.pieces_of(array[self._known[np.minimum(array, len(self._known) - 1)]])
+            return self._decoder.bytes_with_final_space(array[self._known[np.minimum(array, len(self._known) - 1)]])
 
 
 def _check_ids(ids: Sequence[int]) -> list[int]:

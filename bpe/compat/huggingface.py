@@ -38,7 +38,7 @@ from bpe.compat.processing import (
     process,
 )
 from bpe.compat.state import BPE, AddedToken, State, number_tokens, parse_state, read_added_fields, read_model
-from bpe.errors import check_int, describe, error_context, short_repr
+from bpe.errors import as_format_error, check_int, describe, short_repr
 from bpe.formats import huggingface as format_huggingface
 from bpe.tokenizer import Tokenizer as NativeTokenizer
 from bpe.vocab.after_encoding import Padding, Truncation
@@ -147,7 +147,7 @@ class Tokenizer(TokenizerFields):
     @classmethod
     def from_file(cls, path: str) -> Tokenizer:
         """Read a tokenizer.json; errors are those of `from_str`, and OSError."""
-        with error_context(os.fspath(path)):
+        with as_format_error(os.fspath(path)):
             return cls.from_buffer(read_file(path))
 
     @classmethod
@@ -618,9 +618,8 @@ class DecodeStream:
             if len(text.encode()) <= len(prefix.encode()):
                 return None
             raise ValueError(
-                f"Invalid prefix encountered while decoding stream: the text of the ids is {short_repr(text)}, "
-                "which does "
-                f"not begin with {short_repr(prefix)}; begin a new stream"
+                f"Invalid prefix encountered while decoding stream: the text of the ids is {short_repr(text)}, which "
+                f"does not begin with {short_repr(prefix)}; begin a new stream"
             )
         new, index = text[len(prefix) :], len(ids) - self._prefix_index
         self._ids = ids[self._prefix_index :]

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import IO, Any
 
 from bpe.base.utf8 import read_file
-from bpe.errors import FormatError, check_int, describe, errors_in, short_repr
+from bpe.errors import FormatError, check_int, describe, short_repr, with_path
 from bpe.formats import subword_nmt
 from bpe.formats.signatures import END_OF_WORD
 from bpe.tokenizer import Tokenizer
@@ -101,7 +101,7 @@ class BPE:
     ) -> None:
         data, path = _read_content(codes)
         merges = check_int("merges", merges, -1)
-        with errors_in(path):
+        with with_path(path):
             self.version, pairs = subword_nmt.parse(data, merges)
             self.tokenizer = Tokenizer(subword_nmt.read(data, merges))
         self._word_tokenizer = Tokenizer(replace(self.tokenizer.spec, pretokenizer=None))

@@ -48,7 +48,7 @@ class Completer:
 
     def piece(self, data: bytes) -> list[int]:
         """The ids of bytes that are not split into words."""
-        ids = self._engine.encode_piece(data)
+        ids = self._engine.encode_pretoken(data)
         if NO_TOKEN in ids:
             self._engine.refuse_unknown(data)
         return ids

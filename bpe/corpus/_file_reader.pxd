@@ -17,7 +17,7 @@ cdef class FileReader
 cdef class FileBlock:
     cdef bytearray buffer
     cdef byte_t* data                  # of the buffer
-    cdef Py_ssize_t capacity               # bytes of the buffer
+    cdef Py_ssize_t capacity           # bytes of the buffer
     cdef Py_ssize_t n                  # bytes of the text, which the buffer begins with
     cdef Py_ssize_t offset             # of the text in the file
     cdef readonly Py_ssize_t size      # bytes that were read for it

@@ -291,7 +291,7 @@ def _read_blocks(
     if (files := _files_of(source)) is not None:
         separators, keep = files.separators, files.keep_separator
         unsplittable = splitter.list_unsplittable(separators, keep) if files.regular else None
-        return files.blocks(splitter.find_block_end(separators, keep), threads, start=start, unsplittable=unsplittable)
+        return files.blocks(splitter.make_block_cut(separators, keep), threads, start=start, unsplittable=unsplittable)
     rows = arrow_documents(source)
     if rows is None:
         return text_blocks(source, splitter.make_split_finder(), utf8=utf8, threads=threads)  # type: ignore[arg-type]

@@ -81,7 +81,7 @@ class Splitter:
 
         return cut
 
-    def find_block_end(self, separators: list[bytes], keep: bool) -> EndCut | None:
+    def make_block_cut(self, separators: list[bytes], keep: bool) -> EndCut | None:
         """A function that finds where a block of a file may end: between documents, or at a safe split point."""
         from bpe.corpus.blocks import document_cut, last_line, safe_cut
 
@@ -122,7 +122,7 @@ class Splitter:
             return position + 1
         if self.changes_text:
             bounds = zip(starts.tolist(), ends.tolist(), strict=True)
-            parts = [self._preparer.change(bytes(text[start:end])) for start, end in bounds]
+            parts = [self._preparer.normalize_and_prefix(bytes(text[start:end])) for start, end in bounds]
             text = b"".join(parts)
             offsets = offsets_of(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)))
             starts, ends = offsets[:-1], offsets[1:]

@@ -128,7 +128,7 @@ def encode_shards(
     seed = None if seed is None else check_int("seed", seed, 0)
     size, count = check_sizes(shard_format, shard_size, shards, seed)
     names = sort_names(allowed_special)
-    allowed = tokenizer._engine.specials.allowed(names)
+    allowed = tokenizer._engine.specials.resolve_allowed(names)
     plan = ShardPlan(
         folder=Path(out),
         format=shard_format,
@@ -385,6 +385,5 @@ def check_sides(sources: Sources, fraction: float) -> None:
 def _refuse_side(documents: int, side: str, reason: str) -> None:
     raise ValueError(
         f"validation would put the sources' {pluralize(documents, 'document')} all on {side}: {reason}; pass "
-        "separator= "
-        "or per_line=True where files have several documents, another fraction, or none"
+        "separator= or per_line=True where files have several documents, another fraction, or none"
     )

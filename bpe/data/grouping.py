@@ -216,7 +216,7 @@ class DocumentGroups(Iterator[Block]):
         at_document = document_cut(separators, keep)
         if self._whole or not self._engine.can_split_documents(self._allowed):
             return at_document
-        within = self._engine.find_block_end(separators, keep, self._allowed)
+        within = self._engine.make_block_cut(separators, keep, self._allowed)
         if at_document is None or within is None:
             return within
         return lambda buffer, low, end: at_document(buffer, low, end) or within(buffer, low, end)

@@ -432,9 +432,8 @@ def _check_same(manifests: list[tuple[str, Manifest]]) -> None:
                 continue  # separate corpora
             if given[key] != value:
                 raise ValueError(
-                    f"{name} and {first_name} differ in {key}: {short_repr(given[key])} and {short_repr(value)}; "
-                    "parts are made "
-                    "with the same sources, options and tokenizer"
+                    f"{name} and {first_name} differ in {key}: {short_repr(given[key])} and {short_repr(value)}; parts "
+                    "are made with the same sources, options and tokenizer"
                 )
 
 

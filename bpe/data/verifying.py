@@ -302,7 +302,7 @@ class _Comparison:
         self._folder, self._manifest, self._tokenizer, self._sources = folder, manifest, tokenizer, sources
         options = manifest.options
         self._bos_eos = [options.get("prepend"), options.get("append")]
-        self._allowed = tokenizer._engine.specials.allowed(_parse_allowed(options.get("allow_special")))
+        self._allowed = tokenizer._engine.specials.resolve_allowed(_parse_allowed(options.get("allow_special")))
         self._validation = float(options.get("validation") or 0)
         spec = tokenizer.spec
         is_raw = tokenizer._engine.kernel_takes_raw_text

@@ -141,13 +141,13 @@ cdef class TokenTable:
             free(out.data)
         return texts
 
-    cpdef object token(self, number):
+    cpdef object token(self, token_id):
         """The bytes of a token by its id, an int; None for one that is no token."""
         cdef token_t token
         cdef Py_ssize_t start
-        if type(number) is not int or not 0 <= number < self.sizes.shape[0]:
+        if type(token_id) is not int or not 0 <= token_id < self.sizes.shape[0]:
             return None
-        token = number
+        token = token_id
         if self.sizes[token] == 0:
             return None
         start = self.offsets[token]
@@ -156,8 +156,8 @@ cdef class TokenTable:
     def tokens(self, list numbers not None):
         """The bytes of each of several tokens, a list; None if one is no token."""
         found = []
-        for number in numbers:
-            token = self.token(number)
+        for token_id in numbers:
+            token = self.token(token_id)
             if token is None:
                 return None
             found.append(token)

@@ -98,14 +98,15 @@ class ChainDecoder:
         self._spec = spec
         self.steps = spec.decoder
         self._strings = spell_tokens(spec)
-        dummy = spec.decoder[-1] if spec.decoder else None
+        dummy_space = spec.decoder[-1] if spec.decoder else None
         #: The step that takes the first token's space, or None.
-        self.dummy = dummy if isinstance(dummy, DummySpace) else None
-        drops = self.dummy is not None and self.dummy.each and SPACE in self._strings
+        self.dummy_space = dummy_space if isinstance(dummy_space, DummySpace) else None
+        drops = self.dummy_space is not None and self.dummy_space.each and SPACE in self._strings
         #: The id of the token that is dropped at the beginning of a text, or None.
         self._empty_id = self._strings.index(SPACE) if drops else None
-        plan = _make_plan(spec.decoder if self.dummy is None else spec.decoder[:-1])
-        #: Whether the text of a token does not depend on other tokens, but for byte tokens and the first and last one.
+        plan = _make_plan(spec.decoder if self.dummy_space is None else spec.decoder[:-1])
+        #: Whether the text of a token does not depend on other tokens, except for byte tokens and for the first and the
+        #: last token.
         self.by_token = plan is not None
         self._changes, self._bytes, strips = plan or ([], False, [])
         #: Whether a byte that is part of no character becomes U+FFFD by itself, rather than the whole run.
@@ -130,23 +131,23 @@ class ChainDecoder:
     def bytes_within(self, token: str, first: bool, last: bool) -> bytes:
         """The bytes of one token's text, if `by_token`, before the whole text is stripped."""
         byte = self.byte_within(token, first, last)
-        return self.changed(token, first, last).encode() if byte is None else bytes([byte])
+        return self.apply_token_steps(token, first, last).encode() if byte is None else bytes([byte])
 
-    def changed(self, token: str, first: bool, last: bool) -> str:
+    def apply_token_steps(self, token: str, first: bool, last: bool) -> str:
         """A token after the steps that change each token by itself."""
-        if first and self.dummy is not None:
+        if first and self.dummy_space is not None:
             token = token.removeprefix(SPACE)
         return reduce(lambda text, change: change(text, first, last), self._changes, token)
 
     def byte_within(self, token: str, first: bool, last: bool) -> int | None:
         """The byte that a token stands for, or None."""
-        return read_byte(self.changed(token, first, last)) if self._bytes else None
+        return read_byte(self.apply_token_steps(token, first, last)) if self._bytes else None
 
-    def get_string(self, number: int) -> str | None:
+    def get_string(self, token_id: int) -> str | None:
         """The name of a token; None for an id that is no token."""
-        return self._strings[number] if 0 <= number < len(self._strings) else None
+        return self._strings[token_id] if 0 <= token_id < len(self._strings) else None
 
-    def joined(self, ids: NDArray[np.uint32]) -> bytes | None:
+    def join_tokens(self, ids: NDArray[np.uint32]) -> bytes | None:
         """The bytes of all tokens, before the text is stripped; None if tokens must be decoded together."""
         if self._table is None:
             return None
@@ -164,7 +165,7 @@ class ChainDecoder:
 
     def bytes_of(self, ids: NDArray[np.uint32]) -> bytes:
         """The bytes of ids that are all tokens: byte tokens as bytes, whether or not they are UTF-8."""
-        joined = self.joined(ids)
+        joined = self.join_tokens(ids)
         if joined is None:
             return self.text_of(ids).encode()
         text = joined.decode("utf-8", "surrogateescape")
@@ -172,13 +173,13 @@ class ChainDecoder:
 
     def text_of(self, ids: NDArray[np.uint32]) -> str:
         """The text of ids that are all tokens."""
-        joined = self.joined(ids)
+        joined = self.join_tokens(ids)
         if joined is not None:
             try:
                 return reduce(_strip_text, self.strips, joined.decode())
             except UnicodeDecodeError:
                 pass  # byte tokens that are not UTF-8
-        return decode_strings(self.steps, [self._strings[number] or "" for number in ids.tolist()])
+        return decode_strings(self.steps, [self._strings[token_id] or "" for token_id in ids.tolist()])
 
     def stream(self) -> ChainStream:
         """A decoder of ids that arrive one by one."""
@@ -229,14 +230,14 @@ class ChainStream:
         return text
 
     def _token(self, token: str, last: bool) -> str:
-        first, dummy = self._n_tokens == 0, self._chain.dummy
-        if first and token == SPACE and dummy is not None and dummy.each:
+        first, dummy_space = self._n_tokens == 0, self._chain.dummy_space
+        if first and token == SPACE and dummy_space is not None and dummy_space.each:
             return ""
         self._n_tokens += 1
         byte = self._chain.byte_within(token, first, last)
         if byte is not None:
             return self._byte(byte)
-        return self._bytes() + self._chain.changed(token, first, last)
+        return self._bytes() + self._chain.apply_token_steps(token, first, last)
 
     def _byte(self, byte: int) -> str:
         """The text that a byte token completes."""
@@ -291,11 +292,11 @@ class _StripStream:
 def spell_tokens(spec: TokenizerSpec) -> list[str | None]:
     """By id, the tokens as a tokenizer.json spells them for its decoder; None for an id that is no token."""
     strings: list[str | None] = [None] * spec.vocabulary.limit
-    for number, token in spec.vocabulary.items():
-        ordinary = spec.model == "byte" and spec.vocabulary.kinds[number] == ORDINARY
-        strings[number] = to_letters(token) if ordinary else token.decode()
-    for number, text in decoded_names(spec).items():
-        strings[number] = text
+    for token_id, token in spec.vocabulary.items():
+        ordinary = spec.model == "byte" and spec.vocabulary.kinds[token_id] == ORDINARY
+        strings[token_id] = to_letters(token) if ordinary else token.decode()
+    for token_id, text in decoded_names(spec).items():
+        strings[token_id] = text
     return strings
 
 

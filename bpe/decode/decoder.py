@@ -14,7 +14,7 @@ from bpe.batch import TokenBatch, id_array
 from bpe.decode import _decoder
 from bpe.decode._decoder import TokenTable
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import NONE, end_to_end
+from bpe.vocab.vocabulary import NONE, join_slices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,11 +75,11 @@ class TokenDecoder:
         """
         array = np.ascontiguousarray(id_array(ids), dtype=np.uint32)
         if len(array) and array.max() >= self.limit:
-            self.pieces_of(array)  # raises an error with the position in the given ids
+            self.bytes_with_final_space(array)  # raises an error with the position in the given ids
         return array[~self._special.take(array, mode="clip")]  # another thread may change the array now
 
     def select_ids(self, ids: Ids, skip_special: bool, skip_invalid: bool) -> Ids:
-        """The ids to decode: those of tokens with `skip_invalid`, and without those of special tokens."""
+        """The ids to decode: `skip_invalid` leaves out ids without a token, `skip_special` those of special tokens."""
         if skip_invalid:
             ids = self.select_valid(ids)
         return self.drop_special(ids) if skip_special else ids
@@ -116,7 +116,7 @@ class TokenDecoder:
         if self.chain is not None:
             self.check(array)
             return self.chain.bytes_of(array)
-        data = self.pieces_of(array)
+        data = self.bytes_with_final_space(array)
         if self._ends_word is not None and len(array) and self._ends_word[array[-1]]:
             return data[:-1]
         return data
@@ -138,7 +138,7 @@ class TokenDecoder:
         texts = self._table.texts_of(ids, offsets, marked, errors)
         return None if isinstance(texts, int) else texts
 
-    def pieces_of(self, array: NDArray[np.uint32], before: int = 0) -> bytes:
+    def bytes_with_final_space(self, array: NDArray[np.uint32], before: int = 0) -> bytes:
         """The bytes of a uint32 array of ids, including the space of a final mark.
 
         `before` is the number of ids before the array; it is added to the position in error messages.
@@ -152,14 +152,14 @@ class TokenDecoder:
         """Raise ValueError for an id without a token."""
         if array.max(initial=0) < self.limit and (len(array) == 0 or self._is_token.take(array, mode="clip").all()):
             return
-        for index, number in enumerate(array.tolist()):  # none, if another thread has corrected the array meanwhile
-            if number >= self.limit or not self._is_token[number]:
-                raise self._make_error(number, before + index)
+        for index, token_id in enumerate(array.tolist()):  # none, if another thread has corrected the array meanwhile
+            if token_id >= self.limit or not self._is_token[token_id]:
+                raise self._make_error(token_id, before + index)
 
-    def _make_error(self, number: int, position: int) -> ValueError:
-        rule = f"ids are from 0 to {self.limit - 1}" if number >= self.limit else "the vocabulary has a gap there"
+    def _make_error(self, token_id: int, position: int) -> ValueError:
+        rule = f"ids are from 0 to {self.limit - 1}" if token_id >= self.limit else "the vocabulary has a gap there"
         return ValueError(
-            f"token id {number} at position {position} is no token of this vocabulary: {rule}; to leave out such "
+            f"token id {token_id} at position {position} is no token of this vocabulary: {rule}; to leave out such "
             "ids, pass skip_invalid=True (bpe decode --skip-invalid)"
         )
 
@@ -184,7 +184,7 @@ def _decode_tokens(spec: TokenizerSpec, byte_level: bool) -> tuple[bytes, NDArra
     lengths[numbers] = list(map(len, names.values()))
     starts[numbers] = len(blob) + offsets_of(lengths[numbers])[:-1]
     added = np.frombuffer(b"".join(names.values()), np.uint8)
-    decoded, offsets = end_to_end(np.concatenate((blob, added)), starts, lengths)
+    decoded, offsets = join_slices(np.concatenate((blob, added)), starts, lengths)
     return decoded.tobytes(), offsets
 
 
@@ -208,12 +208,12 @@ class ByteDecoder:
         self.begin()
         return rest
 
-    def push_one(self, number: int) -> bytes:
+    def push_one(self, token_id: int) -> bytes:
         """Decode the next id, as `push` does."""
         table = self._tokens.short_table
-        data = None if table is None else table.token(number)
+        data = None if table is None else table.token(token_id)
         if data is None:
-            return self.push([number])
+            return self.push([token_id])
         self._n_ids += 1
         return data
 
@@ -226,7 +226,7 @@ class ByteDecoder:
             self._tokens.check(array, self._n_ids)
             self._n_ids += len(array)
             return self._stream.push([self._tokens.chain.get_string(n) or "" for n in array.tolist()]).encode()
-        data = self._space + self._tokens.pieces_of(array, self._n_ids)
+        data = self._space + self._tokens.bytes_with_final_space(array, self._n_ids)
         self._space, self._n_ids = b"", self._n_ids + len(array)
         ends_word = self._tokens._ends_word
         if ends_word is not None and ends_word[array[-1]]:

@@ -10,14 +10,14 @@ the encoder takes; a str has been converted to UTF-8 by then. Three texts, the s
     counts                                                                ids of each text
 
 Threads share the EncodeJob; each has a Worker of its own. Two things pass between threads under a lock, the job's or
-its Delivery's: the next part (`begun`) and the ids (`delivery`).
+its OrderedIds': the next part (`begun`) and the ids (`output`).
 """
 
 cimport cython
 
-from bpe.base._ordered_output cimport OrderedOutput
+from bpe.base._ordered_output cimport OrderedIds
 from bpe.base._types cimport byte_t, token_t
-from bpe.base._utf8 cimport Units
+from bpe.base._utf8 cimport CodeUnits
 from bpe.base._visitor cimport Visitor
 from bpe.encode._chunk cimport Fragment
 from bpe.encode._encoder cimport Encoder
@@ -28,7 +28,7 @@ cdef enum:
     FRAGMENTS = 4096          # encoded at once, at most
 
 cdef struct Text:             # a text, a piece of one, or an id between pieces
-    Units units               # of size -1 for an id
+    CodeUnits units           # of size -1 for an id
     token_t token
 
 
@@ -46,7 +46,7 @@ cdef class EncodeJob:
     cdef Py_ssize_t threads
     cdef Text* texts
     cdef Py_ssize_t n                  # their number
-    cdef size_t capacity                   # texts for which there is memory
+    cdef size_t capacity               # texts for which there is memory
     cdef readonly Py_ssize_t n_bytes   # of UTF-8, at most
     cdef const byte_t* buffer_end      # of the buffer with all texts, if they are in one and not copied; else NULL
     cdef bint copies                   # another thread may write to the buffer: copy texts before they are read
@@ -67,17 +67,17 @@ cdef class EncodeJob:
     cdef Py_ssize_t stopped            # 1 when all threads must stop
     cdef Py_ssize_t unknown_at         # the first text with a symbol that has no id, or -1
     # The result.
-    cdef OrderedOutput output             # of several parts; it has a lock of its own
+    cdef OrderedIds output             # of several parts; it has a lock of its own
     cdef object done                   # of a single part
 
-    cdef int finish(self, Workspace space) except -1
+    cdef int finish(self, Workspace work) except -1
     cdef Worker new_worker(self)
     cdef int share_out(self) except -1
-    cdef bint do_next(self, Workspace space, Worker worker) except -1 nogil
+    cdef bint do_next(self, Workspace work, Worker worker) except -1 nogil
     cdef Py_ssize_t begin(self) noexcept nogil
-    cdef int do_part(self, Workspace space, Worker worker, Py_ssize_t number) except -1 nogil
-    cdef Py_ssize_t encode_part(self, Workspace space, Worker worker, Py_ssize_t number) except -2 nogil
-    cdef Py_ssize_t encode(self, Workspace space, Worker worker, Py_ssize_t start, Py_ssize_t end) except -2 nogil
+    cdef int do_part(self, Workspace work, Worker worker, Py_ssize_t number) except -1 nogil
+    cdef Py_ssize_t encode_part(self, Workspace work, Worker worker, Py_ssize_t number) except -2 nogil
+    cdef Py_ssize_t encode(self, Workspace work, Worker worker, Py_ssize_t start, Py_ssize_t end) except -2 nogil
 
 
 cdef Py_ssize_t visit_spans(

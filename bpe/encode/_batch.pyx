@@ -12,12 +12,12 @@ from bpe.base._interrupts import StoppedError
 
 from bpe.base._atomic cimport store
 from bpe.base._bounds cimport check_offsets, check_spans
-from bpe.base._ordered_output cimport OrderedOutput
+from bpe.base._ordered_output cimport OrderedIds
 from bpe.base._interrupts cimport begin_watch
 from bpe.base._memory cimport check_allocated, check_lock, grow_array
 from bpe.base._pages cimport ask_for_huge_pages
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
-from bpe.base._utf8 cimport UTF8_PADDING, Units, max_utf8_size, to_utf8, units_of_item
+from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, units_of_item
 from bpe.base._visitor cimport Visitor
 from bpe.encode._chunk cimport Fragment
 from bpe.encode._chunk_filler cimport feed_fragments
@@ -144,7 +144,7 @@ cdef class EncodeJob:
                 )
             begin_text(self)
             add_id(self, self.prepended)
-            add_text(self, Units(data=text + start, n=end - start, width=0))
+            add_text(self, CodeUnits(data=text + start, n=end - start, width=0))
             add_id(self, self.appended)
 
     # Working ----------------------------------------------------------------------------------------------------------
@@ -177,34 +177,34 @@ cdef class EncodeJob:
     cdef int share_out(self) except -1:
         """Allocate what threads share, once the number of parts is known."""
         if self.n_parts > 1:
-            self.output = OrderedOutput(self.n_parts, self.n_bytes + 1024, self.encoder.pool)
+            self.output = OrderedIds(self.n_parts, self.n_bytes + 1024, self.encoder.pool)
         return 0
 
     def work(self):
         """Encode parts until none is left: each thread calls this."""
         cdef Worker worker = self.new_worker()
-        cdef Workspace space = self.encoder.workspace()
-        begin_watch(&space.scratch.watch)
-        space.scratch.watch.stopped = &self.stopped
+        cdef Workspace work = self.encoder.workspace()
+        begin_watch(&work.scratch.watch)
+        work.scratch.watch.stopped = &self.stopped
         try:
             with nogil:
-                while self.do_next(space, worker):
+                while self.do_next(work, worker):
                     pass
         except BaseException as error:
             self.stop()
             if not isinstance(error, MemoryError):         # after which the workspace may be inconsistent
-                self.encoder.give_back(space)
+                self.encoder.give_back(work)
             if not isinstance(error, StoppedError):
                 raise
         else:
-            self.finish(space)
+            self.finish(work)
 
-    cdef int finish(self, Workspace space) except -1:
+    cdef int finish(self, Workspace work) except -1:
         """End a thread's work when no part is left."""
-        if self.n_parts == 1 and space.out.n:
-            self.done = self.encoder.take_ids(space)
+        if self.n_parts == 1 and work.out.n:
+            self.done = self.encoder.take_ids(work)
         else:
-            self.encoder.give_back(space)
+            self.encoder.give_back(work)
         return 0
 
     def stop(self):
@@ -216,16 +216,16 @@ cdef class EncodeJob:
     cdef Worker new_worker(self):
         return Worker(min(self.n, <Py_ssize_t>FRAGMENTS))
 
-    cdef bint do_next(self, Workspace space, Worker worker) except -1 nogil:
+    cdef bint do_next(self, Workspace work, Worker worker) except -1 nogil:
         """Encode the next part; False if there is none."""
         cdef Py_ssize_t number = self.begin()
         if number >= self.n_parts:
             return False
         if self.n_parts > 1:
-            self.do_part(space, worker, number)
+            self.do_part(work, worker, number)
         else:
-            prepare_output(space, self.n_bytes)
-            self.unknown_at = self.encode(space, worker, 0, self.n)
+            prepare_output(work, self.n_bytes)
+            self.unknown_at = self.encode(work, worker, 0, self.n)
         return True
 
     cdef Py_ssize_t begin(self) noexcept nogil:
@@ -236,27 +236,27 @@ cdef class EncodeJob:
             self.begun += 1
         return number
 
-    cdef int do_part(self, Workspace space, Worker worker, Py_ssize_t number) except -1 nogil:
+    cdef int do_part(self, Workspace work, Worker worker, Py_ssize_t number) except -1 nogil:
         """Encode a part and deliver its ids."""
-        cdef Py_ssize_t unknown = self.encode_part(space, worker, number)
+        cdef Py_ssize_t unknown = self.encode_part(work, worker, number)
         if unknown >= 0:
             with self.lock:
                 self.unknown_at = unknown if self.unknown_at < 0 else min(unknown, self.unknown_at)
-        space.scratch.watch.next -= space.out.n            # the next part counts from 0
-        return self.output.finish(number, &space.out)
+        work.scratch.watch.next -= work.out.n              # the next part counts from 0
+        return self.output.finish(number, &work.out)
 
-    cdef Py_ssize_t encode_part(self, Workspace space, Worker worker, Py_ssize_t number) except -2 nogil:
+    cdef Py_ssize_t encode_part(self, Workspace work, Worker worker, Py_ssize_t number) except -2 nogil:
         """Encode a part; its first text with a symbol that has no id, or -1."""
-        return self.encode(space, worker, self.parts[number], self.parts[number + 1])
+        return self.encode(work, worker, self.parts[number], self.parts[number + 1])
 
-    cdef Py_ssize_t encode(self, Workspace space, Worker worker, Py_ssize_t start, Py_ssize_t end) except -2 nogil:
+    cdef Py_ssize_t encode(self, Workspace work, Worker worker, Py_ssize_t start, Py_ssize_t end) except -2 nogil:
         """Encode texts `start` to `end`; the first with a symbol that has no id, or -1."""
         cdef Py_ssize_t n, unknown = -1
         while start < end:
-            n = feed(self, space, worker, start, end)
-            self.encoder.run(space, &self.counts[start + 1])
-            if space.unknown_at >= 0 and unknown < 0:
-                unknown = start + space.unknown_at
+            n = feed(self, work, worker, start, end)
+            self.encoder.encode_feed(work, &self.counts[start + 1])
+            if work.unknown_at >= 0 and unknown < 0:
+                unknown = start + work.unknown_at
             start += n
         return unknown
 
@@ -273,9 +273,9 @@ cdef class EncodeJob:
         return ids, lengths, first_unknown
 
 
-cdef int add_text(EncodeJob job, Units text) except -1:
+cdef int add_text(EncodeJob job, CodeUnits text) except -1:
     """Add a text: in pieces if it is long and several threads work, or it has to be copied."""
-    cdef Units rest = text, piece
+    cdef CodeUnits rest = text, piece
     cdef Py_ssize_t size = MAX_PART // 8 if job.threads > 1 else STEP if text.width or job.copies else 0
     while True:
         piece = rest
@@ -292,20 +292,20 @@ cdef int add_text(EncodeJob job, Units text) except -1:
     return 0
 
 
-cdef Py_ssize_t find_split(EncodeJob job, const Units* text, Py_ssize_t size) noexcept nogil:
+cdef Py_ssize_t find_split(EncodeJob job, const CodeUnits* text, Py_ssize_t size) noexcept nogil:
     """A split point of a text soon after one of the multiples of a size; its length if there is none."""
-    cdef Units looked = text[0]
+    cdef CodeUnits looked = text[0]
     cdef Py_ssize_t at = size, found
     while job.encoder.scanner >= 0 and at + LOOKED < text.n:
         looked.n = at + LOOKED
-        found = job.encoder.cut(&looked, at)
+        found = job.encoder.next_split(&looked, at)
         if found < looked.n:
             return found
         at += size
     return text.n
 
 
-cdef int append_text(EncodeJob job, Units units, token_t token) except -1:
+cdef int append_text(EncodeJob job, CodeUnits units, token_t token) except -1:
     job.texts = <Text*>grow_array(job.texts, &job.capacity, job.n + 1, sizeof(Text))
     job.texts[job.n] = Text(units=units, token=token)
     job.n += 1
@@ -321,7 +321,7 @@ cdef int begin_text(EncodeJob job) except -1:
 
 cdef int add_id(EncodeJob job, token_t token) except -1:
     """Add an id; nothing for NO_TOKEN."""
-    return 0 if token == NO_TOKEN else append_text(job, Units(data=NULL, n=-1, width=0), token)
+    return 0 if token == NO_TOKEN else append_text(job, CodeUnits(data=NULL, n=-1, width=0), token)
 
 
 cdef int add_item(EncodeJob job, item) except -1:
@@ -337,7 +337,7 @@ cdef int add_part(EncodeJob job, Py_ssize_t first) except -1:
     return 0
 
 
-cdef Py_ssize_t feed(EncodeJob job, Workspace space, Worker worker, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+cdef Py_ssize_t feed(EncodeJob job, Workspace work, Worker worker, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
     """Feed the encoder with texts from `start` on, as many as there is room for; their number."""
     cdef const Text* text = &job.texts[start]
     cdef Fragment* fragment = worker.fragments
@@ -359,12 +359,12 @@ cdef Py_ssize_t feed(EncodeJob job, Workspace space, Worker worker, Py_ssize_t s
         n += 1
         text += 1
         fragment += 1
-    feed_fragments(space.feed, worker.fragments, n, job.encoder.scanner)
+    feed_fragments(work.feed, worker.fragments, n, job.encoder.scanner)
     if copied or job.buffer_end != NULL:
-        space.feed.shared = True
-        space.feed.readable = job.buffer_end
+        work.feed.shared = True
+        work.feed.readable = job.buffer_end
         if copied:
-            space.feed.readable = worker.utf8 + used
+            work.feed.readable = worker.utf8 + used
     return n
 
 
@@ -401,23 +401,23 @@ cdef Py_ssize_t visit_spans(
     Py_ssize_t n,
 ) except -2:
     """Give a visitor the ids of n texts in `size` bytes: text i has `sizes[i]` bytes from `text + starts[i]` on."""
-    cdef Workspace space = encoder.workspace()
+    cdef Workspace work = encoder.workspace()
     cdef Py_ssize_t unknown
-    begin_watch(&space.scratch.watch)
+    begin_watch(&work.scratch.watch)
     try:
         with nogil:
-            unknown = visit_texts(encoder, space, visitor, text, size, starts, sizes, n)
+            unknown = visit_texts(encoder, work, visitor, text, size, starts, sizes, n)
     except MemoryError:                                    # the workspace may be inconsistent: drop it
         raise
     except BaseException:
-        encoder.give_back(space)
+        encoder.give_back(work)
         raise
-    encoder.give_back(space)
+    encoder.give_back(work)
     return unknown
 
 
 cdef Py_ssize_t visit_texts(
-    Encoder encoder, Workspace space, Visitor visitor, const byte_t* text, Py_ssize_t size, const int64_t* starts,
+    Encoder encoder, Workspace work, Visitor visitor, const byte_t* text, Py_ssize_t size, const int64_t* starts,
     const int64_t* sizes, Py_ssize_t n,
 ) except -2 nogil:
     """Give a visitor the ids of n texts, encoded in this workspace."""
@@ -430,18 +430,18 @@ cdef Py_ssize_t visit_texts(
         given = min(n - done, <Py_ssize_t>VISITED_TEXTS)
         for i in range(given):
             fragments[i].text, fragments[i].size = text + starts[done + i], sizes[done + i]
-        feed_fragments(space.feed, fragments, given, encoder.scanner)
-        space.feed.shared, space.feed.readable = True, text + size
+        feed_fragments(work.feed, fragments, given, encoder.scanner)
+        work.feed.shared, work.feed.readable = True, text + size
         first, ended, more = 0, 0, True
         while more:
-            more = encoder.run_chunk(space, lengths, &first)
-            if space.unknown_at >= 0:
-                return done + space.unknown_at
-            if space.out.n >= VISITED or not more:
-                visitor.take(space.out.data, space.out.n, lengths + ended, space.feed.done - ended)
-                ended = space.feed.done
-                first -= space.out.n                       # before the output, for the rest of a text
-                space.scratch.watch.next -= space.out.n
-                space.out.n = 0
+            more = encoder.encode_chunk(work, lengths, &first)
+            if work.unknown_at >= 0:
+                return done + work.unknown_at
+            if work.out.n >= VISITED or not more:
+                visitor.take(work.out.data, work.out.n, lengths + ended, work.feed.done - ended)
+                ended = work.feed.done
+                first -= work.out.n                        # before the output, for the rest of a text
+                work.scratch.watch.next -= work.out.n
+                work.out.n = 0
         done += given
     return -1

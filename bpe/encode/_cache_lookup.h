@@ -33,14 +33,14 @@ typedef struct {
 
 /* The results, in the arrays of a chunk; the first piece of the run is number `first` of the chunk.
  *
- * `value` gets the values, 0 for a miss. `missed` gets the numbers of the misses and `missed_key` their keys; `others` gets
- * the numbers of words of more than 8 bytes, which have no key. All arrays have room for 8 more elements.
+ * `value` gets the values, 0 for a miss. `missed` gets the numbers of the misses and `missed_key` their keys; `not_short`
+ * gets the numbers of words of more than 8 bytes, which have no key. All arrays have room for 8 more elements.
  */
 typedef struct {
     size_t first;
     uint64_t *value;
-    uint16_t *others;
-    size_t n_others;
+    uint16_t *not_short;
+    size_t n_not_short;
     uint16_t *missed;
     uint64_t *missed_key;
     size_t n_missed;
@@ -49,15 +49,15 @@ typedef struct {
 /* Look up the pieces of a run. No word of up to 8 bytes may end in 0xFF; longer ones may have up to 2**32 - 1 bytes. */
 static void (*bpe_look_up)(const bpe_run *run, const bpe_line *lines, int shift, bpe_lookup_result *found);
 
-/* Write the ids of n values up to the first one that is 0 or has more than BPE_MOST_IDS; the number of values written.
+/* Write the ids of n values up to the first one that is 0 or has more than BPE_MAX_IDS; the number of values written.
  *
- * _word_cache.pxd has the layout of a value. The output needs room for BPE_MOST_IDS ids per value and 16 more.
+ * _word_cache.pxd has the layout of a value. The output needs room for BPE_MAX_IDS ids per value and 16 more.
  */
 static size_t (*bpe_emit)(const uint64_t *value, size_t n, const uint32_t *spilled, uint32_t **out);
 
 enum { BPE_MAX_IDS = 31 };
 
-/* Write the spilled ids of a value; false if there is no value or it has more than BPE_MOST_IDS.
+/* Write the spilled ids of a value; false if there is no value or it has more than BPE_MAX_IDS.
  *
  * With their number they take multiples of 32 bytes, which are copied whole. One copy is enough for nearly all words, but
  * leaving the loop for a longer one takes as long as writing 50 words: Python code with r50k, 6%.
@@ -79,7 +79,7 @@ enum { BPE_AHEAD = 32 }; /* words whose lines are prefetched before the first is
 
 /* No branch depends on the words, since it would be mispredicted for half of them. */
 static void bpe_look_up_plain(const bpe_run *run, const bpe_line *lines, int shift, bpe_lookup_result *out) {
-    size_t n_missed = out->n_missed, n_others = out->n_others;
+    size_t n_missed = out->n_missed, n_not_short = out->n_not_short;
     uint64_t keys[BPE_AHEAD];
     const bpe_line *line_of[BPE_AHEAD];
     for (size_t i = 0; i < run->n; i += BPE_AHEAD) {
@@ -92,8 +92,8 @@ static void bpe_look_up_plain(const bpe_run *run, const bpe_line *lines, int shi
             keys[k] = key | (is_short - 1);
             line_of[k] = &lines[keys[k] * BPE_SHORT_KEY_FACTOR >> shift];
             __builtin_prefetch(line_of[k]);
-            out->others[n_others] = (uint16_t)(first + k);
-            n_others += is_short ^ 1;
+            out->not_short[n_not_short] = (uint16_t)(first + k);
+            n_not_short += is_short ^ 1;
         }
         for (size_t k = 0; k < m; k++) {
             uint64_t key = keys[k], found = 0, is_short = key != ~(uint64_t)0;
@@ -106,7 +106,7 @@ static void bpe_look_up_plain(const bpe_run *run, const bpe_line *lines, int shi
         }
     }
     out->n_missed = n_missed;
-    out->n_others = n_others;
+    out->n_not_short = n_not_short;
 }
 
 static size_t bpe_emit_plain(const uint64_t *value, size_t n, const uint32_t *spilled, uint32_t **out) {
@@ -218,16 +218,16 @@ BPE_TARGET_AVX2 static inline void bpe_keys_of_four(
         _mm256_permutevar8x32_epi32(offset, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6))));
 }
 
-/* Look up four keys: the result is a mask of those without a value, and `others` gets a mask of the words without a key. */
+/* Look up four keys: the result is a mask of those without a value, and `not_short` gets a mask of words without a key. */
 BPE_TARGET_AVX2 static inline unsigned bpe_find_four(
-    const bpe_line *lines, const uint64_t *keys, const uint32_t *offsets, uint64_t *values, unsigned *others) {
+    const bpe_line *lines, const uint64_t *keys, const uint32_t *offsets, uint64_t *values, unsigned *not_short) {
     __m256i match[4], value, is_long = _mm256_cmpeq_epi64(
         _mm256_loadu_si256((const __m256i *)keys), _mm256_set1_epi64x(-1));
     for (int k = 0; k < 4; k++) match[k] = bpe_match_avx2((const bpe_line *)((const char *)lines + offsets[k]), keys[k]);
     value = bpe_join_all(bpe_join(match[0], match[1]), bpe_join(match[2], match[3]));
     value = _mm256_andnot_si256(is_long, value);
     _mm256_storeu_si256((__m256i *)values, value);
-    *others = (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(is_long));
+    *not_short = (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(is_long));
     return (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpeq_epi64(value, _mm256_setzero_si256())));
 }
 
@@ -256,7 +256,7 @@ BPE_TARGET_AVX2 static void bpe_look_up_avx2(const bpe_run *run, const bpe_line 
             unsigned zeros = bpe_find_four(lines, keys + k, offsets + k, found.value + number, &low);
             zeros |= bpe_find_four(lines, keys + k + 4, offsets + k + 4, found.value + number + 4, &high) << 4;
             low |= high << 4;
-            bpe_append_indexes(found.others, &found.n_others, number, low & any);
+            bpe_append_indexes(found.not_short, &found.n_not_short, number, low & any);
             for (unsigned missed = zeros & ~low & any; missed; missed &= missed - 1) {
                 unsigned bit = (unsigned)__builtin_ctz(missed);
                 found.missed[found.n_missed] = (uint16_t)(number + bit);
@@ -265,7 +265,7 @@ BPE_TARGET_AVX2 static void bpe_look_up_avx2(const bpe_run *run, const bpe_line 
         }
     }
     out->n_missed = found.n_missed;
-    out->n_others = found.n_others;
+    out->n_not_short = found.n_not_short;
 }
 
 /* Four values with one permutation; in a group with spilled ids, the values between those. */
@@ -347,10 +347,10 @@ BPE_TARGET_AVX512 static inline void bpe_find_eight(
     __m512i missed_keys = _mm512_maskz_compress_epi64(missed, _mm512_loadu_si512((const void *)keys));
     __m128i numbers = _mm_add_epi16(_mm_set1_epi16((short)number), _mm_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7));
     _mm512_storeu_si512((void *)(out->value + number), value);
-    _mm_storeu_si128((__m128i *)(out->others + out->n_others), _mm_maskz_compress_epi16(other, numbers));
+    _mm_storeu_si128((__m128i *)(out->not_short + out->n_not_short), _mm_maskz_compress_epi16(other, numbers));
     _mm_storeu_si128((__m128i *)(out->missed + out->n_missed), _mm_maskz_compress_epi16(missed, numbers));
     _mm512_storeu_si512((void *)(out->missed_key + out->n_missed), missed_keys);
-    out->n_others += (size_t)__builtin_popcount(other);
+    out->n_not_short += (size_t)__builtin_popcount(other);
     out->n_missed += (size_t)__builtin_popcount(missed);
 }
 
@@ -372,7 +372,7 @@ BPE_TARGET_AVX512 static void bpe_look_up_avx512(const bpe_run *run, const bpe_l
         }
     }
     out->n_missed = found.n_missed;
-    out->n_others = found.n_others;
+    out->n_not_short = found.n_not_short;
 }
 #endif
 

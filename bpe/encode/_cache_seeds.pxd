@@ -6,7 +6,7 @@ from bpe.encode._word_cache cimport SharedWordTable
 from libc.stdint cimport int64_t, uint8_t
 
 
-cdef class Seeds:
+cdef class CacheSeeds:
     """The tokens that are words, or parts of words, on their own."""
 
     cdef byte_t[::1] kinds    # of each token: NO_SEED, or the table that it is entered in

@@ -1,4 +1,4 @@
 from typing_extensions import Self
 
-class Seeds:
+class CacheSeeds:
     def __new__(cls, *args: object, **kwargs: object) -> Self: ...

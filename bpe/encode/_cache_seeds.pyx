@@ -12,7 +12,7 @@ from bpe.encode._whole_words cimport WholeWords
 from bpe.encode._word_cache cimport (
     EMPTY_KEY, SHORT_WORD, Words, SharedWordTable, enter_word, prefetch_line, hash_word, short_key,
 )
-from bpe.merge._origins cimport Origins
+from bpe.merge._token_tree cimport TokenTree
 from libc.stdint cimport uint64_t
 
 from bpe.encode.tables import seed_kinds
@@ -23,15 +23,15 @@ cdef enum:
     AHEAD = 32                # tokens whose lines are prefetched before they are entered
 
 
-cdef class Seeds:
+cdef class CacheSeeds:
 
-    def __cinit__(self, Origins origins not None, merges, tokens):
+    def __cinit__(self, TokenTree tree not None, merges, tokens):
         """Choose the seeds of a vocabulary: a MergeList and a TokenBytes (bpe/merge/tables.py)."""
         self.blob, self.offsets = tokens.blob, tokens.offsets
         self.ends, self.mark_size, self.marked = tokens.ends_word, tokens.mark_size, tokens.ends_word is not None
-        kinds = np.zeros(origins.limit, dtype=np.uint8)
-        if origins.ordered and self.blob.shape[0]:
-            kinds = seed_kinds(merges, tokens, np.asarray(<const byte_t[: origins.limit]>origins.reachable))
+        kinds = np.zeros(tree.limit, dtype=np.uint8)
+        if tree.ordered and self.blob.shape[0]:
+            kinds = seed_kinds(merges, tokens, np.asarray(<const byte_t[: tree.limit]>tree.reachable))
         self.kinds, self.n_seeds = kinds, np.count_nonzero(kinds)
 
     cdef int leave_out(self, WholeWords words) noexcept:
@@ -75,11 +75,11 @@ cdef class Seeds:
         return 0
 
 
-cdef inline const byte_t* word_of(Seeds seeds, token_t token) noexcept nogil:
+cdef inline const byte_t* word_of(CacheSeeds seeds, token_t token) noexcept nogil:
     return &seeds.blob[0] + seeds.offsets[token]
 
 
-cdef inline Py_ssize_t size_of(Seeds seeds, token_t token) noexcept nogil:
+cdef inline Py_ssize_t size_of(CacheSeeds seeds, token_t token) noexcept nogil:
     """The bytes of a token without its mark."""
     cdef Py_ssize_t size = seeds.offsets[token + 1] - seeds.offsets[token]
     return size - seeds.mark_size if seeds.marked and seeds.ends[token] else size

@@ -4,7 +4,7 @@
        |  pretokenize/_scanner.pyx finds pieces (pretokens), as bounds or as starts and ends
     Feed             up to 512 pieces; in scripts without spaces they are split into parts
        |  fill (_chunk_filler.pyx) looks each up in the front table of the word cache
-    Chunk            a value for each; `missed` and `others` list the pieces that are not in the front table
+    Chunk            a value for each; `missed` and `not_short` list the pieces that are not in the front table
        |  _piece_ids.pyx looks those up in the shared tables, and merges new ones
     ids              emit_values writes them
 
@@ -14,9 +14,9 @@ next reads it. For "the theory of everything", if the front table has " the" and
     piece       0 "the"   1 " theory"   2 " of"   3 " everything"
     value       0         0             ids       0
     missed      0, 1                                                 short words: at most 8 bytes
-    others                                        3                  longer words, with two keys or a hash
+    not_short                                     3                  longer words, with two keys or a hash
 
-A `Segment` marks the end of a fragment in a chunk: before piece 4 here.
+A `FragmentEnd` marks where a fragment ends in a chunk: before piece 4 here.
 """
 
 from bpe.base._types cimport byte_t, token_t
@@ -27,7 +27,7 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 cdef enum:
     PIECES = 512              # in a chunk; its arrays stay in the first-level cache, or near
-    MAX_IDS = 31             # of a piece that `emit_values` writes
+    MAX_IDS = 31              # of a piece that `emit_values` writes
     SPARSE = 24               # text is not split if fewer than one byte in 24 starts a character of three bytes
 
 cdef enum:                    # which part of a piece it is; _split_filter.h has the same numbers
@@ -48,8 +48,8 @@ cdef struct Feed:             # the source of pieces
     const byte_t* readable    # nothing at or past this is read
     bint shared               # all fragments lie in one buffer, which ends at `readable`
     int scanner               # its number (pretokenize/_patterns.pxd)
-    const int64_t* starts     # the `n_given` pieces of the only fragment, if the caller found them
-    const int64_t* ends
+    const int64_t* given_starts  # the `n_given` pieces of the only fragment, if the caller found them
+    const int64_t* given_ends
     Py_ssize_t n_given
     # Of a superword vocabulary, where text is divided into units and pieces whatever the scanner; else NULL.
     const ByteCuts* cuts
@@ -67,13 +67,13 @@ cdef struct Feed:             # the source of pieces
     # Their parts, if they are split.
     bint splitting            # they are to be split at safe positions
     bint gapless              # each starts where the previous one ends
-    bint contains_0xFF               # some byte of them is 0xFF, which no key can end with
+    bint contains_0xFF        # some byte of them is 0xFF, which no key can end with
     Py_ssize_t within         # bytes of the next piece that are in a chunk already
     Py_ssize_t part_start[PIECES + 65]  # parts of pieces; up to 64 more are written
     Py_ssize_t part_end[PIECES + 64]
     Cursor cursor             # the scanner's position in the open fragment
 
-cdef struct Segment:          # the end of a fragment in a chunk
+cdef struct FragmentEnd:      # the end of a fragment in a chunk
     Py_ssize_t piece          # the first piece after the fragment
     Py_ssize_t fragment       # its number
 
@@ -84,18 +84,18 @@ cdef struct Chunk:
     size_t n_missed           # short words that the front table does not have
     uint16_t missed[PIECES + 8]  # which pieces they are, in order
     uint64_t missed_key[PIECES + 8]  # and their keys
-    size_t n_others           # words without a key of 64 bits: longer ones, and those that end in 0xFF
-    uint16_t others[PIECES + 8]  # which pieces they are, in order, as in the five arrays below
+    size_t n_not_short        # words without a key of 64 bits: longer ones, and those that end in 0xFF
+    uint16_t not_short[PIECES + 8]  # which pieces they are, in order, as in the five arrays below
     const byte_t* word[PIECES]
     Py_ssize_t size[PIECES]   # in bytes
     uint64_t key[2 * PIECES]  # of a middle word its two keys, of any other EMPTY_KEY twice
     uint64_t hash[PIECES]     # of the two keys, or of the bytes of a long word
-    uint64_t found[PIECES + 8]  # value in the first line of the shared table: of each of `missed`, later of `others`
+    uint64_t found[PIECES + 8]  # value in the first line of the shared table: of each of `missed`, then of `not_short`
     Py_ssize_t units[PIECES]  # of a superword vocabulary: the first pieces of units, in order
     Py_ssize_t n_units
     Py_ssize_t next_unit      # the first one that is not written
-    Py_ssize_t n_segments
-    Segment segments[PIECES]
+    Py_ssize_t n_fragment_ends
+    FragmentEnd fragment_ends[PIECES]
 
 
 cdef inline bint is_split(const SplitTables* splits, size_t three_byte_chars, size_t n) noexcept nogil:

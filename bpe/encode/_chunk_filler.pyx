@@ -9,7 +9,7 @@ Measured, English, warm: 370 MB/s with one look-up after each piece, 475 with al
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._memory cimport hash_bytes, prefetch
 from bpe.base._types cimport byte_t, token_t
-from bpe.encode._chunk cimport EARLIER, PIECES, Chunk, Feed, Fragment, Segment, is_split
+from bpe.encode._chunk cimport EARLIER, PIECES, Chunk, Feed, Fragment, FragmentEnd, is_split
 from bpe.encode._pieces cimport split_pieces
 from bpe.encode._split_filter cimport SplitTables
 from bpe.encode._word_cache cimport (
@@ -30,8 +30,8 @@ cdef extern from "bpe/encode/_cache_lookup.h" nogil:
     ctypedef struct LookupResult "bpe_lookup_result":
         size_t first
         uint64_t* value
-        uint16_t* others
-        size_t n_others
+        uint16_t* not_short
+        size_t n_not_short
         uint16_t* missed
         uint64_t* missed_key
         size_t n_missed
@@ -55,9 +55,9 @@ cdef size_t count_three_byte_chars(const byte_t* text, size_t n) noexcept nogil:
 
 
 cdef size_t emit_values(const uint64_t* value, size_t n, const token_t* spilled, token_t** out) noexcept nogil:
-    """Write the ids of n values up to the first one that is 0 or has more than MOST_IDS; the number of values written.
+    """Write the ids of n values up to the first one that is 0 or has more than MAX_IDS; the number of values written.
 
-    `out` is advanced past the ids. It needs room for MOST_IDS ids per value and 16 more.
+    `out` is advanced past the ids. It needs room for MAX_IDS ids per value and 16 more.
     """
     return bpe_emit(value, n, spilled, out)
 
@@ -69,7 +69,7 @@ cdef void feed_fragments(Feed* feed, const Fragment* fragments, Py_ssize_t n, in
     feed.done = 0
     feed.shared = feed.open = False
     feed.scanner = scanner
-    feed.starts = NULL
+    feed.given_starts = NULL
     feed.n_found = feed.next = feed.within = 0
 
 
@@ -77,24 +77,24 @@ cdef void fill(
     Chunk* chunk, Feed* feed, const SplitTables* splits, const Cache* cache, const Cache* earlier
 ) noexcept nogil:
     """Fill an empty chunk with the next pieces; it stays empty only at the end."""
-    chunk.n = chunk.n_segments = chunk.n_units = chunk.next_unit = 0
-    chunk.n_missed = chunk.n_others = 0
-    while chunk.n < ENOUGH and chunk.n_segments < PIECES:
+    chunk.n = chunk.n_fragment_ends = chunk.n_units = chunk.next_unit = 0
+    chunk.n_missed = chunk.n_not_short = 0
+    while chunk.n < ENOUGH and chunk.n_fragment_ends < PIECES:
         if feed.next == feed.n_found:
             if not feed.open and not open_fragment(chunk, feed):
                 return
             find_pieces(chunk, feed, splits, PIECES - chunk.n)
         take_pieces(chunk, feed, splits, cache, earlier)
         if feed.next == feed.n_found and not feed.open:
-            chunk.segments[chunk.n_segments] = Segment(piece=chunk.n, fragment=feed.done)
-            chunk.n_segments += 1
+            chunk.fragment_ends[chunk.n_fragment_ends] = FragmentEnd(piece=chunk.n, fragment=feed.done)
+            chunk.n_fragment_ends += 1
             feed.done += 1
 
 
 cdef bint open_fragment(Chunk* chunk, Feed* feed) noexcept nogil:
-    """Open the next text; ids before it become segments without pieces. False if there is none, or no room."""
+    """Open the next text; ids before it become fragments without pieces. False if there is none, or no room."""
     cdef const Fragment* fragment
-    while feed.done < feed.n_fragments and chunk.n_segments < PIECES:
+    while feed.done < feed.n_fragments and chunk.n_fragment_ends < PIECES:
         fragment = &feed.fragments[feed.done]
         if fragment.size >= 0:
             begin(&feed.cursor, feed.scanner, fragment.text, 0, fragment.size)
@@ -103,8 +103,8 @@ cdef bint open_fragment(Chunk* chunk, Feed* feed) noexcept nogil:
             feed.open = True
             feed.unit.end = feed.unit.digits_at = 0
             return True
-        chunk.segments[chunk.n_segments] = Segment(piece=chunk.n, fragment=feed.done)
-        chunk.n_segments += 1
+        chunk.fragment_ends[chunk.n_fragment_ends] = FragmentEnd(piece=chunk.n, fragment=feed.done)
+        chunk.n_fragment_ends += 1
         feed.done += 1
     return False
 
@@ -117,16 +117,16 @@ cdef void find_pieces(Chunk* chunk, Feed* feed, const SplitTables* splits, Py_ss
     feed.base = feed.cursor.pos
     if feed.cuts != NULL:
         n = find_pieces_of_unit(chunk, feed, limit)
-    elif feed.starts == NULL:
+    elif feed.given_starts == NULL:
         n = scan_bounds(&feed.cursor, feed.bounds, limit)
         feed.n_found = n if n else scan(&feed.cursor, feed.start, feed.end, limit)
         feed.open = feed.cursor.pos < feed.cursor.end
     else:
         feed.n_found = min(limit, feed.n_given)
         for i in range(feed.n_found):
-            feed.start[i], feed.end[i] = feed.starts[i], feed.ends[i]
-        feed.starts += feed.n_found
-        feed.ends += feed.n_found
+            feed.start[i], feed.end[i] = feed.given_starts[i], feed.given_ends[i]
+        feed.given_starts += feed.n_found
+        feed.given_ends += feed.n_found
         feed.n_given -= feed.n_found
         feed.open = feed.n_given > 0
     feed.bounded = n > 0
@@ -223,7 +223,7 @@ cdef inline void add_pieces(
 ) noexcept nogil:
     """Add n pieces within 4 GiB: piece i is from `text + start[i]` to `text + end[i]`."""
     cdef Py_ssize_t near = n                               # from here on, 8 bytes from a start are not all readable
-    cdef size_t i, k, n_missed = chunk.n_missed, n_others = chunk.n_others
+    cdef size_t i, k, n_missed = chunk.n_missed, n_not_short = chunk.n_not_short
     cdef PieceRun run
     cdef LookupResult found
     while near > 0 and (feed.contains_0xFF or feed.readable - text - start[near - 1] < 8):
@@ -231,16 +231,16 @@ cdef inline void add_pieces(
     if near:
         run.text, run.start, run.end, run.n = text, start, end, near
         found.first, found.value = chunk.n, chunk.value
-        found.others, found.n_others = chunk.others, n_others
+        found.not_short, found.n_not_short = chunk.not_short, n_not_short
         found.missed, found.missed_key, found.n_missed = chunk.missed, chunk.missed_key, n_missed
         bpe_look_up(&run, cache.front, cache.front_shift, &found)
         for i in range(n_missed, found.n_missed):
             prefetch_line(cache.words, hash_word(chunk.missed_key[i], EMPTY_KEY))
-        for i in range(n_others, found.n_others):
-            k = chunk.others[i] - chunk.n
+        for i in range(n_not_short, found.n_not_short):
+            k = chunk.not_short[i] - chunk.n
             set_keys(chunk, i, text + start[k], end[k] - start[k], feed.readable, cache)
         chunk.n += near
-        chunk.n_missed, chunk.n_others = found.n_missed, found.n_others
+        chunk.n_missed, chunk.n_not_short = found.n_missed, found.n_not_short
     for near in range(near, n):
         add_piece(chunk, text + start[near], end[near] - start[near], feed.readable, cache)
 
@@ -254,9 +254,9 @@ cdef void add_piece(
     chunk.n += 1
     chunk.value[n] = 0
     if size > SHORT_WORD or word[size - 1] == 0xFF:
-        chunk.others[chunk.n_others] = <uint16_t>n
-        set_keys(chunk, chunk.n_others, word, size, readable, cache)
-        chunk.n_others += 1
+        chunk.not_short[chunk.n_not_short] = <uint16_t>n
+        set_keys(chunk, chunk.n_not_short, word, size, readable, cache)
+        chunk.n_not_short += 1
         return
     key = short_key(word, size, readable)
     chunk.value[n] = find_front(cache, key)

@@ -1,9 +1,9 @@
-"""The engine's class."""
+"""The encoder kernel's class."""
 
 from bpe.base._result_pool cimport ResultPool
 from bpe.base._types cimport byte_t
-from bpe.base._utf8 cimport Units
-from bpe.encode._cache_seeds cimport Seeds
+from bpe.base._utf8 cimport CodeUnits
+from bpe.encode._cache_seeds cimport CacheSeeds
 from bpe.encode._piece_ids cimport PieceEncoder
 from bpe.encode._split_filter cimport SplitTables, SplitFilter
 from bpe.encode._word_cache cimport SharedWordTable
@@ -20,23 +20,23 @@ cdef enum:
 cdef class Encoder:
     """The tables of one tokenizer, and encoding with them; immutable but for the word table and idle workspaces."""
 
-    cdef PieceEncoder pieces
-    cdef Merger merger        # all merges; `values` has those of the first stage if there are `high` ones
+    cdef PieceEncoder piece_encoder
+    cdef Merger merger        # all merges; `piece_encoder.merger` has those of the first stage if there are `high` ones
     cdef readonly HighMerges high  # of a superword vocabulary, or None
     cdef PieceRules rules     # where text is cut into pieces then, or None
     cdef SplitFilter splits
-    cdef Seeds seeds
+    cdef CacheSeeds seeds
     cdef int scanner
     cdef size_t memory        # of the word table, in bytes
     cdef readonly ResultPool pool  # memory for results
     cdef SharedWordTable table      # the current one
     cdef Workspace idle       # the last one that was given back; `next` links the others
 
-    cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil
-    cdef bint run_chunk(self, Workspace space, int64_t* lengths, size_t* first) except -1 nogil
-    cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t pos) noexcept nogil
-    cdef Py_ssize_t cut_utf8(self, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
-    cdef Py_ssize_t last_cut_in(self, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil
+    cdef int encode_feed(self, Workspace work, int64_t* lengths) except -1 nogil
+    cdef bint encode_chunk(self, Workspace work, int64_t* lengths, size_t* first) except -1 nogil
+    cdef Py_ssize_t next_split(self, const CodeUnits* text, Py_ssize_t pos) noexcept nogil
+    cdef Py_ssize_t next_split_utf8(self, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
+    cdef Py_ssize_t last_split_in(self, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil
     cdef Workspace workspace(self)
-    cdef int give_back(self, Workspace space) except -1
-    cdef object take_ids(self, Workspace space)
+    cdef int give_back(self, Workspace work) except -1
+    cdef object take_ids(self, Workspace work)

@@ -1,12 +1,12 @@
-"""The engine: texts to token ids.
+"""The encoder kernel: UTF-8 to token ids, a chunk of pieces at a time.
 
 Text is encoded in chunks of some hundred pieces (`_chunk_filler.pyx`). The scanner finds pretokens, the split filter
 splits them where no token reaches across (`_split_filter.pyx`), all pieces of a chunk are looked up in the word cache
 together (`_piece_ids.pyx`), and their ids are written in order. A piece that is too long for the cache is merged when
 its ids are written (`merge/_merger.pyx`).
 
-All threads share the tables, which are immutable but for the word table, which needs no lock. A larger or an empty word
-table replaces a full one; each thread changes over with its next chunk, and the last one to do so frees the full one.
+All threads share the tables. Only the word table changes, and it needs no lock. A larger or an empty word table
+replaces a full one; each thread changes over with its next chunk, and the last one to do so frees the full one.
 Each call takes an idle workspace (recent words, chunk, buffers) and gives it back, so that no two threads use the same
 one. Idle workspaces are a linked list, since a Python list of one frees its memory whenever that one is taken. The lock
 of the critical section is the GIL if there is one.
@@ -24,8 +24,8 @@ from bpe.base._ids cimport append_id, reserve
 from bpe.base._interrupts cimport begin_watch, poll_if_due
 from bpe.base._result_pool cimport ResultPool
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
-from bpe.base._utf8 cimport UTF8_PADDING, Units, to_utf8
-from bpe.encode._cache_seeds cimport Seeds
+from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, to_utf8
+from bpe.encode._cache_seeds cimport CacheSeeds
 from bpe.encode._chunk cimport ALL, EARLIER, MAX_IDS, Chunk, Feed, Fragment
 from bpe.encode._chunk_filler cimport emit_values, feed_fragments, fill
 from bpe.encode._piece_ids cimport PieceEncoder, cache_of, merge_piece
@@ -37,7 +37,7 @@ from bpe.encode._word_cache cimport (
 from bpe.encode._workspace cimport Workspace, emit_spilled, prepare_output
 from bpe.merge._high_merges cimport UNIT_BREAK
 from bpe.merge._merger cimport Merger
-from bpe.merge._origins cimport Origins
+from bpe.merge._token_tree cimport TokenTree
 from bpe.pretokenize._safe_points cimport next_split_point, last_split_point
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memmove
@@ -68,7 +68,7 @@ cdef class Encoder:
         size_t memory=CACHE_MEMORY,        # of the word table, in bytes
         superwords=None,                   # a Superwords (bpe/merge/superwords.py)
     ):
-        cdef Py_ssize_t limit = merger.origins.limit
+        cdef Py_ssize_t limit = merger.tree.limit
         check_offsets(tokens.offsets, limit, len(tokens.blob))
         if tokens.ends_word is not None and len(tokens.ends_word) != limit:
             raise ValueError(f"ends_word has {len(tokens.ends_word)} elements; it must have {limit}")
@@ -78,57 +78,57 @@ cdef class Encoder:
         if superwords is not None:
             merger, high, self.rules = superwords
             self.high = high if high.n else None
-        self.pieces = PieceEncoder(merger, tokens.ends_word is not None)
-        self.seeds = Seeds(merger.origins, merger.merges, tokens)
+        self.piece_encoder = PieceEncoder(merger, tokens.ends_word is not None)
+        self.seeds = CacheSeeds(merger.tree, merger.merges, tokens)
         self.splits = SplitFilter(merger.can_split)
         if merger.can_split:
             self.splits.add(pairs_of_merges(merger.merges.pairs, tokens.blob, tokens.offsets))
 
     def set_whole_words(self, bytes blob, const int64_t[::1] offsets, const uint32_t[::1] ids, bint all_of_them):
-        """Make word i, `blob[offsets[i]:offsets[i + 1]]`, the token `ids[i]` whatever the merges say.
+        """Encode word i, `blob[offsets[i]:offsets[i + 1]]`, as the token `ids[i]`, without merging.
 
         Unless `all_of_them`, only words with other ids by merging are entered. Called once, before any encoding.
         """
-        cdef Workspace space = Workspace(0)
-        cdef Origins origins = self.pieces.merger.origins
+        cdef Workspace work = Workspace(0)
+        cdef TokenTree tree = self.piece_encoder.merger.tree
         cdef Py_ssize_t i, n = ids.shape[0]
         cdef const byte_t* data = blob
         check_offsets(offsets, n, len(blob))
-        if n and np.max(ids) >= origins.limit:
-            raise ValueError(f"a whole word is token {np.max(ids)}; ids are below {origins.limit}")
+        if n and np.max(ids) >= tree.limit:
+            raise ValueError(f"a whole word is token {np.max(ids)}; ids are below {tree.limit}")
         kept = np.ones(n, dtype=np.uint8)
         cdef byte_t[::1] keep = kept
         if not all_of_them:
             with nogil:
                 for i in range(n):
-                    if origins.ordered:
-                        keep[i] = not origins.reachable[ids[i]]
+                    if tree.ordered:
+                        keep[i] = not tree.reachable[ids[i]]
                         continue
-                    space.out.n = 0
-                    merge_piece(self.pieces, space, data + offsets[i], offsets[i + 1] - offsets[i], ALL)
-                    keep[i] = space.out.n != 1 or space.out.data[0] != ids[i]
+                    work.out.n = 0
+                    merge_piece(self.piece_encoder, work, data + offsets[i], offsets[i + 1] - offsets[i], ALL)
+                    keep[i] = work.out.n != 1 or work.out.data[0] != ids[i]
         chosen = np.flatnonzero(kept).astype(np.int64)         # intp is another type on some systems
         if not len(chosen):
             return
-        self.pieces.whole = WholeWords(blob, offsets, ids, chosen)
-        self.seeds.leave_out(self.pieces.whole)
-        if self.splits.left:
+        self.piece_encoder.whole = WholeWords(blob, offsets, ids, chosen)
+        self.seeds.leave_out(self.piece_encoder.whole)
+        if self.splits.bits_left:
             self.splits.add(pairs_in_words(blob, np.asarray(offsets), chosen))
 
     def keep_pretokens_whole(self):
-        """Split no pretoken. Called before `finish`, where most pretokens are whole words.
+        """Split no pretoken. For vocabularies in which most pretokens are whole words; call it before `finish`.
 
         Then the word cache has whole words, too: no part of a pretoken can have the key of one.
         """
         self.splits = SplitFilter(False)
-        self.pieces.unsplit = True
+        self.piece_encoder.unsplit = True
 
-    def unreachable_of(self, const uint8_t[::1] wanted):
+    def select_unreachable(self, const uint8_t[::1] wanted):
         """The tokens, of those `wanted`, that merging their own bytes does not give: int32; None if unknown."""
-        cdef Origins origins = self.pieces.merger.origins
-        if not origins.ordered or not origins.limit or <size_t>wanted.shape[0] != origins.limit:
+        cdef TokenTree tree = self.piece_encoder.merger.tree
+        if not tree.ordered or not tree.limit or <size_t>wanted.shape[0] != tree.limit:
             return None
-        reachable = np.asarray(<const byte_t[: origins.limit]>origins.reachable)
+        reachable = np.asarray(<const byte_t[: tree.limit]>tree.reachable)
         return np.flatnonzero(np.asarray(wanted) > reachable).astype(np.int32)
 
     def finish(self):
@@ -138,61 +138,62 @@ cdef class Encoder:
 
     # Chunks -----------------------------------------------------------------------------------------------------------
 
-    cdef int run(self, Workspace space, int64_t* lengths) except -1 nogil:
+    cdef int encode_feed(self, Workspace work, int64_t* lengths) except -1 nogil:
         """Write the ids of everything in the feed; `lengths` gets the number of ids of each fragment, unless NULL."""
-        cdef size_t first = space.out.n
-        while self.run_chunk(space, lengths, &first):
+        cdef size_t first = work.out.n
+        while self.encode_chunk(work, lengths, &first):
             pass
         return 0
 
-    cdef bint run_chunk(self, Workspace space, int64_t* lengths, size_t* first) except -1 nogil:
+    cdef bint encode_chunk(self, Workspace work, int64_t* lengths, size_t* first) except -1 nogil:
         """Encode one chunk of pieces; False at the end of the feed.
 
-        `first` is where the ids of the current fragment begin in the output; before the first chunk, its end.
+        `first` is where the ids of the current fragment begin in the output; before the first chunk, where the output
+        ends.
         """
-        cdef Chunk* chunk = space.chunk
-        cdef Feed* feed = space.feed
+        cdef Chunk* chunk = work.chunk
+        cdef Feed* feed = work.feed
         cdef Py_ssize_t i, piece = 0
-        if state_of(space.cache.words) != CURRENT:
-            replace_table(self, space)
-        fill(chunk, feed, &self.splits.tables, &space.cache, cache_of(self.pieces, space, EARLIER))
-        if chunk.n == 0 and chunk.n_segments == 0:
+        if state_of(work.cache.words) != CURRENT:
+            replace_table(self, work)
+        fill(chunk, feed, &self.splits.tables, &work.cache, cache_of(self.piece_encoder, work, EARLIER))
+        if chunk.n == 0 and chunk.n_fragment_ends == 0:
             return False
-        poll_if_due(&space.scratch.watch, space.out.n)
-        self.pieces.look_up(space)
-        for i in range(chunk.n_segments):
-            emit_pieces(self, space, piece, chunk.segments[i].piece, True)
-            piece = chunk.segments[i].piece
-            if feed.fragments[chunk.segments[i].fragment].size < 0:
-                append_id(&space.out, feed.fragments[chunk.segments[i].fragment].token)
+        poll_if_due(&work.scratch.watch, work.out.n)
+        self.piece_encoder.look_up(work)
+        for i in range(chunk.n_fragment_ends):
+            emit_pieces(self, work, piece, chunk.fragment_ends[i].piece, True)
+            piece = chunk.fragment_ends[i].piece
+            if feed.fragments[chunk.fragment_ends[i].fragment].size < 0:
+                append_id(&work.out, feed.fragments[chunk.fragment_ends[i].fragment].token)
             if lengths != NULL:
-                lengths[chunk.segments[i].fragment] = <int64_t>(space.out.n - first[0])
-            if space.unknown and space.unknown_at < 0:
-                space.unknown_at = chunk.segments[i].fragment
-            first[0] = space.out.n
-        emit_pieces(self, space, piece, chunk.n, False)
+                lengths[chunk.fragment_ends[i].fragment] = <int64_t>(work.out.n - first[0])
+            if work.unknown and work.unknown_at < 0:
+                work.unknown_at = chunk.fragment_ends[i].fragment
+            first[0] = work.out.n
+        emit_pieces(self, work, piece, chunk.n, False)
         return True
 
     # Split points of texts --------------------------------------------------------------------------------------------
 
-    cdef Py_ssize_t cut(self, const Units* text, Py_ssize_t pos) noexcept nogil:
+    cdef Py_ssize_t next_split(self, const CodeUnits* text, Py_ssize_t pos) noexcept nogil:
         """A position at or after `pos` where a text may be split; its length if none is found.
 
         Of a str, some characters at a time are converted to UTF-8. All rules ask for two characters before a position
         and one after it.
         """
         cdef byte_t utf8[4 * CONVERTED + UTF8_PADDING]
-        cdef Units some = text[0]
+        cdef CodeUnits some = text[0]
         cdef Py_ssize_t low, end, at, following, i
         if text.width == 0:
-            return self.cut_utf8(text.data, pos, text.n)
+            return self.next_split_utf8(text.data, pos, text.n)
         pos = max(pos, <Py_ssize_t>2)
         while pos < text.n:
             some.data, some.n = text.data + (pos - 2) * text.width, 2
             low = to_utf8(&some, utf8)
             some.n = min(<Py_ssize_t>CONVERTED, text.n - pos + 2)
             end = to_utf8(&some, utf8)
-            at = self.cut_utf8(utf8, low, end)
+            at = self.next_split_utf8(utf8, low, end)
             following = pos + some.n - 2
             if at < end:
                 for i in range(low, at):
@@ -203,7 +204,7 @@ cdef class Encoder:
             pos = following
         return text.n
 
-    cdef Py_ssize_t cut_utf8(self, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
+    cdef Py_ssize_t next_split_utf8(self, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
         """The next safe split point of UTF-8, `text[:end]`.
 
         Near `pos`, the split filter finds any safe position; further on, the scanner finds the start of a pretoken.
@@ -216,17 +217,17 @@ cdef class Encoder:
                 return found
         return next_split_point(self.scanner, text, pos, end)
 
-    def last_cut(self, const byte_t[::1] text, Py_ssize_t low):
+    def find_last_split(self, const byte_t[::1] text, Py_ssize_t low):
         """The last position found after `low` where a text may be split, whatever follows it; else `low`."""
         cdef Py_ssize_t end = text.shape[0]
         low = max(low, <Py_ssize_t>0)
         if end <= low:
             return low
         with nogil:
-            low = self.last_cut_in(&text[0], low, end)
+            low = self.last_split_in(&text[0], low, end)
         return low
 
-    cdef Py_ssize_t last_cut_in(self, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
+    cdef Py_ssize_t last_split_in(self, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
         """The last position found after `low` where `text[:end]` may be split, whatever follows it; else `low`."""
         cdef const SplitTables* splits = text_splits(self)
         cdef Py_ssize_t near = max(low, end - NEAR), found
@@ -243,7 +244,7 @@ cdef class Encoder:
 
     def encode(self, text):
         """The ids of one str or bytes: (uint32 array, whether all symbols have an id)."""
-        cdef Workspace space = self.workspace()
+        cdef Workspace work = self.workspace()
         cdef Fragment fragment
         cdef bytes held
         if isinstance(text, str) and PyUnicode_IS_ASCII(text):
@@ -251,199 +252,201 @@ cdef class Encoder:
         else:
             held = text.encode() if isinstance(text, str) else text
             fragment.text, fragment.size = held, len(held)
-        run_fragment(self, space, &fragment)
-        known = not space.unknown
-        return self.take_ids(space), known
+        encode_fragment(self, work, &fragment)
+        known = not work.unknown
+        return self.take_ids(work), known
 
-    def encode_around(
+    def encode_with_specials(
         self, bytes text not None, const int64_t[::1] starts, const int64_t[::1] ends, const uint32_t[::1] ids
     ):
         """Encode a text in which each of the spans at the given byte offsets, which ascend, is one given id."""
-        cdef Workspace space
+        cdef Workspace work
         cdef Fragment fragment
         cdef Py_ssize_t i, end, done = 0, n = starts.shape[0]
         check_spans(starts, ends, len(text), True, True)
         if ids.shape[0] != n:
             raise ValueError(f"there are {ids.shape[0]} ids for {n} spans; there must be as many")
-        space = self.workspace()
-        prepare_output(space, len(text))
+        work = self.workspace()
+        prepare_output(work, len(text))
         for i in range(n + 1):
             end = starts[i] if i < n else len(text)
             if end > done:
                 fragment.text, fragment.size = <const byte_t*>text + done, end - done
-                run_fragment(self, space, &fragment)
+                encode_fragment(self, work, &fragment)
             if i < n:
-                append_id(&space.out, ids[i])
+                append_id(&work.out, ids[i])
                 done = ends[i]
-        known = not space.unknown
-        return self.take_ids(space), known
+        known = not work.unknown
+        return self.take_ids(work), known
 
-    def encode_spans(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
+    def encode_pretokens(self, const byte_t[::1] text, const int64_t[::1] starts, const int64_t[::1] ends):
         """The ids of a text whose pretokens, none of them empty, are at the given byte offsets, which ascend."""
-        cdef Workspace space
+        cdef Workspace work
         cdef Fragment fragment
         check_spans(starts, ends, text.shape[0], False, True)
-        space = self.workspace()
+        work = self.workspace()
         if starts.shape[0] and self.rules is not None:
-            prepare_output(space, text.shape[0])
-            run_units(self, space, &text[0], starts, ends)
+            prepare_output(work, text.shape[0])
+            encode_units(self, work, &text[0], starts, ends)
         elif starts.shape[0]:
             fragment.text, fragment.size = &text[0], text.shape[0]
-            feed_fragments(space.feed, &fragment, 1, -1)
-            space.feed.starts, space.feed.ends, space.feed.n_given = &starts[0], &ends[0], starts.shape[0]
-            run_long(self, space, fragment.size)
-        known = not space.unknown
-        return self.take_ids(space), known
+            feed_fragments(work.feed, &fragment, 1, -1)
+            work.feed.given_starts, work.feed.given_ends, work.feed.n_given = &starts[0], &ends[0], starts.shape[0]
+            encode_feed_without_gil(self, work, fragment.size)
+        known = not work.unknown
+        return self.take_ids(work), known
 
-    def encode_piece(self, bytes piece):
+    def encode_pretoken(self, bytes piece):
         """The ids of one pretoken, merged without cache, as a list; NO_TOKEN for symbols without an id."""
-        cdef Workspace space = Workspace(0)
+        cdef Workspace work = Workspace(0)
         cdef token_t token = NO_TOKEN
         if piece:
-            if self.pieces.whole is not None:
-                token = self.pieces.whole.find(piece, len(piece))
+            if self.piece_encoder.whole is not None:
+                token = self.piece_encoder.whole.find(piece, len(piece))
             if token != NO_TOKEN:
                 return [token]
-            self.merger.merge(piece, len(piece), False, &space.scratch, &space.out, &space.unknown)
-        return list_of(space.out.data, <Py_ssize_t>space.out.n)
+            self.merger.merge(piece, len(piece), False, &work.scratch, &work.out, &work.unknown)
+        return list_of(work.out.data, <Py_ssize_t>work.out.n)
 
     # Workspaces -------------------------------------------------------------------------------------------------------
 
     cdef Workspace workspace(self):
         """An idle workspace, or a new one."""
-        cdef Workspace space
+        cdef Workspace work
         with cython.critical_section(self):
-            space = self.idle
-            if space is not None:
-                self.idle = space.next
-                space.next = None
-                return space
-        space = Workspace(self.memory, self.pieces.marked)
-        space.pool = self.pool
+            work = self.idle
+            if work is not None:
+                self.idle = work.next
+                work.next = None
+                return work
+        work = Workspace(self.memory, self.piece_encoder.marked)
+        work.pool = self.pool
         if self.rules is not None:
-            space.feed.cuts, space.feed.units = &self.rules.cuts, &self.rules.units
+            work.feed.cuts, work.feed.units = &self.rules.cuts, &self.rules.units
         with cython.critical_section(self):
             if self.table is None:
                 self.table = new_table(self, None)
-            space.use(self.table)
-        return space
+            work.use(self.table)
+        return work
 
-    cdef int give_back(self, Workspace space) except -1:
+    cdef int give_back(self, Workspace work) except -1:
         """Make a workspace idle."""
-        space.reset()
+        work.reset()
         with cython.critical_section(self):
-            space.use(self.table)
-            space.next = self.idle
-            self.idle = space
+            work.use(self.table)
+            work.next = self.idle
+            self.idle = work
         return 0
 
-    cdef object take_ids(self, Workspace space):
+    cdef object take_ids(self, Workspace work):
         """The output as an array; the workspace is given back."""
-        ids = as_array(&space.out, space.pool, &space.block)
-        self.give_back(space)
+        ids = as_array(&work.out, work.pool, &work.block)
+        self.give_back(work)
         return ids
 
 
 # Writing the ids of a chunk -------------------------------------------------------------------------------------------
 
 
-cdef int emit(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+cdef int emit(Encoder encoder, Workspace work, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
     """Write the ids of pieces of the chunk, whatever units they are in."""
-    cdef const uint64_t* values = space.chunk.value
+    cdef const uint64_t* values = work.chunk.value
     cdef token_t* out
     while True:
-        reserve(&space.out, MAX_IDS * (end - start) + 16)
-        out = space.out.data + space.out.n
-        start += emit_values(values + start, end - start, space.cache.words.spilled, &out)
-        space.out.n = out - space.out.data
+        reserve(&work.out, MAX_IDS * (end - start) + 16)
+        out = work.out.data + work.out.n
+        start += emit_values(values + start, end - start, work.cache.words.spilled, &out)
+        work.out.n = out - work.out.data
         if start >= end:
             return 0
         if values[start]:
-            emit_spilled(space, values[start])
+            emit_spilled(work, values[start])
         else:
-            emit_uncached(encoder, space, start)
+            emit_uncached(encoder, work, start)
         start += 1
 
 
-cdef int emit_uncached(Encoder encoder, Workspace space, Py_ssize_t number) except -1 nogil:
+cdef int emit_uncached(Encoder encoder, Workspace work, Py_ssize_t number) except -1 nogil:
     """Write the ids of a piece of the chunk that has no value."""
-    cdef Chunk* chunk = space.chunk
-    cdef size_t at = first_from(chunk.others, chunk.n_others, <uint16_t>number)
+    cdef Chunk* chunk = work.chunk
+    cdef size_t at = first_from(chunk.not_short, chunk.n_not_short, <uint16_t>number)
     cdef const byte_t* word
     cdef Py_ssize_t size
     cdef token_t token = NO_TOKEN
-    if at < chunk.n_others and chunk.others[at] == number:
+    if at < chunk.n_not_short and chunk.not_short[at] == number:
         word, size = chunk.word[at], chunk.size[at]
     else:
         at = first_from(chunk.missed, chunk.n_missed, <uint16_t>number)
         word, size = <const byte_t*>&chunk.missed_key[at], key_size(chunk.missed_key[at])
-    if encoder.pieces.whole is not None and chunk.part[number] == ALL:
-        token = encoder.pieces.whole.find(word, size)
+    if encoder.piece_encoder.whole is not None and chunk.part[number] == ALL:
+        token = encoder.piece_encoder.whole.find(word, size)
     if token == NO_TOKEN:
-        return merge_piece(encoder.pieces, space, word, size, chunk.part[number])
-    return append_id(&space.out, token)
+        return merge_piece(encoder.piece_encoder, work, word, size, chunk.part[number])
+    return append_id(&work.out, token)
 
 
-cdef int emit_pieces(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end, bint ends) except -1 nogil:
+cdef int emit_pieces(Encoder encoder, Workspace work, Py_ssize_t start, Py_ssize_t end, bint text_ends) except -1 nogil:
     """Write the ids of pieces `start` to `end` of the chunk.
 
-    Those of a superword vocabulary are merged on; unless a text `ends` with them, the last low tokens stay in `low`.
+    Those of a superword vocabulary are merged on; unless a text ends with them, the last low tokens stay in `low`.
     """
     cdef size_t done
     if encoder.high is None:
-        return emit(encoder, space, start, end)
-    space.out, space.low = space.low, space.out
+        return emit(encoder, work, start, end)
+    work.out, work.low = work.low, work.out
     try:
-        emit_units(encoder, space, start, end)
+        emit_units(encoder, work, start, end)
     finally:
-        space.out, space.low = space.low, space.out
-    done = encoder.high.merge(space.low.data, space.low.n, &space.known, ends, &space.scratch, &space.out)
-    space.low.n -= done
-    if done and space.low.n:
-        memmove(space.low.data, space.low.data + done, space.low.n * sizeof(token_t))
+        work.out, work.low = work.low, work.out
+    done = encoder.high.merge(work.low.data, work.low.n, &work.known, text_ends, &work.scratch, &work.out)
+    work.low.n -= done
+    if done and work.low.n:
+        memmove(work.low.data, work.low.data + done, work.low.n * sizeof(token_t))
     return 0
 
 
-cdef int emit_units(Encoder encoder, Workspace space, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+cdef int emit_units(Encoder encoder, Workspace work, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
     """Write the low tokens of pieces, with a UNIT_BREAK between two units."""
-    cdef Chunk* chunk = space.chunk
+    cdef Chunk* chunk = work.chunk
     cdef Py_ssize_t at
     while chunk.next_unit < chunk.n_units and chunk.units[chunk.next_unit] < end:
         at = chunk.units[chunk.next_unit]
         chunk.next_unit += 1
-        emit(encoder, space, start, at)
+        emit(encoder, work, start, at)
         start = at
-        if space.out.n:
-            append_id(&space.out, UNIT_BREAK)
-    return emit(encoder, space, start, end)
+        if work.out.n:
+            append_id(&work.out, UNIT_BREAK)
+    return emit(encoder, work, start, end)
 
 
 # Whole texts ----------------------------------------------------------------------------------------------------------
 
 
-cdef int run_fragment(Encoder encoder, Workspace space, const Fragment* fragment) except -1:
+cdef int encode_fragment(Encoder encoder, Workspace work, const Fragment* fragment) except -1:
     """Write the ids of one text."""
-    feed_fragments(space.feed, fragment, 1, encoder.scanner)
-    return encoder.run(space, NULL) if fragment.size < SHORT_TEXT else run_long(encoder, space, fragment.size)
+    feed_fragments(work.feed, fragment, 1, encoder.scanner)
+    if fragment.size < SHORT_TEXT:
+        return encoder.encode_feed(work, NULL)
+    return encode_feed_without_gil(encoder, work, fragment.size)
 
 
-cdef int run_long(Encoder encoder, Workspace space, Py_ssize_t size) except -1:
+cdef int encode_feed_without_gil(Encoder encoder, Workspace work, Py_ssize_t size) except -1:
     """Write the ids of everything in the feed, some `size` bytes, without the GIL."""
-    begin_watch(&space.scratch.watch)
+    begin_watch(&work.scratch.watch)
     try:
         with nogil:
-            prepare_output(space, size)
-            encoder.run(space, NULL)
+            prepare_output(work, size)
+            encoder.encode_feed(work, NULL)
     except MemoryError:                                    # the workspace may be inconsistent: drop it
         raise
     except BaseException:
-        encoder.give_back(space)
+        encoder.give_back(work)
         raise
     return 0
 
 
-cdef int run_units(
-    Encoder encoder, Workspace space, const byte_t* text, const int64_t[::1] starts, const int64_t[::1] ends
+cdef int encode_units(
+    Encoder encoder, Workspace work, const byte_t* text, const int64_t[::1] starts, const int64_t[::1] ends
 ) except -1:
     """Write the ids of units of a superword vocabulary: each is a text of its own."""
     cdef Fragment units[FEW_UNITS]
@@ -452,8 +455,8 @@ cdef int run_units(
         n = min(<Py_ssize_t>FEW_UNITS, starts.shape[0] - at)
         for i in range(n):
             units[i].text, units[i].size = text + starts[at + i], ends[at + i] - starts[at + i]
-        feed_fragments(space.feed, units, n, encoder.scanner)
-        run_long(encoder, space, ends[at + n - 1] - starts[at])
+        feed_fragments(work.feed, units, n, encoder.scanner)
+        encode_feed_without_gil(encoder, work, ends[at + n - 1] - starts[at])
         at += n
     return 0
 
@@ -462,9 +465,9 @@ cdef const SplitTables* text_splits(Encoder encoder) noexcept nogil:
     """The split filter if whole texts may be split by it: the end of a word must not matter; else NULL."""
     if encoder.high is not None:
         return NULL
-    if encoder.scanner < 0 or encoder.splits.tables.bits == NULL or encoder.pieces.marked:
+    if encoder.scanner < 0 or encoder.splits.tables.bits == NULL or encoder.piece_encoder.marked:
         return NULL
-    return &encoder.splits.tables if encoder.pieces.whole is None else NULL
+    return &encoder.splits.tables if encoder.piece_encoder.whole is None else NULL
 
 
 # The word table -------------------------------------------------------------------------------------------------------
@@ -473,43 +476,44 @@ cdef const SplitTables* text_splits(Encoder encoder) noexcept nogil:
 cdef SharedWordTable new_table(Encoder encoder, SharedWordTable old):
     """A larger table with the words of `old`; or one of full size with the vocabulary's tokens only."""
     cdef bint grows = old is not None and old.size < old.largest
+    cdef bint marked = encoder.piece_encoder.marked
     cdef SharedWordTable table = SharedWordTable(
-        encoder.memory, <size_t>1 << old.size if old is not None else encoder.seeds.n_seeds, encoder.pieces.marked
+        encoder.memory, <size_t>1 << old.size if old is not None else encoder.seeds.n_seeds, marked
     )
     with nogil:
         if not grows:
             encoder.seeds.sow(table)
         else:
             copy_words(&table.words, &old.words)
-            if encoder.pieces.marked:
+            if marked:
                 copy_words(&table.parts, &old.parts)
     return table
 
 
-cdef int replace_table(Encoder encoder, Workspace space) except -1 nogil:
+cdef int replace_table(Encoder encoder, Workspace work) except -1 nogil:
     """Swap in a larger table, or an empty one, for a full one. One thread makes it; the others go on meanwhile."""
-    if change_state(space.cache.words, EXHAUSTED, REPLACING):
+    if change_state(work.cache.words, EXHAUSTED, REPLACING):
         with gil:
-            install_table(encoder, space.table)
-    if state_of(space.cache.words) == REPLACED:
+            install_table(encoder, work.table)
+    if state_of(work.cache.words) == REPLACED:
         with gil:
             with cython.critical_section(encoder):
-                space.use(encoder.table)
+                work.use(encoder.table)
     return 0
 
 
 cdef int install_table(Encoder encoder, SharedWordTable full) except -1:
     """Replace a full table by a new one; without memory for one, the full table stays."""
-    cdef Workspace space
+    cdef Workspace work
     try:
         table = new_table(encoder, full)
     except MemoryError:
         return 0
     with cython.critical_section(encoder):
         encoder.table = table
-        space = encoder.idle
-        while space is not None:
-            space.use(table)
-            space = space.next
+        work = encoder.idle
+        while work is not None:
+            work.use(table)
+            work = work.next
     change_state(&full.words, REPLACING, REPLACED)
     return 0

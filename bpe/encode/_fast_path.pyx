@@ -11,7 +11,7 @@ cimport numpy as cnp
 from bpe.base._id_lists cimport list_of
 from bpe.base._memory cimport hash_bytes
 from bpe.base._types cimport byte_t
-from bpe.base._utf8 cimport UTF8_PADDING, Units, max_utf8_size, to_utf8, units_of
+from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, max_utf8_size, to_utf8, units_of
 from bpe.encode._chunk cimport ALL, PIECES, Feed, Fragment, is_split
 from bpe.encode._chunk_filler cimport count_three_byte_chars, feed_fragments
 from bpe.encode._encoder cimport SHORT_TEXT, Encoder
@@ -51,7 +51,7 @@ def with_fast_encode(method):
 
     def encode(self, text, **options):
         cdef Encoder encoder
-        if are_plain(options, False):
+        if need_no_check(options, False):
             encoder = self._fast_kernel
             if encoder is not None:
                 ids = short_ids(encoder, text)
@@ -70,7 +70,7 @@ def with_fast_batch(method, kind):
 
     def encode_batch(self, texts, **options):
         cdef Encoder encoder
-        if type(texts) is list and are_plain(options, True):
+        if type(texts) is list and need_no_check(options, True):
             encoder = self._fast_kernel
             if encoder is not None:
                 batch = encode_short_texts(encoder, texts, kind)
@@ -83,10 +83,10 @@ def with_fast_batch(method, kind):
 
 cdef object short_ids(Encoder encoder, text):
     """The ids of a short text as an array; None if `encode_short` does not take it."""
-    cdef Workspace space = encoder.workspace()
-    if encode_short(encoder, space, text):
-        return encoder.take_ids(space)
-    encoder.give_back(space)
+    cdef Workspace work = encoder.workspace()
+    if encode_short(encoder, work, text):
+        return encoder.take_ids(work)
+    encoder.give_back(work)
     return None
 
 
@@ -105,14 +105,14 @@ cdef class ListEncoder:
 
     cdef list short_list(self, str text):
         """The ids of a short text; None if `encode_short` does not take it, or without an encoder."""
-        cdef Workspace space
+        cdef Workspace work
         cdef list ids = None
         if self.encoder is None:
             return None
-        space = self.encoder.workspace()
-        if encode_short(self.encoder, space, text):
-            ids = list_of(space.out.data, <Py_ssize_t>space.out.n)
-        self.encoder.give_back(space)
+        work = self.encoder.workspace()
+        if encode_short(self.encoder, work, text):
+            ids = list_of(work.out.data, <Py_ssize_t>work.out.n)
+        self.encoder.give_back(work)
         return ids
 
     cdef bint has_no_name(self, str text, dict options) except -1:
@@ -153,7 +153,7 @@ def with_fast_list(method, bint ordinary):
     return encode_ordinary if ordinary else encode
 
 
-cdef bint are_plain(dict options, bint batch) except -1:
+cdef bint need_no_check(dict options, bint batch) except -1:
     """Whether options need no check: no special tokens and, for a batch, a valid number of threads."""
     for name, value in options.items():
         if batch and name == "threads":
@@ -169,7 +169,7 @@ cdef object encode_short_texts(Encoder encoder, list texts, kind):
 
     None, too, if another thread shortens the list: encoding may let it run, to replace a full word table.
     """
-    cdef Workspace space
+    cdef Workspace work
     cdef Py_ssize_t total = 0, i = 0, n = len(texts)
     cdef cnp.npy_intp n_offsets = n + 1
     cdef int64_t* offsets
@@ -180,26 +180,26 @@ cdef object encode_short_texts(Encoder encoder, list texts, kind):
     bounds = cnp.PyArray_EMPTY(1, &n_offsets, cnp.NPY_INT64, 0)
     offsets = <int64_t*>cnp.PyArray_DATA(bounds)
     offsets[0] = 0
-    space = encoder.workspace()
+    work = encoder.workspace()
     for text in texts:
-        if i == n or not encode_short(encoder, space, text):
+        if i == n or not encode_short(encoder, work, text):
             break
         i += 1
-        offsets[i] = <int64_t>space.out.n
+        offsets[i] = <int64_t>work.out.n
     if i < n:
-        encoder.give_back(space)
+        encoder.give_back(work)
         return None
     batch = new_object(kind)
     cnp.PyArray_CLEARFLAGS(bounds, cnp.NPY_ARRAY_WRITEABLE)
-    batch.ids, batch.offsets = encoder.take_ids(space), bounds
+    batch.ids, batch.offsets = encoder.take_ids(work), bounds
     return batch
 
 
-cdef bint encode_short(Encoder encoder, Workspace space, text) except -1:
+cdef bint encode_short(Encoder encoder, Workspace work, text) except -1:
     """Append the ids of a short text; False if it is long, is no text, or has unknown symbols."""
     cdef byte_t utf8[SHORT_TEXT + UTF8_PADDING]
     cdef Fragment fragment
-    cdef Units units
+    cdef CodeUnits units
     cdef const byte_t* readable = NULL
     if type(text) is str:
         units = units_of(text)
@@ -209,32 +209,32 @@ cdef bint encode_short(Encoder encoder, Workspace space, text) except -1:
                 return False
             fragment.text, fragment.size = utf8, to_utf8(&units, utf8)
             readable = utf8 + SHORT_TEXT + UTF8_PADDING
-    elif type(text) is bytes and not encoder.pieces.merger.alphabet.chars:
+    elif type(text) is bytes and not encoder.piece_encoder.merger.alphabet.chars:
         fragment.text, fragment.size = <bytes>text, len(<bytes>text)
     else:
         return False
     if fragment.size <= TINY_TEXT:
         if readable == NULL:
             readable = fragment.text + fragment.size
-        if append_short(encoder, space, fragment.text, fragment.size, readable):
+        if append_short(encoder, work, fragment.text, fragment.size, readable):
             return True
     if fragment.size >= SHORT_TEXT:
         return False
-    feed_fragments(space.feed, &fragment, 1, encoder.scanner)
-    encoder.run(space, NULL)
-    return not space.unknown
+    feed_fragments(work.feed, &fragment, 1, encoder.scanner)
+    encoder.encode_feed(work, NULL)
+    return not work.unknown
 
 
 cdef bint append_short(
-    Encoder encoder, Workspace space, const byte_t* text, Py_ssize_t size, const byte_t* readable
+    Encoder encoder, Workspace work, const byte_t* text, Py_ssize_t size, const byte_t* readable
 ) except -1:
     """Append the ids of a text of at most TINY_TEXT bytes, piece by piece; False, and no ids, if a piece has no value.
 
     Nothing at or past `readable` is read.
     """
-    cdef size_t before = space.out.n, three_byte_chars = count_three_byte_chars(text, size)
-    cdef Cache* cache = &space.cache
-    cdef Feed* feed = space.feed
+    cdef size_t before = work.out.n, three_byte_chars = count_three_byte_chars(text, size)
+    cdef Cache* cache = &work.cache
+    cdef Feed* feed = work.feed
     cdef const Py_ssize_t* start = feed.start
     cdef const Py_ssize_t* end = feed.end
     cdef uint64_t lo[TINY_TEXT]
@@ -246,16 +246,16 @@ cdef bint append_short(
     cdef bint splitting = is_split(&encoder.splits.tables, three_byte_chars, size)
     if encoder.high is not None or three_byte_chars > <size_t>size or state_of(cache.words) != CURRENT:
         return False
-    if splitting and encoder.pieces.marked:
+    if splitting and encoder.piece_encoder.marked:
         return False
     begin(&feed.cursor, encoder.scanner, text, 0, size)
     n = scan(&feed.cursor, feed.start, feed.end, PIECES)
     if splitting:
         feed.n_found, feed.next, feed.within = n, 0, 0
-        n = split_each(feed, &encoder.splits.tables, PIECES, space.chunk.part)
+        n = split_each(feed, &encoder.splits.tables, PIECES, work.chunk.part)
         start, end = feed.part_start, feed.part_end
     for i in range(n):                                     # prefetches for all before the first is looked up
-        set_keys(cache, text + start[i], end[i] - start[i], readable, &lo[i], &hi[i])
+        compute_keys(cache, text + start[i], end[i] - start[i], readable, &lo[i], &hi[i])
     for i in range(n):
         values[i] = 0
         if end[i] - start[i] <= SHORT_WORD:
@@ -271,17 +271,17 @@ cdef bint append_short(
             else:
                 value = find_shared(cache.words, word, length, lo[i], hi[i])
             if value == 0:
-                encoder.pieces.merge_and_cache(
-                    space, word, length, space.chunk.part[i] if splitting else ALL, lo[i], hi[i], &value
+                encoder.piece_encoder.merge_and_cache(
+                    work, word, length, work.chunk.part[i] if splitting else ALL, lo[i], hi[i], &value
                 )
         if value == 0:
-            space.out.n = before
+            work.out.n = before
             return False
-        emit_value(space, value)
+        emit_value(work, value)
     return True
 
 
-cdef inline void set_keys(
+cdef inline void compute_keys(
     const Cache* cache, const byte_t* word, Py_ssize_t length, const byte_t* readable, uint64_t* lo, uint64_t* hi
 ) noexcept nogil:
     """Set the keys of a word, and prefetch the first line where it may be.

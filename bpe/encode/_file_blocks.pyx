@@ -48,7 +48,7 @@ cdef enum:
 
 
 cdef Py_ssize_t last_cut(void* encoder, const byte_t* text, Py_ssize_t low, Py_ssize_t end) noexcept nogil:
-    return (<Encoder>encoder).last_cut_in(text, low, end)
+    return (<Encoder>encoder).last_split_in(text, low, end)
 
 
 cdef class BlockWorker(Worker):
@@ -147,11 +147,11 @@ cdef class BlockJob(EncodeJob):
         self.over = True
         EncodeJob.stop(self)
 
-    cdef bint do_next(self, Workspace space, Worker worker) except -1 nogil:
+    cdef bint do_next(self, Workspace work, Worker worker) except -1 nogil:
         """Take the next block and encode it; False if there is none."""
-        return self.do_block(space, <BlockWorker>worker)
+        return self.do_block(work, <BlockWorker>worker)
 
-    cdef bint do_block(self, Workspace space, BlockWorker own) except -1 nogil:
+    cdef bint do_block(self, Workspace work, BlockWorker own) except -1 nogil:
         """Encode the next block, with the worker's own type; False if there is none."""
         cdef Py_ssize_t number = -1
         cdef bint found
@@ -165,15 +165,15 @@ cdef class BlockJob(EncodeJob):
                 if not self.prepare_block(own, number):
                     return False
         if self.n_parts > 1:
-            self.do_part(space, own, number)
+            self.do_part(work, own, number)
         else:
             if number == 0:
-                prepare_output(space, self.n_bytes)
-            self.encode_part(space, own, number)
-        if own.held is None and space.unknown_at < 0:
+                prepare_output(work, self.n_bytes)
+            self.encode_part(work, own, number)
+        if own.held is None and work.unknown_at < 0:
             return self.end_text(own, number)
         with gil:
-            return self.end_block(own, number, space.unknown_at)
+            return self.end_block(own, number, work.unknown_at)
 
     cdef bint next_block(self, BlockWorker worker, Py_ssize_t* number) except -1:
         """Take the next block; False if there is none, or after an error, which `result` raises."""
@@ -282,7 +282,7 @@ cdef class BlockJob(EncodeJob):
         ))
         return True
 
-    cdef Py_ssize_t encode_part(self, Workspace space, Worker worker, Py_ssize_t number) except -2 nogil:
+    cdef Py_ssize_t encode_part(self, Workspace work, Worker worker, Py_ssize_t number) except -2 nogil:
         """Encode a block."""
         cdef Rows* rows = &(<BlockWorker>worker).rows
         cdef Fragment* fragments = worker.fragments
@@ -295,12 +295,12 @@ cdef class BlockJob(EncodeJob):
                     fragments[i].text, fragments[i].token = NULL, <token_t>rows.starts[first + i]
                 else:
                     fragments[i].text = rows.text + rows.starts[first + i]
-            feed_fragments(space.feed, fragments, n, self.encoder.scanner)
-            space.feed.shared, space.feed.readable = True, rows.text + rows.size
-            self.encoder.run(space, rows.lengths + first)
-            if space.unknown_at >= 0:
-                space.unknown_at += first
-                return space.unknown_at
+            feed_fragments(work.feed, fragments, n, self.encoder.scanner)
+            work.feed.shared, work.feed.readable = True, rows.text + rows.size
+            self.encoder.encode_feed(work, rows.lengths + first)
+            if work.unknown_at >= 0:
+                work.unknown_at += first
+                return work.unknown_at
             first += n
         return -1
 

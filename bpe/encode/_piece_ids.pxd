@@ -24,19 +24,19 @@ cdef class PieceEncoder:
     cdef bint marked          # ends of words are marked, by a symbol or by a suffix
     cdef bint unsplit         # no pretoken is split, so that the cache may have whole words
 
-    cdef int look_up(self, Workspace space) except -1 nogil
+    cdef int look_up(self, Workspace work) except -1 nogil
     cdef int merge_and_cache(
-        self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi, uint64_t* value
+        self, Workspace work, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi, uint64_t* value
     ) except -1 nogil  # no `except? 0`, which takes the GIL at each 0
 
 
 cdef inline int merge_piece(
-    PieceEncoder values, Workspace space, const byte_t* piece, Py_ssize_t size, int part
+    PieceEncoder encoder, Workspace work, const byte_t* piece, Py_ssize_t size, int part
 ) except -1 nogil:
     """Append the merged ids of a piece, which is not empty."""
-    return values.merger.merge(piece, size, part == EARLIER, &space.scratch, &space.out, &space.unknown)
+    return encoder.merger.merge(piece, size, part == EARLIER, &work.scratch, &work.out, &work.unknown)
 
 
-cdef inline Cache* cache_of(PieceEncoder values, Workspace space, int part) noexcept nogil:
+cdef inline Cache* cache_of(PieceEncoder encoder, Workspace work, int part) noexcept nogil:
     """The cache for pieces, or for earlier parts of them if ends of words are marked."""
-    return &space.earlier if values.marked and part == EARLIER else &space.cache
+    return &work.earlier if encoder.marked and part == EARLIER else &work.cache

@@ -24,11 +24,11 @@ cdef class PieceEncoder:
     def __cinit__(self, Merger merger not None, bint marked):
         self.merger, self.marked = merger, marked
 
-    cdef int look_up(self, Workspace space) except -1 nogil:
+    cdef int look_up(self, Workspace work) except -1 nogil:
         """Find the values of the pieces of the chunk that the front table does not have; merge new ones."""
-        cdef Chunk* chunk = space.chunk
-        cdef Cache* cache = &space.cache
-        cdef Cache* earlier = cache_of(self, space, EARLIER)
+        cdef Chunk* chunk = work.chunk
+        cdef Cache* cache = &work.cache
+        cdef Cache* earlier = cache_of(self, work, EARLIER)
         cdef NewWords new
         cdef size_t i
         cdef Py_ssize_t number
@@ -46,37 +46,37 @@ cdef class PieceEncoder:
             chunk.value[number] = value
             if value == 0:
                 add_new_word(
-                    self, space, &new, number, <const byte_t*>&chunk.missed_key[i], key_size(key), key, EMPTY_KEY
+                    self, work, &new, number, <const byte_t*>&chunk.missed_key[i], key_size(key), key, EMPTY_KEY
                 )
             prefetch_spilled(cache, chunk.value[number])
-        memset(chunk.found, 0, chunk.n_others * sizeof(uint64_t))
+        memset(chunk.found, 0, chunk.n_not_short * sizeof(uint64_t))
         if earlier == cache:
-            find_middles(cache.words, chunk.key, chunk.hash, chunk.n_others, chunk.found)
-        for i in range(chunk.n_others):
+            find_middles(cache.words, chunk.key, chunk.hash, chunk.n_not_short, chunk.found)
+        for i in range(chunk.n_not_short):
             if chunk.size[i] > MIDDLE_WORD:
                 prefetch_kept(cache, chunk.hash[i])
-        for i in range(chunk.n_others):
-            number = chunk.others[i]
+        for i in range(chunk.n_not_short):
+            number = chunk.not_short[i]
             chunk.value[number] = chunk.found[i]
             if chunk.found[i] == 0:
-                find_other(self, space, i, &new)
+                find_other(self, work, i, &new)
             prefetch_spilled(cache, chunk.value[number])
-        merge_new(self, space, &new)
+        merge_new(self, work, &new)
         return 0
 
     cdef int merge_and_cache(
-        self, Workspace space, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi, uint64_t* value
+        self, Workspace work, const byte_t* word, Py_ssize_t size, int part, uint64_t lo, uint64_t hi, uint64_t* value
     ) except -1 nogil:
         """Merge a piece that is in no table, and enter its value if there is room; else leave 0.
 
-        A piece without a value is merged again when its ids are written (`Encoder.emit_uncached`). This includes a
+        A piece without a value is merged again when its ids are written (`emit_uncached`). This includes a
         part of a longer piece that, as a whole word, is a token that merging does not give. `lo` and `hi` are the
         keys; for a long word, `lo` is the hash.
         """
-        cdef Cache* cache = cache_of(self, space, part)
-        cdef size_t before = space.out.n
+        cdef Cache* cache = cache_of(self, work, part)
+        cdef size_t before = work.out.n
         cdef token_t token = NO_TOKEN
-        if space.unknown:
+        if work.unknown:
             return 0
         if self.whole is not None:
             token = self.whole.find(word, size)
@@ -87,53 +87,53 @@ cdef class PieceEncoder:
         if not has_capacity(cache.words):
             return 0
         if token == NO_TOKEN:
-            merge_piece(self, space, word, size, part)
-            if not space.unknown:
-                value[0] = value_of(cache.words, space.out.data + before, space.out.n - before)
-            space.out.n = before
-            space.unknown = False                          # set again when its ids are written
+            merge_piece(self, work, word, size, part)
+            if not work.unknown:
+                value[0] = value_of(cache.words, work.out.data + before, work.out.n - before)
+            work.out.n = before
+            work.unknown = False                           # set again when its ids are written
         enter(cache, word, size, lo, hi, value[0])
         return 0
 
 
-cdef int find_other(PieceEncoder encoder, Workspace space, size_t i, NewWords* new) except -1 nogil:
+cdef int find_other(PieceEncoder encoder, Workspace work, size_t i, NewWords* new) except -1 nogil:
     """Find the value of a word without a key of 64 bits, or add it to the new ones.
 
     A very long one is merged when its ids are written.
     """
-    cdef Chunk* chunk = space.chunk
+    cdef Chunk* chunk = work.chunk
     cdef const byte_t* word = chunk.word[i]
-    cdef Py_ssize_t number = chunk.others[i], size = chunk.size[i]
+    cdef Py_ssize_t number = chunk.not_short[i], size = chunk.size[i]
     cdef uint64_t lo = chunk.hash[i], hi = 0
     if size > LONG_WORD:
         return 0
     if is_keyed(word, size):
         lo, hi = chunk.key[2 * i], chunk.key[2 * i + 1]
-    chunk.value[number] = find_shared(cache_of(encoder, space, chunk.part[number]).words, word, size, lo, hi)
-    return 0 if chunk.value[number] else add_new_word(encoder, space, new, number, word, size, lo, hi)
+    chunk.value[number] = find_shared(cache_of(encoder, work, chunk.part[number]).words, word, size, lo, hi)
+    return 0 if chunk.value[number] else add_new_word(encoder, work, new, number, word, size, lo, hi)
 
 
 cdef int add_new_word(
-    PieceEncoder encoder, Workspace space, NewWords* new, Py_ssize_t number, const byte_t* word, Py_ssize_t size,
+    PieceEncoder encoder, Workspace work, NewWords* new, Py_ssize_t number, const byte_t* word, Py_ssize_t size,
     uint64_t lo, uint64_t hi,
 ) except -1 nogil:
     """Add a piece that is in no table to those that are merged together; any other kind is merged at once."""
-    cdef Chunk* chunk = space.chunk
+    cdef Chunk* chunk = work.chunk
     if encoder.marked or encoder.whole is not None or not encoder.merger.fits_row(word, size):
-        return encoder.merge_and_cache(space, word, size, chunk.part[number], lo, hi, &chunk.value[number])
-    if not has_capacity(space.cache.words):
+        return encoder.merge_and_cache(work, word, size, chunk.part[number], lo, hi, &chunk.value[number])
+    if not has_capacity(work.cache.words):
         return 0
     new.word[new.n], new.size[new.n], new.number[new.n] = word, size, number
     new.keys[new.n][0], new.keys[new.n][1] = lo, hi
     new.n += 1
     if new.n == TOGETHER:
-        merge_new(encoder, space, new)
+        merge_new(encoder, work, new)
     return 0
 
 
-cdef void merge_new(PieceEncoder encoder, Workspace space, NewWords* new) noexcept nogil:
+cdef void merge_new(PieceEncoder encoder, Workspace work, NewWords* new) noexcept nogil:
     """Merge the words of the list together and enter them; the list is empty then."""
-    cdef const Words* words = space.cache.words
+    cdef const Words* words = work.cache.words
     cdef Row rows[TOGETHER]
     cdef token_t ids[SHORT]
     cdef uint64_t lo, hi, value
@@ -142,10 +142,10 @@ cdef void merge_new(PieceEncoder encoder, Workspace space, NewWords* new) noexce
     for i in range(new.n):
         lo, hi = new.keys[i][0], new.keys[i][1]
         value = find_shared(words, new.word[i], new.size[i], lo, hi)
-        if value == 0:                                 # else it was in the list before
-            value = value_of(space.cache.words, ids, tokens_of(&rows[i], ids))
-            enter(&space.cache, new.word[i], new.size[i], lo, hi, value)
-        space.chunk.value[new.number[i]] = value
+        if value == 0:                                 # else the same word stood earlier in this list
+            value = value_of(work.cache.words, ids, tokens_of(&rows[i], ids))
+            enter(&work.cache, new.word[i], new.size[i], lo, hi, value)
+        work.chunk.value[new.number[i]] = value
     new.n = 0
 
 

@@ -6,7 +6,7 @@ The parts are then looked up as pieces of their own.
 from bpe.base._cpu cimport follow_vector_level
 from bpe.base._types cimport byte_t
 from bpe.encode._chunk cimport ALL, EARLIER, LAST, Feed
-from bpe.encode._split_filter cimport SplitTables, are_three_byte_chars, is_split_point
+from bpe.encode._split_filter cimport SplitTables, are_three_byte_chars, filter_allows_split
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy, memset
 
@@ -112,7 +112,7 @@ cdef inline Py_ssize_t split_one(
     while pos < end and pos - start < 3:
         pos += char_length(text[pos])
     while pos + 3 <= end and n < capacity:
-        safe = are_three_byte_chars(text + pos - 3) and is_split_point(splits, text + pos)
+        safe = are_three_byte_chars(text + pos - 3) and filter_allows_split(splits, text + pos)
         feed.part_start[n], feed.part_end[n] = at, pos
         part[n] = EARLIER
         n += safe

@@ -38,7 +38,7 @@ static inline uint32_t bpe_token_ends(const bpe_split_tables *splits, uint8_t la
 }
 
 /* Whether the text may be split at a candidate. */
-static inline int bpe_is_split_point(const bpe_split_tables *splits, const uint8_t *at) {
+static inline int bpe_filter_allows_split(const bpe_split_tables *splits, const uint8_t *at) {
     uint32_t last_and_three, hash;
     uint16_t first_two;
     memcpy(&last_and_three, at - 1, 4);
@@ -83,7 +83,7 @@ static void bpe_find_splits_plain(const uint8_t *slice, size_t words, const bpe_
         mask = bpe_candidate_mask(lead_before, tail_before, lead, tail, tail_after);
         for (; mask; mask &= mask - 1) {
             int bit = bpe_ctz(mask);
-            found |= (uint64_t)bpe_is_split_point(splits, slice + 64 * i + bit) << bit;
+            found |= (uint64_t)bpe_filter_allows_split(splits, slice + 64 * i + bit) << bit;
         }
         safe[i] = found;
         lead_before = lead, tail_before = tail, lead = lead_after, tail = tail_after;

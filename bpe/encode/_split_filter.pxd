@@ -8,7 +8,7 @@ cdef extern from "bpe/encode/_split_filter.h" nogil:
         const uint32_t* bits      # NULL if nothing may be split
         int shift
         uint16_t ends[64]
-    bint is_split_point "bpe_is_split_point"(const SplitTables* splits, const byte_t* at)
+    bint filter_allows_split "bpe_filter_allows_split"(const SplitTables* splits, const byte_t* at)
 
 
 cdef inline bint is_three_byte_char(const byte_t* text) noexcept nogil:
@@ -33,5 +33,5 @@ cdef class SplitFilter:
     """The split filter's tables and their memory."""
 
     cdef SplitTables tables
-    cdef uint32_t[::1] words
-    cdef Py_ssize_t left      # bits that may still be set; at 0 the filter is given up
+    cdef uint32_t[::1] cells
+    cdef Py_ssize_t bits_left  # bits that may still be set; at 0 the filter is given up

@@ -35,9 +35,9 @@ cdef extern from "bpe/encode/_split_filter.h" nogil:
     uint32_t bit_whole "bpe_bit_whole"(uint32_t hashed, uint32_t first_two)
 
 cdef enum:
-    FULL_WORDS = 15           # log2 of the filter's words while it is filled: 128 KB
-    MIN_WORDS = 9             # log2 of its words when it is folded, at least
-    MAX_BITS = 1 << (FULL_WORDS + 4)    # with more bits set it is given up
+    FULL_CELLS = 15           # log2 of the filter's cells while it is filled: 128 KB
+    MIN_CELLS = 9             # log2 of its cells when it is folded, at least
+    MAX_BITS = 1 << (FULL_CELLS + 4)    # with more bits set it is given up
 
 
 cdef class SplitFilter:
@@ -46,11 +46,11 @@ cdef class SplitFilter:
         """A filter without pairs; unless `can_split`, it never allows a split."""
         if not can_split:
             return
-        self.words = np.zeros((1 << FULL_WORDS) + 1, dtype=np.uint32)
-        self.words[1 << FULL_WORDS] = 0xFFFFFFFF
-        self.tables.bits = &self.words[0]
-        self.tables.shift = 32 - FULL_WORDS
-        self.left = MAX_BITS
+        self.cells = np.zeros((1 << FULL_CELLS) + 1, dtype=np.uint32)
+        self.cells[1 << FULL_CELLS] = 0xFFFFFFFF
+        self.tables.bits = &self.cells[0]
+        self.tables.shift = 32 - FULL_CELLS
+        self.bits_left = MAX_BITS
 
     def add(self, const byte_t[:, ::1] pairs):
         """Add pairs of adjacent characters that some token contains: uint8 (n, 6), from `tables.py`."""
@@ -74,33 +74,34 @@ cdef class SplitFilter:
         """Make the filter as small as possible, so that it stays in a near cache; nothing is added after this.
 
         At most one bit in 64 is set then, so that few split points are lost. The upper bits of a hash are the index of
-        its word at any size, so folding halves is a bitwise or.
+        its cell at any size, so folding halves is a bitwise or.
         """
-        cdef Py_ssize_t used = MAX_BITS - self.left
-        self.left = 0
+        cdef Py_ssize_t used = MAX_BITS - self.bits_left
+        self.bits_left = 0
         if self.tables.bits == NULL:
-            self.words = None
+            self.cells = None
             return
-        words, all_set = np.split(np.asarray(self.words), [1 << FULL_WORDS])
-        while len(words) > 1 << MIN_WORDS and 16 * len(words) >= 64 * used:
-            words = words[0::2] | words[1::2]
+        cells, all_set = np.split(np.asarray(self.cells), [1 << FULL_CELLS])
+        while len(cells) > 1 << MIN_CELLS and 16 * len(cells) >= 64 * used:
+            cells = cells[0::2] | cells[1::2]
             self.tables.shift += 1
-        self.words = np.concatenate([words, all_set])
-        self.tables.bits = &self.words[0]
+        self.cells = np.concatenate([cells, all_set])
+        self.tables.bits = &self.cells[0]
+
 
 cdef int set_bit(SplitFilter filter, const byte_t* six) noexcept nogil:
     """Set the bit of a pair of characters."""
     cdef uint32_t first_two = 0, last_and_three, hashed, bit
-    cdef size_t word
+    cdef size_t cell
     memcpy(&first_two, six, 2)
     memcpy(&last_and_three, six + 2, 4)
     hashed = pair_filter_hash(last_and_three)
     bit = bit_whole(hashed, first_two) if six[0] else bit_within(hashed)
-    word = hashed >> (32 - FULL_WORDS)
-    if filter.left > 0 and not filter.words[word] & bit:
-        filter.words[word] |= bit
-        filter.left -= 1
-        if filter.left == 0:
+    cell = hashed >> (32 - FULL_CELLS)
+    if filter.bits_left > 0 and not filter.cells[cell] & bit:
+        filter.cells[cell] |= bit
+        filter.bits_left -= 1
+        if filter.bits_left == 0:
             filter.tables.bits = NULL
     return 0
 
@@ -134,7 +135,7 @@ cdef inline bint is_text_split(const SplitTables* splits, const byte_t* at) noex
     return (
         are_three_byte_chars(at - 3)
         and is_same_script(decode_three_bytes(at - 3), decode_three_bytes(at))
-        and is_split_point(splits, at)
+        and filter_allows_split(splits, at)
     )
 
 

@@ -21,8 +21,8 @@ from libc.string cimport memset
 cdef enum:
     FRONT_LINES = 12          # log2: 256 KB; 2**10 and 2**13 were no better
     FIRST_LINES = 8           # log2
-    LONG_BYTES = 16                 # bytes of long words, per line
-    MAX_LINES = 26           # log2: offsets of long words and of spilled ids have 32 bits
+    LONG_BYTES = 16           # bytes of long words, per line
+    MAX_LINES = 26            # log2: offsets of long words and of spilled ids have 32 bits
     SPILLED = 24              # bytes of spilled ids, per line; with a line and a long word, 128 bytes
 
 

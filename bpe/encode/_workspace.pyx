@@ -76,10 +76,10 @@ cdef class Workspace:
         return 0
 
 
-cdef void prepare_output(Workspace space, size_t n_bytes) noexcept nogil:
+cdef void prepare_output(Workspace work, size_t n_bytes) noexcept nogil:
     """Reserve memory for the ids of a large text: one id per byte, of which few are touched.
 
     Only for the first ids of a call: those that are there would be lost.
     """
-    if n_bytes > 2 * LARGE and space.out.n == 0 and not space.out.lent and space.pool is not None:
-        large_output(&space.out, space.pool, &space.block, n_bytes + 1024)
+    if n_bytes > 2 * LARGE and work.out.n == 0 and not work.out.lent and work.pool is not None:
+        large_output(&work.out, work.pool, &work.block, n_bytes + 1024)

@@ -22,8 +22,8 @@ from bpe.base.threads import run_threads
 from bpe.base.utf8 import Bytes
 from bpe.batch import TokenBatch
 from bpe.encode._file_blocks import BlockJob
-from bpe.encode.engine import NO_BOS_EOS, BosEos, Engine, end_to_end
-from bpe.errors import error_context
+from bpe.encode.engine import NO_BOS_EOS, BosEos, Engine, join_ids
+from bpe.errors import as_format_error
 from bpe.vocab.special_tokens import Allowed
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ def encode_sources(
     engine: Engine, corpus: Sources, threads: int, policy: tuple[Allowed, Allowed], bos_eos: BosEos
 ) -> TokenBatch:
     """The ids of the documents in files, which are read in blocks while they are encoded."""
-    allowed, disallowed = engine.specials.policy(*policy)
+    allowed, disallowed = engine.specials.resolve_policy(*policy)
     names = allowed | disallowed
-    cut = engine.find_block_end(corpus.separators, corpus.keep_separator, names)
+    cut = engine.make_block_cut(corpus.separators, corpus.keep_separator, names)
     uncut = engine.list_unsplittable(corpus.separators, names) if corpus.regular else None
     with closing(corpus.blocks(cut, threads, unsplittable=uncut)) as blocks:  # an error leaves no file open
         size, ahead = corpus.text_size or _UNKNOWN_SIZE, not corpus.regular
@@ -99,7 +99,7 @@ def encode_some_blocks(
     most: int = sys.maxsize,
     ahead: bool = False,
 ) -> BlockIds | None:
-    """The ids of blocks of files, divided by `Engine.find_block_end`; one of the threads reads and encodes each block.
+    """The ids of blocks of files, divided by `Engine.make_block_cut`; one of the threads reads and encodes each block.
 
     One call takes a limited number of blocks, and none after `most` bytes; it returns None when there are no more.
 
@@ -140,7 +140,7 @@ def encode_some_blocks(
         batch, part = work.encode(block, threads)
         batches.append(batch.ids)
         parts.append(part)
-    return _join_parts(end_to_end(batches), parts)
+    return _join_parts(join_ids(batches), parts)
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,8 @@ class BlockIds:
 
     @staticmethod
     def join(parts: list[BlockIds]) -> TokenBatch:
-        """The ids of all the blocks of some files."""
-        whole = _join_parts(end_to_end([part.ids for part in parts]), parts)
+        """Join the parts of all blocks to one batch of documents."""
+        whole = _join_parts(join_ids([part.ids for part in parts]), parts)
         if whole is None:
             return TokenBatch(_NO_IDS, offsets_of([]))
         return TokenBatch(whole.ids, offsets_of(whole.lengths))
@@ -199,7 +199,7 @@ def _join_records(ids: NDArray[np.uint32], lengths: NDArray[np.int64], records: 
 
 def _merge_words(engine: Engine, part: BlockIds | None) -> BlockIds | None:
     """Merge across words in each document, if the model does so."""
-    step = engine.model.word_merges
+    step = engine.model.across_words
     if step is None or part is None:
         return part
     ids, lengths = step.merge(part.ids, offsets_of(part.lengths))
@@ -244,7 +244,7 @@ class _Blocks:
         """The record of a block whose rows are encoded, without the ids."""
         block, starts, sizes, firsts, n_bytes = note
         if bad >= 0:
-            with error_context(block.source):
+            with as_format_error(block.source):
                 self._engine.refuse_unknown(bytes(block.text[starts[bad] : starts[bad] + sizes[bad]]))
         if firsts is not None and len(firsts):
             lengths = np.add.reduceat(lengths, firsts)
@@ -256,7 +256,7 @@ class _Blocks:
         """The ids of a block of whole documents whose text changes before the kernel encodes it."""
         starts, ends = self._find_documents(block)
         texts = [bytes(block.text[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
-        with error_context(block.source):
+        with as_format_error(block.source):
             batch = self._engine.encode_batch(texts, threads, self._allowed, self._bos_eos)
         block.release()
         return batch, BlockIds(_NO_IDS, batch.lengths, True, True, int((ends - starts).sum()), block.size)
@@ -266,7 +266,7 @@ class _Blocks:
         block.check()
         starts, ends = block.documents(empty=True)
         if self._disallowed and self._specials.occur(block.text, self._disallowed):
-            with error_context(block.source):
+            with as_format_error(block.source):
                 for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
                     self._specials.refuse(bytes(block.text[start:end]), self._disallowed, block.offset + start)
         return starts, ends
@@ -280,7 +280,7 @@ class _Blocks:
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             firsts.append(len(rows))
             at = start
-            for piece, special in self._specials.pieces(text[start:end], self._allowed):
+            for piece, special in self._specials.split(text[start:end], self._allowed):
                 rows.append((at, len(piece)) if special is None else (special, -1))
                 at += len(piece)
             if start == end:

@@ -23,7 +23,7 @@ from bpe.batch import TokenBatch
 from bpe.encode._batch import EncodeJob, visit
 from bpe.encode._encoder import CACHE_MEMORY, Encoder
 from bpe.encode.models.kernel import unknown_id
-from bpe.encode.models.model import Model, build_model
+from bpe.encode.models.model import EngineModel, build_model
 from bpe.errors import short_repr
 from bpe.merge._dropout import Dropout
 from bpe.pretokenize.patterns import WHOLE
@@ -68,7 +68,7 @@ class Engine:
         spec: TokenizerSpec,
         whole_words: Sequence[tuple[bytes, int]] = (),
         cache_memory: int = CACHE_MEMORY,
-        model: Model | None = None,
+        model: EngineModel | None = None,
     ) -> None:
         if spec.normalizer is not None and spec.normalizer.does_nothing:
             spec = replace(spec, normalizer=None)
@@ -77,16 +77,18 @@ class Engine:
         self.specials = SpecialTokens(spec.special_tokens, spec.token_flags, spec.normalizer)
         self._chars = spec.model == "char"
         self.model = build_model(spec, whole_words, cache_memory) if model is None else model
-        self.kernel, self.merger, self.symbols, self._finds_units = self.model.tables
-        marks = self.model.marks
-        self._find_last_split = self.kernel.last_cut if marks is None else marks.find_last_split
+        self.kernel, self.merger, self.symbols, self.kernel_finds_units = self.model.tables
+        marked_words = self.model.marked_words
+        self._find_last_split = self.kernel.find_last_split if marked_words is None else marked_words.find_last_split
         pretokenizer = spec.pretokenizer
         changes = pretokenizer is not None and pretokenizer.changes_text
         scanned = not changes and scanner_of(pretokenizer) is not None
         #: Whether the kernel takes text as it is given: there is a scanner, no normalizer, prefix space or dropout.
-        self.kernel_takes_raw_text = (scanned or self._finds_units) and spec.normalizer is None and not spec.dropout
+        self.kernel_takes_raw_text = (
+            (scanned or self.kernel_finds_units) and spec.normalizer is None and not spec.dropout
+        )
         #: Whether the kernel finds the pretokens of prepared text.
-        self._kernel_splits = scanner_of(pretokenizer) is not None or self._finds_units
+        self._kernel_splits = scanner_of(pretokenizer) is not None or self.kernel_finds_units
         #: Whether a normalizer is all that changes texts.
         self._only_normalizes = spec.normalizer is not None and not changes
         self._preparer = TextPreparer(spec.normalizer, pretokenizer, self.specials)
@@ -95,8 +97,9 @@ class Engine:
         """Make an engine with more special tokens, after its own ids, that shares the tables of this one."""
         from copy import copy
 
-        if self.model.marks is not None or self.model.events is not None:
-            return Engine(spec, cache_memory=self.cache_memory)  # the model has ids of its own there
+        if self.model.marked_words is not None or self.model.events is not None:
+            # Such a model numbers its own ids after the vocabulary's, where the new tokens go.
+            return Engine(spec, cache_memory=self.cache_memory)
         made = copy(self)
         made.spec = replace(spec, normalizer=self.spec.normalizer)
         made.specials = SpecialTokens(spec.special_tokens, spec.token_flags, made.spec.normalizer)
@@ -107,7 +110,7 @@ class Engine:
     @property
     def fast_kernel(self) -> Encoder | None:
         """The kernel, if it takes every text unchanged, finds no special tokens in it, and nothing follows; or None."""
-        is_enough = self.kernel_takes_raw_text and not self.specials.always and self.model.word_merges is None
+        is_enough = self.kernel_takes_raw_text and not self.specials.always and self.model.across_words is None
         return self.kernel if is_enough else None
 
     @cached_property
@@ -130,14 +133,14 @@ class Engine:
                 ids, known = self.kernel.encode(to_bytes(text) if isinstance(text, str) else self.check_text(text))
             if not known:
                 self.refuse_unknown(text)
-            return ids if self.model.word_merges is None else self._merge_words(ids)
+            return ids if self.model.across_words is None else self._merge_words(ids)
         if self.kernel_takes_raw_text and self.specials.need_one_search(allowed):
             data = self.check_text(text)
             data = data.encode() if isinstance(data, str) else data
             spans = self.specials.spans(data, allowed)
-            ids, known = self.kernel.encode(data) if spans is None else self.kernel.encode_around(data, *spans)
+            ids, known = self.kernel.encode(data) if spans is None else self.kernel.encode_with_specials(data, *spans)
             if known:
-                return ids if self.model.word_merges is None else self._merge_words(ids)
+                return ids if self.model.across_words is None else self._merge_words(ids)
         if self._only_normalizes and text and not allowed and isinstance(text, str) and text.isascii():
             assert self.spec.normalizer is not None
             return self.encode_segment(Segment(unescape(self.spec.normalizer(text)), splitter=self.spec.pretokenizer))
@@ -146,7 +149,7 @@ class Engine:
             token_id = segment.token_id
             ids = self.encode_segment(segment) if token_id is None else np.array([token_id], dtype=np.uint32)
             parts.append(ids)
-        return end_to_end(parts)
+        return join_ids(parts)
 
     def check_text(self, text: TextLike) -> str | bytes:
         """The text in the form that the kernel takes: an ASCII str unchanged, anything else as UTF-8."""
@@ -184,7 +187,10 @@ class Engine:
         return not isinstance(text, (str, bytes)) or self.specials.occur(text, allowed)
 
     def _any_may_hold(self, texts: Sequence[TextLike], allowed: frozenset[str]) -> bool:
-        """Whether one of several texts may; short ones are searched together, which takes a third of the time."""
+        """Whether one of several texts may contain one of the special tokens.
+
+        Short texts are searched together, which takes a third of the time.
+        """
         for first in range(0, len(texts), _SEARCHED):
             some = texts[first : first + _SEARCHED]
             if all(type(text) is str for text in some) and sum(map(len, some)) <= _JOINED:
@@ -200,15 +206,15 @@ class Engine:
         if segment.starts is None and self._kernel_splits:
             ids, known = self.kernel.encode(segment.data)
         else:
-            ids, known = self.kernel.encode_spans(segment.data, *segment.bounds())
+            ids, known = self.kernel.encode_pretokens(segment.data, *segment.bounds())
         if not known:
             self.refuse_unknown(segment.data)
-        return ids if self.model.word_merges is None else self._merge_words(ids)
+        return ids if self.model.across_words is None else self._merge_words(ids)
 
     def _merge_words(self, ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Merge across the words of a text."""
-        assert self.model.word_merges is not None
-        return self.model.word_merges.merge(ids, np.array([0, len(ids)], dtype=np.int64))[0]
+        assert self.model.across_words is not None
+        return self.model.across_words.merge(ids, np.array([0, len(ids)], dtype=np.int64))[0]
 
     def encode_with_dropout(
         self, text: TextLike, allowed: frozenset[str], dropout: float, seed: int
@@ -228,7 +234,7 @@ class Engine:
             else:
                 ids, state = self._drop_merges(segment, dropout, state)
                 parts.append(ids)
-        return end_to_end(parts)
+        return join_ids(parts)
 
     def _drop_merges(self, segment: Segment, dropout: float, state: int) -> tuple[NDArray[np.uint32], int]:
         """The ids of a segment with random merges left out, and the next state of the random numbers."""
@@ -253,7 +259,7 @@ class Engine:
 
     def refuse_unknown(self, text: TextLike) -> None:
         """Raise ValueError for the first symbol of a text that has no id."""
-        for piece in self.pieces(text, self.specials.always):
+        for piece in self.pretokens_and_specials(text, self.specials.always):
             if isinstance(piece, int):
                 continue
             for symbol, number in self.name_symbols(piece):
@@ -262,7 +268,7 @@ class Engine:
                     name = repr(symbol.decode()) if self._chars else f"0x{symbol[0]:02x}"
                     raise ValueError(
                         f"{kind} {name} of the text {short_repr(text)} is not in the vocabulary, which has no unknown "
-                        "token; train with unk_token='<unk>', or with an initial_alphabet that holds it"
+                        "token; train with unk_token='<unk>', or with alphabet=bpe.Alphabet(…) that has it"
                     )
 
     # Many texts -------------------------------------------------------------------------------------------------------
@@ -333,7 +339,7 @@ class Engine:
             ValueError: as for `encode_documents`; the visitor may have taken some ids by then.
 
         """
-        if not self.kernel_takes_raw_text or self._chars or self.model.word_merges is not None:
+        if not self.kernel_takes_raw_text or self._chars or self.model.across_words is not None:
             batch = self.encode_documents(buffer, starts, ends, 1)
             visitor.visit(batch.ids, batch.offsets)
             return
@@ -350,7 +356,7 @@ class Engine:
         job.add_documents(blob, np.ascontiguousarray(offsets[:-1]), np.ascontiguousarray(offsets[1:]))
         return self._run(job, 1)[0]
 
-    def find_block_end(self, separators: list[bytes], keep: bool, names: frozenset[str]) -> EndCut | None:
+    def make_block_cut(self, separators: list[bytes], keep: bool, names: frozenset[str]) -> EndCut | None:
         """A function that finds where a block of a file may end, given the special tokens to find in it."""
         from bpe.corpus.blocks import document_cut, safe_cut
 
@@ -375,8 +381,8 @@ class Engine:
         parts = job.prepare()
         run_threads(job.work, min(threads, parts), job.stop)
         ids, lengths, bad = job.result()
-        if self.model.word_merges is not None:
-            ids, lengths = self.model.word_merges.merge(ids, offsets_of(lengths))
+        if self.model.across_words is not None:
+            ids, lengths = self.model.across_words.merge(ids, offsets_of(lengths))
         return TokenBatch(ids, offsets_of(lengths)), bad
 
     def _encode_one_by_one(
@@ -384,12 +390,12 @@ class Engine:
     ) -> TokenBatch:
         """Encode several texts whose pretokenizer runs in the `regex` package."""
         del threads  # the `regex` package holds the GIL
-        rows = [wrap(self.encode(text, allowed), bos_eos) for text in texts]
-        return TokenBatch(end_to_end(rows), offsets_of([len(row) for row in rows]))
+        rows = [surround_ids(self.encode(text, allowed), bos_eos) for text in texts]
+        return TokenBatch(join_ids(rows), offsets_of([len(row) for row in rows]))
 
     # Pretokens and symbols, for `explain` and errors ------------------------------------------------------------------
 
-    def pieces(self, text: TextLike, allowed: frozenset[str]) -> Iterator[bytes | int]:
+    def pretokens_and_specials(self, text: TextLike, allowed: frozenset[str]) -> Iterator[bytes | int]:
         """The pretokens of a text, and the ids of special tokens between them."""
         for segment in self.prepare(text, allowed):
             if segment.token_id is not None:
@@ -397,16 +403,19 @@ class Engine:
             else:
                 yield from segment.pretokens()
 
-    def encode_piece(self, piece: bytes) -> list[int]:
+    def encode_pretoken(self, piece: bytes) -> list[int]:
         """The ids of one pretoken; NO_TOKEN for a symbol without an id."""
-        ids, marks = self.kernel.encode_piece(piece), self.model.marks
-        if self.model.word_merges is None or marks is None:
+        ids, marked_words = self.kernel.encode_pretoken(piece), self.model.marked_words
+        if self.model.across_words is None or marked_words is None:
             return ids
-        return [int(marks.tokens[token_id - marks.first]) if token_id >= marks.first else token_id for token_id in ids]
+        return [
+            int(marked_words.tokens[token_id - marked_words.first]) if token_id >= marked_words.first else token_id
+            for token_id in ids
+        ]
 
     def measure_tokens(self, piece: bytes) -> list[int]:
         """For each token of one pretoken, the number of bytes of text that it stands for."""
-        ids = self.encode_piece(piece) if self.spec.ignore_merges else []
+        ids = self.encode_pretoken(piece) if self.spec.ignore_merges else []
         if len(ids) == 1 and self.spec.vocabulary[ids[0]] == piece:
             return [self.words.measure(piece)]
         return self.words.merge(piece)[1]
@@ -416,7 +425,7 @@ class Engine:
         from bpe.vocab.merging import find_unreachable
 
         found = find_unreachable(words_only(self.spec), Engine)
-        step = self.model.word_merges
+        step = self.model.across_words
         return found if step is None else step.find_unreachable(found, self.spec.vocabulary.limit)
 
     def name_symbols(self, piece: bytes) -> list[tuple[bytes, int]]:
@@ -424,12 +433,12 @@ class Engine:
         return [(symbol.name, symbol.token) for symbol in self.words.list_symbols(piece)]
 
 
-def end_to_end(rows: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
+def join_ids(rows: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
     """Join the ids of texts."""
     return np.concatenate(rows) if len(rows) > 1 else rows[0] if rows else np.empty(0, dtype=np.uint32)
 
 
-def wrap(ids: NDArray[np.uint32], bos_eos: BosEos) -> NDArray[np.uint32]:
+def surround_ids(ids: NDArray[np.uint32], bos_eos: BosEos) -> NDArray[np.uint32]:
     """Add ids before and after those of a text."""
     before, after = (np.array([] if number is None else [number], dtype=np.uint32) for number in bos_eos)
     return ids if bos_eos == NO_BOS_EOS else np.concatenate((before, ids, after))

@@ -24,12 +24,12 @@ def list_tokens(engine: Engine, text: TextLike, allowed: frozenset[str], as_text
     """The tokens of a text, as `Tokenizer.tokens` documents them; a symbol without an id is a token of its own."""
     vocabulary = engine.spec.vocabulary
     found: list[tuple[bytes, bool]] = []  # a token or a symbol without an id, and which of the two
-    across = engine.model.word_merges is not None
-    for piece in engine.encode(text, allowed).tolist() if across else engine.pieces(text, allowed):
+    across = engine.model.across_words is not None
+    for piece in engine.encode(text, allowed).tolist() if across else engine.pretokens_and_specials(text, allowed):
         if isinstance(piece, int):
             found.append((vocabulary[piece], True))
             continue
-        ids = engine.encode_piece(piece)
+        ids = engine.encode_pretoken(piece)
         unnamed = iter([symbol for symbol, token_id in engine.name_symbols(piece) if token_id == NO_TOKEN])
         found += [(next(unnamed), False) if token_id == NO_TOKEN else (vocabulary[token_id], True) for token_id in ids]
     if as_text:
@@ -44,14 +44,14 @@ def explain(engine: Engine, text: TextLike) -> str:
     """A paragraph for each pretoken: its symbols, every merge in order with rank and id, and the ids."""
     if engine.model.events is None:
         check_defined(engine.spec, "explain", across_words=False)
-    pieces, spec = engine.pieces(text, engine.specials.always), engine.spec
+    pieces, spec = engine.pretokens_and_specials(text, engine.specials.always), engine.spec
     events, ranks = engine.model.events, engine.words.ranks
     paragraphs = []
     for piece in pieces:
         if isinstance(piece, int):
             paragraphs.append(f"{_quote(spec.vocabulary[piece])}\n  special token, id {piece}")
         else:
-            symbols, final = engine.name_symbols(piece), engine.encode_piece(piece)
+            symbols, final = engine.name_symbols(piece), engine.encode_pretoken(piece)
             if events is None:
                 steps = _explain_merges(spec, ranks, symbols, final)
             else:
@@ -70,11 +70,11 @@ def merge_steps(engine: Engine, text: TextLike) -> list[tuple[str, list[tuple[by
     """
     spec = engine.spec
     check_defined(spec, "show_merges", across_words=False)
-    ranks, whole = engine.words.ranks, list(engine.pieces(text, engine.specials.always))
+    ranks, whole = engine.words.ranks, list(engine.pretokens_and_specials(text, engine.specials.always))
     state = [
         [(spec.vocabulary[piece], piece)] if isinstance(piece, int) else engine.name_symbols(piece) for piece in whole
     ]
-    final = [[piece] if isinstance(piece, int) else engine.encode_piece(piece) for piece in whole]
+    final = [[piece] if isinstance(piece, int) else engine.encode_pretoken(piece) for piece in whole]
     best = [_find_best_merge(symbols, ranks) for symbols in state]
     steps = [("", [symbol for symbols in state for symbol in symbols])]
     while (found := min((merge for merge in best if merge), default=None)) is not None:

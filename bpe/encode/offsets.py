@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bpe.base.forks import cached_property
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import TextLike, byte_offsets, escape, to_bytes
-from bpe.encode import _offsets as tokenspans
+from bpe.encode import _offsets
 from bpe.encode.engine import Engine
 from bpe.errors import check_choice
 from bpe.pretokenize.pipeline import Segment
@@ -50,12 +50,12 @@ class OffsetEncoder:
         #: Whether a token that ends with the mark may come from text that spells the mark.
         self._spelled_like_text = has_text_marks(spec)
         #: Whether lengths of tokens are found by merging again: they are not those of the tokens' names then.
-        self._by_word = _must_merge_again(engine)
+        self._merges_again = _must_merge_again(engine)
         #: Whether bytes of a prefix or suffix become tokens, which stand for no text.
         self._affix_bytes = spec.byte_fallback and bool(spec.subword_prefix or spec.end_of_word_glued)
         self._word_lengths: dict[bytes, list[int]] = {}
         #: Whether every token is a part of the text: if their lengths sum to the text's, nothing was dropped.
-        self._own_bytes = (
+        self._tokens_are_text = (
             spec.model == "byte"
             and spec.unk_token is None
             and spec.end_of_word is None
@@ -79,13 +79,13 @@ class OffsetEncoder:
         if isinstance(self.engine.spec.pretokenizer, PipelinePretokenizer):
             return self.encode_words(text, allowed, unit, "whole")[:2]
         data = to_bytes(self.engine.check_text(text))
-        if self._own_bytes and (unit == "byte" or _has_whole_characters(text)):
+        if self._tokens_are_text and (unit == "byte" or _has_whole_characters(text)):
             ids = self.engine.encode(data, allowed)
             lengths = self.engine.spec.vocabulary.lengths
-            spans = tokenspans.in_bytes(ids, lengths, 0)
+            spans = _offsets.in_bytes(ids, lengths, 0)
             if len(ids) and spans[-1, 1] == len(data):
                 if unit == "char":
-                    tokenspans.to_characters(data, spans)
+                    _offsets.to_characters(data, spans)
                 return ids, spans
         return self._encode_by_pretokens(text, data, allowed, unit)
 
@@ -143,7 +143,7 @@ class OffsetEncoder:
         None for any other.
         """
         pretokenizer = self.engine.spec.pretokenizer
-        if not self._own_bytes or self._by_word or isinstance(pretokenizer, PipelinePretokenizer):
+        if not self._tokens_are_text or self._merges_again or isinstance(pretokenizer, PipelinePretokenizer):
             return None
         data = to_bytes(self.engine.check_text(text))
         if self.engine.specials.occur(data, allowed) or not _has_whole_characters(text):
@@ -151,11 +151,11 @@ class OffsetEncoder:
         segment = Segment(data, splitter=pretokenizer)
         starts, ends = segment.bounds()
         ids = self.engine.encode_segment(segment)
-        spans = tokenspans.in_bytes(ids, self.engine.spec.vocabulary.lengths, 0)
-        words = tokenspans.words_of(spans, starts, ends, len(data))
+        spans = _offsets.in_bytes(ids, self.engine.spec.vocabulary.lengths, 0)
+        words = _offsets.words_of(spans, starts, ends, len(data))
         if words is None or not len(ids) or spans[-1, 1] != len(data):
             return None
-        tokenspans.to_characters(data, spans)
+        _offsets.to_characters(data, spans)
         return ids, spans, words
 
     @cached_property
@@ -210,7 +210,7 @@ class OffsetEncoder:
             return ids, np.array([[0, len(segment.data)]], dtype=np.int64), {}
         starts, ends = segment.bounds()
         data = segment.data
-        if not self._by_word:
+        if not self._merges_again:
             ids = self.engine.encode_segment(segment)
             return ids, self._find_token_spans(ids, data, starts, ends), {}
         bounds = list(zip(starts.tolist(), ends.tolist(), strict=True))
@@ -232,7 +232,7 @@ class OffsetEncoder:
         if letters is not None:
             first, last = np.searchsorted(letters, spans[:, 0], "right") - 1, np.searchsorted(letters, spans[:, 1])
             spans = np.stack((first, last), axis=1)
-        return ids, spans, _find_beyond(lengths, bounds) if self._affix_bytes else {}
+        return ids, spans, _find_overhanging(lengths, bounds) if self._affix_bytes else {}
 
     def _find_token_spans(
         self, ids: NDArray[np.uint32], data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]
@@ -317,7 +317,7 @@ def _make_spans(lengths: list[int], start: int, end: int) -> list[tuple[int, int
     return list(pairwise(bounds))
 
 
-def _find_beyond(lengths: list[list[int]], bounds: list[tuple[int, int]]) -> _Beyond:
+def _find_overhanging(lengths: list[list[int]], bounds: list[tuple[int, int]]) -> _Beyond:
     """The tokens of pretokens that end after their pretoken, given all lengths and the pretokens' bounds."""
     found: _Beyond = {}
     at = 0

@@ -63,7 +63,7 @@ def _encode_parts(
     disallowed: frozenset[str],
     cut_after: str | None,
 ) -> Iterator[NDArray[np.uint32]]:
-    waiting = _Waiting(engine, allowed, cut_after)
+    waiting = _SpecialsStream(engine, allowed, cut_after)
     longest = engine.specials.longest(disallowed)
     came = 0
     before = b""  # the end of the text so far, where a disallowed token may begin
@@ -109,7 +109,7 @@ def _check_parts(parts: Iterable[bytes]) -> Iterator[bytes]:
     check_utf8(incomplete, offset=came - len(incomplete))
 
 
-class _Waiting:
+class _SpecialsStream:
     """Text whose special tokens have not been found yet; one may begin at its end."""
 
     def __init__(self, engine: Engine, allowed: frozenset[str], cut_after: str | None) -> None:
@@ -122,7 +122,7 @@ class _Waiting:
         self._whole = steps or not engine.specials.need_one_search(allowed)
         self._specials = engine.specials
         self._longest = engine.specials.longest(allowed)
-        self._stretch = _Stretch(engine, cut_after)
+        self._segment = _SegmentStream(engine, cut_after)
 
     def take(self, final: bool) -> Iterator[NDArray[np.uint32]]:
         """The ids of as much as can be encoded whatever text follows; of everything, if the text ends here."""
@@ -135,16 +135,16 @@ class _Waiting:
         for start, end, name in self._specials.find(self.data, self._allowed) if self._allowed else ():
             if not final and start + self._longest > len(self.data):
                 break
-            yield from self._stretch.push(bytes(self.data[done:start]), final=True)
+            yield from self._segment.push(bytes(self.data[done:start]), final=True)
             yield np.array([self._specials.ids[name]], dtype=np.uint32)
             done = end
         limit = len(self.data) if final else max(done, len(self.data) - self._longest + 1)
-        yield from self._stretch.push(bytes(self.data[done:limit]), final)
+        yield from self._segment.push(bytes(self.data[done:limit]), final)
         del self.data[:limit]
-        self.enough = max(PIECE, self._stretch.held)
+        self.enough = max(PIECE, self._segment.held)
 
 
-class _Stretch:
+class _SegmentStream:
     """The text between two special tokens: normalizes it, finds split points and encodes it."""
 
     def __init__(self, engine: Engine, cut_after: str | None) -> None:
@@ -215,7 +215,9 @@ class StreamNormalizer:
 
     def __init__(self, normalizer: Normalizer, cut_after: str | None = None) -> None:
         steps = normalizer.flat_steps()
-        self._steps = [_StripStream(one) if isinstance(one, Strip) else _StepStream(one, cut_after) for one in steps]
+        self._steps = [
+            _StripNormalizerStream(one) if isinstance(one, Strip) else _StepStream(one, cut_after) for one in steps
+        ]
         self._empty = True
 
     @property
@@ -261,7 +263,7 @@ class _StepStream:
         return cut
 
 
-class _StripStream:
+class _StripNormalizerStream:
     """`Strip` applied to a text in parts: white space is held back until other text follows it."""
 
     def __init__(self, strip: Strip) -> None:

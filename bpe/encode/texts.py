@@ -15,8 +15,8 @@ from bpe.base.records import replace
 from bpe.base.threads import map_ordered
 from bpe.base.utf8 import TextLike, no_text, to_bytes
 from bpe.batch import TokenBatch
-from bpe.encode.engine import BosEos, Engine, wrap
-from bpe.errors import check_int, check_iterable, check_probability_and_seed, error_context, short_repr
+from bpe.encode.engine import BosEos, Engine, surround_ids
+from bpe.errors import as_format_error, check_int, check_iterable, check_probability_and_seed, short_repr
 from bpe.vocab.spec import TokenizerSpec, check_defined
 from bpe.vocab.special_tokens import Allowed
 
@@ -34,14 +34,14 @@ def encode_spans(
 ) -> NDArray[np.uint32]:
     """The ids of one text, given as (text, trusted) pairs; special tokens are found in trusted text only."""
     specials = engine.specials
-    allowed = specials.allowed(allowed_special)
+    allowed = specials.resolve_allowed(allowed_special)
     parts: list[NDArray[np.uint32]] = [np.empty(0, dtype=np.uint32)]
     held: list[bytes] = []  # text since the last special token
     for span in spans:
         if not isinstance(span, (tuple, list)) or len(span) != 2 or not isinstance(span[1], (bool, np.bool_)):
             raise TypeError(f"span is {short_repr(span)}; it must be (text, trusted), such as ('Hello', False)")
         names = allowed if span[1] else frozenset()
-        for piece, special in specials.pieces(to_bytes(span[0]), names, before_normalization=True):
+        for piece, special in specials.split(to_bytes(span[0]), names, before_normalization=True):
             if special is None:
                 held.append(bytes(piece))
                 continue
@@ -85,7 +85,7 @@ def encode_texts_with_dropout(
     dropout, seed = sampling
 
     def encode_row(index: int) -> NDArray[np.uint32]:
-        return wrap(engine.encode_with_dropout(listed[index], allowed, dropout, seed + index), bos_eos)
+        return surround_ids(engine.encode_with_dropout(listed[index], allowed, dropout, seed + index), bos_eos)
 
     return TokenBatch.from_lists(map_ordered(encode_row, range(len(listed)), min(threads, len(listed) or 1)))
 
@@ -124,10 +124,10 @@ def _encode_documents(
     engine: Engine, groups: Iterable[Documents], threads: int, policy: Policy, bos_eos: BosEos
 ) -> TokenBatch:
     """The ids of texts in buffers; an error names the array that a text comes from."""
-    allowed, disallowed = engine.specials.policy(*policy)
+    allowed, disallowed = engine.specials.resolve_policy(*policy)
     batches: list[TokenBatch] = []
     for documents in groups:
-        with error_context(documents.source):
+        with as_format_error(documents.source):
             if disallowed:
                 engine.specials.check_texts(documents.texts(), *policy)
             if allowed and engine.specials.occur(documents.data, allowed):

@@ -21,7 +21,8 @@ from bpe.vocab.vocabulary import NO_TOKEN
 class Symbol:
     """A symbol of a word: its name, its token (or NO_TOKEN), and the number of bytes of text that it stands for.
 
-    If bytes without a token are left out, it is that of the letters of these bytes (`WordModel.measure`).
+    If bytes without a token are left out, `length` counts the UTF-8 of the bytes' GPT-2 letters instead
+    (`WordModel.measure`).
     """
 
     name: bytes

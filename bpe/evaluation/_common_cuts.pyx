@@ -13,6 +13,7 @@ cdef enum:
     AHEAD = 64                # bytes that show whether a position is a cut whatever follows
     TRIES = 64                # positions that are looked at for a cut
 
+
 cdef inline bint is_white(byte_t byte) noexcept nogil:
     return byte == 32 or 9 <= byte <= 13
 
@@ -21,12 +22,12 @@ cdef bint is_cut(const Encoders* encoders, const byte_t* text, Py_ssize_t at) no
     """Whether all tokenizers allow a cut; `AHEAD` bytes after it can be read."""
     cdef Py_ssize_t i, end, found
     for i in range(encoders.n):
-        if (<Encoder>encoders.each[i]).last_cut_in(text, at - 1, at + AHEAD - 1) < at:
+        if (<Encoder>encoders.each[i]).last_split_in(text, at - 1, at + AHEAD - 1) < at:
             return False                                   # as nearly everywhere
         end, found = at, 0
         while found < at:
             end += 1
-            found = (<Encoder>encoders.each[i]).last_cut_in(text, at - 1, end)
+            found = (<Encoder>encoders.each[i]).last_split_in(text, at - 1, end)
         if found != at:
             return False
     return True

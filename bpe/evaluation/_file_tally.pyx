@@ -5,7 +5,7 @@ a tenth of the whole time, so several blocks are tallied before their results go
 """
 
 from bpe.base._types cimport byte_t
-from bpe.base._utf8 cimport UTF8_PADDING, Units, is_utf8, max_utf8_size, to_utf8, units_of_item
+from bpe.base._utf8 cimport UTF8_PADDING, CodeUnits, is_utf8, max_utf8_size, to_utf8, units_of_item
 from bpe.corpus._file_reader cimport FileBlock, FileReader
 from bpe.encode._batch cimport visit_spans
 from bpe.encode._encoder cimport Encoder
@@ -13,7 +13,7 @@ from bpe.evaluation._common_cuts cimport CommonCuts, last_cut
 from bpe.evaluation._tally cimport TokenTally
 from libc.string cimport memcpy
 
-from bpe.errors import error_context
+from bpe.errors import as_format_error
 
 cdef enum:
     JOINED = 1 << 19          # bytes of texts in a block, unless a text is longer; they stay in a core's cache
@@ -60,7 +60,7 @@ def tally_texts(list texts not None, FileBlock block not None, adapters, tallies
         FormatError: for a text that a tokenizer cannot encode.
 
     """
-    cdef Units units
+    cdef CodeUnits units
     cdef Py_ssize_t size, total = 0, i = 0
     cdef bint valid
     rows = []
@@ -90,7 +90,7 @@ def tally_texts(list texts not None, FileBlock block not None, adapters, tallies
 
 cdef object rows_of(FileBlock block, adapter, TokenTally tally, bint valid, source):
     """Encode and tally the documents of a block; the rows of the tally."""
-    with error_context(source or adapter.name):
+    with as_format_error(source or adapter.name):
         return tally_block(block, adapter, tally, valid)
 
 

@@ -19,7 +19,7 @@ from bpe.base.threads import map_ordered, map_unordered
 from bpe.base.utf8 import Bytes, utf8_error
 from bpe.corpus._file_reader import FileBlock, FileReader
 from bpe.corpus.blocks import Block
-from bpe.errors import error_context
+from bpe.errors import as_format_error
 from bpe.evaluation._common_cuts import CommonCuts
 from bpe.evaluation._file_tally import tally_blocks, tally_texts
 from bpe.evaluation._tally import COLUMNS, TokenTally
@@ -222,7 +222,7 @@ def _tally(
     for adapter, tally in zip(adapters, tables.own()[0], strict=True):
         tally.begin(text, starts, ends, valid)
         try:
-            with error_context(source or adapter.name):
+            with as_format_error(source or adapter.name):
                 adapter.tally(text, starts, ends, tally)
         finally:
             tally.end()

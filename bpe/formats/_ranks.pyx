@@ -17,7 +17,7 @@ from bpe.base._memory cimport grow_array, hash_one, prefetch, secrets
 from bpe.base._pages cimport release, allocate_zeroed
 from bpe.base._types cimport NO_TOKEN, byte_t, token_t
 from bpe.merge._merge_table cimport Merges, MergeTable, pair_hash
-from bpe.merge._origins cimport TokenParts, is_valid_pair
+from bpe.merge._token_tree cimport TokenParts, is_valid_pair
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bpe.base.records import replace
-from bpe.errors import FormatError, errors_in, get_log, short_repr
+from bpe.errors import FormatError, get_log, short_repr, with_path
 from bpe.formats.packed import unpack
 from bpe.formats.schema import get, is_id, load
 from bpe.formats.signatures import ADDED, CHAT_TEMPLATE, CONFIG, SPECIAL_MAP
@@ -33,7 +33,7 @@ def read_object(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
         FormatError: for anything else.
 
     """
-    with errors_in(None, name):
+    with with_path(None, name):
         value = load(unpack(files[name])) if name in files else {}
         if not isinstance(value, dict):
             raise FormatError(f"{short_repr(value)} is not an object")

@@ -255,9 +255,8 @@ def _check_words(spec: TokenizerSpec) -> None:
         found = "ordinary" in spec.token_flags.get(name, ()) or not letters.keys() >= set(name)
         if not found and len(spec.pretokenizer.split_bytes(bytes(map(letters.__getitem__, name)))) == 1:
             raise FormatError(
-                f"special token {short_repr(name)} is a whole pretoken, which llama.cpp makes that token, allowed "
-                "or not; "
-                "this is not supported: make it of type normal"
+                f"special token {short_repr(name)} is a whole pretoken, which llama.cpp makes that token, allowed or "
+                "not; this is not supported: make it of type normal"
             )
 
 
@@ -333,9 +332,8 @@ def _check_runs(tokens: dict[str, int], merges: list[str] | list[list[str]]) -> 
             parts[at : at + 2] = [parts[at] + parts[at + 1]]
         if parts != [token]:
             raise FormatError(
-                f"token {short_repr(token)} is not what merging makes of its characters, but llama.cpp takes it "
-                "for a run "
-                "of line ends; this is not supported: add its merges"
+                f"token {short_repr(token)} is not what merging makes of its characters, but llama.cpp takes it for a "
+                "run of line ends; this is not supported: add its merges"
             )
 
 

@@ -64,9 +64,8 @@ def find_types(tokens: Mapping[str, int], types: list[int], values: Mapping[str,
         known = tuple(name for name in names if name in tokens)
         if len(known) > 1 and any(types[tokens[name]] != CONTROL for name in known):
             raise FormatError(
-                f"tokens {short_repr(known[0])} and {short_repr(known[1])} have the same role, and llama.cpp "
-                "takes either for a "
-                f"control token; make both of type control, or set tokenizer.ggml.{keys[0]}"
+                f"tokens {short_repr(known[0])} and {short_repr(known[1])} have the same role, and llama.cpp takes "
+                f"either for a control token; make both of type control, or set tokenizer.ggml.{keys[0]}"
             )
         set_types(known, CONTROL)
     set_types(_ENDS, CONTROL)
@@ -139,16 +138,14 @@ def _find_second_pass(special: Mapping[str, int], tokens: Mapping[str, int], nor
         other = overlaps.find_longer(name, later or first)
         if other is not None and (later or normalized_chars is None):
             raise FormatError(
-                f"special tokens {short_repr(other)} and {short_repr(name)} overlap, and llama.cpp seeks the "
-                "longest first; this "
-                "is not supported here: make one of them of type normal"
+                f"special tokens {short_repr(other)} and {short_repr(name)} overlap, and llama.cpp seeks the longest "
+                "first; this is not supported here: make one of them of type normal"
             )
         (later if later or other is not None else first).add(name)
     if wrong := [name for name in later if set(name) & set(normalized_chars or "")]:
         raise FormatError(
             f"special token {short_repr(wrong[0])} has a space or U+2581 and overlaps a longer one; this is not "
-            "supported: "
-            "make one of them of type normal"
+            "supported: make one of them of type normal"
         )
     return later
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bpe.base.records import replace
-from bpe.errors import FormatError, check_choice, errors_in, get_log, short_repr
+from bpe.errors import FormatError, check_choice, get_log, short_repr, with_path
 from bpe.formats.packed import first_bytes
 from bpe.formats.signatures import (
     CHAT_TEMPLATE,
@@ -151,12 +151,12 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
     if chosen is None or chosen.name == "gguf":
         header = map_gguf(path)
         if header is not None:
-            with header, errors_in(path):
+            with header, with_path(path):
                 from bpe.formats import gguf
 
                 return gguf.read(header)
     data = read_file(path)
-    with errors_in(path):
+    with with_path(path):
         chosen = chosen or FORMATS[_detect(data, where)]
         if not chosen.is_folder:
             return chosen.read(data)
@@ -266,14 +266,14 @@ def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
             contents[CONFIG], name = read_file(folder / CONFIG), "tiktoken-folder"
     format_ = FORMATS[name]
     if format_.is_folder:
-        with errors_in(folder):
+        with with_path(folder):
             return format_.read(contents)
     data = contents[next(iter(contents))]
-    with errors_in(folder / files[0]):
+    with with_path(folder / files[0]):
         spec = format_.read(data)
     if name not in ("huggingface", "sentencepiece"):
         return spec
-    with errors_in(folder):
+    with with_path(folder):
         return _configure(spec, data, {each: read_file(folder / each) for each in settings})
 
 
@@ -293,7 +293,7 @@ def _configure(spec: TokenizerSpec, data: bytes, files: Files) -> TokenizerSpec:
     defaults = spec.roles if known is None else known.roles
     listed = read_own_tokens(data) if native else {}
     added = configuration.find_added_tokens(files, listed, defaults)
-    with errors_in(None, CONFIG):
+    with with_path(None, CONFIG):
         spec = add_tokens(spec, added, {name: flags for name, (_, flags) in listed.items()})
     return configuration.with_roles(replace(spec, roles=defaults), files)
 
@@ -313,7 +313,7 @@ def unread_fields(path: str | os.PathLike[str]) -> list[str]:
     if not folder.is_dir():
         return []
     wanted = {CONFIG, CHAT_TEMPLATE}.intersection(_names_in(folder))
-    with errors_in(folder):
+    with with_path(folder):
         return configuration.find_unread({each: read_file(folder / each) for each in wanted})
 
 

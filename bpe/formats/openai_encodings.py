@@ -1,7 +1,8 @@
 """The encodings that OpenAI publishes: files, SHA-256, patterns, special tokens, and the models that use them.
 
-Data only. `tiktoken` publishes it in `tiktoken_ext/openai_public.py` and `tiktoken/model.py`; this is the data of its
-release 0.14. Reading rank files: `tiktoken.py`; downloading: `bpe/named`.
+Data only. Reading rank files: `tiktoken.py`; downloading: `bpe/named`.
+
+Source: `tiktoken_ext/openai_public.py` and `tiktoken/model.py` of `tiktoken` 0.14.
 """
 
 from __future__ import annotations

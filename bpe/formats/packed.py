@@ -20,8 +20,7 @@ def unpack(data: bytes) -> bytes:
     if len(content) > max_unpacked:
         raise FormatError(
             f"{pluralize(len(data), 'byte')} of gzip data hold more than {max_unpacked}, the most that are "
-            "decompressed "
-            "(bpe.formats.packed.max_unpacked); set that higher, or decompress the file"
+            "decompressed (bpe.formats.packed.max_unpacked); set that higher, or decompress the file"
         )
     return content
 

@@ -245,9 +245,8 @@ def _check(model: Model) -> None:
         changed := [piece for piece in _list_user_defined(model) if _loses_spaces(piece, model)]
     ):
         raise FormatError(
-            f"piece {short_repr(changed[0])} is user-defined, and remove_extra_whitespaces removes spaces like "
-            "its own; "
-            "this is not supported: train the model with remove_extra_whitespaces=False"
+            f"piece {short_repr(changed[0])} is user-defined, and remove_extra_whitespaces removes spaces like its "
+            "own; this is not supported: train the model with remove_extra_whitespaces=False"
         )
     if model.charsmap and any("\0" in piece for piece in _list_user_defined(model)):
         raise FormatError(

@@ -143,8 +143,7 @@ def write(spec: TokenizerSpec) -> bytes:
     wrong = [text for text in texts.values() if re.search(r"[ \r\n]", text)]
     if wrong:
         raise ValueError(
-            f"format subword-nmt cannot hold the token {short_repr(wrong[0])}: spaces and line ends separate "
-            "symbols; save "
-            "it as huggingface"
+            f"format subword-nmt cannot hold the token {short_repr(wrong[0])}: spaces and line ends separate symbols; "
+            "save it as huggingface"
         )
     return (header + "".join(f"{texts[left]} {texts[right]}\n" for left, right in spec.merges.tolist())).encode()

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from bpe.base.offsets import offsets_of
 from bpe.base.utf8 import read_file
 from bpe.encode._encoder import Encoder
-from bpe.errors import FormatError, check_int, describe, errors_in, short_repr, with_article
+from bpe.errors import FormatError, check_int, describe, short_repr, with_article, with_path
 from bpe.formats._ranks import RankTable, read_ranks
 from bpe.formats.openai_encodings import ENCODINGS, FILES, PublishedEncoding
 from bpe.formats.packed import first_bytes, unpack
@@ -91,9 +91,8 @@ def load(
     """
     if special_tokens is not None and not isinstance(special_tokens, Mapping):
         raise TypeError(
-            f"special_tokens is {describe(special_tokens)}; it must map each name to its id, because rank files "
-            "hold no "
-            "special tokens: {'<|endoftext|>': 100257}"
+            f"special_tokens is {describe(special_tokens)}; it must map each name to its id, because rank files hold "
+            "no special tokens: {'<|endoftext|>': 100257}"
         )
     preset = _find_preset(pretokenizer)
     if preset is not None:
@@ -107,7 +106,7 @@ def load(
             f"pretokenizer is {pattern!r}, but {os.fspath(path)} is one of OpenAI's, whose pattern is {known[0]!r}; "
             f"with another pattern, ids differ from tiktoken's: pass {known[0]!r}, or force=True"
         )
-    with errors_in(path):
+    with with_path(path):
         return read(data, pattern, special, shared_ids=preset is not None)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from bpe.base.records import replace
 from bpe.encode.engine import Engine
-from bpe.errors import FormatError, errors_in, short_repr
+from bpe.errors import FormatError, short_repr, with_path
 from bpe.formats import tiktoken
 from bpe.formats.configuration import read_object, read_roles
 from bpe.formats.schema import errors_at, get, is_id, read_text
@@ -64,7 +64,7 @@ def read(files: Mapping[str, bytes]) -> TokenizerSpec:
     if name is None or CONFIG not in files:
         raise FormatError(f"a rank file and its {CONFIG} belong together; one of them is missing")
     config = read_object(files, CONFIG)
-    with errors_in(None, CONFIG):
+    with with_path(None, CONFIG):
         kind, pattern = (get(config, "", field, read_text, None) for field in ("tokenizer_class", "pat_str"))
         if pattern is None:
             _check_class(kind, config.get("auto_map"))
@@ -73,9 +73,9 @@ def read(files: Mapping[str, bytes]) -> TokenizerSpec:
         if pattern is not None or kind == KIMI_CLASS:
             with errors_at("pat_str"):
                 pretokenizer = tiktoken.pattern_of(pattern or KIMI)
-    with errors_in(None, name):
+    with with_path(None, name):
         spec = tiktoken.read(files[name], pretokenizer, special if pattern else {})
-    with errors_in(None, CONFIG):
+    with with_path(None, CONFIG):
         if not get(config, "", "ignore_merges", bool, True):
             spec = replace(spec, ignore_merges=False, unreachable=None)
         spec = replace(spec, token_flags=dict.fromkeys(ordinary, frozenset({"ordinary"})))

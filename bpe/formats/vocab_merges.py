@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bpe.encode.engine import Engine
-from bpe.errors import FormatError, check_iterable, check_unicode, describe, errors_in, short_repr
+from bpe.errors import FormatError, check_iterable, check_unicode, describe, short_repr, with_path
 from bpe.formats import huggingface
 from bpe.formats.configuration import (
     EXTRA_TOKEN_FIELDS,
@@ -96,16 +96,15 @@ def read(files: Mapping[str, bytes]) -> TokenizerSpec:
     kind = KINDS.get((name or "GPT2Tokenizer").removesuffix("Fast"))
     if kind is None:
         raise FormatError(
-            f"it is {short_repr(name)}, whose pretokenizer is not known; known are {', '.join(KINDS)}: load the "
-            "two files "
-            "with their pretokenizer, Tokenizer.from_vocab_merges(vocab, merges, pretokenizer)",
+            f"it is {short_repr(name)}, whose pretokenizer is not known; known are {', '.join(KINDS)}: load the two "
+            "files with their pretokenizer, Tokenizer.from_vocab_merges(vocab, merges, pretokenizer)",
             where=f"{CONFIG}: tokenizer_class",
         )
     spec = _build(_read_vocab(files), files[MERGES], [], kind.normalizer)
     added = find_added_tokens(files, {}, kind.roles, without_flags=kind.without_flags)
     if CONFIG not in files and not spec.vocabulary.find_ids([END.encode()]):
         added.pop(END, None)  # the class is not known, and neither is a token that is missing
-    with errors_in(None, CONFIG):
+    with with_path(None, CONFIG):
         spec = add_tokens(spec, added)
     prefix = get(config, CONFIG, "add_prefix_space", bool, False)
     return replace(
@@ -292,7 +291,7 @@ def _build(
     vocab: dict[str, int], merges: bytes, added: list[dict[str, Any]], normalizer: Normalizer | None
 ) -> TokenizerSpec:
     """The spec of a vocabulary, merges and added tokens, read in the shape of a tokenizer.json."""
-    with errors_in(None, MERGES):
+    with with_path(None, MERGES):
         lines = _read_lines(merges)
     header = bool(lines) and lines[0].startswith("#version")
     value = {

@@ -7,7 +7,7 @@ them:
 - `_merger.pyx` holds the tables (made from those of `tables.py`, which `checks.py` checks) and chooses the way to
   merge; `_merge_table.pyx` maps (left, right) to rank and id;
 - `_merging.pyx` (`_short_merge.h`) up to 64 symbols as a row, or any number with a heap (`_merge_queue.pxd`);
-- `_long_merge.pyx` longer pieces window by window, joined where `_origins.pyx` proves that nothing changes;
+- `_long_merge.pyx` longer pieces window by window, joined where `_token_tree.pyx` proves that nothing changes;
 - `superwords.py` divides the merges of a superword vocabulary in two stages, `_high_merges.pyx` applies the second;
 - `_dropout.pyx` the same with merges left out at random; `splitting.py` (`_splits.pyx`) splits finished tokens;
 - `_supermerge.pyx` merges whole words, after everything within them; `_replay.pyx` does merges and deletions in order.

@@ -4,7 +4,7 @@ from bpe.base._ids cimport Ids
 from bpe.base._types cimport token_t
 from bpe.merge._merge_table cimport MergeTable
 from bpe.merge._merging cimport Scratch
-from bpe.merge._origins cimport Origins
+from bpe.merge._token_tree cimport TokenTree
 from libc.stdint cimport uint32_t, uint64_t
 
 cdef extern from "bpe/merge/_high_merges.h" nogil:
@@ -23,7 +23,7 @@ cdef class HighMerges:
     cdef HighTable table      # of pairs that merge, and pairs of low tokens that some token has side by side
     cdef tuple arrays         # that `table` points into
     cdef MergeTable merges    # the same merges, for rows of any length
-    cdef Origins origins      # of tokens, with low tokens as symbols
+    cdef TokenTree tree       # of tokens, with low tokens as symbols
 
     cdef size_t merge(
         self,

@@ -29,7 +29,7 @@ from bpe.merge._merge_table cimport Merges, MergeTable
 from bpe.merge._merging cimport (
     SHORT, Row, Scratch, append_row, free_scratch, merge_in_passes, merge_with_heap, row_of_symbols
 )
-from bpe.merge._origins cimport Origins
+from bpe.merge._token_tree cimport TokenTree
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
@@ -104,8 +104,8 @@ cdef class HighMerges:
         if high.limit >= (1 << TOKEN_BITS) - 1 or np.any(np.diff(high.results) <= 0):
             raise ValueError("the tokens of the second stage are not in the order of its merges, or there are too many")
         self.merges = MergeTable(high.pairs, high.results, high.ranks, high.limit)
-        self.origins = Origins(self.merges, np.flatnonzero(is_low).astype(np.uint32), high)
-        if not self.origins.ordered:
+        self.tree = TokenTree(self.merges, np.flatnonzero(is_low).astype(np.uint32), high)
+        if not self.tree.ordered:
             raise ValueError("a token has two merges, or one that ranks better than one of its parts")
         self.n = len(high.ranks)
         fill(self, entries_of(high.pairs, high.results, high.limit))
@@ -118,8 +118,8 @@ cdef class HighMerges:
         memset(&scratch, 0, sizeof(scratch))
         end_watch(&scratch.watch)
         out = Ids(data=NULL, n=0, capacity=0, lent=False)
-        if low.shape[0] and np.max(low) >= self.origins.limit:
-            raise ValueError(f"a low token has the id {np.max(low)}; ids are below {self.origins.limit}")
+        if low.shape[0] and np.max(low) >= self.tree.limit:
+            raise ValueError(f"a low token has the id {np.max(low)}; ids are below {self.tree.limit}")
         try:
             if low.shape[0]:
                 with nogil:
@@ -248,7 +248,7 @@ cdef int merge_segment(HighMerges high, const token_t* low, size_t n, Scratch* s
         return append_row(merges, &row, out)
     scratch.symbols = <token_t*>grow_array(scratch.symbols, &scratch.symbols_capacity, n, sizeof(token_t))
     memcpy(scratch.symbols, low, n * sizeof(token_t))
-    if merge_windows(merges, high.origins, NULL, NULL, n, scratch, out):
+    if merge_windows(merges, high.tree, NULL, NULL, n, scratch, out):
         return 0
     n = merge_in_passes(merges, scratch.symbols, n, scratch, out.n)
     return merge_with_heap(merges, scratch.symbols, n, scratch, out, NULL)

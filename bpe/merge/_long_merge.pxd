@@ -4,11 +4,11 @@ from bpe.base._ids cimport Ids
 from bpe.base._types cimport byte_t, token_t
 from bpe.merge._merge_table cimport Merges
 from bpe.merge._merging cimport Scratch
-from bpe.merge._origins cimport Origins
+from bpe.merge._token_tree cimport TokenTree
 
 cdef bint merge_windows(
     const Merges* merges,
-    Origins origins,
+    TokenTree tree,
     const byte_t* text,       # IN (n,) or NULL; `ids` has the token of each byte
     const token_t* ids,
     Py_ssize_t n,             # symbols

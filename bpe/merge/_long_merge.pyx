@@ -1,7 +1,7 @@
 """Merging a long piece window by window, in linear time and exactly.
 
-If every two adjacent tokens of a sequence are a valid pair (`_origins.pyx`), the sequence is what merging gives for its
-text. So windows of a piece are merged independently, and only the pairs where they meet are checked:
+If every two adjacent tokens of a sequence are a valid pair (`_token_tree.pyx`), the sequence is what merging gives for
+its text. So windows of a piece are merged independently, and only the pairs where they meet are checked:
 
     text     ....................................
     windows  [ a | b  | c | d |e]
@@ -18,7 +18,7 @@ vocabularies to tokens longer than a window. A window is merged as a row, or in 
 The heap takes some 36 bytes for each symbol. So a piece of more than a million of them that is given up is merged once
 more, in windows of at least a million.
 
-Requires ranks in order (`Origins.ordered`). Symbols that are not the bytes of the piece take four bytes each.
+Requires ranks in order (`TokenTree.ordered`). Symbols that are not the bytes of the piece take four bytes each.
 """
 
 from bpe.base._ids cimport Ids, append_ids
@@ -29,7 +29,7 @@ from bpe.merge._merge_table cimport Merges
 from bpe.merge._merging cimport (
     SHORT, Row, Scratch, merge_in_passes, merge_row, merge_with_heap, row_of_bytes, row_of_symbols, tokens_of,
 )
-from bpe.merge._origins cimport Origins, is_valid_pair
+from bpe.merge._token_tree cimport TokenTree, is_valid_pair
 from libc.string cimport memcpy
 
 cdef enum:
@@ -37,7 +37,7 @@ cdef enum:
     LARGE = 2048              # symbols of a window at most, after failures with SHORT
     MARGIN = 5                # symbols at the end of a window whose tokens are dropped, at least
     TRIES = 3                 # windows in a row that may fail before the next one is four times as large
-    MAX_FAILURES = 24             # failures before the piece is given up; each success makes up for one
+    MAX_FAILURES = 24         # failures before the piece is given up; a window that gets further cancels one
 
 cdef Py_ssize_t huge = 1 << 20         # symbols of the windows that a piece is merged in after it was given up
 
@@ -51,13 +51,13 @@ def set_huge_window(Py_ssize_t symbols):
 
 cdef struct Windows:
     token_t* tokens           # room for those of the largest one; NULL: use the scratch memory
-    Py_ssize_t min_size          # symbols of the first ones
-    Py_ssize_t max_size           # and of the largest ones
+    Py_ssize_t min_size       # symbols of the first ones
+    Py_ssize_t max_size       # and of the largest ones
     Py_ssize_t patience
 
 
 cdef bint merge_windows(
-    const Merges* merges, Origins origins, const byte_t* text, const token_t* ids, Py_ssize_t n,
+    const Merges* merges, TokenTree tree, const byte_t* text, const token_t* ids, Py_ssize_t n,
     Scratch* scratch, Ids* out,
 ) except -1 nogil:
     """Append the ids of a long piece; False, and no ids, if windows fail too often."""
@@ -65,16 +65,16 @@ cdef bint merge_windows(
     cdef Windows windows = Windows(
         tokens=&tokens[0], min_size=SHORT, max_size=LARGE, patience=MAX_FAILURES if n > LARGE else 2 * TRIES
     )
-    if merge_in_windows(merges, origins, text, ids, n, scratch, out, &windows):
+    if merge_in_windows(merges, tree, text, ids, n, scratch, out, &windows):
         return True
     if n <= huge:
         return False
     windows = Windows(tokens=NULL, min_size=huge, max_size=n, patience=MAX_FAILURES)
-    return merge_in_windows(merges, origins, text, ids, n, scratch, out, &windows)
+    return merge_in_windows(merges, tree, text, ids, n, scratch, out, &windows)
 
 
 cdef bint merge_in_windows(
-    const Merges* merges, Origins origins, const byte_t* text, const token_t* ids, Py_ssize_t n,
+    const Merges* merges, TokenTree tree, const byte_t* text, const token_t* ids, Py_ssize_t n,
     Scratch* scratch, Ids* out, const Windows* windows,
 ) except -1 nogil:
     """Append the ids of a piece that is merged in windows of these sizes; False, and no ids, if they fail too often."""
@@ -97,14 +97,14 @@ cdef bint merge_in_windows(
         last = out.data[out.n - 1] if out.n > base else NO_TOKEN
         if (
             last != NO_TOKEN and tokens[0] != NO_TOKEN
-            and not is_valid_pair(merges, origins.parts, last, tokens[0], NO_TOKEN)
+            and not is_valid_pair(merges, tree.parts, last, tokens[0], NO_TOKEN)
         ):
             out.n -= 1
-            at -= symbols_in(origins, last)
+            at -= symbols_in(tree, last)
             failed += 1
             patience -= 1
         else:
-            kept = keep(origins, tokens, n_tokens, size, at + size == n, out)
+            kept = keep(tree, tokens, n_tokens, size, at + size == n, out)
             at += kept
             if at > furthest:
                 furthest = at
@@ -146,18 +146,18 @@ cdef Py_ssize_t merge_window(
     return n
 
 
-cdef inline Py_ssize_t symbols_in(Origins origins, token_t token) noexcept nogil:
+cdef inline Py_ssize_t symbols_in(TokenTree tree, token_t token) noexcept nogil:
     """The number of symbols of a token; 1 for NO_TOKEN."""
-    return 1 if token >= origins.limit or origins.parts[token].size == 0 else origins.parts[token].size
+    return 1 if token >= tree.limit or tree.parts[token].size == 0 else tree.parts[token].size
 
 
 cdef inline Py_ssize_t keep(
-    Origins origins, const token_t* tokens, Py_ssize_t n, Py_ssize_t size, bint is_last, Ids* out
+    TokenTree tree, const token_t* tokens, Py_ssize_t n, Py_ssize_t size, bint is_last, Ids* out
 ) except -1 nogil:
     """Append n tokens of `size` symbols, except those at the end unless the window is the last; the symbols kept."""
     cdef Py_ssize_t dropped = 0
     while not is_last and n > 0 and dropped < MARGIN:
         n -= 1
-        dropped += symbols_in(origins, tokens[n])
+        dropped += symbols_in(tree, tokens[n])
     append_ids(out, tokens, n)
     return size - dropped

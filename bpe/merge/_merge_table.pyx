@@ -95,7 +95,7 @@ cdef int allocate(MergeTable table, size_t n, size_t limit, bint regular) except
         size *= 2
     while bits < n * FILTER_BITS:
         bits *= 2
-    table.merges.number_bits = n.bit_length()           # no number has all of them set, unlike a free slot
+    table.merges.number_bits = n.bit_length()          # no number has all of them set, unlike a free slot
     table.merges.token_bits = (64 - table.merges.number_bits) // 2
     if limit >> table.merges.token_bits:                # else not even NO_TOKEN has the key of another pair
         n_pairs = n

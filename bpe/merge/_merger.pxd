@@ -4,7 +4,7 @@ from bpe.base._ids cimport Ids
 from bpe.base._types cimport byte_t
 from bpe.merge._merge_table cimport MergeTable
 from bpe.merge._merging cimport Alphabet, Row, Scratch
-from bpe.merge._origins cimport Origins
+from bpe.merge._token_tree cimport TokenTree
 
 cdef class Merger:
     """The tables for merging; immutable."""
@@ -12,13 +12,13 @@ cdef class Merger:
     cdef readonly object merges   # a MergeList
     cdef object symbols           # a SymbolTables, into which the alphabets point
     cdef MergeTable table
-    cdef Origins origins
+    cdef TokenTree tree
     cdef Alphabet alphabet
     cdef Alphabet unmarked        # the same for a part that is not the end of its word
     cdef bytes prefix             # which the alphabets point to
     cdef bytes suffix
-    cdef bint small_ranks
-    cdef bint drops_merged        # symbols without a token separate the others, and are left out after merging
+    cdef bint ranks_fit_row
+    cdef bint drops_after_merging  # symbols without a token separate the others, and are left out after merging
     cdef readonly bint merges_unknown  # whether a merge has a token that stands for symbols outside the alphabet
     cdef readonly bint can_split  # whether a word may be split where no merge crosses: no symbol depends on others
 

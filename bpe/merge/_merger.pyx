@@ -15,7 +15,7 @@ from bpe.merge._merging cimport (
     SHORT, Affix, Alphabet, Row, Scratch, Symbols, append_row, merge_in_passes, merge_rows, merge_with_heap,
     row_of_bytes, row_of_symbols, symbols_of,
 )
-from bpe.merge._origins cimport Origins
+from bpe.merge._token_tree cimport TokenTree
 from libc.stdint cimport uint32_t
 
 from bpe.merge.checks import check_merges, check_symbols, drops_in_wide_chars, symbol_tokens, unknown_are_merged
@@ -25,7 +25,7 @@ cdef enum:
     MAX_RANK = 1 << 25        # a row has bits for smaller ones
 
 
-cdef inline bint are_plain(const Alphabet* alphabet, const byte_t* piece, Py_ssize_t size) noexcept nogil:
+cdef inline bint are_byte_tokens(const Alphabet* alphabet, const byte_t* piece, Py_ssize_t size) noexcept nogil:
     """Whether the symbols of a piece are the tokens of its bytes; many vocabularies have none for bytes like 0xFF."""
     cdef Py_ssize_t i
     if alphabet.complete or not alphabet.plain:
@@ -59,7 +59,7 @@ cdef class Merger:
         self.alphabet.mark, self.alphabet.unk = symbols.mark, symbols.unk
         self.alphabet.fuse_unk, self.alphabet.chars = symbols.fuse_unk, symbols.chars
         self.alphabet.drop_unknown = symbols.drop_unknown is True
-        self.drops_merged = symbols.drop_unknown == AFTER_MERGING
+        self.drops_after_merging = symbols.drop_unknown == AFTER_MERGING
         self.unmarked = self.alphabet
         self.unmarked.last, self.unmarked.only, self.unmarked.mark = self.alphabet.inner, self.alphabet.first, NO_TOKEN
         self.unmarked.suffix.size = 0
@@ -71,18 +71,18 @@ cdef class Merger:
         self.table = MergeTable(merges.pairs, merges.results, merges.ranks, merges.limit)
         if not symbols.chars:
             self.table.index_bytes(inner)
-        self.origins = Origins(self.table, np.flatnonzero(is_symbol).astype(np.uint32), merges)
+        self.tree = TokenTree(self.table, np.flatnonzero(is_symbol).astype(np.uint32), merges)
         self.merges_unknown = unknown_are_merged(merges, symbols)
         if self.merges_unknown or self.prefix:             # merging can go on from symbols that no alphabet has, or
-            self.origins.ordered = False                   # a token does not spell its text
+            self.tree.ordered = False                      # a token does not spell its text
         complete = symbols.of_bytes is not None and not np.any(symbols.of_bytes == NO_TOKEN)
         depends = symbols.fuse_unk or drops_in_wide_chars(symbols) or symbols.of_bytes is not None
         self.can_split = not self.prefix and not self.merges_unknown and (complete or not depends)
-        self.small_ranks = not len(merges.ranks) or int(merges.ranks[len(merges.ranks) - 1]) < MAX_RANK
+        self.ranks_fit_row = not len(merges.ranks) or int(merges.ranks[len(merges.ranks) - 1]) < MAX_RANK
 
     cdef bint fits_row(self, const byte_t* piece, Py_ssize_t size) noexcept nogil:
         """Whether a piece can be merged together with others."""
-        return size <= SHORT and self.small_ranks and are_plain(&self.alphabet, piece, size)
+        return size <= SHORT and self.ranks_fit_row and are_byte_tokens(&self.alphabet, piece, size)
 
     cdef void merge_short(
         self, const byte_t** pieces, const Py_ssize_t* sizes, size_t n, Row* rows
@@ -104,27 +104,27 @@ cdef class Merger:
         cdef Py_ssize_t n = size, unknown_at = -1
         cdef const byte_t* text = piece
         cdef Row row
-        if not (self.small_ranks and are_plain(alphabet, piece, size)):
+        if not (self.ranks_fit_row and are_byte_tokens(alphabet, piece, size)):
             text = NULL
             n = symbols_of(alphabet, piece, size, scratch, &unknown_at)
-            if self.drops_merged and unknown_at >= 0:
+            if self.drops_after_merging and unknown_at >= 0:
                 return self.merge_known(n, scratch, out)
             unknown[0] |= unknown_at >= 0
             if n == 0:                                     # all symbols were left out
                 return 0
-        if n <= SHORT and self.small_ranks:
+        if n <= SHORT and self.ranks_fit_row:
             if text != NULL:
                 row_of_bytes(&row, &self.table.merges, alphabet.inner.tokens, text, n)
             else:
                 row_of_symbols(&row, &self.table.merges, scratch.symbols, n)
             return append_row(&self.table.merges, &row, out)
-        if self.small_ranks and self.origins.ordered and merge_windows(
-            &self.table.merges, self.origins, text, alphabet.inner.tokens, n, scratch, out
+        if self.ranks_fit_row and self.tree.ordered and merge_windows(
+            &self.table.merges, self.tree, text, alphabet.inner.tokens, n, scratch, out
         ):
             return 0
         if text != NULL:
             n = symbols_of(alphabet, piece, size, scratch, &unknown_at)
-        if self.small_ranks and self.origins.ordered:
+        if self.ranks_fit_row and self.tree.ordered:
             n = merge_in_passes(&self.table.merges, scratch.symbols, n, scratch, out.n)
         return merge_with_heap(&self.table.merges, scratch.symbols, n, scratch, out, NULL)
 
@@ -136,7 +136,7 @@ cdef class Merger:
             end = start
             while end < n and scratch.symbols[end] != NO_TOKEN:
                 end += 1
-            if 0 < end - start <= SHORT and self.small_ranks:
+            if 0 < end - start <= SHORT and self.ranks_fit_row:
                 row_of_symbols(&row, &self.table.merges, scratch.symbols + start, end - start)
                 append_row(&self.table.merges, &row, out)
             elif start < end:

@@ -87,7 +87,8 @@ def _find_first_across_words(
 ) -> int:
     """The number of the first merge that joins a character with a space after it, where that is no white space too.
 
-    Behind a byte of a longer character, the character decides. The number of merges if there is no such one.
+    If the left token ends with a character of several bytes, that whole character is tested. The number of merges if
+    there is no such one.
     """
     spaced = np.flatnonzero((after == _SPACE) & (before > _SPACE))
     for number in spaced.tolist():

@@ -97,7 +97,7 @@ class EventList:
         split_at: int32, shape (m,): the index of each split among all events, ascending; those of merges are their
             ranks.
         tokens: int32, shape (m,): the token that is split.
-        offsets: int64, shape (m + 1,): split i makes it the tokens offsets[i] to offsets[i + 1] of
+        offsets: int64, shape (m + 1,): split i replaces the token by `parts[offsets[i]:offsets[i + 1]]`.
         parts: int32.
         width: uint32, shape (limit,): the symbols of each token.
 

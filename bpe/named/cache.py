@@ -177,9 +177,8 @@ def _download_new(file: PublishedFile, others: tuple[PublishedFile, ...], search
     found = hashlib.sha256(data).hexdigest()
     if file.sha256 and found != file.sha256:
         raise FormatError(
-            f"{file.address} gave {pluralize(len(data), 'byte')} with the SHA-256 {found}; it must be "
-            f"{file.sha256}: try "
-            "again, or look at what changes downloads on the way, such as a proxy"
+            f"{file.address} gave {pluralize(len(data), 'byte')} with the SHA-256 {found}; it must be {file.sha256}: "
+            "try again, or look at what changes downloads on the way, such as a proxy"
         )
     return data
 

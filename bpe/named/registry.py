@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bpe.base.forks import lock_of
-from bpe.errors import describe, errors_in, short_repr
+from bpe.errors import describe, short_repr, with_path
 from bpe.formats.openai_encodings import ENCODINGS, FILES, MODEL_PREFIXES, MODELS
 from bpe.formats.tiktoken import check_special_ids, from_ranks, pattern_of, read, read_gpt2_ranks
 from bpe.named import cache, plugins
@@ -144,7 +144,7 @@ def _build_published(name: str) -> NamedEncoding:
     if len(contents) == 2:
         spec = from_ranks(read_gpt2_ranks(*contents), pretokenizer, encoding.special_tokens)
     else:
-        with errors_in(files[0].address):
+        with with_path(files[0].address):
             spec = read(contents[0], pretokenizer, encoding.special_tokens, shared_ids=True)
     tokenizer = Tokenizer(spec)
     check_size(name, encoding.n_vocab, tokenizer.vocab_size, tokenizer.n_vocab - 1)
@@ -159,10 +159,10 @@ def _build_of_plugin(name: str) -> NamedEncoding:
     """Build an encoding that a module of `tiktoken_ext` defines."""
     constructor = plugins.load_constructors().get(name) or plugins.public_constructor(name)
     if constructor is None:
+        installed = ", ".join(plugins.list_modules()) or "none is installed"
         raise ValueError(
             f"encoding {short_repr(name)} is not known; OpenAI's are {', '.join(map(repr, ENCODINGS))}, and the "
-            "modules of "
-            f"{plugins.NAMESPACE} ({', '.join(plugins.list_modules()) or 'none is installed'}) do not define it"
+            f"modules of {plugins.NAMESPACE} ({installed}) do not define it"
         )
     return build_encoding(**constructor())
 

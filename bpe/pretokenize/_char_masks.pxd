@@ -35,7 +35,7 @@ cdef enum:
     CHUNK_BLOCKS = 64  # at most 4 KB of text are classified at a time; their masks fit the L1 cache
     MIN_BLOCKS = 4     # blocks classified at a time at first
 
-cdef struct Cursor "bpe_cursor":    # the state of a scan, on its caller's stack
+cdef struct Cursor "bpe_cursor":  # the state of a scan, on its caller's stack
     int scanner
     int rules
     const byte_t* text
@@ -43,7 +43,7 @@ cdef struct Cursor "bpe_cursor":    # the state of a scan, on its caller's stack
     Py_ssize_t end     # of the text
     Py_ssize_t base    # position of the first bit of masks[0]
     Py_ssize_t known   # the masks cover the text up to this position
-    Py_ssize_t n_blocks    # blocks classified at a time; doubles up to CHUNK_BLOCKS
+    Py_ssize_t n_blocks  # blocks classified at a time; doubles up to CHUNK_BLOCKS
     Masks masks[CHUNK_BLOCKS + 2]
 
 cdef void classify_chunk(Cursor* cursor) noexcept nogil

@@ -69,6 +69,7 @@ cdef class PieceRules:
         self.units.classes = &self.classes[0]
         find_starts(self)
 
+
 cdef int find_starts(PieceRules rules) noexcept:
     """Set the pairs of bytes where a match may start.
 

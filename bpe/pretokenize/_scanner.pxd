@@ -6,7 +6,7 @@ from libc.stdint cimport uint32_t
 
 cdef enum:
     MIN_ROOM = 64         # room for the pretokens of one block, the least that a scan of blocks needs
-    MAX_SPAN = 1 << 30      # the pretokens of one call begin within this many bytes
+    MAX_SPAN = 1 << 30    # the pretokens of one call begin within this many bytes
 
 cdef void begin(Cursor* cursor, int scanner, const byte_t* text, Py_ssize_t pos, Py_ssize_t end) noexcept nogil
 

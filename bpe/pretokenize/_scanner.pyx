@@ -48,7 +48,7 @@ cdef extern from *:
     """
 
 cdef enum:
-    MAX_FOUND = 512               # largest number of pretokens that a call of `scan` finds
+    MAX_FOUND = 512           # largest number of pretokens that a call of `scan` finds
 
 UNICODE_VERSION = BPE_UNICODE_VERSION.decode()
 CLIP_UNICODE_VERSION = BPE_CLIP_UNICODE_VERSION.decode()

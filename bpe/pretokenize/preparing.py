@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 class SpecialSearch(Protocol):
     """A search for special tokens: `bpe.vocab.special_tokens.SpecialTokens`."""
 
-    def locate_pieces(self, data: Bytes, names: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
+    def split_with_starts(self, data: Bytes, names: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
         """Split a text at the tokens: the start of each piece, the piece, and the id if it is a token."""
         ...
 
-    def after_normalization(self, names: frozenset[str]) -> frozenset[str]:
+    def sought_normalized(self, names: frozenset[str]) -> frozenset[str]:
         """The tokens that are sought in normalized text."""
         ...
 
-    def locate_pieces_after(self, data: Bytes, names: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
+    def split_normalized(self, data: Bytes, names: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
         """Split normalized text at these tokens."""
         ...
 
@@ -49,14 +49,14 @@ class TextPreparer:
 
     """
 
-    __slots__ = ("_needs_origins", "_normalizer", "_prefixes", "_pretokenizer", "_specials")
+    __slots__ = ("_needs_origins", "_normalizer", "_pretokenizer", "_specials", "_text_changer")
 
     def __init__(
         self, normalizer: Normalizer | None, pretokenizer: Pretokenizer | None, specials: SpecialSearch | None = None
     ) -> None:
         self._normalizer, self._pretokenizer, self._specials = normalizer, pretokenizer, specials
         #: The pretokenizer, if it changes text.
-        self._prefixes = pretokenizer if pretokenizer is not None and pretokenizer.changes_text else None
+        self._text_changer = pretokenizer if pretokenizer is not None and pretokenizer.changes_text else None
         steps = pretokenizer.pipeline if isinstance(pretokenizer, PipelinePretokenizer) else None
         self._needs_origins = normalizer is not None and steps is not None and steps.needs_origins
 
@@ -70,8 +70,8 @@ class TextPreparer:
 
         """
         assert self._specials is not None
-        names_after = self._specials.after_normalization(names)
-        for start, piece, token_id in self._specials.locate_pieces(data, names):
+        names_after = self._specials.sought_normalized(names)
+        for start, piece, token_id in self._specials.split_with_starts(data, names):
             piece = bytes(piece)
             if token_id is not None:
                 segment = Segment(piece, None, token_id)
@@ -88,17 +88,17 @@ class TextPreparer:
         """Normalize text between special tokens."""
         return piece if self._normalizer is None else self._normalizer.on_bytes(piece)
 
-    def change(self, piece: bytes) -> Bytes:
+    def normalize_and_prefix(self, piece: bytes) -> Bytes:
         """Change text between special tokens as its pretokens are found in it, where a scanner finds them."""
         piece = self.normalize(piece)
-        return piece if self._prefixes is None else self._prefixes.put_prefix(piece)
+        return piece if self._text_changer is None else self._text_changer.put_prefix(piece)
 
     def split(self, normalized: bytes, first: bool = True) -> Segment:
         """Prepare text that is normalized."""
         return (
             Segment(normalized, self._pretokenizer)
-            if self._prefixes is None
-            else self._prefixes.segment(normalized, first)
+            if self._text_changer is None
+            else self._text_changer.segment(normalized, first)
         )
 
     def _prepare_traced(
@@ -119,7 +119,7 @@ class TextPreparer:
         bounds = None
         if names_after:
             assert self._specials is not None
-            parts, bounds = self._specials.locate_pieces_after(unescape(text), names_after), byte_offsets(text)
+            parts, bounds = self._specials.split_normalized(unescape(text), names_after), byte_offsets(text)
         for part_start, data, token_id in parts:
             at = 0 if bounds is None else int(np.searchsorted(bounds, part_start))
             part = text if bounds is None else escape(bytes(data))

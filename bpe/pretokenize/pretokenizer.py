@@ -16,8 +16,7 @@ import numpy as np
 from bpe.base.forks import cached_property
 from bpe.base.utf8 import Bytes, TextLike, byte_offsets, escape, to_bytes
 from bpe.errors import check_choice, describe, get_log, short_repr
-from bpe.pretokenize import _scanner as scan
-from bpe.pretokenize import _word_scanner as words
+from bpe.pretokenize import _scanner, _word_scanner
 from bpe.pretokenize._piece_scanner import PieceRules, unit_spans
 from bpe.pretokenize.patterns import (
     ALIASES,
@@ -162,7 +161,7 @@ class Pretokenizer:
         """
         if self.name is None:
             return None
-        return scan.CLIP_UNICODE_VERSION if self.name == "clip" else scan.UNICODE_VERSION
+        return _scanner.CLIP_UNICODE_VERSION if self.name == "clip" else _scanner.UNICODE_VERSION
 
     def split(self, text: str) -> list[str]:
         """The pretokens of a text, in order.
@@ -200,7 +199,7 @@ class Pretokenizer:
     def spans(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The starts and the ends of the pretokens of a segment: two int64 arrays of byte offsets."""
         if self.scanner is not None:
-            return scan.spans(self.scanner, data)
+            return _scanner.spans(self.scanner, data)
         whole = np.array([0, len(data)], dtype=np.int64)
         return self.spans_of_texts(data, whole[:1], whole[1:])
 
@@ -218,7 +217,7 @@ class Pretokenizer:
             if self.pattern in UNIT_PATTERNS:
                 return unit_spans(_unit_rules(self.pattern), data, starts, ends)
             if self.pattern in WORD_PATTERNS:
-                first, last, left = words.spans(WORD_PATTERNS[self.pattern], data, starts, ends)
+                first, last, left = _word_scanner.spans(WORD_PATTERNS[self.pattern], data, starts, ends)
                 found.append(first)
                 found_ends.append(last)
         for start, end in zip(starts[left].tolist(), ends[left].tolist(), strict=True):
@@ -347,9 +346,8 @@ def check_unicode_version(pretokenizer: Pretokenizer | None, version: object) ->
     if version not in (None, own):
         raise ValueError(
             f"unicode_version is {short_repr(version)}; in this release it is {own!r} for {pretokenizer!r}, and "
-            "characters "
-            "assigned in the later version may be split differently; use a release with that version, or remove "
-            "unicode_version to use this one"
+            "characters assigned in the later version may be split differently; use a release with that version, or "
+            "remove unicode_version to use this one"
         )
 
 
@@ -441,7 +439,7 @@ class PipelinePretokenizer(Pretokenizer):
         """
         if self.scanner is None:
             raise TypeError("these steps change the text, so their pretokens are no spans of it; use segment")
-        return scan.spans(self.scanner, data)
+        return _scanner.spans(self.scanner, data)
 
     def with_timeout(self, timeout: float | None) -> PipelinePretokenizer:
         """Make a copy with another time limit for matching all patterns of the steps on one text.
@@ -488,9 +486,8 @@ def as_pretokenizer(value: PretokenizerLike | None) -> Pretokenizer | None:
     if isinstance(value, (list, tuple)):
         return PipelinePretokenizer(*value)
     raise TypeError(
-        f"pretokenizer is {describe(value)}; it must be a name ({', '.join(NAMES)}, metaspace), a "
-        "bpe.Pretokenizer, steps "
-        "of bpe.pretokenizers, or None"
+        f"pretokenizer is {describe(value)}; it must be a name ({', '.join(NAMES)}, metaspace), a bpe.Pretokenizer, "
+        "steps of bpe.pretokenizers, or None"
     )
 
 
@@ -520,8 +517,8 @@ def _check_intersections(pattern: str) -> None:
         if "&&" in regex.sub(r"\\.", "", found[0], flags=regex.DOTALL):
             raise ValueError(
                 f"pattern is {short_repr(pattern)}; its class {short_repr(found[0])} has &&, which is two "
-                "characters in `regex` "
-                r"and an intersection in other engines; put (?V1) in front for an intersection, or write \& for each &"
+                "characters in `regex` and an intersection in other engines; put (?V1) in front for an intersection, "
+                r"or write \& for each &"
             )
 
 

@@ -18,7 +18,7 @@ from bpe.base.forks import cached_property
 from bpe.base.records import dataclass, fields
 from bpe.base.utf8 import byte_offsets, unescape
 from bpe.errors import check_choice, check_int, check_unicode, describe, short_repr
-from bpe.pretokenize import _scanner as scan
+from bpe.pretokenize import _scanner
 from bpe.pretokenize.patterns import NAMED, PATTERNS, SPELLED
 from bpe.text.character_sets import WHITE
 
@@ -206,7 +206,7 @@ class Split(Step):
         if self._found is None:
             assert self._scanner is not None
             data = unescape(text)
-            bounds = [bound.tolist() for bound in scan.spans(self._scanner, data)]
+            bounds = [bound.tolist() for bound in _scanner.spans(self._scanner, data)]
             if len(data) != len(text):
                 offsets = byte_offsets(text)
                 bounds = [np.searchsorted(offsets, bound).tolist() for bound in bounds]

@@ -176,8 +176,7 @@ def _check_words(counts: Mapping[str, WordCounts], rule: Parity, config: TrainCo
                 raise ValueError(
                     f"the counts of {name!r} in {kind} were made with {wrong}={short_repr(ours.get(wrong))}, those of "
                     f"{first!r} with {short_repr(settings.get(wrong))}; they must be made with the same settings: "
-                    "count "
-                    "one of them again"
+                    "count one of them again"
                 )
     return [_words_of(name, words, config) for name, words in counts.items()]
 

@@ -30,7 +30,7 @@ from bpe.training.kernel_input import Words, make_initial_tokens, words_of
 from bpe.training.trainer import choose_vocab_limit, learn_merges, make_record, make_spec, run_merges
 from bpe.vocab.events import Events
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import end_to_end
+from bpe.vocab.vocabulary import join_slices
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -122,8 +122,7 @@ def _check_memory(words: Words, max_memory: int) -> None:
         raise ValueError(
             f"max_memory is {in_megabytes(max_memory)}, but training with deletions tracks every pair, which for "
             f"{pluralize(words.symbols, 'symbol')} of distinct words may need {in_megabytes(needed)}; raise it to "
-            "that, "
-            "or train on less text"
+            "that, or train on less text"
         )
 
 
@@ -133,7 +132,7 @@ def _make_spec(counts: WordCounts, config: TrainConfig, learner: PickyLearner) -
     kept_before, deleted_before = np.cumsum(~deleted), np.cumsum(deleted, dtype=np.int64)
     numbers = np.where(deleted, -deleted_before, kept_before - 1 + config.alphabet.first_id).astype(np.int32)
     kept = np.flatnonzero(~deleted)
-    text, bounds = end_to_end(np.frombuffer(blob, dtype=np.uint8), offsets[kept], np.diff(offsets)[kept])
+    text, bounds = join_slices(np.frombuffer(blob, dtype=np.uint8), offsets[kept], np.diff(offsets)[kept])
     none: NDArray[np.int64] = np.empty((0, 4), dtype=np.int64)
     spec = make_spec(counts, config, text.tobytes(), bounds, np.zeros(len(kept), dtype=np.bool_), none)
     merges, removals = learner.merges(), learner.deletions().astype(np.int32)

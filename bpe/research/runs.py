@@ -29,14 +29,14 @@ from bpe.count.word_counts import WordCounts, arrays_of, fill
 from bpe.encode.blocks import encode_some_blocks
 from bpe.encode.engine import Engine
 from bpe.encode.models.boundless import MarkedWords, build_marked
-from bpe.encode.models.model import Model
+from bpe.encode.models.model import EngineModel
 from bpe.errors import describe
 from bpe.text.matching import compiled
 from bpe.tokenizer import Tokenizer
 from bpe.training.config import Files
 from bpe.training.kernel_input import SYMBOL_LIMIT, Words
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import NONE, ORDINARY, end_to_end
+from bpe.vocab.vocabulary import NONE, ORDINARY, join_slices
 
 #: The bytes of text that are encoded at once, without a limit of memory and with one.
 TEXT_PER_STEP, TEXT_PER_STEP_LIMITED = 32 << 20, 4 << 20
@@ -112,8 +112,8 @@ def find_eligible_tokens(spec: TokenizerSpec, pattern: str) -> NDArray[np.int64]
 
 def _make_engine(spec: TokenizerSpec, tokens: NDArray[np.int64]) -> tuple[Engine, MarkedWords]:
     """An engine that gives pretokens that are one of some tokens a second id, and these ids."""
-    tables, marks = build_marked(spec, tokens)
-    return Engine(spec, model=Model(tables, marks)), marks
+    tables, marked_words = build_marked(spec, tokens)
+    return Engine(spec, model=EngineModel(tables, marked_words)), marked_words
 
 
 def find_runs(
@@ -140,8 +140,8 @@ def find_runs(
         ValueError: for runs with too many tokens.
 
     """
-    engine, marks = _make_engine(spec, find_eligible_tokens(spec, pattern))
-    number_of = marks.tokens - np.uint32(_first_id(spec))
+    engine, marked_words = _make_engine(spec, find_eligible_tokens(spec, pattern))
+    number_of = marked_words.tokens - np.uint32(_first_id(spec))
     total = source.size if isinstance(source, Sources) else None
     step = TEXT_PER_STEP if max_memory is None else TEXT_PER_STEP_LIMITED
     tables = Tables(1, 0, None if max_memory is None else max_memory - LEAST)
@@ -149,7 +149,7 @@ def find_runs(
     try:
         with progress_bar(progress, "count", total, "B") as bar:
             for ids, lengths, size in _encode_corpus(engine, source, frozenset(special_tokens), threads, step):
-                numbers, starts, ends = _find_spans(ids, lengths, marks, number_of)
+                numbers, starts, ends = _find_spans(ids, lengths, marked_words, number_of)
                 with tables.lend() as table:
                     table.count_spans(numbers.view(np.uint8), 4 * starts, 4 * ends, position)
                 position += numbers.nbytes
@@ -167,17 +167,17 @@ def _first_id(spec: TokenizerSpec) -> int:
 
 
 def _find_spans(
-    ids: NDArray[np.uint32], lengths: NDArray[np.int64], marks: MarkedWords, number_of: NDArray[np.uint32]
+    ids: NDArray[np.uint32], lengths: NDArray[np.int64], marked_words: MarkedWords, number_of: NDArray[np.uint32]
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
     """(The token numbers of texts, the starts of their runs, the ends); other tokens have any number."""
-    marked = ids >= marks.first
+    marked = ids >= marked_words.first
     begins = np.ones(len(ids) + 1, dtype=np.bool_)
     np.not_equal(marked[1:], marked[:-1], out=begins[1:-1])
     begins[np.cumsum(lengths)] = True  # of documents
     bounds = np.flatnonzero(begins)
     starts, ends = bounds[:-1], bounds[1:]
     kept = marked[starts] & (ends - starts > 1) if len(ids) else starts > 0
-    numbers = number_of[np.where(marked, ids - np.uint32(marks.first), 0)] if len(number_of) else ids
+    numbers = number_of[np.where(marked, ids - np.uint32(marked_words.first), 0)] if len(number_of) else ids
     return numbers, starts[kept], ends[kept]
 
 
@@ -204,7 +204,7 @@ def _encode_corpus(
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64], int]]:
     """The ids of the corpus, of `step` bytes of text at once: (ids, their number by document, the bytes read)."""
     if isinstance(source, Sources):
-        cut = engine.find_block_end(source.separators, source.keep_separator, names)
+        cut = engine.make_block_cut(source.separators, source.keep_separator, names)
         with closing(source.blocks(cut, threads)) as blocks:
             size = source.text_size or sys.maxsize
             while (part := encode_some_blocks(engine, blocks, threads, size, allowed=names, most=step)) is not None:
@@ -232,7 +232,7 @@ def fill_with_runs(runs: Words, spec: TokenizerSpec, counts: WordCounts) -> None
     inside[moved[1:] - 1] = False
     ends[inside] = blob[starts[0] :]
     numbers = runs.blob.view(np.uint32)
-    spelled, bounds = end_to_end(ends, moved[:-1][numbers], lengths[numbers] + 1)
+    spelled, bounds = join_slices(ends, moved[:-1][numbers], lengths[numbers] + 1)
     fill(counts, (spelled, bounds[runs.offsets // 4], runs.counts))
 
 
@@ -245,22 +245,22 @@ def from_counts(counts: WordCounts, spec: TokenizerSpec, pattern: str) -> Words:
     """
     blob, offsets, numbers = arrays_of(counts)
     words = replace(spec, pretokenizer=None, normalizer=None, special_tokens={}, token_flags={})
-    engine, marks = _make_engine(words, find_eligible_tokens(spec, pattern))
+    engine, marked_words = _make_engine(words, find_eligible_tokens(spec, pattern))
     ends = np.flatnonzero(blob == RUN_TOKEN_END)
     whole = len(numbers) == 0 or bool((blob[offsets[1:] - 1] == RUN_TOKEN_END).all())
     starts = np.concatenate(([0], ends + 1))[:-1]
     at = np.searchsorted(starts, offsets)
     if not whole or (np.diff(at) < 2).any():
         raise ValueError("the second counts are not those of runs of words; make them with bpe.research.count_runs")
-    text, bounds = end_to_end(blob, starts, ends - starts)
+    text, bounds = join_slices(blob, starts, ends - starts)
     batch = engine.encode_words(text, bounds)
     marked = np.asarray(batch.ids, dtype=np.uint32)
-    if len(marked) != len(starts) or (marked < marks.first).any():
+    if len(marked) != len(starts) or (marked < marked_words.first).any():
         raise ValueError(
             "the second counts have words that are not one eligible token each after the word phase of this training; "
             "count them again, with a tokenizer that was trained on the first counts to the same size"
         )
-    tokens = marks.tokens[marked - np.uint32(marks.first)] - np.uint32(_first_id(spec))
+    tokens = marked_words.tokens[marked - np.uint32(marked_words.first)] - np.uint32(_first_id(spec))
     kept = numbers > 0
-    data, at = end_to_end(tokens.view(np.uint8), 4 * at[:-1][kept], 4 * np.diff(at)[kept])
+    data, at = join_slices(tokens.view(np.uint8), 4 * at[:-1][kept], 4 * np.diff(at)[kept])
     return _make_words(data, at, numbers[kept])

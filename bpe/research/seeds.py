@@ -181,8 +181,7 @@ def add_seeds(spec: TokenizerSpec, seeds: Seeds, config: TrainConfig) -> Tokeniz
     if config.vocab_size is not None and len(old) + len(made) > min((config.vocab_size, *config.sizes)):
         raise ValueError(
             f"the seeds make {pluralize(len(made), 'token')}, beside {pluralize(len(old), 'initial token')}; "
-            "vocab_size "
-            f"must be at least {len(old) + len(made)}"
+            f"vocab_size must be at least {len(old) + len(made)}"
         )
     if config.num_merges is not None and len(made) > config.num_merges:
         raise ValueError(f"the seeds make {pluralize(len(made), 'merge')}; num_merges must be at least that")

@@ -1,11 +1,11 @@
 """Find the characters whose normalization depends on the Unicode version (`unicode.py` treats them separately)."""
 
-from bpe.base._utf8 cimport Units, unit_at, units_of
+from bpe.base._utf8 cimport CodeUnits, unit_at, units_of
 
 
 def find_new(str text, Py_ssize_t start):
     """Return the index of the first NEW character (see `generate_unicode.py`) at or after `start`, or -1."""
-    cdef Units units = units_of(text)
+    cdef CodeUnits units = units_of(text)
     cdef Py_ssize_t at = max(start, 0)
     if units.width < 2:                                    # no character below U+0100 is NEW
         return -1

@@ -53,8 +53,7 @@ def compiled(pattern: str) -> Any:
     if count > MOST_ITEMS:
         raise ValueError(
             f"pattern {short_repr(pattern)} has {count} items when its repeats are expanded; the limit is "
-            f"{MOST_ITEMS}: "
-            "use * or + instead of high counts"
+            f"{MOST_ITEMS}: use * or + instead of high counts"
         )
     if depth > MOST_DEPTH:
         raise ValueError(f"pattern {short_repr(pattern)} has groups nested {depth} deep; the limit is {MOST_DEPTH}")
@@ -63,14 +62,12 @@ def compiled(pattern: str) -> Any:
     except (regex.error, RecursionError, MemoryError, OverflowError) as error:
         raise ValueError(
             f"pattern {short_repr(pattern)} does not compile: {str(error) or type(error).__name__}; it must be a "
-            "regular "
-            "expression of the `regex` package"
+            "regular expression of the `regex` package"
         ) from None
     if expression.flags & regex.REVERSE:
         raise ValueError(
-            f"pattern {short_repr(pattern)} searches from right to left, so that its matches are not in the order "
-            "of the "
-            "text; remove the flag (?r)"
+            f"pattern {short_repr(pattern)} searches from right to left, so that its matches are not in the order of "
+            "the text; remove the flag (?r)"
         )
     return expression
 
@@ -94,8 +91,7 @@ def _check_order(matches: Iterator[Any], pattern: str) -> Iterator[Any]:
         if not done <= start <= end:
             raise ValueError(
                 rf"pattern {short_repr(pattern)} has a match from {start} to {end} after position {done}; its "
-                r"matches must "
-                r"be in the order of the text, without overlaps: move \K out of the look-around"
+                r"matches must be in the order of the text, without overlaps: move \K out of the look-around"
             )
         done = end
         yield match

@@ -21,7 +21,7 @@ cdef struct Pool:             # the memory of all lists of positions; filled fro
 cdef struct TrackingPolicy:   # which pairs are tracked: those
     count_t threshold         # with at least this count
     uint32_t max_length       # whose token has at most this many symbols
-    bint count_non_overlapping             # a run of r equal tokens counts as r // 2 pairs, not r - 1
+    bint count_non_overlapping  # a run of r equal tokens counts as r // 2 pairs, not r - 1
 
 cdef struct Neighbour:        # a token next to the token that a merge makes: the new pair with it, the old one is lost
     token_t token
@@ -45,8 +45,8 @@ cdef struct TrainingState:
     Pool pool
     TrackingPolicy policy
     TrackedPairs refused      # pairs that must not be merged; their counts are not used
-    Neighbours neighbours[MAX_PARTS]    # by part; the sums of all parts are in the first
-    size_t parallel_threshold                     # the least positions in a part of a list
+    Neighbours neighbours[MAX_PARTS]  # by part; the sums of all parts are in the first
+    size_t parallel_threshold  # the least positions in a part of a list
 
 cdef void free_state(TrainingState* state) noexcept nogil
 cdef bint is_tracked(const TrainingState* state, token_t left, token_t right, count_t count) noexcept nogil

@@ -33,8 +33,8 @@ cdef struct Symbols:
     cell_t* starts            # (n_classes + 1,): the first cell of each class, and n
     count_t* counts           # (n_classes,): of each word of the class
     size_t n_classes
-    size_t capacity               # of `starts` and `counts`
-    cell_t anchors[ANCHORS + 1]    # word starts, ascending, about evenly spaced; the last one is n
+    size_t capacity           # of `starts` and `counts`
+    cell_t anchors[ANCHORS + 1]  # word starts, ascending, about evenly spaced; the last one is n
 
 cdef int write_symbols(Symbols* symbols, Tokens* tokens, words, initial, bint by_count) except -1
 cdef int compact(Symbols* symbols, uint32_t* width, size_t n_tokens) except -1 nogil

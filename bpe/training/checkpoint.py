@@ -223,8 +223,7 @@ class Checkpoint:
             if ours != theirs and (names is None or name in names):
                 raise ValueError(
                     f"the checkpoint {self.path} was made with {name}={short_repr(theirs)}, but "
-                    f"{name}={short_repr(ours)} is "
-                    f"requested; pass the same value to resume it; {START_OVER}"
+                    f"{name}={short_repr(ours)} is requested; pass the same value to resume it; {START_OVER}"
                 )
         if found["files"] is None or self._header["files"] is None:
             return  # `begin` compares the counts

@@ -213,8 +213,7 @@ class TrainConfig:
         if isinstance(self.special_tokens, Mapping):
             raise TypeError(
                 f"special_tokens is {describe(self.special_tokens)}; it must be a list of names: their ids are "
-                "first_id, "
-                "first_id + 1, … in its order"
+                "first_id, first_id + 1, … in its order"
             )
         specials = check_special_tokens(self.special_tokens)
         reserved = dict.fromkeys(specials)

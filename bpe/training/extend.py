@@ -306,8 +306,7 @@ def extend_spec(spec: TokenizerSpec, ids: NDArray[np.int64], trainer: MergeLearn
         if first + len(merges) > ID_LIMIT:
             raise ValueError(
                 f"the last rank is {first - 1}; {pluralize(len(merges), 'more merge')} would exceed the limit of "
-                "ranks, "
-                f"{ID_LIMIT - 1}: extend by fewer tokens"
+                f"ranks, {ID_LIMIT - 1}: extend by fewer tokens"
             )
         ranks = np.concatenate((ranks, np.arange(first, first + len(merges), dtype=np.int32)))
     return replace(

@@ -41,9 +41,8 @@ def memory_for_pairs(words: Words, max_memory: int, first: int, tokens: int) -> 
         enough = (needed + arrays >> 20) + 1 << 20
         raise ValueError(
             f"max_memory is {in_megabytes(max_memory)}, but {pluralize(len(words.counts), 'distinct word')} of "
-            f"{pluralize(words.symbols, 'symbol')} need {in_megabytes(enough)}; raise it to that (saved counts, "
-            "also in "
-            "a checkpoint, are not counted again), or train on less text"
+            f"{pluralize(words.symbols, 'symbol')} need {in_megabytes(enough)}; raise it to that (saved counts, also "
+            "in a checkpoint, are not counted again), or train on less text"
         )
     return (max_memory - held + arrays - symbols) // 2
 

@@ -145,7 +145,7 @@ def _compare_vocabulary(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, st
     if message:
         yield Difference("vocabulary", "vocabulary", message)
     elif dict(a.special_tokens) == dict(b.special_tokens):
-        others = [{token: number for number, token in each.vocabulary.items(SPECIAL)} for each in (a, b)]
+        others = [{token: token_id for token_id, token in each.vocabulary.items(SPECIAL)} for each in (a, b)]
         message = _describe_maps("other token", others[0], others[1], names)
         yield Difference("vocabulary", "vocabulary", message or "tokens of another kind")
 

@@ -74,7 +74,7 @@ def append_tokens(
 def _check_new(spec: TokenizerSpec, names: tuple[str, ...]) -> None:
     """Raise ValueError for names that are already tokens."""
     tokens = {name.encode(): i for i, name in enumerate(names)}
-    taken = {token: number for number, token in spec.vocabulary.items(SPECIAL) if token in tokens}
+    taken = {token: token_id for token_id, token in spec.vocabulary.items(SPECIAL) if token in tokens}
     taken |= spec.vocabulary.find_ids(tokens) if tokens else {}
     if not taken:
         return
@@ -147,7 +147,7 @@ def truncate(spec: TokenizerSpec, size: int) -> TokenizerSpec:
     """
     check_defined(spec, "truncating")
     base = find_base_tokens(spec)
-    results = [number for number in dict.fromkeys(spec.merge_results.tolist()) if number not in base]
+    results = [token_id for token_id in dict.fromkeys(spec.merge_results.tolist()) if token_id not in base]
     removed = len(spec.vocabulary) - check_vocab_size(spec, size, len(results))
     n_results = len(results) - removed
     kept = np.asarray(spec.vocabulary.kinds != NONE)
@@ -189,7 +189,7 @@ def _without_ids(spec: TokenizerSpec, ids: list[int]) -> TokenizerSpec:
     kept[ids] = False
     base, alive = find_base_tokens(spec), np.ones(len(spec.merges), dtype=np.bool_)
     n_merges = np.bincount(spec.merge_results, minlength=spec.vocabulary.limit)
-    results = {number for number in set(spec.merge_results.tolist()) if number not in base}
+    results = {token_id for token_id in set(spec.merge_results.tolist()) if token_id not in base}
     while True:
         # Removing any of a merge's three tokens removes the merge. Removing a token's last merge removes the token.
         alive = kept[spec.merges].all(axis=1) & kept[spec.merge_results]
@@ -240,22 +240,20 @@ def check_vocab_size(spec: TokenizerSpec, vocab_size: object, n_removable: int) 
     if size > n_tokens:
         raise ValueError(
             f"vocab_size is {size}, but the tokenizer has {pluralize(n_tokens, 'token')}; bpe.extend makes a "
-            "vocabulary "
-            "larger"
+            "vocabulary larger"
         )
     if size < n_tokens - n_removable:
         raise ValueError(
-            f"vocab_size is {size}, but {pluralize(n_tokens - n_removable, 'token')} (special tokens, the "
-            "alphabet) come "
-            f"from no merge; it must be at least {n_tokens - n_removable}"
+            f"vocab_size is {size}, but {pluralize(n_tokens - n_removable, 'token')} (special tokens, the alphabet) "
+            f"come from no merge; it must be at least {n_tokens - n_removable}"
         )
     return size
 
 
 def find_base_tokens(spec: TokenizerSpec) -> set[int]:
     """The tokens that need no merge: special tokens and single symbols."""
-    found = {int(number) for table in word_symbols(spec).tables for number in np.unique(table)}
-    special = {*spec.special_tokens.values(), *(number for number, _ in spec.vocabulary.items(SPECIAL))}
+    found = {int(token_id) for table in word_symbols(spec).tables for token_id in np.unique(table)}
+    special = {*spec.special_tokens.values(), *(token_id for token_id, _ in spec.vocabulary.items(SPECIAL))}
     return (found | special) - {NO_TOKEN}
 
 
@@ -264,8 +262,8 @@ def find_required_tokens(spec: TokenizerSpec) -> dict[int, str]:
     needed: dict[int, str] = {}
     if spec.end_of_word is not None and not spec.end_of_word_glued:
         needed[symbol_tables(spec)[2]] = "the end-of-word mark, which ends every word"
-    for number in spec.clip or ():
-        needed[number] = "one of CLIP's start and end tokens, which begin and end every row"
+    for token_id in spec.clip or ():
+        needed[token_id] = "one of CLIP's start and end tokens, which begin and end every row"
     return needed
 
 
@@ -274,14 +272,14 @@ def _check_ids(spec: TokenizerSpec, ids: Iterable[object]) -> list[int]:
     needed = find_required_tokens(spec)
     checked = []
     for each in ids:
-        number = check_int("id", each, 0)
-        if number not in spec.vocabulary:
+        token_id = check_int("id", each, 0)
+        if token_id not in spec.vocabulary:
             raise ValueError(
-                f"id {number} is no token of this vocabulary, which has {pluralize(len(spec.vocabulary), 'token')}"
+                f"id {token_id} is no token of this vocabulary, which has {pluralize(len(spec.vocabulary), 'token')}"
             )
-        if number in needed:
-            raise ValueError(f"id {number} is {needed[number]}; leave it out")
-        checked.append(number)
+        if token_id in needed:
+            raise ValueError(f"id {token_id} is {needed[token_id]}; leave it out")
+        checked.append(token_id)
     return checked
 
 
@@ -311,7 +309,7 @@ def _remap_template(spec: TokenizerSpec, remap: Callable[[int], int]) -> tuple[t
     """The template with new ids, without those that become -1."""
     if spec.template is None:
         return None
-    before, after = (tuple(new for number in ids if (new := remap(number)) >= 0) for ids in spec.template)
+    before, after = (tuple(new for token_id in ids if (new := remap(token_id)) >= 0) for ids in spec.template)
     return (before, after) if before or after else None
 
 
@@ -332,8 +330,8 @@ def _with_ids(spec: TokenizerSpec, remap: NDArray[np.int32]) -> TokenizerSpec:
         merges=remap[spec.merges],
         merge_results=remap[spec.merge_results],
         events=None if spec.events is None else spec.events.renumber(remap),
-        special_tokens={name: int(remap[number]) for name, number in spec.special_tokens.items()},
-        template=_remap_template(spec, lambda number: int(remap[number])),
+        special_tokens={name: int(remap[token_id]) for name, token_id in spec.special_tokens.items()},
+        template=_remap_template(spec, lambda token_id: int(remap[token_id])),
         ends_word=ends_word,
         unreachable=unreachable,
         clip=None if spec.clip is None else (int(remap[spec.clip[0]]), int(remap[spec.clip[1]])),

@@ -182,9 +182,9 @@ class _State:
         """Check that the tokens that exist now are those of the vocabulary."""
         wrong = self.live ^ self._wanted
         if wrong:
-            number = min(wrong, key=abs)
+            token_id = min(wrong, key=abs)
             raise ValueError(
-                f"token {number}, {short_repr(self.spelled[number])}, "
-                + ("exists after all events, but has no id" if number in self.live else "is deleted by the events")
+                f"token {token_id}, {short_repr(self.spelled[token_id])}, "
+                + ("exists after all events, but has no id" if token_id in self.live else "is deleted by the events")
                 + "; the vocabulary must have the tokens that the events leave"
             )

@@ -35,40 +35,40 @@ class MergeTree:
         self._ranks = spec.merge_ranks
         self._first = dict(zip(results.tolist(), first.tolist(), strict=True))
 
-    def rank(self, number: int) -> int | None:
+    def rank(self, token_id: int) -> int | None:
         """The rank of the best merge that makes a token; None if no merge does."""
-        at = self._first.get(number)
+        at = self._first.get(token_id)
         return at if at is None or self._ranks is None else int(self._ranks[at])
 
-    def parts(self, number: int) -> tuple[int, int] | None:
+    def parts(self, token_id: int) -> tuple[int, int] | None:
         """The two tokens that this merge joins."""
-        at = self._first.get(number)
+        at = self._first.get(token_id)
         return None if at is None else (int(self._merges[at, 0]), int(self._merges[at, 1]))
 
     def with_parts(self, numbers: Iterable[int]) -> set[int]:
         """Tokens, and all tokens that they are made of."""
         found, waiting = set[int](), list(numbers)
         while waiting:
-            number = waiting.pop()
-            if number not in found:
-                found.add(number)
-                waiting += self.parts(number) or ()
+            token_id = waiting.pop()
+            if token_id not in found:
+                found.add(token_id)
+                waiting += self.parts(token_id) or ()
         return found
 
 
 # Unreachable tokens ---------------------------------------------------------------------------------------------------
 
 
-class PieceEncoder(Protocol):
+class PretokenEncoder(Protocol):
     """Encodes single pretokens, as `bpe.encode.engine.Engine` does."""
 
-    def encode_piece(self, piece: bytes) -> list[int]:
+    def encode_pretoken(self, piece: bytes) -> list[int]:
         """The ids of a pretoken."""
         ...
 
 
 #: Creates the encoder of a tokenizer.
-MakeEncoder = Callable[[TokenizerSpec], PieceEncoder]
+MakeEncoder = Callable[[TokenizerSpec], PretokenEncoder]
 
 #: A token: its id and its bytes.
 Token = tuple[int, bytes]
@@ -126,23 +126,23 @@ class _Reachability:
         named = set(self.spec.special_tokens.values())
         if self.unk_occurs:
             named.add(unk_id(self.spec))
-        unnamed = [number for number, _ in vocabulary.items(SPECIAL) if number not in named]
+        unnamed = [token_id for token_id, _ in vocabulary.items(SPECIAL) if token_id not in named]
         final: list[Token] = []  # tokens that end words
         inner: list[Token] = []  # tokens inside words; with `text_marks`, some are both
         byte_tokens = self._find_byte_tokens()
-        for number, token in vocabulary.items(ORDINARY):
-            if number in byte_tokens:
+        for token_id, token in vocabulary.items(ORDINARY):
+            if token_id in byte_tokens:
                 continue
-            ends_word = not self.mark or (ends is not None and bool(ends[number]))
-            (final if ends_word else inner).append((number, token))
+            ends_word = not self.mark or (ends is not None and bool(ends[token_id]))
+            (final if ends_word else inner).append((token_id, token))
             if ends_word and self.text_marks:
-                inner.append((number, token))
+                inner.append((token_id, token))
         reachable_final = [each for each in final if self._ends_some_word(*each)]
-        stable_inner = [each for each in inner if self.inner_encoder.encode_piece(each[1]) == [each[0]]]
+        stable_inner = [each for each in inner if self.inner_encoder.encode_pretoken(each[1]) == [each[0]]]
         followed = self._find_followed(stable_inner, sorted(reachable_final, key=lambda each: len(each[1])))
-        reachable = {number for number, _ in reachable_final} | followed
-        unused = {number for number, reachable in byte_tokens.items() if not reachable}
-        return sorted([*unnamed, *unused, *({number for number, _ in (*final, *inner)} - reachable)])
+        reachable = {token_id for token_id, _ in reachable_final} | followed
+        unused = {token_id for token_id, reachable in byte_tokens.items() if not reachable}
+        return sorted([*unnamed, *unused, *({token_id for token_id, _ in (*final, *inner)} - reachable)])
 
     def _find_byte_tokens(self) -> dict[int, bool]:
         """The tokens of bytes, and whether some symbol outside the alphabet has that byte."""
@@ -150,10 +150,10 @@ class _Reachability:
             return {}
         inner, last = (set(np.flatnonzero(table != NO_TOKEN).tolist()) for table in (self.inner, self.last))
         tokens: dict[int, bool] = {}
-        for byte, number in enumerate(self.symbols.of_bytes.tolist()):
-            if number != NO_TOKEN:
+        for byte, token_id in enumerate(self.symbols.of_bytes.tolist()):
+            if token_id != NO_TOKEN:
                 occurs = byte not in inner & last if byte < 0x80 else 0xC2 <= byte <= 0xF4 or byte < 0xC0
-                tokens[number] = occurs or tokens.get(number, False)
+                tokens[token_id] = occurs or tokens.get(token_id, False)
         return tokens
 
     def _alphabet_is_incomplete(self) -> bool:
@@ -163,12 +163,13 @@ class _Reachability:
             return True  # no alphabet has all of Unicode
         return bool((self.inner == NO_TOKEN).any() or (self.last == NO_TOKEN).any())
 
-    def _ends_some_word(self, number: int, token: bytes) -> bool:
+    def _ends_some_word(self, token_id: int, token: bytes) -> bool:
         """Whether a token ends some word: it is a whole word, or it is the mark and some token can precede it."""
-        if number != self.mark_id:
-            return self.encoder.encode_piece(token[: len(token) - len(self.mark)]) == [number]
+        if token_id != self.mark_id:
+            return self.encoder.encode_pretoken(token[: len(token) - len(self.mark)]) == [token_id]
         return self.unk_occurs or any(
-            self.encoder.encode_piece(text) == [other, number] for other, text in self.spec.vocabulary.items(ORDINARY)
+            self.encoder.encode_pretoken(text) == [other, token_id]
+            for other, text in self.spec.vocabulary.items(ORDINARY)
         )
 
     def _find_followed(self, tokens: list[Token], final: list[Token]) -> set[int]:
@@ -177,7 +178,9 @@ class _Reachability:
         Each pass finds the tokens that a token of the previous pass can follow.
         """
         if self.unk_occurs:
-            return {number for number, _ in tokens}  # an unknown symbol takes part in no merge: it can follow any token
+            return {
+                token_id for token_id, _ in tokens
+            }  # an unknown symbol takes part in no merge: it can follow any token
         found: set[int] = set()
         successors, candidates = final, tokens
         inside = False  # whether the successors are tokens inside words
@@ -185,7 +188,7 @@ class _Reachability:
             successors = [
                 each for each in candidates if any(self._is_valid_pair(each, right, inside) for right in successors)
             ]
-            found |= {number for number, _ in successors}
+            found |= {token_id for token_id, _ in successors}
             candidates = [each for each in candidates if each[0] not in found]
             inside = True
         return found
@@ -197,5 +200,5 @@ class _Reachability:
         """
         expected = [left[0], right[0]]
         if inside:
-            return self.inner_encoder.encode_piece(left[1] + right[1]) == expected
-        return self.encoder.encode_piece(left[1] + right[1][: len(right[1]) - len(self.mark)]) == expected
+            return self.inner_encoder.encode_pretoken(left[1] + right[1]) == expected
+        return self.encoder.encode_pretoken(left[1] + right[1][: len(right[1]) - len(self.mark)]) == expected

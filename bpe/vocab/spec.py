@@ -81,7 +81,7 @@ class TokenizerSpec:
         unreachable: int32: with `ignore_merges`, the ids of the ordinary tokens that merging does not produce from
             their own bytes; None if unknown. It follows from the other fields and is kept to save time; it is not
             checked.
-        clip: the ids of the start and the end token, for a tokenizer with `tokenize`, or None.
+        clip: the ids of the start and the end token, for a tokenizer with `clip_rows`, or None.
         decoder: the steps that turn tokens into text (`bpe/vocab/after_encoding.py`); None for the bytes of tokens one
             after the other, with a space for an end-of-word mark.
         post_processor: what a tokenizer.json does to encoded texts, or None; `template` is what it adds to one text.
@@ -127,7 +127,7 @@ class TokenizerSpec:
         """Convert the names of a pretokenizer and a normalizer."""
         pretokenizer = as_pretokenizer(self.pretokenizer)
         if isinstance(pretokenizer, PipelinePretokenizer):
-            from bpe.pretokenize.shapes import simplify
+            from bpe.pretokenize.simplifying import simplify
 
             timeout, pretokenizer = pretokenizer.timeout, simplify(pretokenizer, self.model == "byte")
             if timeout is not None and pretokenizer is not None:
@@ -224,8 +224,7 @@ def check_spec(spec: TokenizerSpec) -> None:
         (left, right), result = spec.merges[index].tolist(), int(spec.merge_results[index])
         raise ValueError(
             f"merge {index} of {short_repr(vocabulary[left])} and {short_repr(vocabulary[right])} produces token "
-            f"{result}, "
-            f"{short_repr(vocabulary[result])}; it must produce the token "
+            f"{result}, {short_repr(vocabulary[result])}; it must produce the token "
             f"{short_repr(vocabulary[left] + vocabulary[right])}"
         )
     ranks = spec.merge_ranks
@@ -352,7 +351,7 @@ def limit_time(spec: TokenizerSpec, timeout: float) -> TokenizerSpec:
 def check_defined(spec: TokenizerSpec, what: str, *, across_words: bool = True) -> None:
     """Raise ValueError if `what` is not defined for the tokenizer's kind of model.
 
-    Nothing that asks is defined for a PickyBPE model; `across_words` says whether it is for merges across words.
+    Always an error for PickyBPE; for BoundlessBPE unless `across_words`.
     """
     if spec.word_merges is not None and not across_words:
         raise ValueError(
@@ -398,11 +397,10 @@ def _check_ends(spec: TokenizerSpec) -> None:
     if not wrong.any():
         wrong = (blob[ends[:, None] + np.arange(-len(mark), 0)] != mark).any(axis=1)
     if wrong.any():
-        number = int(numbers[wrong][0])
+        token_id = int(numbers[wrong][0])
         raise ValueError(
-            f"ends_word has token {number}, {short_repr(spec.vocabulary[number])}, which does not end with the "
-            "end-of-word "
-            f"mark {spec.end_of_word!r}; it must be False there"
+            f"ends_word has token {token_id}, {short_repr(spec.vocabulary[token_id])}, which does not end with the "
+            f"end-of-word mark {spec.end_of_word!r}; it must be False there"
         )
 
 
@@ -411,7 +409,7 @@ def _check_names(spec: TokenizerSpec) -> None:
     for name, value in (("unk_token", spec.unk_token), ("end_of_word", spec.end_of_word)):
         if value is not None and (not isinstance(value, str) or not value):
             raise TypeError(f"{name} is {describe(value)}; it must be a str of at least one character, or None")
-    numbers = [*spec.special_tokens.values(), *(number for part in spec.template or () for number in part)]
+    numbers = [*spec.special_tokens.values(), *(token_id for part in spec.template or () for token_id in part)]
     numbers += spec.clip or ()
     wrong = []
     if not set(map(type, numbers)) <= {int} or (numbers and not 0 <= min(numbers) <= max(numbers) < ID_LIMIT):
@@ -421,9 +419,8 @@ def _check_names(spec: TokenizerSpec) -> None:
         wrong = ids[ids >= spec.vocabulary.limit].tolist() or ids[spec.vocabulary.kinds[ids] == NONE].tolist()
     if wrong:
         raise ValueError(
-            f"special_tokens, template or clip has the id {short_repr(wrong[0])}, which is not in the vocabulary; "
-            "add a "
-            "token with that id"
+            f"special_tokens, template or clip has the id {short_repr(wrong[0])}, which is not in the vocabulary; add "
+            "a token with that id"
         )
     for role, token in spec.roles.items():
         check_choice("role", role, ROLES)

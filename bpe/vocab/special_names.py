@@ -34,7 +34,7 @@ def special_ids(spec: TokenizerSpec) -> NDArray[np.int64]:
     """
     flags, spelled = spec.token_flags, decoded_names(spec)
     names = {name for name in spec.special_tokens if "ordinary" not in flags.get(name, ())}
-    left_out = [number for name, number in spec.special_tokens.items() if spelled.get(number, name) in names]
+    left_out = [token_id for name, token_id in spec.special_tokens.items() if spelled.get(token_id, name) in names]
     return np.array(left_out, dtype=np.int64)
 
 
@@ -62,7 +62,7 @@ def decoded_bytes(spec: TokenizerSpec, *, byte_level: bool) -> dict[int, bytes]:
     """
     names = decoded_names(spec)
     if byte_level:
-        names = {number: token.decode() for number, token in spec.vocabulary.items(SPECIAL)} | names
+        names = {token_id: token.decode() for token_id, token in spec.vocabulary.items(SPECIAL)} | names
     else:
         kinds, of_text = spec.vocabulary.kinds, spec.special_tokens.items()
         spelled = {i: name for name, i in of_text if kinds[i] == ORDINARY and bytes_or_utf8(name) == spec.vocabulary[i]}
@@ -70,8 +70,8 @@ def decoded_bytes(spec: TokenizerSpec, *, byte_level: bool) -> dict[int, bytes]:
     if not names:
         return {}
     letters = byte_level or (isinstance(spec.pretokenizer, PipelinePretokenizer) and spec.pretokenizer.letters)
-    found = {number: bytes_or_utf8(text) if letters else text.encode() for number, text in names.items()}
-    return {number: token for number, token in found.items() if token != spec.vocabulary[number]}
+    found = {token_id: bytes_or_utf8(text) if letters else text.encode() for token_id, text in names.items()}
+    return {token_id: token for token_id, token in found.items() if token != spec.vocabulary[token_id]}
 
 
 def resolve_token(spec: TokenizerSpec, argument: str, token: object) -> int | None:
@@ -88,9 +88,8 @@ def resolve_token(spec: TokenizerSpec, argument: str, token: object) -> int | No
             names = list(spec.special_tokens)
             known = f"its special tokens are {short_repr(names, 200)}" if names else "it has none"
             raise ValueError(
-                f"{argument} is {short_repr(token)}, which is no special token of this tokenizer ({known}); give "
-                "one of "
-                "those, or the id of any token"
+                f"{argument} is {short_repr(token)}, which is no special token of this tokenizer ({known}); give one "
+                "of those, or the id of any token"
             )
         return spec.special_tokens[token]
     token_id = check_int(argument, token, 0)
@@ -116,5 +115,5 @@ def _find_bound(spec: TokenizerSpec, role: str, ids: tuple[int, ...], names: tup
     if role in spec.roles:
         return spec.roles[role]
     if ids:
-        return next((name for name, number in spec.special_tokens.items() if number == ids[0]), None)
+        return next((name for name, token_id in spec.special_tokens.items() if token_id == ids[0]), None)
     return next((name for name in names if name in spec.special_tokens), None)

@@ -68,15 +68,16 @@ class _Search:
 class _Plan:
     """The plan of a search for a set of names. It is computed once per set."""
 
-    __slots__ = ("after", "before", "one_search", "searches", "short")
+    __slots__ = ("normalized", "one_search", "original", "searches", "short")
 
-    def __init__(self, before: frozenset[str], after: frozenset[str], one_search: bool) -> None:
-        self.before, self.after = before, after
+    def __init__(self, original: frozenset[str], normalized: frozenset[str], one_search: bool) -> None:
+        self.original, self.normalized = original, normalized
         #: Whether one search of the original text finds all these tokens, and none has flags.
         self.one_search = one_search
         #: All names if there are at most `_FEW`, else None.
-        self.short = (*before, *after) if len(before) + len(after) <= _FEW else None
-        #: The searches: "all", "before" and "after" of the original text, "spelled" of the normalized text.
+        self.short = (*original, *normalized) if len(original) + len(normalized) <= _FEW else None
+        #: The searches: "all", "original" and "normalized_names" of the original text, "normalized_spellings" of the
+        #: normalized text.
         self.searches: dict[str, _Search] = {}
 
 
@@ -87,7 +88,9 @@ class SpecialTokens:
     names.
     """
 
-    __slots__ = ("_all", "_exact", "_flags", "_late", "_normalizer", "_plans", "_spelled", "_unions", "always", "ids")
+    __slots__ = (
+        "_all", "_exact", "_flags", "_normalized", "_normalizer", "_plans", "_spelled", "_unions", "always", "ids",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -104,10 +107,9 @@ class SpecialTokens:
         self._flags = {name: kept[each] for name, each in flags.items() if kept[each]}
         self._normalizer = normalizer
         #: The tokens that are sought after the others, in the normalized text between them.
-        self._late = frozenset(name for name, each in flags.items() if "normalized" in each)
+        self._normalized = frozenset(name for name, each in flags.items() if "normalized" in each)
         #: Name → its spelling in normalized text.
-        late = self._late
-        self._spelled = dict(zip(late, late if normalizer is None else map(normalizer.spelling, late), strict=True))
+        self._spelled = {name: name if normalizer is None else normalizer.spelling(name) for name in self._normalized}
         #: Whether a str contains a name if and only if its UTF-8 does. This can be false if a name has a character that
         #: encoding produces from surrogates: U+FFFD, or one above U+FFFF.
         names = "".join(self.ids)
@@ -115,7 +117,7 @@ class SpecialTokens:
         self._plans: dict[frozenset[str], _Plan] = {}
         self._unions: dict[frozenset[str], frozenset[str]] = {}  # allowed names → these and `always`
 
-    def chosen(self, names: Allowed, argument: str) -> frozenset[str]:
+    def resolve_names(self, names: Allowed, argument: str) -> frozenset[str]:
         """The names in the argument `allowed_special` or `disallowed_special`; "all" means all of them.
 
         Raises:
@@ -138,20 +140,21 @@ class SpecialTokens:
         unknown = chosen - self._all
         if unknown and argument == "allowed_special":
             raise ValueError(
-                f"{argument} has {short_repr(sorted(unknown))}, which this tokenizer does not have; its special "
-                "tokens are "
-                f"{short_repr(list(self.ids), 200)}"
+                f"{argument} has {short_repr(sorted(unknown))}, which this tokenizer does not have; its special tokens "
+                f"are {short_repr(list(self.ids), 200)}"
             )
         for name in unknown:
             check_unicode(f"{argument}:", name)
         return chosen
 
-    def policy(self, allowed_special: Allowed, disallowed_special: Allowed) -> tuple[frozenset[str], frozenset[str]]:
+    def resolve_policy(
+        self, allowed_special: Allowed, disallowed_special: Allowed
+    ) -> tuple[frozenset[str], frozenset[str]]:
         """(names to encode as tokens, names to raise for); disallowing "all" means all that are not allowed."""
-        allowed = self.allowed(allowed_special)
+        allowed = self.resolve_allowed(allowed_special)
         if disallowed_special == "all":
             return allowed, self._all - allowed if len(allowed) < len(self._all) else _NONE
-        return allowed, self.chosen(disallowed_special, "disallowed_special")
+        return allowed, self.resolve_names(disallowed_special, "disallowed_special")
 
     def check_texts(
         self, texts: Iterable[TextLike], allowed_special: Allowed, disallowed_special: Allowed
@@ -159,15 +162,15 @@ class SpecialTokens:
         """The names to encode as tokens, after refusing texts with a disallowed one."""
         if allowed_special is disallowed_special is NO_NAMES:
             return self.always
-        allowed, disallowed = self.policy(allowed_special, disallowed_special)
+        allowed, disallowed = self.resolve_policy(allowed_special, disallowed_special)
         if disallowed:
             for text in texts:
                 self.refuse(to_bytes(text), disallowed)
         return allowed
 
-    def allowed(self, allowed_special: Allowed) -> frozenset[str]:
+    def resolve_allowed(self, allowed_special: Allowed) -> frozenset[str]:
         """The names to encode as tokens: the allowed ones, and those that are matched in every text."""
-        chosen = self.chosen(allowed_special, "allowed_special")
+        chosen = self.resolve_names(allowed_special, "allowed_special")
         if not chosen or not self.always or chosen is self._all:
             return chosen or self.always
         union = self._unions.get(chosen)
@@ -178,23 +181,25 @@ class SpecialTokens:
     def _plan(self, names: frozenset[str]) -> _Plan:
         plan = self._plans.get(names)
         if plan is None:
-            late = names & self._late
-            one_search = not late and self._flags.keys().isdisjoint(names)
-            plan = _remember(self._plans, names, _Plan(names - late, late, one_search))
+            normalized = names & self._normalized
+            one_search = not normalized and self._flags.keys().isdisjoint(names)
+            plan = _remember(self._plans, names, _Plan(names - normalized, normalized, one_search))
         return plan
 
-    def _search(self, names: frozenset[str], which: Literal["all", "before", "after", "spelled"]) -> _Search:
+    def _search(
+        self, names: frozenset[str], which: Literal["all", "original", "normalized_names", "normalized_spellings"]
+    ) -> _Search:
         """The search for a part of these names. It is built when it is first needed."""
         plan = self._plan(names)
-        if (which == "before" and not plan.after) or (which == "after" and not plan.before):
+        if (which == "original" and not plan.normalized) or (which == "normalized_names" and not plan.original):
             which = "all"
         found = plan.searches.get(which)
         if found is None:
-            sought = list({"all": names, "before": plan.before, "after": plan.after}.get(which, ()))
+            sought = list({"all": names, "original": plan.original, "normalized_names": plan.normalized}.get(which, ()))
             tokens = sought
-            if which == "spelled":
+            if which == "normalized_spellings":
                 spelled: dict[str, str] = {}
-                for name in sorted(plan.after, key=lambda each: self.ids[each]):
+                for name in sorted(plan.normalized, key=lambda each: self.ids[each]):
                     if self._spelled[name]:
                         spelled.setdefault(self._spelled[name], name)
                 sought, tokens = list(spelled), list(spelled.values())
@@ -214,7 +219,7 @@ class SpecialTokens:
         if not names:
             return False
         plan = self._plan(names)
-        if plan.after and self._normalizer is not None:
+        if plan.normalized and self._normalizer is not None:
             return True
         if not isinstance(text, str):
             return self._search(names, "all").finder.occurs(text)
@@ -248,44 +253,44 @@ class SpecialTokens:
         found = search.finder.find(data)
         return None if found is None else (found[0], found[1], search.id_array[found[2]])
 
-    def pieces(
+    def split(
         self, data: Bytes, names: frozenset[str], before_normalization: bool = False
     ) -> Iterator[tuple[Bytes, int | None]]:
         """Split a text at these special tokens: yields (text, None) for non-empty text and (match, id) for tokens.
 
-        Those that are sought in normalized text are left to `locate_pieces_after`; with `before_normalization`, they
+        Those that are sought in normalized text are left to `split_normalized`; with `before_normalization`, they
         are sought in this text.
         """
-        for _, piece, special in self.locate_pieces(data, names, before_normalization):
+        for _, piece, special in self.split_with_starts(data, names, before_normalization):
             yield piece, special
 
-    def locate_pieces(
+    def split_with_starts(
         self, data: Bytes, names: frozenset[str], before_normalization: bool = False
     ) -> Iterator[tuple[int, Bytes, int | None]]:
-        """Yield the start of each piece, too.
+        """Yield each piece with its start.
 
         A match may begin before the last one ends, if that one's white space has a token too, as in `tokenizers`.
         """
         plan = self._plan(names)
-        first = self._search(names, "before") if plan.before else None
-        if not plan.after or (self._normalizer is not None and not before_normalization):
+        first = self._search(names, "original") if plan.original else None
+        if not plan.normalized or (self._normalizer is not None and not before_normalization):
             yield from self._cut(data, first)
             return
-        late = self._search(names, "after")
+        normalized = self._search(names, "normalized_names")
         for start, piece, special in self._cut(data, first):
             if special is None:
-                for at, inner, number in self._cut(piece, late):
-                    yield start + at, inner, number
+                for at, inner, token_id in self._cut(piece, normalized):
+                    yield start + at, inner, token_id
             else:
                 yield start, piece, special
 
-    def after_normalization(self, names: frozenset[str]) -> frozenset[str]:
+    def sought_normalized(self, names: frozenset[str]) -> frozenset[str]:
         """The subset of these tokens that is sought in normalized text."""
-        return self._plan(names).after if self._normalizer is not None else _NONE
+        return self._plan(names).normalized if self._normalizer is not None else _NONE
 
-    def locate_pieces_after(self, data: Bytes, names: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
+    def split_normalized(self, data: Bytes, names: frozenset[str]) -> Iterator[tuple[int, Bytes, int | None]]:
         """Cut the normalized text between the tokens that were found in the original text."""
-        yield from self._cut(data, self._search(names, "spelled"))
+        yield from self._cut(data, self._search(names, "normalized_spellings"))
 
     def _cut(self, data: Bytes, search: _Search | None) -> Iterator[tuple[int, Bytes, int | None]]:
         done, spaces = 0, (-1, -1)  # `spaces`: the last run of white space; no run is scanned twice
@@ -384,9 +389,8 @@ def check_special_tokens(
         raise TypeError(f"{argument} is {short_repr(names)}; it must be a list of str, such as ['<|endoftext|>']")
     if isinstance(names, (set, frozenset)) and len(names) > 1:  # the keys of a dict have an order
         raise TypeError(
-            f"{argument} is {describe(names)}, whose order differs from run to run; it must be a list, because "
-            "its order "
-            "determines ids"
+            f"{argument} is {describe(names)}, whose order differs from run to run; it must be a list, because its "
+            "order determines ids"
         )
     checked = tuple(names)
     seen: set[str] = set()

@@ -27,9 +27,9 @@ def unk_id(spec: TokenizerSpec) -> int:
     if spec.unk_token in spec.special_tokens:
         return spec.special_tokens[spec.unk_token]
     name = spec.unk_token.encode()
-    for number, token in spec.vocabulary.items(SPECIAL, longest=len(name), shortest=len(name)):
+    for token_id, token in spec.vocabulary.items(SPECIAL, longest=len(name), shortest=len(name)):
         if token == name:
-            return number
+            return token_id
     spelled = bytes_or_utf8(spec.unk_token) if spec.model == "byte" else name
     if spelled in spec.vocabulary.ids:
         return spec.vocabulary.ids[spelled]
@@ -150,5 +150,5 @@ def _byte_tokens(spec: TokenizerSpec) -> NDArray[np.uint32]:
     numbers = np.flatnonzero((vocabulary.kinds == ORDINARY) & (vocabulary.lengths == len(BYTE_NAMES[0])))
     first = np.frombuffer(vocabulary.blob, dtype=np.uint8)[vocabulary.offsets[numbers]]
     numbers = numbers[first == ord(BYTE_NAMES[0][0])]
-    tokens = {vocabulary[number]: number for number in numbers.tolist()}
+    tokens = {vocabulary[token_id]: token_id for token_id in numbers.tolist()}
     return np.array([tokens.get(name.encode(), NO_TOKEN) for name in BYTE_NAMES], dtype=np.uint32)

@@ -53,33 +53,34 @@ class Vocabulary:
     def __init__(self, tokens: Iterable[tuple[int, bytes]], special: Iterable[tuple[int, bytes]] = ()) -> None:
         entries: dict[int, tuple[bytes, int]] = {}
         for kind, given in ((ORDINARY, tokens), (SPECIAL, special)):
-            for number, token in given:
-                if not 0 <= number < ID_LIMIT:
+            for token_id, token in given:
+                if not 0 <= token_id < ID_LIMIT:
                     raise ValueError(
-                        f"token id {number} of {short_repr(token)} is out of range; ids are from 0 to {ID_LIMIT - 1}"
+                        f"token id {token_id} of {short_repr(token)} is out of range; ids are from 0 to {ID_LIMIT - 1}"
                     )
-                if number in entries:
+                if token_id in entries:
                     raise ValueError(
-                        f"token id {number} is given twice: {short_repr(entries[number][0])} and {short_repr(token)}"
+                        f"token id {token_id} is given twice: {short_repr(entries[token_id][0])} and "
+                        f"{short_repr(token)}"
                     )
                 if not token:
-                    raise ValueError(f"token id {number} has an empty token; a token is at least one byte")
-                entries[number] = token, kind
+                    raise ValueError(f"token id {token_id} has an empty token; a token is at least one byte")
+                entries[token_id] = token, kind
         self.limit = _check_limit(max(entries, default=-1) + 1, len(entries))
         lengths = np.zeros(self.limit + 1, dtype=np.int64)
         kinds = np.zeros(self.limit, dtype=np.uint8)
         ordered = sorted(entries.items())
-        for number, (token, kind) in ordered:
-            lengths[number + 1] = len(token)
-            kinds[number] = kind
+        for token_id, (token, kind) in ordered:
+            lengths[token_id + 1] = len(token)
+            kinds[token_id] = kind
         self.blob = b"".join(token for _, (token, _) in ordered)
         self._freeze(np.cumsum(lengths), kinds)
         if len(self.ids) != int(np.count_nonzero(kinds == ORDINARY)):
             seen: dict[bytes, int] = {}
-            for number, (token, kind) in ordered:
-                if kind == ORDINARY and seen.setdefault(token, number) != number:
+            for token_id, (token, kind) in ordered:
+                if kind == ORDINARY and seen.setdefault(token, token_id) != token_id:
                     raise ValueError(
-                        f"token {short_repr(token)} has two ids, {seen[token]} and {number}; a token has one id"
+                        f"token {short_repr(token)} has two ids, {seen[token]} and {token_id}; a token has one id"
                     )
 
     @classmethod
@@ -125,7 +126,7 @@ class Vocabulary:
         kinds[index] = ORDINARY
         lengths[1:][index] = np.diff(offsets)
         special_ids = np.array(sorted(special), dtype=numbers.dtype)
-        tokens = [special[number] for number in special_ids.tolist()]
+        tokens = [special[token_id] for token_id in special_ids.tolist()]
         kinds[special_ids] = SPECIAL
         lengths[1:][special_ids] = list(map(len, tokens))
         # Insert each run of special tokens, tokens[start:end], before the ordinary token that follows it.
@@ -159,7 +160,7 @@ class Vocabulary:
         limit = _check_limit(int(new_ids.max(initial=-1)) + 1, len(ids))
         kinds, lengths = np.zeros(limit, dtype=np.uint8), np.zeros(limit, dtype=np.int64)
         kinds[new_ids], lengths[new_ids] = self.kinds[ids], self.lengths[ids]
-        blob, _ = end_to_end(np.frombuffer(self.blob, dtype=np.uint8), self.offsets[ids], self.lengths[ids])
+        blob, _ = join_slices(np.frombuffer(self.blob, dtype=np.uint8), self.offsets[ids], self.lengths[ids])
         return Vocabulary.from_arrays(blob.tobytes(), offsets_of(lengths), kinds)
 
     def _freeze(self, offsets: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
@@ -172,13 +173,13 @@ class Vocabulary:
         """The number of tokens."""
         return int(np.count_nonzero(self.kinds))
 
-    def __contains__(self, number: object) -> bool:
+    def __contains__(self, token_id: object) -> bool:
         """Whether an id has a token."""
-        return isinstance(number, int) and 0 <= number < self.limit and bool(self.kinds[number])
+        return isinstance(token_id, int) and 0 <= token_id < self.limit and bool(self.kinds[token_id])
 
-    def __getitem__(self, number: int) -> bytes:
+    def __getitem__(self, token_id: int) -> bytes:
         """The bytes of a token; b"" for an id without a token."""
-        return self.blob[self.offsets[number] : self.offsets[number + 1]]
+        return self.blob[self.offsets[token_id] : self.offsets[token_id + 1]]
 
     def items(
         self, kind: int | None = None, longest: int | None = None, shortest: int = 0
@@ -189,8 +190,8 @@ class Vocabulary:
             wanted = wanted & (self.lengths >= shortest) & (self.lengths <= longest)
         numbers = np.flatnonzero(wanted)
         starts, ends = self.offsets[numbers].tolist(), self.offsets[numbers + 1].tolist()
-        for number, start, end in zip(numbers.tolist(), starts, ends, strict=True):
-            yield number, self.blob[start:end]
+        for token_id, start, end in zip(numbers.tolist(), starts, ends, strict=True):
+            yield token_id, self.blob[start:end]
 
     def find_ids(self, tokens: Collection[bytes]) -> dict[bytes, int]:
         """The ids of those of `tokens` (none empty) that are ordinary tokens, without an object for each token."""
@@ -201,14 +202,14 @@ class Vocabulary:
         for size in {len(token) for token in tokens}:
             numbers = np.flatnonzero((self.lengths == size) & (self.kinds == ORDINARY))
             numbers = numbers[is_first_byte[blob[self.offsets[numbers]]]]
-            for number, start in zip(numbers.tolist(), self.offsets[numbers].tolist(), strict=True):
-                found[self.blob[start : start + size]] = number
+            for token_id, start in zip(numbers.tolist(), self.offsets[numbers].tolist(), strict=True):
+                found[self.blob[start : start + size]] = token_id
         return {token: found[token] for token in tokens if token in found}
 
     @cached_property
     def ids(self) -> dict[bytes, int]:
         """Bytes → id of the ordinary tokens."""
-        return {token: number for number, token in self.items(ORDINARY)}
+        return {token: token_id for token_id, token in self.items(ORDINARY)}
 
     @cached_property
     def lengths(self) -> NDArray[np.uint32]:
@@ -228,19 +229,18 @@ def _check_limit(limit: int, n_tokens: int) -> int:
     largest = id_limit(n_tokens)
     if limit > largest:
         raise ValueError(
-            f"the greatest token id is {limit - 1}; in a vocabulary of {pluralize(n_tokens, 'token')}, ids must "
-            "be below "
-            f"{largest}"
+            f"the greatest token id is {limit - 1}; in a vocabulary of {pluralize(n_tokens, 'token')}, ids must be "
+            f"below {largest}"
         )
     return limit
 
 
-def end_to_end(
+def join_slices(
     blob: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.integer]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Concatenate the slices `blob[starts[i] : starts[i] + lengths[i]]`; returns (bytes, offsets of shape (n + 1,)).
 
-    >>> parts, offsets = end_to_end(np.frombuffer(b"abcdef", dtype=np.uint8), np.array([4, 0]), np.array([2, 1]))
+    >>> parts, offsets = join_slices(np.frombuffer(b"abcdef", dtype=np.uint8), np.array([4, 0]), np.array([2, 1]))
     >>> parts.tobytes(), offsets.tolist()
     (b'efa', [0, 2, 3])
     """

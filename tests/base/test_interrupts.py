@@ -88,7 +88,7 @@ def test_spans_and_dropout_end_at_a_signal() -> None:
     kernel, dropout = engine.kernel, Dropout(engine.merger)
     starts = np.arange(0, len(TEXT), 3)
     ends = np.minimum(starts + 3, len(TEXT))
-    assert not with_signal(partial(kernel.encode_spans, TEXT, starts, ends))
+    assert not with_signal(partial(kernel.encode_pretokens, TEXT, starts, ends))
     assert not with_signal(partial(dropout.encode, TEXT, starts, ends, 0, 0))
     within_one_pretoken = partial(dropout.encode, TEXT, starts[:1], ends[-1:], 0, 0)
     assert not with_signal(within_one_pretoken)
@@ -97,7 +97,7 @@ def test_spans_and_dropout_end_at_a_signal() -> None:
 def test_decoding_ends_at_a_signal() -> None:
     tokens = model("byte")._decoder
     ids = np.full((1 << 24) + (1 << 15), 65, dtype=np.uint32)
-    assert not with_signal(partial(tokens.pieces_of, ids))
+    assert not with_signal(partial(tokens.bytes_with_final_space, ids))
     rows = np.arange(1 << 12)
     assert not with_signal(partial(tokens.texts_of, bpe.TokenBatch(ids[: rows[-1]], rows), "replace"))
 

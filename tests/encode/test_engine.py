@@ -214,7 +214,7 @@ def test_long_pieces_with_tokens_longer_than_a_window(data: st.DataObject) -> No
     expected += [made + i - 1 if i else 255 for i in range(11, -1, -1) if run % 4096 >> i & 1]
     encoder = Engine(whole)
     assert encoder.encode(text + b"\xff" * run).tolist() == naive(spec, text) + expected
-    assert encoder.encode_piece(b"\xff" * run) == expected  # starts with an empty output buffer
+    assert encoder.encode_pretoken(b"\xff" * run) == expected  # starts with an empty output buffer
 
 
 @settings(max_examples=60)
@@ -524,8 +524,8 @@ def test_parts_of_split_words_have_no_mark_except_the_last(
     )  # fmt: skip
     text = " ".join(random_.choices(words, k=6000))
     plain = Engine(tok.spec)
-    ids = {piece: plain.encode_piece(piece) for piece in set(plain.pieces(text, frozenset()))}
-    expected = [number for piece in plain.pieces(text, frozenset()) for number in ids[piece]]
+    ids = {piece: plain.encode_pretoken(piece) for piece in set(plain.pretokens_and_specials(text, frozenset()))}
+    expected = [number for piece in plain.pretokens_and_specials(text, frozenset()) for number in ids[piece]]
     try:
         for level, memory in product(("none", "avx2", "avx512"), (1 << 18, 32 << 20)):
             set_vector_level(LEVELS[level])

@@ -123,7 +123,7 @@ NAMES = {"<|end|>": 7, "<|end": 8, "[PAD]": 9, "é": 10, "a|b": 11}
 )
 def test_texts_are_divided_at_special_tokens(atoms: list[str], names: set[str]) -> None:
     text = "".join(atoms)
-    pieces = list(SpecialTokens(NAMES).pieces(text.encode(), frozenset(names)))
+    pieces = list(SpecialTokens(NAMES).split(text.encode(), frozenset(names)))
     assert pieces == [
         (part.encode(), NAMES[part] if special else None) for part, special in split_specials(text, names)
     ]
@@ -133,20 +133,20 @@ def test_texts_are_divided_at_special_tokens(atoms: list[str], names: set[str]) 
 def test_allowed_and_disallowed_special_tokens() -> None:
     tokens = SpecialTokens({"<a>": 1, "<b>": 2})
     every, none = frozenset({"<a>", "<b>"}), frozenset[str]()
-    assert tokens.policy((), ()) == (none, none)
-    assert tokens.policy("all", ()) == (every, none)
-    assert tokens.policy((), "all") == (none, every)
-    assert tokens.policy({"<a>"}, "all") == ({"<a>"}, {"<b>"})
-    assert tokens.policy(["<a>"], ["<b>"]) == ({"<a>"}, {"<b>"})
-    assert tokens.policy("all", "all") == (every, none)
+    assert tokens.resolve_policy((), ()) == (none, none)
+    assert tokens.resolve_policy("all", ()) == (every, none)
+    assert tokens.resolve_policy((), "all") == (none, every)
+    assert tokens.resolve_policy({"<a>"}, "all") == ({"<a>"}, {"<b>"})
+    assert tokens.resolve_policy(["<a>"], ["<b>"]) == ({"<a>"}, {"<b>"})
+    assert tokens.resolve_policy("all", "all") == (every, none)
     with pytest.raises(
         ValueError, match=r"allowed_special has \['<c>'\], which this tokenizer does not have; .*'<a>', '<b>'"
     ):
-        tokens.policy({"<c>"}, ())
+        tokens.resolve_policy({"<c>"}, ())
     with pytest.raises(TypeError, match=r'allowed_special is \'<a>\'; it must be "all" or a collection of names'):
-        tokens.policy("<a>", ())  # type: ignore[arg-type]
+        tokens.resolve_policy("<a>", ())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="disallowed_special is '<a>'"):
-        tokens.policy((), "<a>")  # type: ignore[arg-type]
+        tokens.resolve_policy((), "<a>")  # type: ignore[arg-type]
 
 
 def test_disallowed_special_tokens_are_refused() -> None:
@@ -432,9 +432,9 @@ def test_texts_with_special_tokens_are_encoded_part_by_part(parts: list[str], al
     for model in ("byte", "char"):
         tok = small_tokenizer(model)
         engine = tok._engine
-        names = engine.specials.allowed(allowed)
+        names = engine.specials.resolve_allowed(allowed)
         expected: list[int] = []
-        for piece, number in engine.specials.pieces(to_bytes(text), names):
+        for piece, number in engine.specials.split(to_bytes(text), names):
             segment = Segment(bytes(piece), engine.spec.pretokenizer)
             expected += engine.encode_segment(segment).tolist() if number is None else [number]
         options: Any = {"allowed_special": allowed, "disallowed_special": ()}
@@ -457,11 +457,11 @@ def small_tokenizer(model: Any) -> bpe.Tokenizer:
 def test_arguments_of_encode_around_are_checked() -> None:
     kernel = small_tokenizer("byte")._engine.kernel
     one, ids = np.array([1]), np.array([7], dtype=np.uint32)
-    assert kernel.encode_around(b"low", one, one + 1, ids)[0].tolist()[1] == 7
+    assert kernel.encode_with_specials(b"low", one, one + 1, ids)[0].tolist()[1] == 7
     with pytest.raises(ValueError, match="span 0 is from 1 to 4; it must be within the 3 bytes"):
-        kernel.encode_around(b"low", one, one + 3, ids)
+        kernel.encode_with_specials(b"low", one, one + 3, ids)
     with pytest.raises(ValueError, match="there are 0 ids for 1 spans"):
-        kernel.encode_around(b"low", one, one, ids[:0])
+        kernel.encode_with_specials(b"low", one, one, ids[:0])
 
 
 @pytest.mark.parametrize("size", [1 << 10, 3 << 20])
@@ -480,6 +480,6 @@ def test_a_large_unit_after_many_small_ones_keeps_their_ids() -> None:
     )
     data = b"By the 12 " * 256 + b"By the way, he said. " * 60_000
     starts = np.arange(257) * 10
-    ids, known = tok._engine.kernel.encode_spans(data, starts, np.append(starts[1:], len(data)))
+    ids, known = tok._engine.kernel.encode_pretokens(data, starts, np.append(starts[1:], len(data)))
     assert known
     assert tok.decode_bytes(ids) == data

@@ -30,7 +30,7 @@ from bpe import normalizers as n
 from bpe.formats.huggingface import read, write
 from bpe.pretokenize.patterns import SPELLED
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.pretokenize.shapes import prefixed, words
+from bpe.pretokenize.simplifying import prefixed, words
 from bpe.vocab.byte_letters import byte_alphabet, to_letters
 
 tokenizers = Peer("tokenizers")

@@ -19,7 +19,7 @@ from tokenizer_json import (
 
 import bpe
 from bpe import normalizers as n
-from bpe.errors import FormatError, errors_in
+from bpe.errors import FormatError, with_path
 from bpe.formats.huggingface import read, write
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.byte_letters import byte_alphabet
@@ -124,7 +124,7 @@ def test_the_error_names_the_field_and_the_reason(keys, value, where, message):
     for key in keys[:-1]:
         item = item[key]
     item[keys[-1]] = value
-    with pytest.raises(FormatError) as caught, errors_in("tokenizer.json"):
+    with pytest.raises(FormatError) as caught, with_path("tokenizer.json"):
         read(json.dumps(file).encode())
     assert caught.value.where == where
     assert message in str(caught.value)
@@ -270,7 +270,7 @@ def test_unsupported_model_types_are_reported_first(change, where, message):
         "pre_tokenizer": {"type": "Metaspace"},
         "truncation": {},
     }
-    with pytest.raises(FormatError) as caught, errors_in("tokenizer.json"):
+    with pytest.raises(FormatError) as caught, with_path("tokenizer.json"):
         read(json.dumps(file).encode())
     assert caught.value.where == where
     assert message in str(caught.value)

@@ -32,7 +32,7 @@ from bpe.formats.huggingface import read, write
 from bpe.formats.huggingface.spelling import explain_difference
 from bpe.pretokenize.patterns import NAMES, SPELLED
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.pretokenize.shapes import prefixed, words
+from bpe.pretokenize.simplifying import prefixed, words
 from bpe.text.oniguruma import escaped, means_the_same
 from bpe.vocab.byte_letters import letter_bytes, to_letters
 from bpe.vocab.spec import TokenizerSpec

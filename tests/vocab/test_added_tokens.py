@@ -66,7 +66,7 @@ ADDED = st.lists(
 def overlapped(tok: bpe.Tokenizer, text: str) -> bool:
     """Whether the white space that a token strips contains the start of another; `tokenizers` then uses text twice."""
     names = frozenset(tok.special_tokens)
-    return sum(len(piece) for piece, _ in tok._engine.specials.pieces(text.encode(), names)) != len(text.encode())
+    return sum(len(piece) for piece, _ in tok._engine.specials.split(text.encode(), names)) != len(text.encode())
 
 
 @examples(60)
@@ -154,7 +154,7 @@ def test_special_tokens_are_found_as_by_a_regular_expression(names, text):
     longest = sorted(names, key=len, reverse=True)
     found = re.findall("|".join(map(re.escape, longest)), text)
     assert [
-        str(piece, "utf-8") for piece, i in special.pieces(text.encode(), frozenset(names)) if i is not None
+        str(piece, "utf-8") for piece, i in special.split(text.encode(), frozenset(names)) if i is not None
     ] == found
     assert special.occur(text, frozenset(names)) == special.occur(text.encode(), frozenset(names)) == bool(found)
 
@@ -162,7 +162,7 @@ def test_special_tokens_are_found_as_by_a_regular_expression(names, text):
 def test_names_that_are_prefixes_of_each_other():
     names = ["a" * i for i in range(1, 200)]
     special = SpecialTokens({name: i for i, name in enumerate(names)})
-    assert [i for _, i in special.pieces(b"a" * 250 + b"b", frozenset(names))] == [198, 50, None]
+    assert [i for _, i in special.split(b"a" * 250 + b"b", frozenset(names))] == [198, 50, None]
 
 
 def occurrences(names: list[bytes], text: bytes) -> list[tuple[int, int, int]]:

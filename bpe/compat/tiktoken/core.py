@@ -298,7 +298,7 @@ class Encoding:
         """
         try:
             if type(tokens) is list:
-                return self._decoder.pieces_of(as_array(tokens))
+                return self._decoder.bytes_with_final_space(as_array(tokens))
             return self._decoder.bytes_of(tokens)
         except (TypeError, ValueError, OverflowError):
             return b"".join(self._bytes_of(token, "Invalid token for decoding: ") for token in _check_tokens(tokens))

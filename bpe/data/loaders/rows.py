@@ -146,9 +146,8 @@ class Rows(ABC):
         for name, own in (("fingerprint", self.fingerprint), ("seed", self.seed)):
             if state[name] != own:
                 raise ValueError(
-                    f"the state's {name} is {short_repr(state[name])}, but these rows have {own!r}: resume with "
-                    "the shards, "
-                    "the arguments and the seed of the run that saved it"
+                    f"the state's {name} is {short_repr(state[name])}, but these rows have {own!r}: resume with the "
+                    "shards, the arguments and the seed of the run that saved it"
                 )
         position = check_int("the state's position", state["position"], 0, max(len(self), 1) - 1)
         return check_int("the state's epoch", state["epoch"], 0) * len(self) + position

@@ -100,7 +100,7 @@ class StreamingEncoder:
         self._sources = sources.with_ending_separators() if isinstance(sources, Sources) else sources
         spec = tokenizer.spec
         self._bos_eos: BosEos = resolve_token(spec, "prepend", prepend), resolve_token(spec, "append", append)
-        self._allowed = tokenizer._engine.specials.allowed(allowed_special)
+        self._allowed = tokenizer._engine.specials.resolve_allowed(allowed_special)
         if threads is not None:
             thread_count(threads)
         self._threads = threads
@@ -342,9 +342,8 @@ class StreamedBatches(Iterator[Batch]):
         for name, own in self._about.items():
             if state[name] != own:
                 raise ValueError(
-                    f"the state's {name} is {short_repr(state[name])}, but this stream has {own!r}: resume with "
-                    "the same "
-                    "sources, tokenizer and length, and with as many ranks and workers"
+                    f"the state's {name} is {short_repr(state[name])}, but this stream has {own!r}: resume with the "
+                    "same sources, tokenizer and length, and with as many ranks and workers"
                 )
         known = {name: state[name] for name in BEGINNING}
         if add_checksum(self._about | known)["checksum"] != state["checksum"]:

@@ -19,7 +19,7 @@ from bpe.encode._encoder import CACHE_MEMORY, Encoder
 from bpe.encode.models.kernel import KernelTables, build_tables
 from bpe.merge._supermerge import SuperMerger
 from bpe.vocab.spec import TokenizerSpec, words_only
-from bpe.vocab.vocabulary import NONE, Vocabulary, end_to_end
+from bpe.vocab.vocabulary import NONE, Vocabulary, join_slices
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class MarkedWords:
 
     def find_last_split(self, data: Bytes, low: int) -> int:
         """The last split point after a pretoken that has no second id, so that no run crosses it; else `low`."""
-        end = self.kernel.last_cut(data, low)
+        end = self.kernel.find_last_split(data, low)
         while end > low:
-            begin = self.kernel.last_cut(data[: end - 1], 0)  # where the pretoken before `end` begins, or earlier
+            begin = self.kernel.find_last_split(data[: end - 1], 0)  # where the last pretoken begins, or earlier
             if begin <= 0:
                 return low
             ids = self.kernel.encode(bytes(data[begin:end]))[0]
@@ -51,17 +51,17 @@ class MarkedWords:
         return low
 
 
-class WordMerges:
+class AcrossWordMerger:
     """The second level: merges of words that are one token each."""
 
-    def __init__(self, spec: TokenizerSpec, marks: MarkedWords) -> None:
+    def __init__(self, spec: TokenizerSpec, marked_words: MarkedWords) -> None:
         assert spec.word_merges is not None
         self._pairs, self._results = spec.merges[spec.word_merges :], spec.merge_results[spec.word_merges :]
-        self._marks = marks
+        self._marked_words = marked_words
         second_ids = np.arange(spec.vocabulary.limit, dtype=np.int32)
-        second_ids[marks.tokens] = np.arange(len(marks.tokens), dtype=np.int32) + marks.first
+        second_ids[marked_words.tokens] = np.arange(len(marked_words.tokens), dtype=np.int32) + marked_words.first
         results = self._results.astype(np.int32)
-        self._merger = SuperMerger(second_ids[self._pairs], results, marks.first, marks.tokens)
+        self._merger = SuperMerger(second_ids[self._pairs], results, marked_words.first, marked_words.tokens)
 
     def merge(
         self, ids: NDArray[np.uint32], offsets: NDArray[np.int64]
@@ -81,7 +81,9 @@ class WordMerges:
             parts[token] = [word for part in (left, right) for word in parts.get(part, [part])]
         if parts:
             words, offsets = np.concatenate(list(parts.values())), offsets_of([len(each) for each in parts.values()])
-            ids = np.searchsorted(self._marks.tokens, words).astype(np.uint32) + np.uint32(self._marks.first)
+            ids = np.searchsorted(self._marked_words.tokens, words).astype(np.uint32) + np.uint32(
+                self._marked_words.first
+            )
             made, lengths = self._merger.merge(ids, offsets)
             firsts = made[offsets_of(lengths)[:-1]]
             tokens = np.array(list(parts))
@@ -89,11 +91,11 @@ class WordMerges:
         return np.flatnonzero(never)
 
 
-def build_boundless(spec: TokenizerSpec, cache_memory: int) -> tuple[KernelTables, MarkedWords, WordMerges]:
+def build_boundless(spec: TokenizerSpec, cache_memory: int) -> tuple[KernelTables, MarkedWords, AcrossWordMerger]:
     """Build the parts of the model of a tokenizer with merges across words."""
     leaves = np.setdiff1d(spec.merges[spec.word_merges :], spec.merge_results[spec.word_merges :])
-    tables, marks = build_marked(spec, leaves, cache_memory)
-    return tables, marks, WordMerges(spec, marks)
+    tables, marked_words = build_marked(spec, leaves, cache_memory)
+    return tables, marked_words, AcrossWordMerger(spec, marked_words)
 
 
 def build_marked(
@@ -102,7 +104,7 @@ def build_marked(
     """Build a kernel for the merges within words that gives some ordinary tokens a second id."""
     vocabulary, first = spec.vocabulary, spec.vocabulary.limit
     data = np.frombuffer(vocabulary.blob, dtype=np.uint8)
-    array, offsets = end_to_end(data, vocabulary.offsets[tokens], vocabulary.lengths[tokens])
+    array, offsets = join_slices(data, vocabulary.offsets[tokens], vocabulary.lengths[tokens])
     blob = array.tobytes()
     larger = Vocabulary.from_arrays(
         vocabulary.blob + blob,
@@ -110,20 +112,20 @@ def build_marked(
         np.concatenate((vocabulary.kinds, np.full(len(tokens), NONE, dtype=np.uint8))),
     )
     tables = build_tables(replace(words_only(spec), vocabulary=larger), cache_memory)
-    kernel, marks = tables.kernel, MarkedWords(tables.kernel, first, tokens.astype(np.uint32))
+    kernel, marked_words = tables.kernel, MarkedWords(tables.kernel, first, tokens.astype(np.uint32))
     wanted = np.zeros(first, dtype=np.uint8)
-    wanted[marks.tokens] = 1
-    unreachable = kernel.unreachable_of(np.concatenate((wanted, np.zeros(len(tokens), dtype=np.uint8))))
+    wanted[marked_words.tokens] = 1
+    unreachable = kernel.select_unreachable(np.concatenate((wanted, np.zeros(len(tokens), dtype=np.uint8))))
     if unreachable is None:
-        spelled = zip(pairwise(offsets.tolist()), marks.tokens.tolist(), strict=True)
+        spelled = zip(pairwise(offsets.tolist()), marked_words.tokens.tolist(), strict=True)
         kept = np.flatnonzero(
-            [kernel.encode_piece(blob[start:end]) == [token_id] for (start, end), token_id in spelled]
+            [kernel.encode_pretoken(blob[start:end]) == [token_id] for (start, end), token_id in spelled]
         )
     else:
         wanted[unreachable] = 0
-        kept = np.flatnonzero(wanted[marks.tokens])
-    kept_words, bounds = end_to_end(array, offsets[:-1][kept], np.diff(offsets)[kept])
+        kept = np.flatnonzero(wanted[marked_words.tokens])
+    kept_words, bounds = join_slices(array, offsets[:-1][kept], np.diff(offsets)[kept])
     kernel.keep_pretokens_whole()
     kernel.set_whole_words(kept_words.tobytes(), bounds, (kept + first).astype(np.uint32), True)
     kernel.finish()
-    return tables, marks
+    return tables, marked_words

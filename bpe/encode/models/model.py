@@ -17,52 +17,52 @@ from bpe.base.records import dataclass
 from bpe.encode._encoder import CACHE_MEMORY, Encoder
 from bpe.encode.models.kernel import KernelTables, build_tables
 from bpe.vocab.spec import TokenizerSpec
-from bpe.vocab.vocabulary import ORDINARY, end_to_end
+from bpe.vocab.vocabulary import ORDINARY, join_slices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bpe.encode.models.boundless import MarkedWords, WordMerges
+    from bpe.encode.models.boundless import AcrossWordMerger, MarkedWords
     from bpe.encode.models.picky import EventTables
 
 
 @dataclass(frozen=True)
-class Model:
+class EngineModel:
     """The parts of a model.
 
     Attributes:
         tables: the kernel, and what it was made of.
-        marks: the tokens that have another id where a whole pretoken is that token; None if there are none.
-        word_merges: the step on ids that merges words; None if all merges are within words.
+        marked_words: the tokens that have another id where a whole pretoken is that token; None if there are none.
+        across_words: the step on ids that merges words; None if all merges are within words.
         events: the merges and deletions of a PickyBPE model; None for any other.
 
     """
 
     tables: KernelTables
-    marks: MarkedWords | None = None
-    word_merges: WordMerges | None = None
+    marked_words: MarkedWords | None = None
+    across_words: AcrossWordMerger | None = None
     events: EventTables | None = None
 
 
 def build_model(
     spec: TokenizerSpec, whole_words: Sequence[tuple[bytes, int]] = (), cache_memory: int = CACHE_MEMORY
-) -> Model:
+) -> EngineModel:
     """Build the model of a tokenizer; the arguments are those of `Engine`."""
     if spec.word_merges is not None:
         from bpe.encode.models.boundless import build_boundless
 
-        tables, marks, word_merges = build_boundless(spec, cache_memory)
-        return Model(tables, marks, word_merges)
+        tables, marked_words, across_words = build_boundless(spec, cache_memory)
+        return EngineModel(tables, marked_words, across_words)
     if spec.events is not None:
         from bpe.encode.models.picky import build_picky
 
         tables, events = build_picky(spec, cache_memory)
-        return Model(tables, events=events)
+        return EngineModel(tables, events=events)
     tables = build_tables(spec, cache_memory, may_have_superwords=not whole_words)
     if spec.ignore_merges:
         token_ids, vocabulary = np.flatnonzero(_find_unmerged_tokens(spec, tables.kernel)), spec.vocabulary
         blob = np.frombuffer(vocabulary.blob, dtype=np.uint8)
-        tokens, offsets = end_to_end(blob, vocabulary.offsets[token_ids], vocabulary.lengths[token_ids])
+        tokens, offsets = join_slices(blob, vocabulary.offsets[token_ids], vocabulary.lengths[token_ids])
         # With a glued mark, a word is looked up without it: merging the word's symbols never gives that token.
         as_spelled = spec.end_of_word_glued
         tables.kernel.set_whole_words(tokens.tobytes(), offsets, token_ids.astype(np.uint32), as_spelled)
@@ -71,7 +71,7 @@ def build_model(
         ids = np.array([token_id for _, token_id in whole_words], dtype=np.uint32)
         tables.kernel.set_whole_words(b"".join(word for word, _ in whole_words), offsets, ids, True)
     tables.kernel.finish()
-    return Model(tables)
+    return EngineModel(tables)
 
 
 def _find_unmerged_tokens(spec: TokenizerSpec, kernel: Encoder) -> NDArray[np.bool_]:
@@ -81,7 +81,7 @@ def _find_unmerged_tokens(spec: TokenizerSpec, kernel: Encoder) -> NDArray[np.bo
     if spec.end_of_word_glued:
         return ordinary
     if known is None:
-        known = kernel.unreachable_of(ordinary.astype(np.uint8))
+        known = kernel.select_unreachable(ordinary.astype(np.uint8))
     if known is None:
         return ordinary
     unmerged = np.zeros(vocabulary.limit, dtype=np.bool_)

@@ -26,7 +26,7 @@ from bpe.formats.huggingface.spelling import byte_by_letter, from_text, spell_al
 from bpe.formats.schema import LATER, errors_at, load, read_id
 from bpe.vocab.byte_letters import byte_letters, letter_bytes
 from bpe.vocab.spec import Model, TokenizerSpec
-from bpe.vocab.vocabulary import ORDINARY, Vocabulary, end_to_end
+from bpe.vocab.vocabulary import ORDINARY, Vocabulary, join_slices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -156,7 +156,7 @@ class KernelLists:
         if self._removed or np.any(order[1:] < order[:-1]):
             order = order[~np.isin(order, self._removed)]
             ids = ids[order]
-            blob, offsets = end_to_end(blob, offsets[order], np.diff(offsets)[order])
+            blob, offsets = join_slices(blob, offsets[order], np.diff(offsets)[order])
         if np.any(ids[1:] == ids[:-1]):
             raise UnusualError
         named = {**special, **self.unlettered}
@@ -348,4 +348,4 @@ def _join_lines(between: Sequence[bytes], *columns: _Slices) -> bytes:
         starts[:, 2 * i], lengths[:, 2 * i] = bases[i], len(text)
     for i, column in enumerate(columns):
         starts[:, 2 * i + 1], lengths[:, 2 * i + 1] = column.starts + bases[len(between) + i], column.lengths
-    return end_to_end(blob, starts.ravel(), lengths.ravel())[0].tobytes().removeprefix(b",") + b"\n    "
+    return join_slices(blob, starts.ravel(), lengths.ravel())[0].tobytes().removeprefix(b",") + b"\n    "

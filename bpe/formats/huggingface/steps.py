@@ -26,7 +26,7 @@ from bpe.formats.schema import (
 )
 from bpe.pretokenize.patterns import DEEPSEEK_STEPS, NAMED, SPELLED, published
 from bpe.pretokenize.pretokenizer import Gaps, PipelinePretokenizer, Pretokenizer, check_unicode_version
-from bpe.pretokenize.shapes import BYTES, prefixed, simplify, words
+from bpe.pretokenize.simplifying import BYTES, prefixed, simplify, words
 from bpe.pretokenize.steps import STEPS, ByteLevel, Metaspace, Split, Step
 from bpe.vocab import after_encoding
 from bpe.vocab.spec import TokenizerSpec

@@ -120,9 +120,8 @@ def _check(spec: TokenizerSpec, special: dict[int, str]) -> None:
     same = {token_id: name for token_id, name in ordinary.items() if _is_spelled(spec, token_id, name)}
     if names.items() - special.items() - same.items() or others not in ([], [spec.unk_token]):
         raise ValueError(
-            f"special tokens {short_repr(names)} and unknown token {spec.unk_token!r} are not the special entries "
-            "of the "
-            f"vocabulary, {short_repr(special)}; they must be the same"
+            f"special tokens {short_repr(names)} and unknown token {spec.unk_token!r} are not the special entries of "
+            f"the vocabulary, {short_repr(special)}; they must be the same"
         )
     if spec.unk_token is not None and spec.unk_token not in {*special.values(), *same.values()}:
         raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; add it as a special token")

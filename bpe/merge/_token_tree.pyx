@@ -16,7 +16,7 @@ cdef enum:
     MAX_SIZE = 0x7FFFFFFF     # symbols of a token, at most
 
 
-cdef class Origins:
+cdef class TokenTree:
 
     def __cinit__(self, MergeTable table not None, const uint32_t[::1] symbols, merges):
         """Find the parts of each token, and which tokens are reachable.

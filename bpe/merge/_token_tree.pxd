@@ -10,7 +10,7 @@ cdef struct TokenParts:       # the two tokens that a token was merged from
     uint32_t order            # 0 for a symbol, else the rank of its merge + 1
     uint32_t size             # in symbols
 
-cdef class Origins:
+cdef class TokenTree:
     """The parts of all tokens."""
 
     cdef TokenParts* parts

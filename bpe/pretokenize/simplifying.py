@@ -1,4 +1,4 @@
-"""PipelinePretokenizer that a single pretokenizer does: one with a scanner, or a pattern of the `regex` package.
+"""Simplifies a list of steps to one named or regex pretokenizer, where one gives the same pretokens.
 
 Equal tokenizers so have equal pretokenizers, however a file or a user spells them, and kernels run where they apply.
 """
@@ -78,7 +78,7 @@ def _isolated(step: Step) -> str | None:
 
 
 def _single(step: Step) -> Pretokenizer | None:
-    """The pretokenizer of one step; None if only `PipelinePretokenizer` does the same."""
+    """The pretokenizer that gives the same pretokens as one step; None if only `PipelinePretokenizer` does."""
     from bpe.text.oniguruma import escaped, means_the_same
 
     if isinstance(step, WhitespaceSplit):
