@@ -7,7 +7,6 @@ from. Both run the steps of `bpe/pretokenize/steps.py` in the same order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -87,7 +86,6 @@ class Segment:
         return np.concatenate((np.zeros(self.origin.n_added, dtype=np.int64), sources))
 
 
-@dataclass(slots=True)
 class Origin:
     """Where a segment comes from.
 
@@ -102,13 +100,20 @@ class Origin:
 
     """
 
-    start: int
-    piece: bytes
-    convention: Convention = "whole"
-    aligned: Aligned | None = None
-    part: str = ""
-    part_start: int = 0
-    n_added: int = 0
+    __slots__ = ("aligned", "convention", "n_added", "part", "part_start", "piece", "start")
+
+    def __init__(
+        self,
+        start: int,
+        piece: bytes,
+        convention: Convention = "whole",
+        aligned: Aligned | None = None,
+        part: str = "",
+        part_start: int = 0,
+        n_added: int = 0,
+    ) -> None:
+        self.start, self.piece, self.convention, self.aligned = start, piece, convention, aligned
+        self.part, self.part_start, self.n_added = part, part_start, n_added
 
     def locate_bytes(self, spans: NDArray[np.int64]) -> NDArray[np.int64]:
         """The spans of the text that spans of the segment's bytes come from; whole characters with a normalizer."""
