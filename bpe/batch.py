@@ -15,6 +15,8 @@ from bpe.base.offsets import offsets_of
 from bpe.errors import check_choice, check_int, check_iterable, describe, pluralize, short_repr
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -212,8 +214,6 @@ class TokenBatch:
             ModuleNotFoundError: without pyarrow.
 
         """
-        from bpe.base.arrow import load_pyarrow
-
         offsets = np.array(self.offsets)  # Arrow keeps a reference and does not check offsets when it reads
         _check_offsets(offsets, len(self.ids))
         arrow = load_pyarrow()
@@ -266,3 +266,21 @@ def id_array(ids: Sequence[int] | NDArray[Any]) -> NDArray[Any]:
 def aligned(array: NDArray[Any]) -> NDArray[Any]:
     """The array, or a copy if its numbers do not lie at addresses that kernels may read them from."""
     return array if array.flags.aligned else array.copy()
+
+
+def load_pyarrow(user: str = "to_arrow") -> ModuleType:
+    """The pyarrow module.
+
+    Args:
+        user: the name of what needs it, for the error.
+
+    Raises:
+        ModuleNotFoundError: where it is not installed.
+
+    """
+    try:
+        import pyarrow as pa
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(f"{user} needs pyarrow; install the extra: pip install 'bytepair[arrow]'") from None
+    module: ModuleType = pa
+    return module

@@ -420,7 +420,7 @@ class WordCounts:
             ModuleNotFoundError: without pyarrow.
 
         """
-        from bpe.base.arrow import load_pyarrow
+        from bpe.batch import load_pyarrow
 
         arrow = load_pyarrow()
         blob, offsets, counts = self.arrays()  # copies, which the Arrow table keeps

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from bpe.base.arrow import load_pyarrow
 from bpe.base.forks import cached_property
-from bpe.batch import TokenBatch
+from bpe.batch import TokenBatch, load_pyarrow
 from bpe.errors import check_iterable, describe, short_repr
 from bpe.formats import huggingface
 from bpe.tokenizer import Tokenizer, check_tokenizer

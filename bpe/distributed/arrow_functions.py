@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.arrow import load_pyarrow
+from bpe.batch import load_pyarrow
 from bpe.corpus.documents import arrow_documents
 from bpe.count.word_counts import WordCounts, add_documents, empty_like, fill
 from bpe.data.mapping import MapFunction

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bpe.base.arrow import load_pyarrow
+from bpe.batch import load_pyarrow
 from bpe.count.word_counts import WordCounts
 from bpe.data.mapping import MapFunction, map_function
 from bpe.distributed.arrow_functions import count_batch, encode_batch, gather_counts, get_words

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from bpe.base.arrow import load_pyarrow
+from bpe.batch import load_pyarrow
 from bpe.count.word_counts import WordCounts
 from bpe.data.mapping import map_function
 from bpe.distributed.arrow_functions import count_batches, encode_batch, gather_counts

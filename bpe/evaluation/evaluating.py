@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from bpe.base.arrow import load_pyarrow
 from bpe.base.progress import ProgressLike, check_progress, progress_bar
 from bpe.base.threads import thread_count
 from bpe.base.utf8 import TextLike
+from bpe.batch import load_pyarrow
 from bpe.corpus.blocks import PathLike
 from bpe.corpus.sources import Sources
 from bpe.errors import check_choice, check_int, describe, short_repr

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bpe.base.arrow import load_pyarrow
 from bpe.base.offsets import offsets_of
-from bpe.batch import id_array
+from bpe.batch import id_array, load_pyarrow
 from bpe.data.formats.files import ShardFile, Spool
 from bpe.data.formats.reading import DocumentBatch, Offsets, Shard, find_size, make_one_document
 from bpe.data.formats.shard_format import ShardFormat, ShardInfo, ShardWriter
