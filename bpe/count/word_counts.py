@@ -6,7 +6,6 @@ different machines and their counts merged. Counting files and many texts: `coun
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -601,6 +600,8 @@ def check_made_for(
 
 def read_counts(path: PathLike) -> tuple[WordCounts, Any]:
     """The counts in a file, and what `write_counts` wrote there of a count that was unfinished, or None."""
+    import json
+
     from bpe.count.files import COUNTS, read_arrays
     from bpe.text.pipeline_normalizers import from_json as normalizer_from_json
 
