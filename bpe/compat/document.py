@@ -14,7 +14,7 @@ from bpe.vocab.spec import MATCHING_FLAGS
 
 _EMPTY = re.compile(rb"\{\s*\}")
 
-#: The fields of an added token, in the order in which `tokenizers` writes them.
+#: The flags of an added token, in the order in which `tokenizers` writes them.
 FLAGS = (*MATCHING_FLAGS, "special")
 
 

@@ -95,7 +95,7 @@ class Spill:
         counts = np.concatenate(found.pop())[order]
         lengths = np.concatenate([np.diff(self._load(stored[1])) for [stored] in self._parts])
         offsets = offsets_of(lengths[order])
-        targets = lengths  # no longer needed
+        targets = lengths  # which are not needed any more: their memory holds the targets
         targets[order] = offsets[:-1]
         del order
         whole = np.empty(offsets[-1], dtype=np.uint8)

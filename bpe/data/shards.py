@@ -189,7 +189,7 @@ class TokenShards:
         return bounds
 
     def document(self, index: int) -> NDArray[Any]:
-        """The ids of a document, 0 <= number < n_documents; a view."""
+        """The ids of a document, 0 <= index < n_documents; a view."""
         if not 0 <= index < self.n_documents:
             total = pluralize(self.n_documents, "document")
             raise IndexError(f"document {index} is out of range; there are {total}")

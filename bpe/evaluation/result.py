@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,6 @@ from bpe.evaluation.reachability import Reachability, reachability
 from bpe.evaluation.savings import Saving, savings
 from bpe.evaluation.shapes import Shapes, find_shapes
 from bpe.evaluation.tallying import INDEX, Tally
-
-if TYPE_CHECKING:
-    pass
 
 #: Metrics that are quotients of two sums over documents, and therefore have intervals: (part, whole) in COLUMNS.
 RATIOS = {

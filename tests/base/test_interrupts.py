@@ -20,7 +20,7 @@ import pytest
 import bpe
 from bpe.base import _interrupts as interrupts
 from bpe.base.threads import run_threads
-from bpe.encode import _batch as gather
+from bpe.encode import _batch
 from bpe.merge._dropout import Dropout
 from bpe.training import trainer as learning
 from bpe.training.config import TrainConfig
@@ -56,8 +56,8 @@ def with_signal(call: Callable[[], object]) -> bool:
     return bool(ended)
 
 
-def job_of(tok: bpe.Tokenizer, text: bytes, threads: int) -> gather.EncodeJob:
-    job = gather.EncodeJob(tok._engine.kernel, threads)
+def job_of(tok: bpe.Tokenizer, text: bytes, threads: int) -> _batch.EncodeJob:
+    job = _batch.EncodeJob(tok._engine.kernel, threads)
     job.add_items([text], np.array([0, 1], dtype=np.int64))
     job.prepare()
     return job
@@ -72,8 +72,8 @@ TEXT = b"low lower\nlowest newest " * 4000
 @pytest.mark.parametrize("threads", [0, 1, 2])
 def test_encoding_ends_at_a_signal(text: bytes, threads: int, monkeypatch: pytest.MonkeyPatch, hooks: Any) -> None:
     """`threads` is the number of a job's threads, and 0 a call for one text. The workspace is returned."""
-    monkeypatch.setattr(gather, "MAX_PART", 4000)
-    monkeypatch.setattr(gather, "MIN_PART", 1000)
+    monkeypatch.setattr(_batch, "MAX_PART", 4000)
+    monkeypatch.setattr(_batch, "MIN_PART", 1000)
     tok = model("byte")
     kernel = tok._engine.kernel
     expected = tok.encode(text).tolist()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import bpe
 from bpe.base._result_pool import ResultPool
 from bpe.base.memory_limits import resident
-from bpe.encode import _batch as gather
+from bpe.encode import _batch
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="freed results are kept only on Linux")
 
@@ -169,7 +169,7 @@ def test_a_result_that_outgrows_its_memory(hooks: Any) -> None:
     assert len(expected) == 4 * MB
     for _ in range(2):
         assert np.array_equal(tok.encode(text), expected)
-        job = gather.EncodeJob(tok._engine.kernel, 2)
+        job = _batch.EncodeJob(tok._engine.kernel, 2)
         job.add_items([text.encode()], np.array([0, 1], dtype=np.int64))
         job.prepare()
         hooks.work_alternated(job, 2)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import bpe
 from bpe.base._cpu import set_vector_level, vector_level
 from bpe.base.utf8 import to_bytes
-from bpe.encode import _batch as gather
+from bpe.encode import _batch
 from bpe.encode.engine import Engine
 
 #: The vector level to restore.
@@ -55,8 +55,8 @@ def texts_of(number: int) -> list[str | bytes]:
 @pytest.mark.parametrize("merges", [0, 20])
 def test_batches_of_texts_of_all_widths(merges: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without merges, there are more ids than the initial buffer holds."""
-    monkeypatch.setattr(gather, "MAX_PART", 2000)
-    monkeypatch.setattr(gather, "MIN_PART", 100)
+    monkeypatch.setattr(_batch, "MAX_PART", 2000)
+    monkeypatch.setattr(_batch, "MIN_PART", 100)
     tok = bpe.train(texts=["low lower lowest 가나 나가 é猫"] * 3, num_merges=merges)
     texts = texts_of(merges)
     expected = [tok.encode(to_bytes(text)).tolist() for text in texts]
@@ -66,12 +66,12 @@ def test_batches_of_texts_of_all_widths(merges: int, monkeypatch: pytest.MonkeyP
 
 def test_text_without_spaces_is_divided_among_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """It can be split at its newlines."""
-    monkeypatch.setattr(gather, "MAX_PART", 2000)
-    monkeypatch.setattr(gather, "MIN_PART", 100)
+    monkeypatch.setattr(_batch, "MAX_PART", 2000)
+    monkeypatch.setattr(_batch, "MIN_PART", 100)
     tok = bpe.train(texts=["猫である。名前"] * 3, num_merges=20)
     text = "吾輩は猫である。\n名前はまだ無い。\n" * 3000
     for each in (text, text.encode(), "\U0001f431猫" + text):
-        job = gather.EncodeJob(tok._engine.kernel, 2)
+        job = _batch.EncodeJob(tok._engine.kernel, 2)
         job.add_items([each], np.array([0, 1], dtype=np.int64))
         assert job.prepare() > 20
         assert tok.encode_batch([each], threads=2)[0].tolist() == tok.encode(to_bytes(each)).tolist()
@@ -79,13 +79,13 @@ def test_text_without_spaces_is_divided_among_threads(monkeypatch: pytest.Monkey
 
 def test_a_str_is_divided_where_split_points_are_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the characters that are converted together, and with surrogate pairs, which become one character."""
-    monkeypatch.setattr(gather, "MAX_PART", 2000)
-    monkeypatch.setattr(gather, "MIN_PART", 100)
+    monkeypatch.setattr(_batch, "MAX_PART", 2000)
+    monkeypatch.setattr(_batch, "MIN_PART", 100)
     tok = bpe.train(texts=["low lower 가나"] * 3, num_merges=10)
     for distance in (1022, 1023, 1024, 1025, 5000):
         for filler in ("1", "é1", "\ud83d\ude001", "\ud83d1"):
             text = "가" + f"{filler * (distance // len(filler))}low\n" * 30
-            job = gather.EncodeJob(tok._engine.kernel, 2)
+            job = _batch.EncodeJob(tok._engine.kernel, 2)
             job.add_items([text], np.array([0, 1], dtype=np.int64))
             assert job.prepare() > (10 if "\ud83d" not in filler else 0)
             assert tok.encode_batch([text], threads=2)[0].tolist() == tok.encode(to_bytes(text)).tolist()
@@ -128,7 +128,7 @@ def test_changing_a_result_does_not_affect_others() -> None:
 
 def encode_alternated(hooks: Any, encoder: Engine, texts: list[str], workers: int) -> list[int]:
     """As that many threads do that are equally fast."""
-    job = gather.EncodeJob(encoder.kernel, workers)
+    job = _batch.EncodeJob(encoder.kernel, workers)
     job.add_items(list(texts), np.arange(len(texts) + 1, dtype=np.int64))
     assert job.prepare() >= 3 * workers
     hooks.work_alternated(job, workers)
@@ -141,8 +141,8 @@ def test_threads_share_the_words_of_one_table(hooks: Any, monkeypatch: pytest.Mo
 
     In tables that are full and replaced again and again, and in one that has room for all.
     """
-    monkeypatch.setattr(gather, "MAX_PART", 4000)
-    monkeypatch.setattr(gather, "MIN_PART", 1000)
+    monkeypatch.setattr(_batch, "MAX_PART", 4000)
+    monkeypatch.setattr(_batch, "MIN_PART", 1000)
     choose = random.Random(3)
     syllables = ["low", "er", "st", "é", "a", "q", "zz"]
     words = ["".join(choose.choices(syllables, k=choose.randint(1, 12))) for _ in range(6000)]

@@ -20,7 +20,7 @@ import bpe
 from bpe.base._cpu import LEVELS, set_vector_level, vector_level
 from bpe.base._visitor import Visitor
 from bpe.base.threads import map_unordered, run_threads
-from bpe.encode import _batch as gather
+from bpe.encode import _batch
 from bpe.encode._batch import EncodeJob
 from bpe.encode._encoder import Encoder as Kernel
 from bpe.encode._split_filter import SplitFilter
@@ -650,7 +650,7 @@ def test_every_vector_level_gives_the_same_ids(level: str) -> None:
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_documents_of_one_buffer_equal_single_texts(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Documents anywhere in a buffer: empty ones, overlapping ones, and one of several parts."""
-    monkeypatch.setattr(gather, "MAX_PART", 1 << 16)
+    monkeypatch.setattr(_batch, "MAX_PART", 1 << 16)
     tok = bpe.train(texts=[many_words(3, 2000).decode()], vocab_size=500, pretokenizer="gpt2")
     buffer = many_words(4, 20_000)
     random_ = random.Random(5)
@@ -658,7 +658,7 @@ def test_documents_of_one_buffer_equal_single_texts(threads: int, monkeypatch: p
     starts = [0, 7, 7, len(buffer), *bounds[:-1]]
     ends = [len(buffer), 7, 9, len(buffer), *bounds[1:]]
     encoder = Engine(tok.spec)
-    assert len(buffer) > 3 * gather.MAX_PART
+    assert len(buffer) > 3 * _batch.MAX_PART
     batch = encoder.encode_documents(buffer, np.array(starts), np.array(ends), threads)
     assert batch == encoder.encode_batch([buffer[a:b] for a, b in zip(starts, ends, strict=True)], 1)
     assert np.array_equal(batch[0], tok.encode(buffer))

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import bpe
 from bpe.corpus import reading
-from bpe.encode import _batch as gather
-from bpe.encode import streams
+from bpe.encode import _batch, streams
 from bpe.encode.engine import Engine
 from bpe.pretokenize.patterns import NAMES
 from bpe.pretokenize.pretokenizer import Pretokenizer
@@ -103,7 +102,7 @@ def test_tokenizers_without_split_points() -> None:
 @pytest.fixture
 def word(monkeypatch: pytest.MonkeyPatch) -> str:
     """A word of many parts."""
-    for module, name, size in ((gather, "MAX_PART", 4000), (gather, "MIN_PART", 500), (reading, "MAX_READ", 2000)):
+    for module, name, size in ((_batch, "MAX_PART", 4000), (_batch, "MIN_PART", 500), (reading, "MAX_READ", 2000)):
         monkeypatch.setattr(module, name, size)
     return "".join(map(chr, np.random.default_rng(1).integers(0x4E00, 0x9FA6, 30_000)))
 
@@ -111,7 +110,7 @@ def word(monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize("kind", [str, str.encode])
 def test_one_word_is_divided_among_threads(word: str, kind: Callable[[str], str | bytes]) -> None:
     kernel = encoder("cl100k")
-    job = gather.EncodeJob(kernel.kernel, 2)
+    job = _batch.EncodeJob(kernel.kernel, 2)
     job.add_texts([kind(word)], lambda text: text)
     assert job.prepare() > 10
     assert kernel.encode_batch([kind(word)], 2).to_list() == [kernel.encode(word.encode()).tolist()]

@@ -19,9 +19,8 @@ from strategies import examples
 import bpe
 from bpe.base.utf8 import to_bytes
 from bpe.corpus import reading
-from bpe.encode import _batch as gather
+from bpe.encode import _batch, streams
 from bpe.encode import blocks as encoding
-from bpe.encode import streams
 from bpe.encode.offsets import OffsetEncoder
 from bpe.encode.streams import StreamNormalizer
 from bpe.normalizers import (
@@ -347,8 +346,8 @@ def test_many_documents_in_a_file(tmp_path: Path) -> None:
 
 
 def test_a_large_document_is_divided_among_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gather, "MAX_PART", 500)
-    monkeypatch.setattr(gather, "MIN_PART", 100)
+    monkeypatch.setattr(_batch, "MAX_PART", 500)
+    monkeypatch.setattr(_batch, "MIN_PART", 100)
     path = tmp_path / "text.txt"
     text = f"{TEXT * 30}<|end|>low<|end|><|end|>{TEXT * 50}".replace("\0", "0")  # with NUL, it would be binary data
     path.write_text(text, encoding="utf-8")

@@ -151,8 +151,8 @@ class Encoding:
         self._engine = encoding.tokenizer._engine
         self._decoder = encoding.tokenizer._decoder
         self._special_token_values = set(encoding.special_tokens.values())
-        #: What all names of special tokens begin with, and its first character: a text without them has none.
         self._all_names = frozenset(encoding.special_tokens)  # one object: to hash many names takes time
+        #: What all names of special tokens begin with, and its first character: a text without them has none.
         self._prefix = common_prefix(encoding.special_tokens)
         self._first = self._prefix[:1]
         self.max_token_value = encoding.tokenizer.n_vocab - 1
