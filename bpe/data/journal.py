@@ -52,13 +52,13 @@ _MOST_NAMES = 3
 _FILE_FACTS = ("name", "size", "format", "compression")
 
 #: For tests: called with the name of each event, between which a process may be killed.
-crash_hook: Callable[[str], None] | None = None
+failpoint: Callable[[str], None] | None = None
 
 
 def crash_point(event: str) -> None:
     """Call the test's hook, if there is one."""
-    if crash_hook is not None:
-        crash_hook(event)
+    if failpoint is not None:
+        failpoint(event)
 
 
 @contextmanager

@@ -51,7 +51,7 @@ def killed_at(event: int, run: Callable[[], object]) -> bool:
 
         status = 1
         try:
-            journal.crash_hook = count
+            journal.failpoint = count
             run()
             status = 0
         finally:
@@ -69,9 +69,9 @@ def test_kills_at_chosen_events(tmp_path, tokenizer, monkeypatch, way):
     monkeypatch.setattr(outputs, "CHECKPOINT_BYTES", 8000)
     paths = corpus(tmp_path / "c", documents(11, 80))
     events: list[str] = []
-    monkeypatch.setattr(journal, "crash_hook", events.append)
+    monkeypatch.setattr(journal, "failpoint", events.append)
     encode_shards(sources(paths), tokenizer, tmp_path / "whole", threads=1, **WAYS[way])
-    monkeypatch.setattr(journal, "crash_hook", None)
+    monkeypatch.setattr(journal, "failpoint", None)
     expected = files_of(tmp_path / "whole")
     for number, event in enumerate(sorted({*range(0, len(events), len(events) // 8 + 1), len(events) - 2})):
         out = tmp_path / f"out{event}"
@@ -330,13 +330,13 @@ def test_an_error_of_the_writer_reaches_the_caller_at_once(tmp_path, tokenizer, 
             raise OSError(errno.ENOSPC, "No space left on device", "tokens-00000.npy")
 
     monkeypatch.setattr(grouping.DocumentGroups, "_begin_group", counted)
-    monkeypatch.setattr(journal, "crash_hook", fails)
+    monkeypatch.setattr(journal, "failpoint", fails)
     with pytest.raises(OSError, match=r"No space left on device: 'tokens-00000.npy'"):
         encode_shards(sources(paths), tokenizer, tmp_path / "out", **WAYS[way])
     assert len(read) < 10
     names = [name for name in files_of(tmp_path / "out") if not name.startswith(".buckets")]
     assert sorted(names) == ["journal.jsonl", "tokenizer.json"]
-    monkeypatch.setattr(journal, "crash_hook", None)
+    monkeypatch.setattr(journal, "failpoint", None)
     encode_shards(sources(paths), tokenizer, tmp_path / "out", **WAYS[way])
     encode_shards(sources(paths), tokenizer, tmp_path / "whole", **WAYS[way])
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")

@@ -55,12 +55,12 @@ class Begun:
             if self.steps == RECORDS[way]:
                 raise StopError
 
-        journal.crash_hook = stop
+        journal.failpoint = stop
         try:
             with pytest.raises(StopError):
                 self._encode("half")
         finally:
-            journal.crash_hook = None
+            journal.failpoint = None
         self.lines = (folder / "half" / journal.JOURNAL_NAME).read_bytes().splitlines(keepends=True)
 
     def _encode(self, name: str) -> dict[str, bytes]:
@@ -276,10 +276,10 @@ def test_only_what_finished_steps_used_must_be_the_same(
     def stop(_: str) -> None:
         raise StopError
 
-    monkeypatch.setattr(journal, "crash_hook", stop)  # the journal has the new header then
+    monkeypatch.setattr(journal, "failpoint", stop)  # the journal has the new header then
     with pytest.raises(StopError):
         encode_shards(bpe.Sources(names, **options), tokenizer, "out", **WAYS[way])
-    monkeypatch.setattr(journal, "crash_hook", None)
+    monkeypatch.setattr(journal, "failpoint", None)
     encode_shards(bpe.Sources(names, **options), tokenizer, "out", **WAYS[way])
     encode_shards(bpe.Sources(names, **options), tokenizer, "whole", **WAYS[way])
     assert files_of(Path("out")) == files_of(Path("whole"))

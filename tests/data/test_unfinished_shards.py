@@ -65,9 +65,9 @@ def test_kills(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setattr(os, "fsync", lambda _: None)
     parts(tmp_path / "source")
     events: list[str] = []
-    monkeypatch.setattr(journal, "crash_hook", events.append)
+    monkeypatch.setattr(journal, "failpoint", events.append)
     CALLS[name](tmp_path / "source", tmp_path / "whole")
-    monkeypatch.setattr(journal, "crash_hook", None)
+    monkeypatch.setattr(journal, "failpoint", None)
     for event in range(0, len(events), 1 + len(events) // 6):
         out = tmp_path / f"out{event}"
         assert killed_at(event, lambda out=out: CALLS[name](tmp_path / "source", out))
