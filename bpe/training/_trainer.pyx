@@ -46,7 +46,8 @@ cdef class Trainer(Learner):
         path.
 
         Args:
-            words: a `Words` of `kernel_input.py`: `blob`, the words' bytes; `offsets` (n + 1,) in it; `counts` (n,); `order`.
+            words: a `Words` of `kernel_input.py`: `blob`, the words' bytes; `offsets` (n + 1,) in it; `counts` (n,);
+                `order`.
             initial: an `InitialTokens` of `kernel_input.py`: what the bytes spell, and the first tokens.
             config: a `TrainConfig`: the rules for the next merge.
             merges: how many are to be learned in all; an estimate is enough.
