@@ -1057,7 +1057,7 @@ class Tokenizer:
         return Tokenizer(spec, cache_memory=self.cache_memory), new_ids
 
     def with_tokens(self, *, special: Iterable[str] = (), added: Iterable[str] = ()) -> Tokenizer:
-        """The same tokenizer with more tokens, at the next ids: they follow the largest id, `n_vocab - 1`.
+        """Make a tokenizer with more tokens, at the next ids: they follow the largest id, `n_vocab - 1`.
 
         No merge makes them, and no old id changes. The special tokens come first, then the added ones, each in the
         order given. `tokenizers` gives the same ids to what its `add_special_tokens` and then `add_tokens` get.

@@ -256,7 +256,7 @@ class _Bar(_Report):
     bar: Any
 
     def show(self) -> None:
-        """Move the bar; the last token, or the documents and tokens, stand behind it."""
+        """Move the bar, and write the last token, or the numbers of documents and tokens, after it."""
         text = self.describe_contents()
         if self.token is not None:
             from bpe.base.spelling import spell

@@ -62,7 +62,13 @@ cdef inline uint64_t below(Py_ssize_t n) noexcept nogil:
 cdef inline bint classify_ascii_block(const byte_t* text, const int level, Masks* out) noexcept nogil:
     """Find the classes of 64 ASCII bytes; False, with `out` invalid, if longer characters begin there."""
     out.tail = out.undecided = 0
-    return bpe_ascii_classes(level, text, out)
+    cdef Masks masks  # a local one stays in registers while vectors add to it
+    if not bpe_ascii_classes(level, text, &masks):
+        return False
+    out.letter, out.number, out.space = masks.letter, masks.number, masks.space
+    out.newline, out.blank, out.apostrophe, out.upper = masks.newline, masks.blank, masks.apostrophe, masks.upper
+    out.slash = masks.slash
+    return True
 
 
 cdef inline void classify_any_block(Cursor* cursor, const int rules, Masks* out) noexcept nogil:

@@ -10,7 +10,7 @@ other options than those that the counts depend on may change, and without count
 Layout of `path`, little-endian: the 8 bytes BPETRAIN, a uint32 version (1), a uint64 length and as many bytes of JSON,
 the merges as int64 (left, right, token, count), and the SHA-256 of everything before it.
 
-Not here: learning the saved merges again (`trainer.replay`).
+`trainer.replay` learns the saved merges again.
 """
 
 from __future__ import annotations
