@@ -15,7 +15,7 @@ code, could leave a lock acquired for ever that the new thread needs; so it does
 
 from os import getpid
 from sys import exc_info
-from threading import Lock, Thread, get_ident
+from threading import Lock, Thread, _dangling, get_ident
 
 from cpython.pythread cimport (
     WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock,
@@ -254,6 +254,7 @@ cdef class Crew:
             for thread in self.threads:
                 if thread is not own and insist(thread.is_alive, errors):      # others return when they begin
                     insist(thread.join, errors)
+                insist(lambda thread=thread: _dangling.discard(thread), errors)  # its weak reference's callback goes
             self.work = self.stop = None                   # they may refer to the crew
         if errors:
             raise first_of(errors.pop(), outer)

@@ -19,6 +19,7 @@ import pytest
 
 import bpe
 from bpe.base import _interrupts as interrupts
+from bpe.base._team import Crew
 from bpe.base.threads import run_threads
 from bpe.encode import _batch
 from bpe.merge._dropout import Dropout
@@ -140,6 +141,17 @@ def test_threads_are_stopped_and_joined(where: str) -> None:
         run_threads(work, 3, stopped.set)
     while threading.active_count() > before:  # a thread may still be starting
         time.sleep(0.01)
+
+
+def test_ctrl_c_is_not_lost_where_threads_are_freed() -> None:
+    """A callback of a weak reference cannot raise: an exception of a handler that runs in it is printed and forgotten."""
+    crews = [Crew(bool, 2)]
+    with crews[0] as crew:
+        crew.join()
+    del crew
+    with pytest.raises(KeyboardInterrupt):
+        list(map(methodcaller("__call__"), [_thread.interrupt_main, crews.clear]))
+    assert not crews
 
 
 FOREVER = """
