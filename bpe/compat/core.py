@@ -298,12 +298,20 @@ class Core:
 
     # Columns ----------------------------------------------------------------------------------------------------------
 
-    def sequence(self, text: str, ids: list[int], as_text: bool) -> InputSequence:
-        """An encoded text."""
-        return InputSequence(ids, partial(self.columns, text, ids, as_text))
+    def sequence(self, text: str | list[str], ids: list[int], as_text: bool) -> InputSequence:
+        """An encoded text, or a list of words that were encoded one by one."""
+        compute = self._columns if isinstance(text, str) else self._columns_of_words
+        return InputSequence(ids, partial(compute, text, as_text))  # type: ignore[arg-type]
 
-    def columns(self, text: str, ids: list[int], as_text: bool) -> Columns:
-        """Tokens, offsets and word ids of an encoded text."""
+    def _columns_of_words(self, words: list[str], as_text: bool) -> Columns:
+        """The columns of a list of words: offsets are positions in a word, and its index is the word id."""
+        columns = [self._columns(word, as_text) for word in words]
+        tokens = [token for column in columns for token in column[0]]
+        offsets = [span for column in columns for span in column[1]]
+        return tokens, offsets, [index for index, column in enumerate(columns) for _ in column[0]]
+
+    def _columns(self, text: str, as_text: bool) -> Columns:
+        """Tokens, offsets and word ids of a text."""
         native = self._native_for(as_text)
         if native is not None:
             try:
@@ -311,9 +319,8 @@ class Core:
             except ValueError:
                 if not _can_import_tokenizers():
                     raise
-        found = self.encode_by_tokenizers(text, as_text)
-        assert found.ids == ids, "the ids of tokenizers differ"
-        return found.tokens, found.offsets, found.word_ids
+        encoding = self.encode_by_tokenizers(text, as_text)
+        return encoding.tokens, encoding.offsets, encoding.word_ids
 
     def _native_columns(self, native: Tokenizer, text: str, as_text: bool) -> Columns:
         encoder = native._offset_encoder

@@ -37,23 +37,12 @@ class InputSequence:
         self.ids = ids
         self._columns = columns
 
-    @classmethod
-    def of_words(cls, words: list[InputSequence]) -> InputSequence:
-        """A list of words, encoded one by one: offsets are positions in a word, and its index is the word id."""
-
-        def join_columns() -> Columns:
-            columns = [word.columns() for word in words]
-            tokens = [token for column in columns for token in column[0]]
-            offsets = [span for column in columns for span in column[1]]
-            return tokens, offsets, [index for index, column in enumerate(columns) for _ in column[0]]
-
-        return cls([token_id for word in words for token_id in word.ids], join_columns)
-
     def columns(self) -> Columns:
         """Tokens, offsets and word ids; computed once."""
         columns = self._columns
         if not isinstance(columns, tuple):
             self._columns = columns = columns()
+            assert len(columns[0]) == len(self.ids), "the tokens are not those of the ids"
         return columns
 
     def as_encoding(self) -> Encoding:

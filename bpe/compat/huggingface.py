@@ -27,7 +27,7 @@ from bpe.compat import training
 from bpe.compat._rows import TokenizerFields, are_all_str, join_pairs, with_fast_decode, with_fast_encode
 from bpe.compat.core import Core, load_tokenizers
 from bpe.compat.document import FLAGS, Added
-from bpe.compat.encoding import Encoding, InputSequence
+from bpe.compat.encoding import Encoding
 from bpe.compat.processing import (
     DIRECTIONS,
     STRATEGIES,
@@ -680,18 +680,18 @@ def _check_row(value: Any, words: bool) -> list[str | list[str]]:
 def _encode_inputs(state: State, rows: list[list[str | list[str]]], add_special: bool) -> list[Encoding]:
     """The encodings of rows of one or two inputs; all their texts are encoded in one batch."""
     core, as_text = state.core, state.as_text
-    texts = [text for row in rows for each in row for text in ([each] if isinstance(each, str) else each)]
-    ids = map(core.as_list, core.encode_batch(texts, as_text))
-    sequences = (core.sequence(text, row_ids, as_text) for text, row_ids in zip(texts, ids, strict=True))
-    made = []
+    texts = [text for row in rows for item in row for text in ([item] if isinstance(item, str) else item)]
+    batch = core.encode_batch(texts, as_text)
+    starts, n_texts, results = batch.offsets.tolist(), 0, []
     for row in rows:
         encodings = []
-        for each in row:
-            one_text = isinstance(each, str)
-            whole = next(sequences) if one_text else InputSequence.of_words([next(sequences) for _ in each])
-            encodings.append(whole.as_encoding())
-        made.append(process(encodings, state.rules, add_special))
-    return made
+        for item in row:
+            start = starts[n_texts]
+            n_texts += 1 if isinstance(item, str) else len(item)
+            ids = core.as_list(batch.ids[start : starts[n_texts]])
+            encodings.append(core.sequence(item, ids, as_text).as_encoding())
+        results.append(process(encodings, state.rules, add_special))
+    return results
 
 
 def _unsigned(name: str, value: object, bits: int = 64) -> int:
