@@ -42,17 +42,17 @@ def read(data: bytes, normalizer: Normalizer | None, *, force: bool = False) -> 
     pairs: list[tuple[int, int]] = []
     for line_number, line in enumerate(_merge_lines(data, force=force), 2):
         parts = line.split()
-        fault = None
+        error = None
         if len(parts) != 2:
-            fault = f"{short_repr(line)} is not a merge; it must be two symbols separated by a space"
+            error = f"{short_repr(line)} is not a merge; it must be two symbols separated by a space"
         elif unknown := [part for part in parts if part not in ids]:
-            fault = f"symbol {unknown[0]!r} is not the result of an earlier merge; it must be"
+            error = f"symbol {unknown[0]!r} is not the result of an earlier merge; it must be"
         elif ends[ids[parts[0]]]:
-            fault = f"{parts[0]!r} ends a word, so it cannot be a left part"
+            error = f"{parts[0]!r} ends a word, so it cannot be a left part"
         elif "".join(parts) in ids:
-            fault = f"{''.join(parts)!r} is the result of two merges"
-        if fault is not None:
-            raise FormatError(fault, where=f"line {line_number}")
+            error = f"{''.join(parts)!r} is the result of two merges"
+        if error is not None:
+            raise FormatError(error, where=f"line {line_number}")
         left, right = ids[parts[0]], ids[parts[1]]
         ids["".join(parts)] = len(tokens)
         tokens.append(tokens[left] + tokens[right])
@@ -118,8 +118,8 @@ def _merge_lines(data: bytes, *, force: bool) -> list[str]:
     return lines
 
 
-def _spell(token: bytes, marked: bool) -> str:
-    return to_letters(token[: len(token) - len(MARK)]) + MARK if marked else to_letters(token)
+def _spell(token: bytes, ends_word: bool) -> str:
+    return to_letters(token[: len(token) - len(MARK)]) + MARK if ends_word else to_letters(token)
 
 
 def clean_up(lowercase: bool, clean_whitespace: bool, unescape_html: bool, ftfy: bool | None) -> Normalizer | None:
@@ -133,12 +133,12 @@ def clean_up(lowercase: bool, clean_whitespace: bool, unescape_html: bool, ftfy:
             log.warning(
                 "ftfy is not installed, so text is not repaired as in OpenAI's CLIP; pip install 'bytepair[clip]'"
             )
-    chosen = (
+    candidates = (
         (ftfy, FixText()),
         (unescape_html, UnescapeHTML(times=2)),
         (clean_whitespace, CollapseWhitespace()),
         (clean_whitespace, Strip()),
         (lowercase, Lowercase(final_sigma=True)),
     )
-    steps = [step for is_chosen, step in chosen if is_chosen]
+    steps = [step for is_chosen, step in candidates if is_chosen]
     return Sequence(*steps) if steps else None

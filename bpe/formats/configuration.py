@@ -49,16 +49,18 @@ def read_configuration(files: Mapping[str, bytes]) -> dict[str, Any]:
     config = read_object(files, CONFIG)
     if EXTRA_TOKEN_FIELDS[0] in config and not config.get(EXTRA_TOKEN_FIELDS[1]):
         config[EXTRA_TOKEN_FIELDS[1]] = config.pop(EXTRA_TOKEN_FIELDS[0])
-    named = {name: config.pop(name) for name in list(config) if _is_named(name) and isinstance(config[name], str)}
+    model_tokens = {
+        name: config.pop(name) for name in list(config) if _is_named(name) and isinstance(config[name], str)
+    }
     if isinstance(config.get(EXTRA_TOKEN_FIELDS[1]), dict):
-        named |= config.pop(EXTRA_TOKEN_FIELDS[1])
-    if named:
-        config[MODEL_TOKENS] = named
-    mapped = {} if ADDED_TOKENS_FIELD in config else read_object(files, SPECIAL_MAP)
-    for name, value in mapped.items():
+        model_tokens |= config.pop(EXTRA_TOKEN_FIELDS[1])
+    if model_tokens:
+        config[MODEL_TOKENS] = model_tokens
+    special_map = {} if ADDED_TOKENS_FIELD in config else read_object(files, SPECIAL_MAP)
+    for name, value in special_map.items():
         if name == EXTRA_TOKEN_FIELDS[1] and isinstance(value, list):
-            more = map(_mark_special, _check_tokens(value, name))
-            config[name] = [*_check_tokens(config.get(name), name), *more]
+            more_tokens = map(_mark_special, _check_tokens(value, name))
+            config[name] = [*_check_tokens(config.get(name), name), *more_tokens]
         else:
             config[name] = value if name == EXTRA_TOKEN_FIELDS[1] else _mark_special(value)
     if isinstance(config.get(EXTRA_TOKEN_FIELDS[1]), dict):
@@ -83,7 +85,7 @@ def token_text(token: Any) -> Any:
 
 def find_added_tokens(
     files: Mapping[str, bytes],
-    listed: Mapping[str, tuple[int, frozenset[str]]],
+    own_tokens: Mapping[str, tuple[int, frozenset[str]]],
     defaults: Mapping[str, Any],
     *,
     without_flags: bool = False,
@@ -95,7 +97,7 @@ def find_added_tokens(
 
     Args:
         files: the content of the files.
-        listed: the added tokens that the tokenizer's own file lists, name → id and flags.
+        own_tokens: the added tokens that the tokenizer's own file lists, name → id and flags.
         defaults: the tokens of roles that the configuration does not have.
         without_flags: whether special tokens have no flags.
 
@@ -104,39 +106,41 @@ def find_added_tokens(
 
     """
     config = read_configuration(files)
-    extra = _check_tokens(config.get(EXTRA_TOKEN_FIELDS[1], config.get(EXTRA_TOKEN_FIELDS[0])), EXTRA_TOKEN_FIELDS[1])
-    numbered, by_name = _list_numbered(files, config, listed)
-    named = _list_named(config, defaults, by_name)
-    names = {token_text(token) for token in named}
-    special = names | {name for name, (_, flags) in listed.items() if "ordinary" not in flags}  # these stay special
-    found = {name: flags for name, (_, flags) in listed.items()}
-    for name, flags in numbered:
-        found[name] = flags - ({"ordinary"} if name in special else set())
+    extra_tokens = _check_tokens(
+        config.get(EXTRA_TOKEN_FIELDS[1], config.get(EXTRA_TOKEN_FIELDS[0])), EXTRA_TOKEN_FIELDS[1]
+    )
+    tokens_with_ids, flags_by_name = _list_numbered(files, config, own_tokens)
+    named_tokens = _list_named(config, defaults, flags_by_name)
+    names = {token_text(token) for token in named_tokens}
+    special = names | {name for name, (_, flags) in own_tokens.items() if "ordinary" not in flags}  # these stay special
+    flags_of = {name: flags for name, (_, flags) in own_tokens.items()}
+    for name, flags in tokens_with_ids:
+        flags_of[name] = flags - ({"ordinary"} if name in special else set())
         special |= set() if "ordinary" in flags else {name}
-    known, added = set(found), set[Any]()
-    for token in (*named, *extra):  # the last one that has a name decides its flags
+    known_names, added_keys = set(flags_of), set[Any]()
+    for token in (*named_tokens, *extra_tokens):  # the last one that has a name decides its flags
         name, flags = token_text(token), _read_flags(token)
         key = token if isinstance(token, str) else (name, flags)
-        if name and name not in known and key not in added:
-            added.add(key)
-            found[name] = flags - ({"ordinary"} if name in special else set())
+        if name and name not in known_names and key not in added_keys:
+            added_keys.add(key)
+            flags_of[name] = flags - ({"ordinary"} if name in special else set())
             special |= set() if "ordinary" in flags else {name}
     if without_flags:
-        found |= {name: frozenset() for name in map(token_text, (*named, *extra)) if name}
-    return {name: flags for name, flags in found.items() if name not in listed or listed[name][1] != flags}
+        flags_of |= {name: frozenset() for name in map(token_text, (*named_tokens, *extra_tokens)) if name}
+    return {name: flags for name, flags in flags_of.items() if name not in own_tokens or own_tokens[name][1] != flags}
 
 
 def _list_numbered(
     files: Mapping[str, bytes],
     config: Mapping[str, Any],
-    listed: Mapping[str, tuple[int, frozenset[str]]],
+    own_tokens: Mapping[str, tuple[int, frozenset[str]]],
 ) -> tuple[list[tuple[str, frozenset[str]]], dict[str, frozenset[str]]]:
     """Two results: (name, flags) of the tokens that have ids in the files, in id order; and by name, the flags to use
     where a role names the token.
 
-    Without an `added_tokens_decoder`, those are the `listed` tokens, which win, and those of added_tokens.json.
+    Without an `added_tokens_decoder`, those are `own_tokens`, which win, and those of added_tokens.json.
     """
-    found: dict[int, tuple[str, frozenset[str]]] = {}
+    by_id: dict[int, tuple[str, frozenset[str]]] = {}
     entries = config.get(ADDED_TOKENS_FIELD)
     if entries is not None and not isinstance(entries, dict):
         raise FormatError(f"{short_repr(entries)} is not an object", where=f"{CONFIG}: {ADDED_TOKENS_FIELD}")
@@ -144,18 +148,18 @@ def _list_numbered(
         where = f"{CONFIG}: {ADDED_TOKENS_FIELD}[{short_repr(token_id)}]"
         if not isinstance(item, dict) or not isinstance(item.get("content"), str) or not is_id(token_id):
             raise FormatError(f"{short_repr(item)} is not a token with an id and a content", where=where)
-        found[int(token_id)] = item["content"], _read_flags(item)
-    by_name = dict(found.values())
+        by_id[int(token_id)] = item["content"], _read_flags(item)
+    by_name = dict(by_id.values())
     if ADDED_TOKENS_FIELD not in config:
         special = _find_special_names(config)
         for content, token_id in read_object(files, ADDED).items():
             if type(token_id) is not int:
                 raise FormatError(f"{short_repr(token_id)} is not an id", where=f"{ADDED}[{short_repr(content)}]")
             by_name[content] = frozenset() if content in special else frozenset({"normalized", "ordinary"})
-            found[token_id] = content, by_name[content]
-        by_name |= {name: flags for name, (_, flags) in listed.items()}
-        found |= {token_id: (name, flags) for name, (token_id, flags) in listed.items()}
-    return [found[token_id] for token_id in sorted(found) if found[token_id][0]], by_name
+            by_id[token_id] = content, by_name[content]
+        by_name |= {name: flags for name, (_, flags) in own_tokens.items()}
+        by_id |= {token_id: (name, flags) for name, (token_id, flags) in own_tokens.items()}
+    return [by_id[token_id] for token_id in sorted(by_id) if by_id[token_id][0]], by_name
 
 
 def _find_special_names(config: Mapping[str, Any]) -> set[str]:
@@ -170,7 +174,7 @@ def _list_named(config: dict[str, Any], defaults: Mapping[str, Any], flags: Mapp
 
     Tokens of roles have the given `flags`, if there are any.
     """
-    found: list[Any] = []
+    tokens: list[Any] = []
     for role in ROLES:
         token = config.get(role, defaults.get(role))
         name = token_text(token)
@@ -179,10 +183,10 @@ def _list_named(config: dict[str, Any], defaults: Mapping[str, Any], flags: Mapp
         if role in config and name in flags:
             matching = {flag: flag in flags[name] for flag in MATCHING_FLAGS}
             token = {"content": name, **matching, "special": "ordinary" not in flags[name]}
-        found.append(token)
-    others = {name: token for name, token in config.items() if _is_named(name)}
-    found += (others | get(config, CONFIG, MODEL_TOKENS, dict, {})).values()
-    return [token for token in found if isinstance(token_text(token), str)]
+        tokens.append(token)
+    model_tokens = {name: token for name, token in config.items() if _is_named(name)}
+    tokens += (model_tokens | get(config, CONFIG, MODEL_TOKENS, dict, {})).values()
+    return [token for token in tokens if isinstance(token_text(token), str)]
 
 
 def _check_tokens(value: Any, name: str) -> list[Any]:
@@ -247,11 +251,11 @@ def find_unread(files: Mapping[str, bytes]) -> list[str]:
     """
     config = read_object(files, CONFIG)
     limit = config.get("model_max_length")
-    lost = {
+    is_unread = {
         "chat_template": CHAT_TEMPLATE in files or bool(config.get("chat_template")),
         "model_max_length": isinstance(limit, (int, float)) and limit < _NO_LIMIT,
         "padding_side": config.get("padding_side", "right") != "right",
         "truncation_side": config.get("truncation_side", "right") != "right",
         "clean_up_tokenization_spaces": config.get("clean_up_tokenization_spaces") is True,
     }
-    return [name for name, is_lost in lost.items() if is_lost]
+    return [name for name, is_set in is_unread.items() if is_set]

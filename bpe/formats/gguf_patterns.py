@@ -33,9 +33,9 @@ _END = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 _GPT2, _O200K = SPELLED["gpt2"], PATTERNS["o200k"].expression
 
 
-def _lines(letters: str = r"\p{L}+", number: str = r"\p{N}", signs: str = r" ?[^\s\p{L}\p{N}]+[\r\n]*") -> str:
+def _lines(words: str = r"\p{L}+", numbers: str = r"\p{N}", signs: str = r" ?[^\s\p{L}\p{N}]+[\r\n]*") -> str:
     """The pattern of Qwen 2, with other words, numbers or signs, and without contractions and its end."""
-    return rf"[^\r\n\p{{L}}\p{{N}}]?{letters}|{number}|{signs}"
+    return rf"[^\r\n\p{{L}}\p{{N}}]?{words}|{numbers}|{signs}"
 
 
 #: DeepSeek's letters, those with case in an older Unicode version, and its signs.
@@ -97,7 +97,7 @@ PRETOKENIZERS: Mapping[str, Pre] = {
     "ufakzeka": Pre((_lines() + _END,)),
     "seed-coder": Pre((_CONTRACTION + _lines(signs=r" ?[^\s\p{L}\p{N}\r\n]+") + _END,)),
     "laguna": Pre((*LINES.patterns, PATTERNS["qwen2"].expression)),
-    "minicpm5": Pre((r"\p{N}{1,3}", _CONTRACTION + _lines(number=r"\p{N}+") + _END), whole=True),
+    "minicpm5": Pre((r"\p{N}{1,3}", _CONTRACTION + _lines(numbers=r"\p{N}+") + _END), whole=True),
     "exaone-moe": Pre(
         (
             _CONTRACTION
@@ -108,7 +108,7 @@ PRETOKENIZERS: Mapping[str, Pre] = {
     "jais-2": Pre(
         (
             _CONTRACTION
-            + _lines(number=r"\p{N}{1,3}")
+            + _lines(numbers=r"\p{N}{1,3}")
             + r"|\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)"
             + r"|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}",
         )

@@ -61,13 +61,13 @@ def find_types(tokens: Mapping[str, int], types: list[int], values: Mapping[str,
     for keys, names in _ROLES.items():
         if any(isinstance(token_id := values.get(key), int) and 0 <= token_id < len(tokens) for key in keys):
             continue
-        known = tuple(name for name in names if name in tokens)
-        if len(known) > 1 and any(types[tokens[name]] != CONTROL for name in known):
+        present = tuple(name for name in names if name in tokens)
+        if len(present) > 1 and any(types[tokens[name]] != CONTROL for name in present):
             raise FormatError(
-                f"tokens {short_repr(known[0])} and {short_repr(known[1])} have the same role, and llama.cpp takes "
+                f"tokens {short_repr(present[0])} and {short_repr(present[1])} have the same role, and llama.cpp takes "
                 f"either for a control token; make both of type control, or set tokenizer.ggml.{keys[0]}"
             )
-        set_types(known, CONTROL)
+        set_types(present, CONTROL)
     set_types(_ENDS, CONTROL)
     set_types(_ALWAYS_FOUND, USER_DEFINED)
     calls = tokens.keys() & {"<|call|>", "<|calls|>"}
@@ -98,12 +98,12 @@ def list_added_tokens(
         for name, token_id in tokens.items()
         if types[token_id] in (UNKNOWN, CONTROL, USER_DEFINED)
     }
-    later, strips = _find_second_pass(special, tokens, normalized_chars), dict(_find_strips(special, values))
+    second_pass, strips = _find_second_pass(special, tokens, normalized_chars), dict(_find_strips(special, values))
     return [
         {
             "id": tokens[name],
             "content": name,
-            "normalized": name in later,
+            "normalized": name in second_pass,
             "special": kind != USER_DEFINED,
             **strips.get(name, {}),
         }
@@ -132,29 +132,29 @@ def _find_second_pass(special: Mapping[str, int], tokens: Mapping[str, int], nor
     One search finds the token that begins first, llama.cpp the longest one: `bcd`, not `ab`, in `abcd`.
     """
     ordered = sorted(special, key=lambda name: (-len(name.encode()), tokens[name]))
-    first, later = set[str](), set[str]()
+    first_pass, second_pass = set[str](), set[str]()
     overlaps = _Overlaps(ordered, {name for name, kind in special.items() if kind == USER_DEFINED})
     for name in ordered:
-        other = overlaps.find_longer(name, later or first)
-        if other is not None and (later or normalized_chars is None):
+        longer = overlaps.find_longer(name, second_pass or first_pass)
+        if longer is not None and (second_pass or normalized_chars is None):
             raise FormatError(
-                f"special tokens {short_repr(other)} and {short_repr(name)} overlap, and llama.cpp seeks the longest "
+                f"special tokens {short_repr(longer)} and {short_repr(name)} overlap, and llama.cpp seeks the longest "
                 "first; this is not supported here: make one of them of type normal"
             )
-        (later if later or other is not None else first).add(name)
-    if wrong := [name for name in later if set(name) & set(normalized_chars or "")]:
+        (second_pass if second_pass or longer is not None else first_pass).add(name)
+    if changed_names := [name for name in second_pass if set(name) & set(normalized_chars or "")]:
         raise FormatError(
-            f"special token {short_repr(wrong[0])} has a space or U+2581 and overlaps a longer one; this is not "
-            "supported: make one of them of type normal"
+            f"special token {short_repr(changed_names[0])} has a space or U+2581 and overlaps a longer one; this is "
+            "not supported: make one of them of type normal"
         )
-    return later
+    return second_pass
 
 
 class _Overlaps:
     """Finds special tokens that begin within another one of them."""
 
-    def __init__(self, names: list[str], always: set[str]) -> None:
-        self._sorted, self._always, self._steps = sorted(names), always, 0
+    def __init__(self, names: list[str], always_found: set[str]) -> None:
+        self._sorted, self._always, self._steps = sorted(names), always_found, 0
         self._begins = {name[0] for name in names}
 
     def find_longer(self, name: str, longer: set[str]) -> str | None:
@@ -162,11 +162,11 @@ class _Overlaps:
 
         None if there is none.
         """
-        for at in range(1, len(name)):
-            if name[at] in self._begins:
-                for other in self._list_beginning_with(name[at:]):
-                    if other in longer and not self._is_hidden(name, name[:at] + other, other):
-                        return other
+        for start in range(1, len(name)):
+            if name[start] in self._begins:
+                for candidate in self._list_beginning_with(name[start:]):
+                    if candidate in longer and not self._is_hidden(name, name[:start] + candidate, candidate):
+                        return candidate
         return None
 
     def _list_beginning_with(self, start: str) -> Iterator[str]:
@@ -179,7 +179,7 @@ class _Overlaps:
             if self._sorted[i] != start:
                 yield self._sorted[i]
 
-    def _is_hidden(self, name: str, text: str, other: str) -> bool:
+    def _is_hidden(self, name: str, text: str, candidate: str) -> bool:
         """Whether a token that is found in every text, or the other one, is at the beginning of a text instead."""
-        found = (text[:end] for end in range(len(name) + 1, len(text) + 1))
-        return any(start in self._always or start == other for start in found)
+        prefixes = (text[:end] for end in range(len(name) + 1, len(text) + 1))
+        return any(prefix in self._always or prefix == candidate for prefix in prefixes)

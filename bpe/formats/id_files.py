@@ -55,12 +55,12 @@ def write_lines(file: BinaryIO, batches: Iterable[Encoded]) -> None:
     separator = ""
     for batch, continues in batches:
         digits += map(str, range(len(digits), int(batch.ids.max(initial=0)) + 1))
-        for number, ids in enumerate(batch, start=1):
+        for row, ids in enumerate(batch, start=1):
             for start in range(0, len(ids), _PIECE):
                 piece = " ".join(map(digits.__getitem__, ids[start : start + _PIECE].tolist()))
                 file.write((separator + piece).encode())
                 separator = " "
-            if number < len(batch) or not continues:
+            if row < len(batch) or not continues:
                 file.write(b"\n")
                 separator = ""
 
@@ -117,36 +117,36 @@ def read_ids(file: BinaryIO, path: str | None) -> Iterator[tuple[str, NDArray[An
         FormatError: for a line with anything but ids, or an invalid .npy file.
 
     """
-    first = file.readline(max(_READ, len(MAGIC)))
-    if first.startswith(MAGIC):
-        for number, ids, begins in _read_npy(first, file, path):
-            yield f"document {number}", ids, begins, ids.nbytes
+    head = file.readline(max(_READ, len(MAGIC)))
+    if head.startswith(MAGIC):
+        for index, ids, begins in _read_npy(head, file, path):
+            yield f"document {index}", ids, begins, ids.nbytes
         return
-    number, begins = 0, True
-    for piece in _split_words(first, file):
-        number += begins
-        where = f"line {number}"
+    line_number, begins = 0, True
+    for piece in _split_words(head, file):
+        line_number += begins
+        where = f"line {line_number}"
         yield where, _parse_line(piece, path or "stdin", where), begins, len(piece)
         begins = piece.endswith(b"\n")
 
 
-def _split_words(first: bytes, file: BinaryIO) -> Iterator[bytes]:
-    """Split a file into pieces of whole words, each within one line. `first` is the part that is already read."""
-    held, more = b"", first
-    while more:
-        piece = held + more
-        cut = len(piece)
+def _split_words(head: bytes, file: BinaryIO) -> Iterator[bytes]:
+    """Split a file into pieces of whole words, each within one line. `head` is the part that is already read."""
+    remainder, chunk = b"", head
+    while chunk:
+        piece = remainder + chunk
+        split = len(piece)
         if not piece.endswith(b"\n"):
-            cut = 1 + max(piece.rfind(b" "), piece.rfind(b"\t"))
-        if cut == 0 and len(piece) > _LONGEST + _READ:
+            split = 1 + max(piece.rfind(b" "), piece.rfind(b"\t"))
+        if split == 0 and len(piece) > _LONGEST + _READ:
             yield piece[:_LONGEST] + "…".encode()  # too long for an id: `_parse_line` rejects it
             return
-        if cut:
-            yield piece[:cut]
-        held = piece[cut:]
-        more = file.readline(_READ)
-    if held:
-        yield held
+        if split:
+            yield piece[:split]
+        remainder = piece[split:]
+        chunk = file.readline(_READ)
+    if remainder:
+        yield remainder
 
 
 def _parse_line(line: bytes, path: str, where: str) -> NDArray[np.int64]:
@@ -154,51 +154,51 @@ def _parse_line(line: bytes, path: str, where: str) -> NDArray[np.int64]:
     if not line:
         return np.empty(0, dtype=np.int64)
     if line.translate(None, b"0123456789 \t"):
-        bad = next(word for word in line.split() if not word.isdigit()).decode(errors="backslashreplace")
+        word = next(word for word in line.split() if not word.isdigit()).decode(errors="backslashreplace")
         rule = "a line must hold the ids of one document in decimal digits, separated by spaces"
-        raise FormatError(f"{short_repr(bad)} is not a token id; {rule}", path=path, where=where)
+        raise FormatError(f"{short_repr(word)} is not a token id; {rule}", path=path, where=where)
     ids: NDArray[np.int64] = np.fromstring(line, dtype=np.int64, sep=" ")  # numbers over 2**63 - 1 become 2**63 - 1
     return ids
 
 
-def _read_npy(first: bytes, file: BinaryIO, path: str | None) -> Iterator[tuple[int, NDArray[Any], bool]]:
-    """Yield (number of the document, ids, whether they begin it) of a .npy file. `first` is already read."""
-    count, pieces = _read_npy_pieces(first, file, path or "stdin")
+def _read_npy(head: bytes, file: BinaryIO, path: str | None) -> Iterator[tuple[int, NDArray[Any], bool]]:
+    """Yield (number of the document, ids, whether they begin it) of a .npy file. `head` is already read."""
+    count, pieces = _read_npy_pieces(head, file, path or "stdin")
     if path is None or not os.path.isfile(path) or not os.path.isfile(offsets_path(path)):
         begins = True
         for ids in pieces:
             yield 0, ids, begins
             begins = False
         return
-    with open(offsets_path(path), "rb") as beside:
-        _, parts = _read_npy_pieces(b"", beside, offsets_path(path))
-        bounds = np.concatenate(list(parts))
-    valid = len(bounds) > 0 and bounds[0] == 0 and bounds[-1] == count and not np.any(bounds[1:] < bounds[:-1])
+    with open(offsets_path(path), "rb") as offsets_file:
+        _, offset_pieces = _read_npy_pieces(b"", offsets_file, offsets_path(path))
+        offsets = np.concatenate(list(offset_pieces))
+    valid = len(offsets) > 0 and offsets[0] == 0 and offsets[-1] == count and not np.any(offsets[1:] < offsets[:-1])
     if not valid:
         raise FormatError(
-            f"the offsets are {short_repr(bounds.tolist(), 40)}; they must rise from 0 to the number of ids, {count}",
+            f"the offsets are {short_repr(offsets.tolist(), 40)}; they must rise from 0 to the number of ids, {count}",
             path=offsets_path(path),
         )
-    held, position = np.empty(0, dtype=np.int64), 0
-    for index, end in enumerate(bounds[1:].tolist()):
+    pending, position = np.empty(0, dtype=np.int64), 0
+    for index, end in enumerate(offsets[1:].tolist()):
         begins = True
         while begins or position < end:
-            if not len(held) and position < end:
-                held = next(pieces)
-            part, held = held[: end - position], held[end - position :]
+            if not len(pending) and position < end:
+                pending = next(pieces)
+            part, pending = pending[: end - position], pending[end - position :]
             position += len(part)
             yield index, part, begins
             begins = False
 
 
-def _read_npy_pieces(first: bytes, file: BinaryIO, path: str) -> tuple[int, Iterator[NDArray[Any]]]:
+def _read_npy_pieces(head: bytes, file: BinaryIO, path: str) -> tuple[int, Iterator[NDArray[Any]]]:
     """The length of the array in a .npy file, and its elements in pieces of about _READ bytes (at least one piece).
 
-    `first` is already read.
+    `head` is already read.
     """
-    held = first + file.read(max(MAX_HEADER - len(first), 0))
-    length, dtype, start = parse_npy_header(held, path)
-    return length, _read_npy_numbers(held[start:], file, path, length, dtype)
+    data = head + file.read(max(MAX_HEADER - len(head), 0))
+    length, dtype, start = parse_npy_header(data, path)
+    return length, _read_npy_numbers(data[start:], file, path, length, dtype)
 
 
 def _count_bytes_left(file: BinaryIO) -> int:
@@ -211,23 +211,23 @@ def _count_bytes_left(file: BinaryIO) -> int:
 
 
 def _read_npy_numbers(
-    held: bytes, file: BinaryIO, path: str, count: int, dtype: np.dtype[Any]
+    data: bytes, file: BinaryIO, path: str, count: int, dtype: np.dtype[Any]
 ) -> Iterator[NDArray[Any]]:
-    left, most = count, max(_READ // dtype.itemsize, 1)
-    whole = _count_bytes_left(file) >= count * dtype.itemsize - len(held)
+    n_left, max_items = count, max(_READ // dtype.itemsize, 1)
+    is_complete = _count_bytes_left(file) >= count * dtype.itemsize - len(data)
     while True:
-        size = min(left, most) * dtype.itemsize
-        held += file.read(max(size - len(held), 0))
-        if len(held) < size and whole:
+        size = min(n_left, max_items) * dtype.itemsize
+        data += file.read(max(size - len(data), 0))
+        if len(data) < size and is_complete:
             raise OSError(f"{path} got shorter while it was read; read it when no other program writes to it")
-        if len(held) < size:
+        if len(data) < size:
             raise FormatError(f"it ends before the last of its {count} ids; it must be a complete .npy file", path=path)
         try:
-            yield id_array(np.frombuffer(held[:size], dtype=dtype))
+            yield id_array(np.frombuffer(data[:size], dtype=dtype))
         except ValueError as error:
             raise FormatError(f"{error}; it must be a .npy file of token ids", path=path) from None
-        held, left = held[size:], left - size // dtype.itemsize
-        if not left:
+        data, n_left = data[size:], n_left - size // dtype.itemsize
+        if not n_left:
             return
 
 
@@ -289,14 +289,14 @@ def parse_npy_header(data: bytes, path: str) -> NpyHeader:
     if len(data) < start or len(data) < start + size <= start + _MAX_TEXT:
         raise FormatError("the file ends within its header; it must be a complete .npy file", path=path)
     header = data[start : start + min(size, _MAX_TEXT)].decode("latin-1")
-    found = _FIELDS.fullmatch(header)
-    fields = {} if found is None else dict(zip(found.groups()[::2], found.groups()[1::2], strict=True))
+    match = _FIELDS.fullmatch(header)
+    fields = {} if match is None else dict(zip(match.groups()[::2], match.groups()[1::2], strict=True))
     if size > _MAX_TEXT or len(fields) < 3:
         raise FormatError(
             f"its header is {short_repr(header)}; it must have descr, fortran_order and shape of an array of token ids",
             path=path,
         )
-    shape = [int(number) for number in re.findall(r"\d+", fields["shape"])]
+    shape = [int(digits) for digits in re.findall(r"\d+", fields["shape"])]
     kind = fields["descr"][1:-1]
     if len(shape) != 1 or not _INTEGERS.fullmatch(kind):
         raise FormatError(

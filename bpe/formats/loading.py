@@ -105,7 +105,7 @@ FORMATS: Mapping[str, Format] = {
 
 def format_names(*, written: bool = False) -> tuple[str, ...]:
     """The names of all formats, or with `written` of those that are written too."""
-    return tuple(name for name, each in FORMATS.items() if each.is_written or not written)
+    return tuple(name for name, format_ in FORMATS.items() if format_.is_written or not written)
 
 
 def check_format(name: str, *, written: bool = False) -> Format:
@@ -142,13 +142,13 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
     """
     from bpe.base.utf8 import read_file
 
-    chosen = None if format is None else check_format(format)
-    where = Path(path)
-    if where.is_dir():
-        return _load_folder(where, chosen)
-    if chosen is not None and chosen.is_folder:
-        return _load_folder(where.parent, chosen)
-    if chosen is None or chosen.name == "gguf":
+    format_ = None if format is None else check_format(format)
+    file_path = Path(path)
+    if file_path.is_dir():
+        return _load_folder(file_path, format_)
+    if format_ is not None and format_.is_folder:
+        return _load_folder(file_path.parent, format_)
+    if format_ is None or format_.name == "gguf":
         header = map_gguf(path)
         if header is not None:
             with header, with_path(path):
@@ -157,10 +157,10 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
                 return gguf.read(header)
     data = read_file(path)
     with with_path(path):
-        chosen = chosen or FORMATS[_detect(data, where)]
-        if not chosen.is_folder:
-            return chosen.read(data)
-    return _load_folder(where.parent, chosen)
+        format_ = format_ or FORMATS[_detect(data, file_path)]
+        if not format_.is_folder:
+            return format_.read(data)
+    return _load_folder(file_path.parent, format_)
 
 
 def _detect(data: bytes, path: Path) -> str:
@@ -168,19 +168,23 @@ def _detect(data: bytes, path: Path) -> str:
     name = path.name.lower()
     head = first_bytes(data, 200)
     if looks_like_ranks(data):
-        beside = path.parent / CONFIG
+        config_path = path.parent / CONFIG
         from bpe.formats import tiktoken
 
-        ours = name == RANKS or name.endswith(".tiktoken")
-        return "tiktoken-folder" if ours and beside.is_file() and tiktoken.find_published(data) is None else "tiktoken"
+        is_named_so = name == RANKS or name.endswith(".tiktoken")
+        return (
+            "tiktoken-folder"
+            if is_named_so and config_path.is_file() and tiktoken.find_published(data) is None
+            else "tiktoken"
+        )
     if name in (VOCAB, MERGES) and _has_vocab_and_merges(path.parent):
         return "vocab-merges"
     if head.startswith(CLIP.encode()):
         return "clip"
-    version = head.startswith(b"#") and re.match(rb"#version: ?[\d.]+\r?\n", head) is not None
-    if version or looks_like_merge_lines(head):
-        marked = b"</w>" in data if version else looks_like_old_codes(data)
-        if marked and name not in (MERGES, "vocab.bpe"):
+    has_version = head.startswith(b"#") and re.match(rb"#version: ?[\d.]+\r?\n", head) is not None
+    if has_version or looks_like_merge_lines(head):
+        has_end_of_word = b"</w>" in data if has_version else looks_like_old_codes(data)
+        if has_end_of_word and name not in (MERGES, "vocab.bpe"):
             return "subword-nmt"
         raise FormatError(
             "it is a list of merges, which can be of several formats; load GPT-2's merges.txt from a folder that has "
@@ -207,8 +211,8 @@ def _explain_unknown(data: bytes, name: str) -> str:
         return "it is gzip data that is neither a rank file nor CLIP's list; decompress it"
     if data.startswith(b"\xef\xbb\xbf"):
         return "it begins with a byte order mark (U+FEFF), which no format has; save it without one"
-    known = ", ".join(each.files for each in FORMATS.values())
-    return f"it begins with {short_repr(data[:20])}, and is of no known format; known are {known}"
+    known_files = ", ".join(format_.files for format_ in FORMATS.values())
+    return f"it begins with {short_repr(data[:20])}, and is of no known format; known are {known_files}"
 
 
 def _has_vocab_and_merges(folder: Path) -> bool:
@@ -241,25 +245,25 @@ def folder_format(names: list[str]) -> tuple[str, list[str]] | None:
     return None
 
 
-def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
+def _load_folder(folder: Path, requested: Format | None) -> TokenizerSpec:
     """Load the tokenizer in a folder; of several, the one whose format is chosen or comes first."""
     from bpe.base.utf8 import read_file
 
     names = _names_in(folder)
-    settings = [name for name in CONFIGURATION if name in names]
-    if chosen is None and {NATIVE, TEKKEN} <= set(names):
+    config_files = [name for name in CONFIGURATION if name in names]
+    if requested is None and {NATIVE, TEKKEN} <= set(names):
         get_log().warning(
             "%s has a %s and a %s; the first is read: format='tekken' reads the other", folder, NATIVE, TEKKEN
         )
-    if chosen is not None:
-        names = [name for name in names if any(fnmatchcase(name, pattern) for pattern in chosen.names)]
-    found = folder_format(names)
-    if found is None or (chosen is not None and chosen.name != found[0]):
-        what = "; ".join(each.files for each in (FORMATS.values() if chosen is None else [chosen]))
-        reason = f"the folder has no tokenizer; it must have one of these: {what}"
+    if requested is not None:
+        names = [name for name in names if any(fnmatchcase(name, pattern) for pattern in requested.names)]
+    detected = folder_format(names)
+    if detected is None or (requested is not None and requested.name != detected[0]):
+        expected = "; ".join(format_.files for format_ in (FORMATS.values() if requested is None else [requested]))
+        reason = f"the folder has no tokenizer; it must have one of these: {expected}"
         raise FileNotFoundError(errno.ENOENT, reason, os.fspath(folder))
-    name, files = found
-    contents = {each: read_file(folder / each) for each in files}
+    name, files = detected
+    contents = {file: read_file(folder / file) for file in files}
     if name == "sentencepiece" and looks_like_ranks(contents[SENTENCEPIECE]):
         contents, name = {RANKS: contents[SENTENCEPIECE]}, "tiktoken"
         if CONFIG in names:
@@ -274,7 +278,7 @@ def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
     if name not in ("huggingface", "sentencepiece"):
         return spec
     with with_path(folder):
-        return _configure(spec, data, {each: read_file(folder / each) for each in settings})
+        return _configure(spec, data, {file: read_file(folder / file) for file in config_files})
 
 
 def _configure(spec: TokenizerSpec, data: bytes, files: Files) -> TokenizerSpec:
@@ -286,15 +290,15 @@ def _configure(spec: TokenizerSpec, data: bytes, files: Files) -> TokenizerSpec:
     from bpe.formats import schema, vocab_merges
     from bpe.formats.huggingface.added_tokens import add_tokens, read_own_tokens
 
-    native = not looks_like_model(data)
+    is_json = not looks_like_model(data)
     config = configuration.read_object(files, CONFIG)
     kind = schema.get(config, CONFIG, "tokenizer_class", schema.read_text, None)
-    known = vocab_merges.KINDS.get((kind or "").removesuffix("Fast")) if native else None
-    defaults = spec.roles if known is None else known.roles
-    listed = read_own_tokens(data) if native else {}
-    added = configuration.find_added_tokens(files, listed, defaults)
+    class_defaults = vocab_merges.KINDS.get((kind or "").removesuffix("Fast")) if is_json else None
+    defaults = spec.roles if class_defaults is None else class_defaults.roles
+    own_tokens = read_own_tokens(data) if is_json else {}
+    added_tokens = configuration.find_added_tokens(files, own_tokens, defaults)
     with with_path(None, CONFIG):
-        spec = add_tokens(spec, added, {name: flags for name, (_, flags) in listed.items()})
+        spec = add_tokens(spec, added_tokens, {name: flags for name, (_, flags) in own_tokens.items()})
     return configuration.with_roles(replace(spec, roles=defaults), files)
 
 
@@ -312,13 +316,13 @@ def unread_fields(path: str | os.PathLike[str]) -> list[str]:
     folder = Path(path)
     if not folder.is_dir():
         return []
-    wanted = {CONFIG, CHAT_TEMPLATE}.intersection(_names_in(folder))
+    config_files = {CONFIG, CHAT_TEMPLATE}.intersection(_names_in(folder))
     with with_path(folder):
-        return configuration.find_unread({each: read_file(folder / each) for each in wanted})
+        return configuration.find_unread({file: read_file(folder / file) for file in config_files})
 
 
 def _names_in(folder: Path) -> list[str]:
-    return sorted(each.name for each in folder.iterdir() if _is_regular(each))
+    return sorted(path.name for path in folder.iterdir() if _is_regular(path))
 
 
 def _is_regular(path: Path) -> bool:

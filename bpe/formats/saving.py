@@ -58,21 +58,21 @@ def save_spec(
         target = Path(path) / NATIVE if format is not None and Path(path).is_dir() else path
         return _save_native(spec, target)
     content = format_.write(spec)
-    lost = find_losses(spec, format_, content)
-    harmful = [each for each in lost if not each.harmless]
+    losses = find_losses(spec, format_, content)
+    harmful = [loss for loss in losses if not loss.harmless]
     if harmful and not lossy:
         raise ValueError(
             f"format {format_.name} does not keep {'; '.join(map(str, harmful))}; save it as huggingface, which keeps "
             "everything, or pass lossy=True to write it without"
         )
-    for each in lost:
-        log.warning("%s does not keep %s", os.fspath(path), each)
+    for loss in losses:
+        log.warning("%s does not keep %s", os.fspath(path), loss)
     if isinstance(content, bytes):
         with atomic_write(path) as file:
             file.write(content)
     else:
         _write_folder(content, Path(path))
-    return lost
+    return losses
 
 
 def check_target(path: str | os.PathLike[str], format: str | None = None) -> Format:  # noqa: A002
@@ -145,23 +145,28 @@ def _write_folder(content: Mapping[str, bytes], folder: Path) -> None:
 def find_losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, bytes]) -> list[Difference]:
     """What the written content of a format does not keep of a tokenizer."""
     try:
-        back = _read_again(spec, format_, content)
+        read_back = _read_again(spec, format_, content)
     except FormatError as error:
         reason = f"{error.message}; save it as huggingface"
         raise ValueError(f"format {format_.name} cannot hold this tokenizer: {reason}") from None
-    bounds = {"bos_token": bos_token(back), "eos_token": eos_token(back)}  # found by the names of the tokens, too
-    kept = {role: back.roles.get(role) or bounds.get(role) for role in spec.roles}
-    back = replace(back, roles={role: token for role, token in kept.items() if token is not None})
-    return compare_all(spec, back, ("the tokenizer", "the file"))
+    named_roles = {
+        "bos_token": bos_token(read_back),
+        "eos_token": eos_token(read_back),
+    }  # found by the names of the tokens, too
+    kept_roles = {role: read_back.roles.get(role) or named_roles.get(role) for role in spec.roles}
+    read_back = replace(read_back, roles={role: token for role, token in kept_roles.items() if token is not None})
+    return compare_all(spec, read_back, ("the tokenizer", "the file"))
 
 
 def compare_all(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
     """All differences, those of roles too; those that are known to change no id are marked as harmless."""
-    found = [*compare(a, b, names), *compare_roles(a, b, names)]
+    differences = [*compare(a, b, names), *compare_roles(a, b, names)]
     ignoring = a if a.ignore_merges else b
     return [
-        replace(each, harmless=merging_suffices(ignoring, Engine)) if each.field == "ignore_merges" else each
-        for each in found
+        replace(difference, harmless=merging_suffices(ignoring, Engine))
+        if difference.field == "ignore_merges"
+        else difference
+        for difference in differences
     ]
 
 
@@ -172,6 +177,6 @@ def _read_again(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[s
         name, special = tiktoken.find_published(content) or (None, {})
         return tiktoken.read(content, None if name is None else Pretokenizer(name), special)
     if format_.name == "clip":  # the list holds no normalizer; from_clip has it, with ftfy or without
-        usual = [clip.clean_up(True, True, True, ftfy) for ftfy in (True, False)]
-        return clip.read(content, spec.normalizer if spec.normalizer in usual else usual[1])
+        normalizers = [clip.clean_up(True, True, True, ftfy) for ftfy in (True, False)]
+        return clip.read(content, spec.normalizer if spec.normalizer in normalizers else normalizers[1])
     return format_.read(content)

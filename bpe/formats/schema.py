@@ -42,8 +42,8 @@ def load(data: bytes) -> object:
         result = dict(pairs)
         if len(result) == len(pairs):
             return result
-        seen: set[str] = set()
-        key = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        seen_keys: set[str] = set()
+        key = next(key for key, _ in pairs if key in seen_keys or seen_keys.add(key))  # type: ignore[func-returns-value]
         duplicates.append(_DuplicateKey(key))
         return duplicates[-1]
 
@@ -68,14 +68,14 @@ def load(data: bytes) -> object:
 def _may_escape_surrogate(data: bytes) -> bool:
     r"""Whether a `\uD…` escape occurs, which may be a lone surrogate. After an odd number of `\`, it is plain text."""
     for escape in (b"\\ud", b"\\uD"):
-        found = data.find(escape)  # a regular expression would take as long as all other reading
-        while found >= 0:
-            first = found
-            while data[first - 1 : first] == b"\\":
-                first -= 1
-            if (found - first) % 2 == 0:
+        position = data.find(escape)  # a regular expression would take as long as all other reading
+        while position >= 0:
+            first_backslash = position
+            while data[first_backslash - 1 : first_backslash] == b"\\":
+                first_backslash -= 1
+            if (position - first_backslash) % 2 == 0:
                 return True
-            found = data.find(escape, found + 1)
+            position = data.find(escape, position + 1)
     return False
 
 
@@ -132,18 +132,18 @@ def read_fields(value: object, where: str, fields: Mapping[str, Field]) -> dict[
     {'stride': 2, 'direction': 'Right'}
     """
     item = check_object(value, where, fields)
-    found = {name: get(item, where, name, field.read, field.default) for name, field in fields.items()}
-    return {name: each for name, each in found.items() if fields[name].kept}
+    values = {name: get(item, where, name, field.read, field.default) for name, field in fields.items()}
+    return {name: value for name, value in values.items() if fields[name].kept}
 
 
-def check_object(value: object, where: str, known: Collection[str]) -> dict[str, Any]:
+def check_object(value: object, where: str, known_fields: Collection[str]) -> dict[str, Any]:
     """Return `value` if it is an object with no fields but the known ones; raise FormatError otherwise."""
     if not isinstance(value, dict):
         raise FormatError(f"{short_repr(value)} is not an object", where=where)
     for key in value:
-        if key not in known:
+        if key not in known_fields:
             raise FormatError(
-                f"field {short_repr(key)} is not known; {LATER}. Known are {', '.join(known)}", where=where
+                f"field {short_repr(key)} is not known; {LATER}. Known are {', '.join(known_fields)}", where=where
             )
     return value
 

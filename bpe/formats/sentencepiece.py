@@ -95,15 +95,15 @@ def _parse(data: bytes) -> Model:
         if field_number == 1:
             _add_piece(model, _check_message(value, offset))
         elif field_number == 2:
-            for at, setting, content in iterate_fields(_check_message(value, offset)):
+            for setting_offset, setting, content in iterate_fields(_check_message(value, offset)):
                 if setting == 3:
-                    kind = _check_int(content, at)
+                    kind = _check_int(content, setting_offset)
                 elif setting == 35:
                     model.byte_fallback = bool(content)
                 elif setting in _ROLES:
-                    model.roles[_ROLES[setting][0]] = _read_text(content, at, "trainer_spec")
+                    model.roles[_ROLES[setting][0]] = _read_text(content, setting_offset, "trainer_spec")
                 elif setting == 44:
-                    model.unk_surface = _read_text(content, at, "trainer_spec.unk_surface")
+                    model.unk_surface = _read_text(content, setting_offset, "trainer_spec.unk_surface")
                 elif setting == 24 and content:
                     raise FormatError("treat_whitespace_as_suffix is set; it is not supported", where="trainer_spec")
         elif field_number == 3:
@@ -225,38 +225,40 @@ def _check(model: Model) -> None:
     """Raise FormatError for a model that is not supported or contradicts itself."""
     if not model.pieces or len(model.pieces) > MAX_PIECES:
         raise FormatError(f"it has {pluralize(len(model.pieces), 'piece')}; it must have 1 to {MAX_PIECES}")
-    seen: dict[str, int] = {}
+    id_of: dict[str, int] = {}
     for token_id, (piece, score, kind) in enumerate(zip(model.pieces, model.scores, model.types, strict=True)):
         if not piece or math.isnan(score) or kind not in range(1, 7):
             reason = f"{short_repr(piece)} of type {kind} with the score {score} is not a valid piece"
             raise FormatError(reason, where=f"piece {token_id}")
-        if seen.setdefault(piece, token_id) != token_id:
+        if id_of.setdefault(piece, token_id) != token_id:
             raise FormatError(
-                f"{short_repr(piece)} is piece {seen[piece]} too; each must be unique", where=f"piece {token_id}"
+                f"{short_repr(piece)} is piece {id_of[piece]} too; each must be unique", where=f"piece {token_id}"
             )
     if model.types.count(UNKNOWN) != 1:
         raise FormatError(f"it has {pluralize(model.types.count(UNKNOWN), 'unknown piece')}; it must have one")
-    if (longest := max(model.pieces, key=len)) and len(longest) > MAX_CHARS:
-        raise FormatError(f"piece {short_repr(longest)} has {len(longest)} characters; a piece has at most {MAX_CHARS}")
+    if (longest_piece := max(model.pieces, key=len)) and len(longest_piece) > MAX_CHARS:
+        raise FormatError(
+            f"piece {short_repr(longest_piece)} has {len(longest_piece)} characters; a piece has at most {MAX_CHARS}"
+        )
     if UNUSED in model.types:
         name = model.pieces[model.types.index(UNUSED)]
         raise FormatError(f"piece {short_repr(name)} is unused; models with unused pieces are not supported")
     if model.remove_spaces and (
-        changed := [piece for piece in _list_user_defined(model) if _loses_spaces(piece, model)]
+        changed_pieces := [piece for piece in _list_user_defined(model) if _loses_spaces(piece, model)]
     ):
         raise FormatError(
-            f"piece {short_repr(changed[0])} is user-defined, and remove_extra_whitespaces removes spaces like its "
-            "own; this is not supported: train the model with remove_extra_whitespaces=False"
+            f"piece {short_repr(changed_pieces[0])} is user-defined, and remove_extra_whitespaces removes spaces like "
+            "its own; this is not supported: train the model with remove_extra_whitespaces=False"
         )
     if model.charsmap and any("\0" in piece for piece in _list_user_defined(model)):
         raise FormatError(
             "a user-defined piece has the character U+0000, beside a character map; this is not supported"
         )
-    listed = {f"<0x{byte:02X}>" for byte in range(256)}
-    found = {piece for piece, kind in zip(model.pieces, model.types, strict=True) if kind == BYTE}
-    if found and found != listed:
-        raise FormatError(f"it has {pluralize(len(found), 'byte piece')}; they must be <0x00> to <0xFF>")
-    if model.byte_fallback != bool(found):
+    byte_names = {f"<0x{byte:02X}>" for byte in range(256)}
+    byte_pieces = {piece for piece, kind in zip(model.pieces, model.types, strict=True) if kind == BYTE}
+    if byte_pieces and byte_pieces != byte_names:
+        raise FormatError(f"it has {pluralize(len(byte_pieces), 'byte piece')}; they must be <0x00> to <0xFF>")
+    if model.byte_fallback != bool(byte_pieces):
         raise FormatError("byte_fallback and byte pieces go together; it has only one of them")
 
 
@@ -272,36 +274,36 @@ def _loses_spaces(piece: str, model: Model) -> bool:
 
 def _list_decoders(model: Model, unk: str) -> list[dict[str, Any]]:
     """The steps from pieces to text; the unknown piece becomes its surface, as sentencepiece decodes it."""
-    whole = {"String": unk}
+    unk_pattern = {"String": unk}
     if any(unk in piece and piece != unk for piece in model.pieces):
-        whole = {"Regex": rf"(?<![\s\S]){regex.escape(unk)}(?![\s\S])"}
+        unk_pattern = {"Regex": rf"(?<![\s\S]){regex.escape(unk)}(?![\s\S])"}
     steps: list[dict[str, Any]] = [
-        {"type": "Replace", "pattern": whole, "content": model.unk_surface},
+        {"type": "Replace", "pattern": unk_pattern, "content": model.unk_surface},
         {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
     ]
     if model.byte_fallback:
         steps.append({"type": "ByteFallback", "by_character": True})
     steps.append({"type": "Fuse"})
     if model.dummy_prefix or model.remove_spaces:
-        which = "each" if model.remove_spaces else "first"
-        steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0, "of_tokens": which})
+        stripped_tokens = "each" if model.remove_spaces else "first"
+        steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0, "of_tokens": stripped_tokens})
     return steps
 
 
 def _build_normalizer(model: Model) -> n.Normalizer | None:
     """What sentencepiece does to a text before it looks for pieces. User-defined pieces stay as they are."""
     steps: list[n.Normalizer] = []
-    own = _list_user_defined(model)
+    user_defined = _list_user_defined(model)
     if model.charsmap:
-        charsmap, kept = base64.b64encode(model.charsmap).decode(), "\0".join(own)
+        charsmap, joined_names = base64.b64encode(model.charsmap).decode(), "\0".join(user_defined)
         with errors_at("normalizer_spec.precompiled_charsmap"):
-            steps.append(CharacterMapBeside(charsmap, kept) if own else CharacterMap(charsmap))
+            steps.append(CharacterMapBeside(charsmap, joined_names) if user_defined else CharacterMap(charsmap))
     if model.remove_spaces:
         steps += [n.Replace(r"\A +", spelled=r"\A +"), n.Replace(" {2,}", " ")]
     space = SPACE if model.escape_spaces else " "
     if model.dummy_prefix:
         deletes = model.charsmap and not model.remove_spaces  # a text of which nothing is left has a space, too
-        steps.append(DummyPrefix(space) if own or deletes else Prepend(space))
+        steps.append(DummyPrefix(space) if user_defined or deletes else Prepend(space))
     if model.escape_spaces:
         steps.append(n.Replace(" ", SPACE))
     if model.remove_spaces:
@@ -319,34 +321,37 @@ def recover_merges(tokens: dict[str, int], scores: Sequence[float]) -> list[list
 
     `tokens` maps pieces to ranks, and `scores` are their scores, descending.
     """
-    if any(one == other for one, other in pairwise(scores)) or sum(len(token) ** 2 for token in tokens) > MAX_STEPS:
+    if (
+        any(score == next_score for score, next_score in pairwise(scores))
+        or sum(len(token) ** 2 for token in tokens) > MAX_STEPS
+    ):
         return None
     merges = []
     for token, rank in tokens.items():
         if len(token) == 1:
             continue
         parts = list(token)
-        ranks = [tokens.get(token[at : at + 2], rank) for at in range(len(token) - 1)]
+        ranks = [tokens.get(token[index : index + 2], rank) for index in range(len(token) - 1)]
         while len(ranks) > 1:
             best = min(ranks)
             if best >= rank:
                 return None  # a split that needs a worse piece, or none
-            at = ranks.index(best)
-            parts[at] += parts.pop(at + 1)
-            del ranks[at]
-            if at > 0:
-                ranks[at - 1] = tokens.get(parts[at - 1] + parts[at], rank)
-            if at < len(ranks):
-                ranks[at] = tokens.get(parts[at] + parts[at + 1], rank)
+            index = ranks.index(best)
+            parts[index] += parts.pop(index + 1)
+            del ranks[index]
+            if index > 0:
+                ranks[index - 1] = tokens.get(parts[index - 1] + parts[index], rank)
+            if index < len(ranks):
+                ranks[index] = tokens.get(parts[index] + parts[index + 1], rank)
         merges.append(parts)
     return merges
 
 
 def _check_characters(tokens: dict[str, int]) -> None:
     """Raise FormatError for a piece with a character that is no piece: a merge of it has no id."""
-    absent = {char for token in tokens if len(token) > 1 for char in token} - tokens.keys()
-    if absent:
-        char = min(absent)
+    missing = {char for token in tokens if len(token) > 1 for char in token} - tokens.keys()
+    if missing:
+        char = min(missing)
         token = next(token for token in tokens if char in token)
         raise FormatError(
             f"piece {short_repr(token)} has the character {short_repr(char)}, which is not a piece; it must be one"
@@ -394,44 +399,47 @@ def iterate_fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
     [(0, 1, 150), (3, 2, b'hi')]
 
     """
-    at = 0
-    while at < len(data):
-        offset = at
-        key, at = _read_varint(data, at)
-        number, kind = key >> 3, key & 7
-        if number == 0 or number >= 1 << 29:
-            raise FormatError(f"field number {number} is not valid", where=f"offset {offset}")
-        if kind == 0:
-            value, at = _read_varint(data, at)
-            yield offset, number, value
+    offset = 0
+    while offset < len(data):
+        field_offset = offset
+        key, offset = _read_varint(data, offset)
+        field_number, wire_type = key >> 3, key & 7
+        if field_number == 0 or field_number >= 1 << 29:
+            raise FormatError(f"field number {field_number} is not valid", where=f"offset {field_offset}")
+        if wire_type == 0:
+            value, offset = _read_varint(data, offset)
+            yield field_offset, field_number, value
             continue
-        if kind not in (1, 2, 5):
-            raise FormatError(f"wire type {kind} of field {number} is not known", where=f"offset {offset}")
-        size = {1: 8, 5: 4}.get(kind, 0)
-        if kind == 2:
-            size, at = _read_varint(data, at)
-        if size > len(data) - at:
+        if wire_type not in (1, 2, 5):
             raise FormatError(
-                f"field {number} declares {size} bytes, and {len(data) - at} follow; the file may be truncated",
-                where=f"offset {offset}",
+                f"wire type {wire_type} of field {field_number} is not known", where=f"offset {field_offset}"
             )
-        yield offset, number, data[at : at + size]
-        at += size
+        size = {1: 8, 5: 4}.get(wire_type, 0)
+        if wire_type == 2:
+            size, offset = _read_varint(data, offset)
+        if size > len(data) - offset:
+            raise FormatError(
+                f"field {field_number} declares {size} bytes, and {len(data) - offset} follow; the file may be "
+                "truncated",
+                where=f"offset {field_offset}",
+            )
+        yield field_offset, field_number, data[offset : offset + size]
+        offset += size
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+def _read_varint(data: bytes, offset: int) -> tuple[int, int]:
     """(the number at this offset, the offset after it)."""
     value = 0
-    for i, byte in enumerate(data[at : at + 10]):
+    for i, byte in enumerate(data[offset : offset + 10]):
         value |= (byte & 0x7F) << (7 * i)
         if byte < 0x80:
-            return value & 0xFFFFFFFFFFFFFFFF, at + i + 1
-    raise FormatError("a number is not complete; the file may be truncated", where=f"offset {at}")
+            return value & 0xFFFFFFFFFFFFFFFF, offset + i + 1
+    raise FormatError("a number is not complete; the file may be truncated", where=f"offset {offset}")
 
 
 def read_float(value: Value) -> float:
     """The float of a fixed32 field."""
     if not isinstance(value, bytes) or len(value) != 4:
         raise FormatError("a field that must be a float is not one")
-    (number,) = struct.unpack("<f", value)
-    return float(number)
+    (result,) = struct.unpack("<f", value)
+    return float(result)

@@ -74,8 +74,8 @@ def looks_like_tekken(data: bytes) -> bool:
 
 def rank_file_of(names: list[str]) -> str | None:
     """The name of the rank file among the names of a folder's files; None if there is none, or several."""
-    found = [name for name in names if name == RANKS or name.endswith(".tiktoken")]
-    return RANKS if RANKS in found else found[0] if len(found) == 1 else None
+    rank_files = [name for name in names if name == RANKS or name.endswith(".tiktoken")]
+    return RANKS if RANKS in rank_files else rank_files[0] if len(rank_files) == 1 else None
 
 
 def map_gguf(path: str | os.PathLike[str]) -> mmap | None:

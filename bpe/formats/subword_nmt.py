@@ -54,10 +54,10 @@ def parse(data: bytes, merges: int = -1) -> tuple[Version, list[tuple[str, str]]
 
 
 def _read_version(header: str) -> Version:
-    found = re.fullmatch(r"#version: *(0\.[12])(\.0+)* *\r?", header)
-    if found is None:
+    match = re.fullmatch(r"#version: *(0\.[12])(\.0+)* *\r?", header)
+    if match is None:
         raise FormatError(f"{short_repr(header)} is not a version that is known; known are 0.1 and 0.2", where="line 1")
-    return (0, int(found[1][-1]))
+    return (0, int(match[1][-1]))
 
 
 def read(data: bytes, merges: int = -1) -> TokenizerSpec:
@@ -68,32 +68,34 @@ def read(data: bytes, merges: int = -1) -> TokenizerSpec:
 
     """
     version, pairs = parse(data, merges)
-    glued = version == (0, 2)
+    is_glued = version == (0, 2)
     ids: dict[Token, int] = {}
     results: set[Token] = set()
-    kept: list[tuple[Token, Token]] = []
+    applied: list[tuple[Token, Token]] = []
     for left, right in pairs:
         if (left + right).endswith(END_OF_WORD) and not right.endswith(END_OF_WORD):
             raise FormatError(f"the merge {short_repr((left, right))} makes the text {END_OF_WORD}; no token may be it")
         pair = _parse_token(left), _parse_token(right)
-        symbols = [_divide(token, glued) for token in pair]
-        possible = all(len(each) == 1 or key in results for key, each in zip(pair, symbols, strict=True))
+        symbols = [_divide(token, is_glued) for token in pair]
+        possible = all(
+            len(part_symbols) == 1 or key in results for key, part_symbols in zip(pair, symbols, strict=True)
+        )
         if pair[0][1] or not possible:
             continue  # a part that no merge produces, or that ends words, on the left: the merge is never applied
-        kept.append(pair)
+        applied.append(pair)
         results.add((pair[0][0] + pair[1][0], pair[1][1]))
         for symbol in (*symbols[0], *symbols[1]):
             ids.setdefault(symbol, len(ids))
-    if not glued:
+    if not is_glued:
         ids.setdefault(("", True), len(ids))
-    made = dict(ids)
-    merged: list[tuple[int, int, int]] = []
-    for first, last in kept:
-        result = made.setdefault((first[0] + last[0], last[1]), len(made))
-        merged.append((made[first], made[last], result))
-    n = len(made)
-    tokens = [(token_id, (text + END_OF_WORD * ends).encode()) for (text, ends), token_id in made.items()]
-    table = np.array(merged, dtype=np.int32).reshape(-1, 3)
+    all_ids = dict(ids)
+    rows: list[tuple[int, int, int]] = []
+    for left_token, right_token in applied:
+        merged = left_token[0] + right_token[0], right_token[1]
+        rows.append((all_ids[left_token], all_ids[right_token], all_ids.setdefault(merged, len(all_ids))))
+    n = len(all_ids)
+    tokens = [(token_id, (text + END_OF_WORD * ends_word).encode()) for (text, ends_word), token_id in all_ids.items()]
+    table = np.array(rows, dtype=np.int32).reshape(-1, 3)
     try:
         vocabulary = Vocabulary(tokens, [(n, UNK.encode())])
     except ValueError as error:
@@ -106,22 +108,22 @@ def read(data: bytes, merges: int = -1) -> TokenizerSpec:
         pretokenizer=Pretokenizer.from_regex(WORDS),
         unk_token=UNK,
         end_of_word=END_OF_WORD,
-        end_of_word_glued=glued,
-        ends_word=np.array([*(ends for _, ends in made), False], dtype=np.bool_),
+        end_of_word_glued=is_glued,
+        ends_word=np.array([*(ends_word for _, ends_word in all_ids), False], dtype=np.bool_),
     )
 
 
-def _divide(token: Token, glued: bool) -> list[Token]:
+def _divide(token: Token, is_glued: bool) -> list[Token]:
     """The symbols of a token, before any merge."""
-    text, ends = token
-    if glued:
-        return [(char, ends and i == len(text) - 1) for i, char in enumerate(text)]
-    return [(char, False) for char in text] + [("", True)] * ends
+    text, ends_word = token
+    if is_glued:
+        return [(char, ends_word and i == len(text) - 1) for i, char in enumerate(text)]
+    return [(char, False) for char in text] + [("", True)] * ends_word
 
 
 def _parse_token(part: str) -> Token:
-    ends = part.endswith(END_OF_WORD)
-    return part.removesuffix(END_OF_WORD) if ends else part, ends
+    ends_word = part.endswith(END_OF_WORD)
+    return part.removesuffix(END_OF_WORD) if ends_word else part, ends_word
 
 
 def write(spec: TokenizerSpec) -> bytes:
@@ -140,10 +142,10 @@ def write(spec: TokenizerSpec) -> bytes:
         )
     texts = {token_id: token.decode() for token_id, token in spec.vocabulary.items(ORDINARY)}
     header = "#version: 0.2\n" if spec.end_of_word_glued else ""
-    wrong = [text for text in texts.values() if re.search(r"[ \r\n]", text)]
-    if wrong:
+    divided = [text for text in texts.values() if re.search(r"[ \r\n]", text)]
+    if divided:
         raise ValueError(
-            f"format subword-nmt cannot hold the token {short_repr(wrong[0])}: spaces and line ends separate symbols; "
-            "save it as huggingface"
+            f"format subword-nmt cannot hold the token {short_repr(divided[0])}: spaces and line ends separate "
+            "symbols; save it as huggingface"
         )
     return (header + "".join(f"{texts[left]} {texts[right]}\n" for left, right in spec.merges.tolist())).encode()

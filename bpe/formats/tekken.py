@@ -38,9 +38,9 @@ FILLER = "<SPECIAL_{}>"
 MAX_SPECIAL = 1 << 20
 
 
-def _read_count(value: Any, where: str, most: int = ID_LIMIT) -> int:
-    if type(value) is not int or not 0 <= value <= most:
-        raise FormatError(f"it is {short_repr(value)}; it must be an int from 0 to {most}", where=where)
+def _read_count(value: Any, where: str, maximum: int = ID_LIMIT) -> int:
+    if type(value) is not int or not 0 <= value <= maximum:
+        raise FormatError(f"it is {short_repr(value)}; it must be an int from 0 to {maximum}", where=where)
     return value
 
 
@@ -56,34 +56,34 @@ def read(data: bytes) -> TokenizerSpec:
         raise FormatError(f"{short_repr(value)} is not an object; a tekken.json is one")
     config: dict[str, Any] = get(value, "the file", "config", dict)
     pattern = get(config, "config", "pattern", str)
-    n_special = get(config, "config", "default_num_special_tokens", partial(_read_count, most=MAX_SPECIAL))
+    n_special = get(config, "config", "default_num_special_tokens", partial(_read_count, maximum=MAX_SPECIAL))
     size = get(config, "config", "default_vocab_size", _read_count)
-    listed: list[Any] = get(value, "the file", "vocab", list)
-    if not n_special < size <= len(listed) + n_special:
-        sizes = f"{pluralize(len(listed), 'token')} in the vocab and {pluralize(n_special, 'special token')}"
+    entries: list[Any] = get(value, "the file", "vocab", list)
+    if not n_special < size <= len(entries) + n_special:
+        sizes = f"{pluralize(len(entries), 'token')} in the vocab and {pluralize(n_special, 'special token')}"
         rule = "it must be at most their sum, and more than the special tokens"
         refuse("config.default_vocab_size", size, f"there are {sizes}", rule)
-    tokens = _read_tokens(listed[: size - n_special])
+    tokens = _read_tokens(entries[: size - n_special])
     blob, offsets = b"".join(tokens), offsets_of(list(map(len, tokens)))
     table = RankTable(blob, offsets)
     if not table.distinct:
-        seen: set[bytes] = set()
-        twice = next(token for token in tokens if token in seen or seen.add(token))  # type: ignore[func-returns-value]
-        raise FormatError(f"token {short_repr(twice)} is given twice; each must be unique", where="vocab")
+        seen_tokens: set[bytes] = set()
+        repeated = next(token for token in tokens if token in seen_tokens or seen_tokens.add(token))  # type: ignore[func-returns-value]
+        raise FormatError(f"token {short_repr(repeated)} is given twice; each must be unique", where="vocab")
     ids = np.arange(n_special, size, dtype=np.int32)
     special = _read_special(value, n_special)
     with errors_at("config.pattern"):
         pretokenizer = tiktoken.pattern_of(pattern)
     with errors_at("vocab"):
         spec = tiktoken.build_spec((blob, offsets, ids), table, pretokenizer, special, shared_ids=False)
-    ignored = get(config, "config", "ignore_merges", bool, True)
-    return spec if ignored else replace(spec, ignore_merges=False, unreachable=None)
+    ignore_merges = get(config, "config", "ignore_merges", bool, True)
+    return spec if ignore_merges else replace(spec, ignore_merges=False, unreachable=None)
 
 
-def _read_tokens(listed: list[Any]) -> list[bytes]:
+def _read_tokens(entries: list[Any]) -> list[bytes]:
     """The tokens in order of their ranks, which are 0, 1, 2, …; the first 256 are the bytes."""
     tokens = []
-    for i, item in enumerate(listed):
+    for i, item in enumerate(entries):
         text: Any = item.get("token_bytes") if isinstance(item, dict) else None
         rank = item.get("rank") if isinstance(item, dict) else None
         try:
@@ -106,15 +106,15 @@ def _read_tokens(listed: list[Any]) -> list[bytes]:
 
 def _read_special(value: dict[str, Any], n_special: int) -> dict[str, int]:
     """Name → id of the special tokens; the ids from the number of listed ones on have the names of fillers."""
-    listed = value.get("special_tokens")
-    if listed is None:
-        listed = [{"rank": i, "token_str": name} for i, name in enumerate(DEFAULT_SPECIAL)]
-    if not isinstance(listed, list) or len(listed) > n_special:
+    entries = value.get("special_tokens")
+    if entries is None:
+        entries = [{"rank": i, "token_str": name} for i, name in enumerate(DEFAULT_SPECIAL)]
+    if not isinstance(entries, list) or len(entries) > n_special:
         rule = f"it must be a list of at most {pluralize(n_special, 'token')}"
-        refuse("special_tokens", listed, rule, "see config.default_num_special_tokens")
+        refuse("special_tokens", entries, rule, "see config.default_num_special_tokens")
     special: dict[str, int] = {}
-    fillers = [{"rank": i, "token_str": FILLER.format(i)} for i in range(len(listed), n_special)]
-    for i, item in enumerate([*listed, *fillers]):
+    fillers = [{"rank": i, "token_str": FILLER.format(i)} for i in range(len(entries), n_special)]
+    for i, item in enumerate([*entries, *fillers]):
         name = item.get("token_str") if isinstance(item, dict) else None
         rank = item.get("rank") if isinstance(item, dict) else None
         if not isinstance(name, str) or not name or name in special or type(rank) is not int or rank != i:

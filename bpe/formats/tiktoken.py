@@ -63,14 +63,14 @@ def find_published(data: bytes) -> tuple[str, Mapping[str, int]] | None:
 
 def read_published(data: bytes) -> TokenizerSpec:
     """Read one of OpenAI's own rank files, whose pattern and special tokens are known."""
-    known = find_published(data)
-    if known is None:
+    published = find_published(data)
+    if published is None:
         raise FormatError(
             "it is a rank file, and its pattern is unknown, because it is not one of OpenAI's own; load it with a "
             "pattern: Tokenizer.from_tiktoken(path, pretokenizer, special_tokens), or make a tokenizer.json of it: "
             "bpe convert IN OUT --pretokenizer NAME"
         )
-    return read(data, Pretokenizer(known[0]), dict(known[1]))
+    return read(data, Pretokenizer(published[0]), dict(published[1]))
 
 
 def load(
@@ -100,11 +100,11 @@ def load(
         special_tokens = preset.special_tokens if special_tokens is None else special_tokens
     special = check_special_ids(special_tokens or {})
     data, pattern = read_file(path), as_pretokenizer(pretokenizer)
-    known = None if force else find_published(data)
-    if known is not None and pattern != Pretokenizer(known[0]):
+    published = None if force else find_published(data)
+    if published is not None and pattern != Pretokenizer(published[0]):
         raise ValueError(
-            f"pretokenizer is {pattern!r}, but {os.fspath(path)} is one of OpenAI's, whose pattern is {known[0]!r}; "
-            f"with another pattern, ids differ from tiktoken's: pass {known[0]!r}, or force=True"
+            f"pretokenizer is {pattern!r}, but {os.fspath(path)} is one of OpenAI's, whose pattern is "
+            f"{published[0]!r}; with another pattern, ids differ from tiktoken's: pass {published[0]!r}, or force=True"
         )
     with with_path(path):
         return read(data, pattern, special, shared_ids=preset is not None)
@@ -168,24 +168,24 @@ def from_ranks(
 
     """
     if not set(map(type, ranks)) <= {bytes}:
-        wrong = next(token for token in ranks if type(token) is not bytes)
-        raise TypeError(f"mergeable_ranks has the token {describe(wrong)}; it must map bytes to int")
-    numbers = list(ranks.values())
-    if not set(map(type, numbers)) <= {int} or (numbers and not 0 <= min(numbers) <= max(numbers) < ID_LIMIT):
-        numbers = [
+        invalid = next(token for token in ranks if type(token) is not bytes)
+        raise TypeError(f"mergeable_ranks has the token {describe(invalid)}; it must map bytes to int")
+    rank_list = list(ranks.values())
+    if not set(map(type, rank_list)) <= {int} or (rank_list and not 0 <= min(rank_list) <= max(rank_list) < ID_LIMIT):
+        rank_list = [
             check_int(f"the rank of {short_repr(token)}", rank, 0, ID_LIMIT - 1) for token, rank in ranks.items()
         ]
-    order = np.argsort(np.array(numbers, dtype=np.int64), kind="stable")
-    given = list(ranks)
-    ordered = [given[i] for i in order.tolist() if given[i]]
-    sorted_ranks = np.array([numbers[i] for i in order.tolist() if given[i]], dtype=np.int32)
+    order = np.argsort(np.array(rank_list, dtype=np.int64), kind="stable")
+    all_tokens = list(ranks)
+    ordered = [all_tokens[i] for i in order.tolist() if all_tokens[i]]
+    sorted_ranks = np.array([rank_list[i] for i in order.tolist() if all_tokens[i]], dtype=np.int32)
     if not ordered:
         raise ValueError("mergeable_ranks holds no tokens; it must map at least one token to its rank")
-    if (same := np.flatnonzero(np.diff(sorted_ranks) == 0)).size:
-        first, second = ordered[same[0]], ordered[same[0] + 1]
+    if (equal_ranks := np.flatnonzero(np.diff(sorted_ranks) == 0)).size:
+        first, second = ordered[equal_ranks[0]], ordered[equal_ranks[0] + 1]
         raise ValueError(
             f"mergeable_ranks gives {short_repr(first)} and {short_repr(second)} the same rank, "
-            f"{sorted_ranks[same[0]]}; a rank "
+            f"{sorted_ranks[equal_ranks[0]]}; a rank "
             "is a token's id, so each must be unique"
         )
     tokens = b"".join(ordered), offsets_of([len(token) for token in ordered]), sorted_ranks
@@ -231,9 +231,9 @@ def build_spec(
 def _read_line_by_line(data: bytes) -> Tokens:
     """Read ranks in Python: lines of any layout in any order, with precise errors."""
     tokens: dict[bytes, int] = {}
-    seen: set[int] = set()
+    seen_ranks: set[int] = set()
     for line_number, line in enumerate(data.splitlines(), 1):
-        fields, fault = line.split(), None
+        fields, error = line.split(), None
         if not line or (fields[:1] == [b"="] and len(fields) == 2 and fields[1].isdigit()):
             continue  # Whisper's file has a token without bytes: encoding never produces it, and its id stays unused
         try:
@@ -241,19 +241,19 @@ def _read_line_by_line(data: bytes) -> Tokens:
         except (binascii.Error, ValueError, IndexError):
             token, rank, fields = b"", 0, []
         if len(fields) != 2:
-            fault = f"{short_repr(line)} is not a token in base64, a space and a rank"
+            error = f"{short_repr(line)} is not a token in base64, a space and a rank"
         elif not token or not 0 <= rank < ID_LIMIT:
-            fault = (
+            error = (
                 f"token {short_repr(token)} has rank {rank}; tokens must have bytes, and ranks are from 0 to "
                 f"{ID_LIMIT - 1}"
             )
-        elif token in tokens or rank in seen:
-            what = f"token {short_repr(token)}" if token in tokens else f"rank {rank}"
-            fault = f"{what} is given twice; each must be unique"
-        if fault is not None:
-            raise FormatError(fault, where=f"line {line_number}")
+        elif token in tokens or rank in seen_ranks:
+            repeated = f"token {short_repr(token)}" if token in tokens else f"rank {rank}"
+            error = f"{repeated} is given twice; each must be unique"
+        if error is not None:
+            raise FormatError(error, where=f"line {line_number}")
         tokens[token] = rank
-        seen.add(rank)
+        seen_ranks.add(rank)
     if not tokens:
         raise FormatError("the file holds no ranks; it must have a token and its rank on each line")
     ordered = sorted(tokens, key=tokens.__getitem__)
@@ -272,24 +272,24 @@ def _build_vocabulary(
     special: dict[int, bytes] = {}
     for name, token_id in special_tokens.items():
         i = int(np.searchsorted(ranks, token_id))
-        fault = None
+        conflict = None
         if i < len(ranks) and ranks[i] == token_id:
-            fault = f"special token {name!r} has id {token_id}, which is an ordinary token's rank"
+            conflict = f"special token {name!r} has id {token_id}, which is an ordinary token's rank"
         elif token_id in special:
-            fault = (
+            conflict = (
                 f"token id {token_id} is given twice: {short_repr(special[token_id])} and {short_repr(name.encode())}"
             )
         else:
             special[token_id] = name.encode()
-        if fault is not None and not shared_ids:
-            raise FormatError(fault)
+        if conflict is not None and not shared_ids:
+            raise FormatError(conflict)
     try:
         vocabulary = Vocabulary.from_sorted(blob, offsets, ranks, special)
     except ValueError as error:
         raise FormatError(str(error)) from None
-    if special and not shared_ids and (ordinary := vocabulary.find_ids(special.values())):
-        what = f"special token {min(ordinary).decode()!r} is an ordinary token too"
-        raise FormatError(f"{what}; leave it out of special_tokens")
+    if special and not shared_ids and (ordinary_ids := vocabulary.find_ids(special.values())):
+        reason = f"special token {min(ordinary_ids).decode()!r} is an ordinary token too"
+        raise FormatError(f"{reason}; leave it out of special_tokens")
     return vocabulary
 
 
@@ -306,21 +306,21 @@ def recover_merges(
 
     """
     pairs = table.merges()
-    merged = pairs[:, 0] >= 0
-    without = np.flatnonzero(~merged & (np.diff(offsets) > 1))
-    if len(table.splits(without)):
+    has_merge = pairs[:, 0] >= 0
+    unmerged = np.flatnonzero(~has_merge & (np.diff(offsets) > 1))
+    if len(table.splits(unmerged)):
         splits = table.splits(np.arange(len(ranks), dtype=np.int64))
-        if _any_merges_to_itself(blob, offsets, without, splits):
+        if _any_merges_to_itself(blob, offsets, unmerged, splits):
             results = ranks[splits[:, 2]]
             return ranks[splits[:, :2]], results, results, None
-    merges = np.flatnonzero(merged)
-    return ranks.take(pairs.take(merges, axis=0)), ranks.take(merges), None, ranks[without]
+    merges = np.flatnonzero(has_merge)
+    return ranks.take(pairs.take(merges, axis=0)), ranks.take(merges), None, ranks[unmerged]
 
 
 def _any_merges_to_itself(
-    blob: bytes, offsets: NDArray[np.int64], wanted: NDArray[np.int64], splits: NDArray[np.int32]
+    blob: bytes, offsets: NDArray[np.int64], candidates: NDArray[np.int64], splits: NDArray[np.int32]
 ) -> bool:
-    """Whether merging the bytes of any of the tokens `wanted` by tiktoken's rule gives that token.
+    """Whether merging the bytes of any of the tokens `candidates` by tiktoken's rule gives that token.
 
     tiktoken merges any two adjacent parts whose concatenation is a token; `splits` has these pairs for all tokens.
     O(n log n) in the bytes of the tokens.
@@ -333,7 +333,7 @@ def _any_merges_to_itself(
     symbols = SymbolTables(of_byte, of_byte, NO_TOKEN, NO_TOKEN, False, False)
     kernel = Encoder(Merger(merges, symbols), TokenBytes(blob, offsets, None, 0), WHOLE, 1 << 20)
     kernel.finish()
-    texts = (blob[offsets[token] : offsets[token + 1]] for token in wanted.tolist())
+    texts = (blob[offsets[token] : offsets[token + 1]] for token in candidates.tolist())
     return any(len(kernel.encode(text)[0]) == 1 for text in texts)
 
 
@@ -375,16 +375,16 @@ def read_gpt2_ranks(merges: bytes, encoder: bytes, *, own_bytes: bool = False) -
         ranks.setdefault(letters_to_bytes("".join(parts)), 256 + line_number - 2)
     if not isinstance(ids, dict):
         raise FormatError(f"it is {with_article(ids)}; it must map tokens to ids", path="encoder.json")
-    spelled: dict[bytes, Any] = {}
+    encoder_ranks: dict[bytes, Any] = {}
     for token, token_id in ids.items():
         if token in ("<|endoftext|>", "<|startoftext|>"):
             continue
         if not letters >= set(token):
             raise FormatError(f"token {short_repr(token)} is not in GPT-2's letters", path="encoder.json")
-        spelled[letters_to_bytes(token)] = token_id
+        encoder_ranks[letters_to_bytes(token)] = token_id
     if own_bytes:
-        ranks.update((token, token_id) for token, token_id in spelled.items() if len(token) == 1)
-    if spelled != ranks:
+        ranks.update((token, token_id) for token, token_id in encoder_ranks.items() if len(token) == 1)
+    if encoder_ranks != ranks:
         raise FormatError("the ids of encoder.json are not the ranks of vocab.bpe; the files must belong together")
     return ranks
 

@@ -68,30 +68,30 @@ def read(files: Mapping[str, bytes]) -> TokenizerSpec:
         kind, pattern = (get(config, "", field, read_text, None) for field in ("tokenizer_class", "pat_str"))
         if pattern is None:
             _check_class(kind, config.get("auto_map"))
-        special, ordinary = _read_special(config)
+        special_ids, ordinary_names = _read_special(config)
         pretokenizer = Pretokenizer("qwen2")
         if pattern is not None or kind == KIMI_CLASS:
             with errors_at("pat_str"):
                 pretokenizer = tiktoken.pattern_of(pattern or KIMI)
     with with_path(None, name):
-        spec = tiktoken.read(files[name], pretokenizer, special if pattern else {})
+        spec = tiktoken.read(files[name], pretokenizer, special_ids if pattern else {})
     with with_path(None, CONFIG):
         if not get(config, "", "ignore_merges", bool, True):
             spec = replace(spec, ignore_merges=False, unreachable=None)
-        spec = replace(spec, token_flags=dict.fromkeys(ordinary, frozenset({"ordinary"})))
+        spec = replace(spec, token_flags=dict.fromkeys(ordinary_names, frozenset({"ordinary"})))
         if pattern is None:
-            spec = _add_class_tokens(spec, kind, special)
+            spec = _add_class_tokens(spec, kind, special_ids)
         return replace(spec, roles=read_roles(config, spec.special_tokens, {}))
 
 
 def _add_class_tokens(spec: TokenizerSpec, kind: str | None, special: dict[str, int]) -> TokenizerSpec:
     """The tokenizer with the special tokens that the code of its class puts after the ranks."""
-    first = int(spec.vocabulary.limit)
+    first_id = int(spec.vocabulary.limit)
     if kind == KIMI_CLASS:
         names = {token_id: name for name, token_id in special.items()}
-        special = {names.get(i, KIMI_RESERVED.format(i)): i for i in range(first, first + KIMI_SPECIAL)}
+        special = {names.get(i, KIMI_RESERVED.format(i)): i for i in range(first_id, first_id + KIMI_SPECIAL)}
     else:
-        special = {**special, **{name: first + i for i, name in enumerate(QWEN_SPECIAL)}}
+        special = {**special, **{name: first_id + i for i, name in enumerate(QWEN_SPECIAL)}}
         spec = replace(spec, normalizer=NFC())
     with errors_at("added_tokens_decoder"):
         by_id = ((token_id, name.encode()) for name, token_id in special.items())
@@ -123,18 +123,18 @@ def _read_special(config: dict[str, Any]) -> tuple[dict[str, int], list[str]]:
     Other flags have no effect in tiktoken.
     """
     special: dict[str, int] = {}
-    ordinary: list[str] = []
-    listed: dict[str, Any] = get(config, "", "added_tokens_decoder", dict, {})
-    for token_id, item in listed.items():
+    ordinary_names: list[str] = []
+    entries: dict[str, Any] = get(config, "", "added_tokens_decoder", dict, {})
+    for token_id, item in entries.items():
         content = item.get("content") if isinstance(item, dict) else None
         if not isinstance(content, str) or not content or not is_id(token_id) or content in special:
             where = f"added_tokens_decoder[{short_repr(token_id)}]"
             raise FormatError(f"{short_repr(item)} is not a token of its own, with an id and a content", where=where)
         special[content] = int(token_id)
         if not get(item, f"added_tokens_decoder[{short_repr(token_id)}]", "special", bool, True):
-            ordinary.append(content)
+            ordinary_names.append(content)
     with errors_at("added_tokens_decoder"):
-        return tiktoken.check_special_ids(special), ordinary
+        return tiktoken.check_special_ids(special), ordinary_names
 
 
 def write(spec: TokenizerSpec) -> dict[str, bytes]:
@@ -171,8 +171,8 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
 
 def _is_qwen(spec: TokenizerSpec) -> bool:
     """Whether a tokenizer has what the class `QWenTokenizer` stands for, and no other special tokens."""
-    first = int(np.count_nonzero(spec.vocabulary.kinds == ORDINARY))  # as its code counts
-    special = {name: first + i for i, name in enumerate(QWEN_SPECIAL)}
+    first_id = int(np.count_nonzero(spec.vocabulary.kinds == ORDINARY))  # as its code counts
+    special = {name: first_id + i for i, name in enumerate(QWEN_SPECIAL)}
     return (
         dict(spec.special_tokens) == special and spec.normalizer == NFC() and spec.pretokenizer == Pretokenizer("qwen2")
     )

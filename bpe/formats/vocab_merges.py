@@ -173,17 +173,17 @@ def make_merges_file(merges: Iterable[str] | Iterable[tuple[str, str]] | Iterabl
     """
     check_iterable("merges", merges, "a path, or pairs of tokens")
     lines = [HEADER]
-    for index, given in enumerate(merges):
+    for index, merge in enumerate(merges):
         where = f"merges[{index}]"
-        pair = given.split(" ") if isinstance(given, str) else given
+        pair = merge.split(" ") if isinstance(merge, str) else merge
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(
-                f"{where} is {describe(given)}; it must be a pair of tokens, or a str with a space between two"
+                f"{where} is {describe(merge)}; it must be a pair of tokens, or a str with a space between two"
             )
         names = [_spell_in_letters(token, where) for token in pair]
         if any(not name or re.search(r"\s", name) for name in names):
             raise FormatError(
-                f"it is {short_repr(given)}; tokens are bytes, or str in GPT-2's letters: Ġ for a space", where=where
+                f"it is {short_repr(merge)}; tokens are bytes, or str in GPT-2's letters: Ġ for a space", where=where
             )
         lines.append(" ".join(names))
         check_unicode(where, lines[-1])
@@ -215,8 +215,8 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
     if reason is not None:
         raise ValueError(f"format vocab-merges cannot hold this tokenizer: {reason}; save it as huggingface")
     letters = {token_id: to_letters(token) for token_id, token in spec.vocabulary.items(ORDINARY)}
-    others = {token_id: token.decode() for token_id, token in spec.vocabulary.items(SPECIAL)}
-    vocab = {token: token_id for token_id, token in sorted({**letters, **others}.items())}
+    special_names = {token_id: token.decode() for token_id, token in spec.vocabulary.items(SPECIAL)}
+    vocab = {token: token_id for token_id, token in sorted({**letters, **special_names}.items())}
     pairs = (f"{letters[left]} {letters[right]}\n" for left, right in spec.merges.tolist())
     config, roles = _write_config(spec)
     return {
@@ -236,36 +236,39 @@ def _write_config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
     """(tokenizer_config.json, special_tokens_map.json)."""
     special = [name for name in spec.special_tokens if "ordinary" not in spec.token_flags.get(name, ())]
     pretokenizer, names = spec.pretokenizer, {token_id: name for name, token_id in spec.special_tokens.items()}
-    name, roles = "GPT2Tokenizer", {}
+    class_name, roles = "GPT2Tokenizer", {}
     if pretokenizer is not None and pretokenizer.name == "qwen2" and isinstance(spec.normalizer, NFC):
-        name = "Qwen2Tokenizer"
-    template = [[names.get(token_id) for token_id in side] for side in spec.template or ((), ())]
+        class_name = "Qwen2Tokenizer"
+    template = [[names.get(token_id) for token_id in template_ids] for template_ids in spec.template or ((), ())]
     if len(template[0]) == len(template[1]) == 1 and None not in (*template[0], *template[1]):
-        name, roles = "RobertaTokenizer", {"cls_token": template[0][0], "sep_token": template[1][0]}
-    known = spec.roles or {role: token_text(default) for role, default in KINDS[name].roles.items()}
-    roles = {role: known.get(role) for role in {**KINDS[name].roles, **known}} | roles
-    roles = {role: each if each in special else None for role, each in roles.items()}
+        class_name, roles = "RobertaTokenizer", {"cls_token": template[0][0], "sep_token": template[1][0]}
+    known_roles = spec.roles or {role: token_text(default) for role, default in KINDS[class_name].roles.items()}
+    roles = {role: known_roles.get(role) for role in {**KINDS[class_name].roles, **known_roles}} | roles
+    roles = {role: token if token in special else None for role, token in roles.items()}
     config: dict[str, Any] = {
-        "tokenizer_class": name,
+        "tokenizer_class": class_name,
         "add_prefix_space": pretokenizer is not None and pretokenizer.add_prefix_space,
         "added_tokens_decoder": {
             str(token_id): {
-                "content": each,
-                **{flag: flag in spec.token_flags.get(each, ()) for flag in MATCHING_FLAGS},
-                "special": each in special,
+                "content": token,
+                **{flag: flag in spec.token_flags.get(token, ()) for flag in MATCHING_FLAGS},
+                "special": token in special,
             }
-            for token_id, each in sorted(names.items())
+            for token_id, token in sorted(names.items())
         },
         "clean_up_tokenization_spaces": False,
         **roles,
     }
     if spec.ignore_merges and merging_suffices(spec, Engine):
         config["ignore_merges"] = True  # other programs, which do not know the field, give the same ids without it
-    if template[0] and not template[1] and name != "RobertaTokenizer":
+    if template[0] and not template[1] and class_name != "RobertaTokenizer":
         config |= {"add_bos_token": True, "bos_token": template[0][0]}
-    listed = [each for each in special if each not in roles.values()]
-    config[EXTRA_TOKEN_FIELDS[0]] = listed
-    return config, {**{role: each for role, each in roles.items() if each is not None}, EXTRA_TOKEN_FIELDS[0]: listed}
+    unassigned = [token for token in special if token not in roles.values()]
+    config[EXTRA_TOKEN_FIELDS[0]] = unassigned
+    return config, {
+        **{role: token for role, token in roles.items() if token is not None},
+        EXTRA_TOKEN_FIELDS[0]: unassigned,
+    }
 
 
 def _read_vocab(files: Mapping[str, bytes]) -> dict[str, int]:

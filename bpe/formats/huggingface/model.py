@@ -117,14 +117,16 @@ def read_model(
     """
     kind = read_type(value, "model", "BPE")
     is_native = kind != "BPE"
-    item = read_fields(value if list_spans is None else {**value, "vocab": {}, "merges": []}, "model", MODELS[kind])
-    prefix = item.get("continuing_subword_prefix")
+    fields = read_fields(value if list_spans is None else {**value, "vocab": {}, "merges": []}, "model", MODELS[kind])
+    prefix = fields.get("continuing_subword_prefix")
     if prefix is not None and model == "byte":
         where = "model.continuing_subword_prefix"
         refuse(where, prefix, f"with ByteLevel it must be null: {LATER}", "train without it")
-    mark, glued = (item["end_of_word"], item["end_of_word_glued"]) if is_native else _read_suffix(item, model)
+    end_of_word, is_glued = (
+        (fields["end_of_word"], fields["end_of_word_glued"]) if is_native else _read_suffix(fields, model)
+    )
     lists = (
-        ParsedLists(item["vocab"], item["merges"], model, prefix or "")
+        ParsedLists(fields["vocab"], fields["merges"], model, prefix or "")
         if list_spans is None
         else read_lists(*list_spans, model, prefix or "")
     )
@@ -137,35 +139,35 @@ def read_model(
         normalizer=normalizer,
         special_tokens=dict(added.ids),
         token_flags=added.flags,
-        unk_token=item["unk_token"],
+        unk_token=fields["unk_token"],
         subword_prefix=prefix,
-        end_of_word=mark,
-        end_of_word_glued=glued and mark is not None,
-        fuse_unk=item["fuse_unk"],
-        ignore_merges=item["ignore_merges"],
-        byte_fallback=item["byte_fallback"] and model == "char",  # a byte-level model has all bytes
-        dropout=item["dropout"],
+        end_of_word=end_of_word,
+        end_of_word_glued=is_glued and end_of_word is not None,
+        fuse_unk=fields["fuse_unk"],
+        ignore_merges=fields["ignore_merges"],
+        byte_fallback=fields["byte_fallback"] and model == "char",  # a byte-level model has all bytes
+        dropout=fields["dropout"],
     )
-    vocabulary, (merges, merge_results) = _read_tokens(lists, item, is_native, settings, added)
+    vocabulary, (merges, merge_results) = _read_tokens(lists, fields, is_native, settings, added)
     spec = replace(
         settings,
         vocabulary=vocabulary,
         merges=merges,
         merge_results=merge_results,
-        ends_word=None if mark is None else find_word_ends(vocabulary, mark, glued),
-        roles=_read_roles(item["roles"], added.ids),
-        training=_read_training(item["training"]),
+        ends_word=None if end_of_word is None else find_word_ends(vocabulary, end_of_word, is_glued),
+        roles=_read_roles(fields["roles"], added.ids),
+        training=_read_training(fields["training"]),
     )
     if is_native:
-        spec = _read_native_settings(spec, item)
+        spec = _read_native_settings(spec, fields)
     if spec.unk_token is not None or has_all_bytes(spec):
         return spec
-    return replace(spec, drop_unknown=_drops_unknown(item["unknown_symbols"], is_native))
+    return replace(spec, drop_unknown=_drops_unknown(fields["unknown_symbols"], is_native))
 
 
-def _read_suffix(item: dict[str, Any], model: Model) -> tuple[str | None, bool]:
+def _read_suffix(fields: dict[str, Any], model: Model) -> tuple[str | None, bool]:
     """(the end-of-word mark, True), or (None, False): a suffix is always part of the last symbol."""
-    suffix = item["end_of_word_suffix"]
+    suffix = fields["end_of_word_suffix"]
     try:
         return None if suffix is None else from_text(model, suffix).decode(), suffix is not None
     except ValueError:
@@ -174,20 +176,30 @@ def _read_suffix(item: dict[str, Any], model: Model) -> tuple[str | None, bool]:
 
 
 def _read_tokens(
-    lists: KernelLists | ParsedLists, item: dict[str, Any], is_native: bool, settings: TokenizerSpec, added: AddedTokens
+    lists: KernelLists | ParsedLists,
+    fields: dict[str, Any],
+    is_native: bool,
+    settings: TokenizerSpec,
+    added: AddedTokens,
 ) -> tuple[Vocabulary, Merges]:
     """(vocabulary, merges) of the tokenizer with these `settings`."""
     unk = settings.unk_token
     if is_native:
-        named = dict(added.ids) if unk is None else {**added.ids, unk: read_id(item["unk_id"], "model.unk_id")}
-        in_vocab = lists.ids_of(named)
-        return lists.build({name: i for (name, i), same in zip(named.items(), in_vocab, strict=True) if same != i})
-    special, known = _find_specials(lists, added, unk)
-    ordinary = _find_ordinary(lists, settings, known)
-    lists.remove(known.keys() - ordinary)
-    if settings.model == "byte" and item["byte_fallback"]:
+        special_ids = dict(added.ids) if unk is None else {**added.ids, unk: read_id(fields["unk_id"], "model.unk_id")}
+        vocab_ids = lists.ids_of(special_ids)
+        return lists.build(
+            {
+                name: token_id
+                for (name, token_id), vocab_id in zip(special_ids.items(), vocab_ids, strict=True)
+                if vocab_id != token_id
+            }
+        )
+    special, in_vocab = _find_specials(lists, added, unk)
+    ordinary_names = _find_ordinary(lists, settings, in_vocab)
+    lists.remove(in_vocab.keys() - ordinary_names)
+    if settings.model == "byte" and fields["byte_fallback"]:
         _check_bytes(lists)
-    return lists.build({name: token_id for name, token_id in special.items() if name not in ordinary})
+    return lists.build({name: token_id for name, token_id in special.items() if name not in ordinary_names})
 
 
 def _find_specials(
@@ -197,37 +209,39 @@ def _find_specials(
 
     One that is not in the vocab must have the next free id, as in `tokenizers`.
     """
-    special, following = dict(added.ids), len(lists)
-    found = lists.ids_of(special)
-    for (name, token_id), wanted in zip(special.items(), found, strict=True):
-        if wanted is None:
-            wanted = token_id if added.keep_ids else following
-            following += 1
-        if token_id != wanted:
-            refuse(f"added token {name!r}", token_id, f"`tokenizers` gives it the id {wanted}", f"write {wanted} there")
-    known = {name: token_id for name, token_id in zip(special, found, strict=True) if token_id is not None}
+    special, next_id = dict(added.ids), len(lists)
+    vocab_ids = lists.ids_of(special)
+    for (name, token_id), expected in zip(special.items(), vocab_ids, strict=True):
+        if expected is None:
+            expected = token_id if added.keep_ids else next_id
+            next_id += 1
+        if token_id != expected:
+            refuse(
+                f"added token {name!r}", token_id, f"`tokenizers` gives it the id {expected}", f"write {expected} there"
+            )
+    in_vocab = {name: token_id for name, token_id in zip(special, vocab_ids, strict=True) if token_id is not None}
     if unk is not None and unk not in special:
-        (in_vocab,) = lists.ids_of([unk])
-        if in_vocab is None:
+        (unk_id_in_vocab,) = lists.ids_of([unk])
+        if unk_id_in_vocab is None:
             refuse("model.unk_token", unk, "it must be a token of the vocab", "add it to the vocab, or set it to null")
-        special[unk] = known[unk] = in_vocab
-    return special, known
+        special[unk] = in_vocab[unk] = unk_id_in_vocab
+    return special, in_vocab
 
 
-def _find_ordinary(lists: KernelLists | ParsedLists, settings: TokenizerSpec, known: dict[str, int]) -> set[str]:
+def _find_ordinary(lists: KernelLists | ParsedLists, settings: TokenizerSpec, in_vocab: dict[str, int]) -> set[str]:
     """The special tokens of a vocab that text can become: they are ordinary tokens, too."""
     if settings.model == "byte":  # the model sees only GPT-2's letters
-        known = {name: token_id for name, token_id in known.items() if letter_bytes().keys() >= set(name)}
-    merged = lists.find_merged(known) if known else set()
-    return {name for name in known if name in merged or can_be_text(settings, name)}
+        in_vocab = {name: token_id for name, token_id in in_vocab.items() if letter_bytes().keys() >= set(name)}
+    merged = lists.find_merged(in_vocab) if in_vocab else set()
+    return {name for name in in_vocab if name in merged or can_be_text(settings, name)}
 
 
 def _check_bytes(lists: KernelLists | ParsedLists) -> None:
     """Refuse byte_fallback in a byte-level model that lacks bytes; it has no effect if it has all of them."""
     letters = byte_letters()
-    lacking = [letter for letter, token_id in zip(letters, lists.ids_of(letters), strict=True) if token_id is None]
-    if lacking:
-        rule = f"the byte-level vocab lacks {pluralize(len(lacking), 'byte')}, such as {lacking[0]!r}: {LATER}"
+    missing = [letter for letter, token_id in zip(letters, lists.ids_of(letters), strict=True) if token_id is None]
+    if missing:
+        rule = f"the byte-level vocab lacks {pluralize(len(missing), 'byte')}, such as {missing[0]!r}: {LATER}"
         refuse("model.byte_fallback", True, rule, "add all 256 bytes to the vocab, or set it to false")
 
 
@@ -258,12 +272,12 @@ def _drops_unknown(rule: str | None, is_native: bool) -> bool | Literal["after m
 # This package's own models --------------------------------------------------------------------------------------------
 
 
-def _read_native_settings(spec: TokenizerSpec, item: dict[str, Any]) -> TokenizerSpec:
+def _read_native_settings(spec: TokenizerSpec, fields: dict[str, Any]) -> TokenizerSpec:
     """The tokenizer with the settings that only this package's own models have."""
-    clip, ranks, ends = item["clip"], item["merge_ranks"], spec.ends_word
-    if ends is not None and item["ends_word"] is not None:
-        ends = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
-        ends[_read_ids(item["ends_word"], "model.ends_word", spec.vocabulary)] = True
+    clip, ranks, ends_word = fields["clip"], fields["merge_ranks"], spec.ends_word
+    if ends_word is not None and fields["ends_word"] is not None:
+        ends_word = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
+        ends_word[_read_ids(fields["ends_word"], "model.ends_word", spec.vocabulary)] = True
     if clip is not None and len(clip := _read_ids(clip, "model.clip", spec.vocabulary)) != 2:
         raise FormatError(
             f"it is {short_repr(clip)}; it must be two ids, of the start and the end token", where="model.clip"
@@ -276,11 +290,11 @@ def _read_native_settings(spec: TokenizerSpec, item: dict[str, Any]) -> Tokenize
         )
     spec = replace(
         spec,
-        ends_word=ends,
+        ends_word=ends_word,
         clip=None if clip is None else (clip[0], clip[1]),
         merge_ranks=None if ranks is None else np.array(ranks, dtype=np.int32),
-        word_merges=item.get("word_merges"),
-        events=_read_events(item["events"], spec.vocabulary) if "events" in item else None,
+        word_merges=fields.get("word_merges"),
+        events=_read_events(fields["events"], spec.vocabulary) if "events" in fields else None,
     )
     with errors_at("model"):
         check_word_merges(spec)
@@ -292,11 +306,11 @@ def _read_ids(value: object, where: str, vocabulary: Vocabulary | None = None) -
     """A list of ids; with a vocabulary, of ids of tokens."""
     ids = check_type(value, where, list)
     if vocabulary is None:
-        return [read_id(each, f"{where}[{i}]") for i, each in enumerate(ids)]
-    return [read_known_id(each, f"{where}[{i}]", vocabulary) for i, each in enumerate(ids)]
+        return [read_id(token_id, f"{where}[{i}]") for i, token_id in enumerate(ids)]
+    return [read_known_id(token_id, f"{where}[{i}]", vocabulary) for i, token_id in enumerate(ids)]
 
 
-def _read_events(listed: list[Any], vocabulary: Vocabulary) -> Events:
+def _read_events(events: list[Any], vocabulary: Vocabulary) -> Events:
     """The events of a PickyBPE model: a list in order, a merge as [left, right], a deletion as a token.
 
     A deletion follows the merge that it belongs to. Deleted tokens are not in the vocab; merges spell them. Whether the
@@ -308,15 +322,15 @@ def _read_events(listed: list[Any], vocabulary: Vocabulary) -> Events:
     merges: list[tuple[int, int, int]] = []
     deletions: list[tuple[int, int]] = []
     n_deleted = 0
-    for index, event in enumerate(listed):
+    for index, event in enumerate(events):
         where, names = f"model.events[{index}]", event if type(event) is list else (event,)
         if len(names) != (2 if type(event) is list else 1) or set(map(type, names)) != {str}:
             rule = 'it must be a merge ["left", "right"], or the token that is deleted'
             raise FormatError(f"{short_repr(event)} is not an event; {rule}", where=where)
-        unknown = next((name for name in names if name not in tokens), None)
-        if unknown is not None:
+        unknown_name = next((name for name in names if name not in tokens), None)
+        if unknown_name is not None:
             rule = "is neither in the vocab nor made by an earlier event; it must be"
-            raise FormatError(f"{short_repr(unknown)} {rule}", where=where)
+            raise FormatError(f"{short_repr(unknown_name)} {rule}", where=where)
         if len(names) == 2:
             result = names[0] + names[1]
             if result not in tokens:
@@ -409,10 +423,10 @@ def _write_events(events: Events, vocabulary: Vocabulary) -> list[Any]:
     def spell(token: int) -> str:
         return to_letters(vocabulary[token] if token >= 0 else deleted[-1 - token])
 
-    removed: dict[int, list[str]] = {}  # the index of a merge → the tokens that are deleted after it
+    deleted_after: dict[int, list[str]] = {}  # the index of a merge → the tokens that are deleted after it
     for index, token in events.deletions.tolist():
-        removed.setdefault(index, []).append(spell(token))
-    listed: list[Any] = []
+        deleted_after.setdefault(index, []).append(spell(token))
+    written: list[Any] = []
     for index, (left, right) in enumerate(events.pairs.tolist()):
-        listed += [[spell(left), spell(right)], *removed.get(index, ())]
-    return listed
+        written += [[spell(left), spell(right)], *deleted_after.get(index, ())]
+    return written

@@ -77,8 +77,8 @@ def _read_template(value: Any, where: str, vocabulary: Vocabulary, depth: int = 
             before, after = outer[0] + before, after + outer[1]
         return before, after
     if kind not in POST_PROCESSORS:
-        known = f"known are Sequence, {', '.join(POST_PROCESSORS)}; set it to null and add such tokens yourself"
-        refuse(where, value, f"a post_processor of type {kind!r} is not known: {LATER}", known)
+        fix = f"known are Sequence, {', '.join(POST_PROCESSORS)}; set it to null and add such tokens yourself"
+        refuse(where, value, f"a post_processor of type {kind!r} is not known: {LATER}", fix)
     fields = read_fields(value, where, POST_PROCESSORS[kind])
     if kind == "TemplateProcessing":
         sides = _read_sides(fields, where, "single", vocabulary)
@@ -109,14 +109,14 @@ def _read_sides(fields: dict[str, Any], where: str, template: str, vocabulary: V
                 refuse(f"{position}.id", name, "it must be A or B", "write the one that is meant")
             sides.append([])
             continue
-        listed = fields["special_tokens"].get(name)
-        ids = listed.get("ids") if isinstance(listed, dict) else None
+        entry = fields["special_tokens"].get(name)
+        ids = entry.get("ids") if isinstance(entry, dict) else None
         if not isinstance(ids, list):
             raise FormatError(
                 f"{short_repr(name)} has no ids in special_tokens; it must have them there", where=position
             )
         sides[-1] += [
-            read_known_id(each, f"{where}.special_tokens[{short_repr(name)}].ids", vocabulary) for each in ids
+            read_known_id(token_id, f"{where}.special_tokens[{short_repr(name)}].ids", vocabulary) for token_id in ids
         ]
     return sides
 
@@ -143,14 +143,14 @@ def write_post_processor(spec: TokenizerSpec) -> dict[str, Any] | None:
         )
         return [*left, {"Sequence": {"id": text, "type_id": type_id}}, *right]
 
-    used = sorted({token_id for ids in spec.template for token_id in ids})
+    token_ids = sorted({token_id for ids in spec.template for token_id in ids})
     return {
         "type": "TemplateProcessing",
         "single": surround("A", 0),
         "pair": surround("A", 0) + surround("B", 1),
         "special_tokens": {
             spell(token_id): {"id": spell(token_id), "ids": [token_id], "tokens": [spell(token_id)]}
-            for token_id in used
+            for token_id in token_ids
         },
     }
 
@@ -199,10 +199,10 @@ def read_truncation(value: object) -> Truncation | None:
         return Truncation(**fields)
 
 
-def write_truncation(one: Truncation | None) -> dict[str, Any] | None:
+def write_truncation(truncation: Truncation | None) -> dict[str, Any] | None:
     """The truncation block of a file."""
     names = ("direction", "max_length", "strategy", "stride")
-    return None if one is None else {name: getattr(one, name) for name in names}
+    return None if truncation is None else {name: getattr(truncation, name) for name in names}
 
 
 def read_padding(value: object) -> Padding | None:
@@ -216,9 +216,9 @@ def read_padding(value: object) -> Padding | None:
         return Padding(length=fields.pop("strategy"), **fields)
 
 
-def write_padding(one: Padding | None) -> dict[str, Any] | None:
+def write_padding(padding: Padding | None) -> dict[str, Any] | None:
     """The padding block of a file."""
-    if one is None:
+    if padding is None:
         return None
-    strategy = "BatchLongest" if one.length is None else {"Fixed": one.length}
-    return {name: strategy if name == "strategy" else getattr(one, name) for name in PADDING}
+    strategy = "BatchLongest" if padding.length is None else {"Fixed": padding.length}
+    return {name: strategy if name == "strategy" else getattr(padding, name) for name in PADDING}

@@ -52,8 +52,8 @@ def read(data: bytes, added: Rows = (), keep_ids: bool = False) -> TokenizerSpec
 
     """
     with suppress(FormatError, UnusualError):  # below, `json` reads the whole file, and errors name their position
-        if (found := split_off_lists(data, load)) is not None:
-            return _build(found[0], added, keep_ids, found[1:])
+        if (split := split_off_lists(data, load)) is not None:
+            return _build(split[0], added, keep_ids, split[1:])
     return _build(load(data), added, keep_ids)
 
 
@@ -78,9 +78,9 @@ def _build(
         refuse("version", top["version"], 'the version known is "1.0"', "save it with a current tokenizers")
     check_model_type(top["model"])
     normalizer = None if top["normalizer"] is None else read_normalizer(top["normalizer"])
-    byte, pretokenizer = read_pre_tokenizer(top["pre_tokenizer"], normalizer)
+    is_byte_level, pretokenizer = read_pre_tokenizer(top["pre_tokenizer"], normalizer)
     added = read_added_tokens(top["added_tokens"], extra_rows, keep_ids, normalizer)
-    spec = read_model(top["model"], "byte" if byte else "char", added, pretokenizer, normalizer, list_spans)
+    spec = read_model(top["model"], "byte" if is_byte_level else "char", added, pretokenizer, normalizer, list_spans)
     post_processor, template = read_post_processor(top["post_processor"], spec.vocabulary)
     spec = replace(
         spec,

@@ -30,16 +30,18 @@ def byte_by_letter() -> NDArray[np.int16]:
     return table
 
 
-def find_word_ends(vocabulary: Vocabulary, mark: str, glued: bool) -> NDArray[np.bool_]:
+def find_word_ends(vocabulary: Vocabulary, mark: str, is_glued: bool) -> NDArray[np.bool_]:
     """Which ordinary tokens end with the mark: bool, one per id.
 
     A mark that is glued to symbols is never a token by itself, so a token that is spelled like the mark is text.
     """
-    tail, lengths = mark.encode(), vocabulary.lengths
-    starts = vocabulary.offsets[1:] - len(tail)
-    found: NDArray[np.bool_] = (vocabulary.kinds == ORDINARY) & (lengths >= len(tail) + glued)
-    found[found] = find_spelled(np.frombuffer(vocabulary.blob, np.uint8), starts[found], lengths[found], tail)
-    return found
+    suffix, lengths = mark.encode(), vocabulary.lengths
+    starts = vocabulary.offsets[1:] - len(suffix)
+    ends_word: NDArray[np.bool_] = (vocabulary.kinds == ORDINARY) & (lengths >= len(suffix) + is_glued)
+    ends_word[ends_word] = find_spelled(
+        np.frombuffer(vocabulary.blob, np.uint8), starts[ends_word], lengths[ends_word], suffix
+    )
+    return ends_word
 
 
 def list_word_ends_unless_derived(spec: TokenizerSpec) -> list[int] | None:
@@ -86,16 +88,16 @@ def _map_all_special_ids(spec: TokenizerSpec) -> dict[int, str]:
 
 def find_ordinary_names(spec: TokenizerSpec) -> dict[int, str]:
     """The special tokens, and the unknown token, that are ordinary tokens too, by id: text can become them."""
-    named = _map_all_special_ids(spec)
-    token_ids = np.array(list(named), dtype=np.int64)
-    ordinary = token_ids[spec.vocabulary.kinds[token_ids] == ORDINARY].tolist()
-    return {token_id: named[token_id] for token_id in ordinary}
+    special_names = _map_all_special_ids(spec)
+    token_ids = np.array(list(special_names), dtype=np.int64)
+    ordinary_ids = token_ids[spec.vocabulary.kinds[token_ids] == ORDINARY].tolist()
+    return {token_id: special_names[token_id] for token_id in ordinary_ids}
 
 
 def is_outside_letters(spec: TokenizerSpec, name: str) -> bool:
     """Whether encoding never produces this token: it is neither special nor spelled in GPT-2's letters."""
-    named = name in spec.special_tokens or name == spec.unk_token
-    return spec.model == "byte" and not named and not letter_bytes().keys() >= set(name)
+    is_special = name in spec.special_tokens or name == spec.unk_token
+    return spec.model == "byte" and not is_special and not letter_bytes().keys() >= set(name)
 
 
 # What `tokenizers` can express ----------------------------------------------------------------------------------------
@@ -116,8 +118,8 @@ def explain_difference(spec: TokenizerSpec, *, distinct: bool = False) -> str | 
         return "several of its merges share a rank"
     if spec.drop_unknown == AFTER_MERGING:
         return "it leaves out bytes without a token after merging, tokenizers before"
-    mark = None if spec.end_of_word is None else mark_text(spec)
-    if mark is not None:
+    end_of_word = None if spec.end_of_word is None else mark_text(spec)
+    if end_of_word is not None:
         if not spec.end_of_word_glued:
             return "its end-of-word mark is a symbol of its own"
         if spec.ignore_merges and spec.model == "byte":
@@ -131,16 +133,18 @@ def explain_difference(spec: TokenizerSpec, *, distinct: bool = False) -> str | 
         return None
     dual_names = find_ordinary_names(spec)
     names = {token_id: name for token_id, name in _map_all_special_ids(spec).items() if token_id not in dual_names}
-    spelled = dict(zip(names.values(), spell_all(spec.model, names.values()), strict=True))
-    ordinary = spec.vocabulary.find_ids({token for token in spelled.values() if token})
-    same = [name for name, token in spelled.items() if token in ordinary] if ordinary else []
-    if same:
-        return f"its special token {min(same)!r} is spelled like an ordinary token"
-    outside = find_outside_vocab(spec)
+    token_of = dict(zip(names.values(), spell_all(spec.model, names.values()), strict=True))
+    ordinary_ids = spec.vocabulary.find_ids({token for token in token_of.values() if token})
+    shared_names = [name for name, token in token_of.items() if token in ordinary_ids] if ordinary_ids else []
+    if shared_names:
+        return f"its special token {min(shared_names)!r} is spelled like an ordinary token"
+    outside_vocab = find_outside_vocab(spec)
     if not spec.fuse_unk and not spec.ignore_merges and spec.unk_token is not None:
-        outside.add(unk_id(spec))  # its text becomes the unknown token in either case
-    occurring = [name for token_id, name in names.items() if token_id not in outside and can_be_text(spec, name)]
-    return f"ordinary text can spell its special or unknown token {min(occurring)!r}" if occurring else None
+        outside_vocab.add(unk_id(spec))  # its text becomes the unknown token in either case
+    possible_names = [
+        name for token_id, name in names.items() if token_id not in outside_vocab and can_be_text(spec, name)
+    ]
+    return f"ordinary text can spell its special or unknown token {min(possible_names)!r}" if possible_names else None
 
 
 def has_all_bytes(spec: TokenizerSpec) -> bool:
@@ -161,8 +165,8 @@ def can_be_text(spec: TokenizerSpec, name: str) -> bool:
     if spec.model == "byte" and not _text_letters() >= set(name):
         return False  # the model sees only GPT-2's letters of the bytes that text has
     prefix, mark = spec.subword_prefix or "", "" if spec.end_of_word is None else mark_text(spec)
-    ends = {name, name.removeprefix(prefix), name.removesuffix(mark), name.removeprefix(prefix).removesuffix(mark)}
-    if any(len(end) == 1 for end in ends) or (spec.byte_fallback and name in BYTE_NAMES):
+    stems = {name, name.removeprefix(prefix), name.removesuffix(mark), name.removeprefix(prefix).removesuffix(mark)}
+    if any(len(end) == 1 for end in stems) or (spec.byte_fallback and name in BYTE_NAMES):
         return True
     return spec.ignore_merges and (spec.model == "char" or _may_be_word(spec, name))
 
@@ -173,18 +177,18 @@ def find_outside_vocab(spec: TokenizerSpec) -> set[int]:
     `tokenizers` numbers such tokens after the vocab; none where these have other ids.
     """
     kinds = spec.vocabulary.kinds
-    added = {
+    special_names = {
         token_id: name
         for name, token_id in spec.special_tokens.items()
         if kinds[token_id] == SPECIAL and name != spec.unk_token
     }
-    first = min(
-        (token_id for token_id, name in added.items() if can_be_text(spec, name)), default=spec.vocabulary.limit
+    first_id = min(
+        (token_id for token_id, name in special_names.items() if can_be_text(spec, name)), default=spec.vocabulary.limit
     )
-    found = {token_id for token_id in added if token_id >= first}
-    if found != set(range(len(spec.vocabulary) - len(found), len(spec.vocabulary))):
+    outside_vocab = {token_id for token_id in special_names if token_id >= first_id}
+    if outside_vocab != set(range(len(spec.vocabulary) - len(outside_vocab), len(spec.vocabulary))):
         return set()
-    return set() if np.isin(spec.merges, list(found)).any() else found
+    return set() if np.isin(spec.merges, list(outside_vocab)).any() else outside_vocab
 
 
 def _may_be_word(spec: TokenizerSpec, name: str) -> bool:

@@ -53,12 +53,12 @@ def _read_step(part: str, kinds: Mapping[str, StepType], value: object, where: s
     """One step of a part of the file, by the table of its kinds."""
     name = read_type(value, where)
     if name not in kinds:
-        known = ", ".join(["Sequence", *(kind for kind in kinds if not kind.startswith("bpe."))])
-        refuse(where, value, f"a {part} of type {name!r} is not known: {LATER}", f"known are {known}, and null")
+        known_types = ", ".join(["Sequence", *(kind for kind in kinds if not kind.startswith("bpe."))])
+        refuse(where, value, f"a {part} of type {name!r} is not known: {LATER}", f"known are {known_types}, and null")
     fields, make = kinds[name]
-    found = None if fields is None else read_fields(value, where, {**_TYPE, **fields})
+    values = None if fields is None else read_fields(value, where, {**_TYPE, **fields})
     with errors_at(where):
-        return make(value) if found is None else make(**found)
+        return make(value) if values is None else make(**values)
 
 
 _TYPE = {"type": Field(accept_any, kept=False)}
@@ -69,8 +69,8 @@ def read_members(value: object, where: str, field: str, depth: int) -> Iterator[
     if depth == MAX_DEPTH:
         rule = f"it is nested more than {MAX_DEPTH} deep"
         refuse(where, "Sequence", rule, "a Sequence of one level does the same")
-    found = read_fields(value, where, {**_TYPE, field: Field(list)})
-    for i, member in enumerate(found[field]):
+    sequence = read_fields(value, where, {**_TYPE, field: Field(list)})
+    for i, member in enumerate(sequence[field]):
         yield member, f"{where}.{field}[{i}]"
 
 
@@ -163,8 +163,8 @@ def _read_bool_or_null(value: object, where: str) -> bool | None:
 def _make_normalizer(name: str, **fields: Any) -> Normalizer:
     from bpe.text.pipeline_normalizers import list_kinds
 
-    made: Normalizer = list_kinds()[name](**fields)
-    return made
+    normalizer: Normalizer = list_kinds()[name](**fields)
+    return normalizer
 
 
 def _make_bert(strip_accents: bool | None, lowercase: bool, **fields: bool) -> Normalizer:
@@ -180,8 +180,8 @@ def _make_replace(pattern: tuple[str, bool], content: str) -> Normalizer:
     if not literal and (text, content) == COLLAPSE:
         return normalizers.CollapseWhitespace()
     expression = escaped(text) if literal else _translate(text, of_texts=True)
-    spelled = None if literal or text in NAMED or means_the_same(text) else text
-    return normalizers.Replace(expression, content, spelled=spelled)
+    spelling = None if literal or text in NAMED or means_the_same(text) else text
+    return normalizers.Replace(expression, content, spelled=spelling)
 
 
 def _make_own(value: dict[str, Any]) -> Normalizer:
@@ -235,31 +235,38 @@ def read_normalizer(value: object, where: str = "normalizer", depth: int = 0) ->
     return Sequence(*(read_normalizer(member, position, depth + 1) for member, position in members))
 
 
-def write_normalizer(one: Normalizer | None, depth: int = 0) -> dict[str, Any] | None:
+def write_normalizer(normalizer: Normalizer | None, depth: int = 0) -> dict[str, Any] | None:
     """The normalizer as a file has it."""
-    if one is None:
+    if normalizer is None:
         return None
     from bpe.text import normalizers
     from bpe.text.oniguruma import means_the_same
 
     if depth > MAX_DEPTH:
         raise ValueError(f"normalizers are nested more than {MAX_DEPTH} deep; a Sequence of one level does the same")
-    if isinstance(one, normalizers.Sequence):
-        return {"type": "Sequence", "normalizers": [write_normalizer(each, depth + 1) for each in one.normalizers]}
-    if isinstance(one, normalizers.Strip):
-        return {"type": "Strip", "strip_left": one.left, "strip_right": one.right}
-    if isinstance(one, normalizers.CollapseWhitespace):
+    if isinstance(normalizer, normalizers.Sequence):
+        return {
+            "type": "Sequence",
+            "normalizers": [write_normalizer(member, depth + 1) for member in normalizer.normalizers],
+        }
+    if isinstance(normalizer, normalizers.Strip):
+        return {"type": "Strip", "strip_left": normalizer.left, "strip_right": normalizer.right}
+    if isinstance(normalizer, normalizers.CollapseWhitespace):
         return {"type": "Replace", "pattern": _write_pattern(COLLAPSE[0]), "content": COLLAPSE[1]}
-    if isinstance(one, normalizers.Replace) and (one.pattern, one.replacement) != COLLAPSE:
-        spelled = one.pattern if one.spelled is None and means_the_same(one.pattern) else one.spelled
-        if spelled is not None:
-            return {"type": "Replace", "pattern": _write_pattern(spelled), "content": one.replacement}
-    fields = one.to_json()
-    if one == normalizers.Lowercase():
+    if isinstance(normalizer, normalizers.Replace) and (normalizer.pattern, normalizer.replacement) != COLLAPSE:
+        spelling = (
+            normalizer.pattern
+            if normalizer.spelled is None and means_the_same(normalizer.pattern)
+            else normalizer.spelled
+        )
+        if spelling is not None:
+            return {"type": "Replace", "pattern": _write_pattern(spelling), "content": normalizer.replacement}
+    fields = normalizer.to_json()
+    if normalizer == normalizers.Lowercase():
         del fields["final_sigma"]
     kind = NORMALIZERS.get(fields["type"])
-    shared = kind is not None and kind.fields is not None and kind.fields.keys() == fields.keys() - {"type"}
-    return fields if shared else {**fields, "type": f"bpe.{fields['type']}"}
+    is_shared = kind is not None and kind.fields is not None and kind.fields.keys() == fields.keys() - {"type"}
+    return fields if is_shared else {**fields, "type": f"bpe.{fields['type']}"}
 
 
 def _spells_letters(normalizer: Normalizer | None) -> bool:
@@ -273,13 +280,13 @@ def _spells_letters(normalizer: Normalizer | None) -> bool:
         return False
     from bpe.text import normalizers
 
-    found = type(normalizer).__name__ == "ByteLevel"
-    for one in normalizer.normalizers if isinstance(normalizer, normalizers.Sequence) else ():
-        if found:
+    spells_letters = type(normalizer).__name__ == "ByteLevel"
+    for member in normalizer.normalizers if isinstance(normalizer, normalizers.Sequence) else ():
+        if spells_letters:
             rule = f"after ByteLevel, the last normalizer, no other can follow: {LATER}"
-            refuse("normalizer", type(one).__name__, rule, "put it before ByteLevel")
-        found = _spells_letters(one)
-    return found
+            refuse("normalizer", type(member).__name__, rule, "put it before ByteLevel")
+        spells_letters = _spells_letters(member)
+    return spells_letters
 
 
 # Pretokenizers --------------------------------------------------------------------------------------------------------
@@ -331,29 +338,29 @@ def read_pre_tokenizer(value: object, normalizer: Normalizer | None = None) -> t
 
     Checks the `unicode_version` of this package's files.
     """
-    letters = _spells_letters(normalizer)
+    spells_letters = _spells_letters(normalizer)
     if isinstance(value, dict) and "unicode_version" in value:
-        rest = {name: each for name, each in value.items() if name != "unicode_version"}
-        byte, pretokenizer = _read_pre_tokenizer(rest, letters)
+        without_version = {name: field for name, field in value.items() if name != "unicode_version"}
+        is_byte_level, pretokenizer = _read_pre_tokenizer(without_version, spells_letters)
         with errors_at("pre_tokenizer"):
             check_unicode_version(pretokenizer, value["unicode_version"])
-        return byte, pretokenizer
-    return _read_pre_tokenizer(value, letters)
+        return is_byte_level, pretokenizer
+    return _read_pre_tokenizer(value, spells_letters)
 
 
-def _read_pre_tokenizer(value: object, letters: bool) -> tuple[bool, Pretokenizer | None]:
+def _read_pre_tokenizer(value: object, spells_letters: bool) -> tuple[bool, Pretokenizer | None]:
     where = "pre_tokenizer"
-    listed = [] if value is None else list(_flatten(value, where, "pretokenizers"))
-    own = listed.pop(0) if listed and read_type(*listed[0]) == "bpe.Regex" else None
-    steps: list[Step] = [_read_step("pre_tokenizer", PRETOKENIZERS, step, position) for step, position in listed]
-    byte = letters or any(isinstance(step, ByteLevel) for step in steps)
-    if own is None:
+    members = [] if value is None else list(_flatten(value, where, "pretokenizers"))
+    own_step = members.pop(0) if members and read_type(*members[0]) == "bpe.Regex" else None
+    steps: list[Step] = [_read_step("pre_tokenizer", PRETOKENIZERS, step, position) for step, position in members]
+    is_byte_level = spells_letters or any(isinstance(step, ByteLevel) for step in steps)
+    if own_step is None:
         with errors_at(where):
-            return byte, simplify(PipelinePretokenizer(*steps, letters=letters), byte)
-    if letters or steps not in ([], [BYTES]):
+            return is_byte_level, simplify(PipelinePretokenizer(*steps, letters=spells_letters), is_byte_level)
+    if spells_letters or steps not in ([], [BYTES]):
         rule = "there can only be a ByteLevel without add_prefix_space and use_regex after it"
         refuse(where, "bpe.Regex", rule, "remove the other steps")
-    return byte, _read_regex(*own)
+    return is_byte_level, _read_regex(*own_step)
 
 
 def _read_regex(value: object, where: str) -> Pretokenizer:
@@ -375,49 +382,68 @@ _ISOLATED, _REMOVED = {"behavior": "Isolated", "invert": False}, {"behavior": "R
 _DEEPSEEK, _STARCODER = Pretokenizer("deepseek_v3"), Pretokenizer("starcoder")
 
 
-def write_pre_tokenizer(byte: bool, one: Pretokenizer | None) -> dict[str, Any] | None:
+def write_pre_tokenizer(is_byte_level: bool, pretokenizer: Pretokenizer | None) -> dict[str, Any] | None:
     """The steps of the pretokenizer, with its Unicode version, which `tokenizers` ignores."""
-    steps = _write_steps(byte, one)
+    steps = _write_steps(is_byte_level, pretokenizer)
     if not steps:
         return None
-    whole = steps[0] if len(steps) == 1 else {"type": "Sequence", "pretokenizers": steps}
-    if one is None or one.unicode_version is None:
-        return whole
-    return {**whole, "unicode_version": one.unicode_version}
+    written = steps[0] if len(steps) == 1 else {"type": "Sequence", "pretokenizers": steps}
+    if pretokenizer is None or pretokenizer.unicode_version is None:
+        return written
+    return {**written, "unicode_version": pretokenizer.unicode_version}
 
 
-def _write_steps(byte: bool, one: Pretokenizer | None) -> list[dict[str, Any]]:
-    if isinstance(one, PipelinePretokenizer):
-        return [step.to_json() for step in one.steps]
-    if byte and (one is None or one.name == "gpt2" or one == prefixed()):
-        prefix = one is not None and one.add_prefix_space
-        return [{**_BYTE_LEVEL, "add_prefix_space": prefix, "use_regex": one is not None and one.name == "gpt2"}]
-    if one is None:
+def _write_steps(is_byte_level: bool, pretokenizer: Pretokenizer | None) -> list[dict[str, Any]]:
+    if isinstance(pretokenizer, PipelinePretokenizer):
+        return [step.to_json() for step in pretokenizer.steps]
+    if is_byte_level and (pretokenizer is None or pretokenizer.name == "gpt2" or pretokenizer == prefixed()):
+        prefix = pretokenizer is not None and pretokenizer.add_prefix_space
+        return [
+            {
+                **_BYTE_LEVEL,
+                "add_prefix_space": prefix,
+                "use_regex": pretokenizer is not None and pretokenizer.name == "gpt2",
+            }
+        ]
+    if pretokenizer is None:
         return []
-    if byte and one == _STARCODER:
+    if is_byte_level and pretokenizer == _STARCODER:
         return [{"type": "Digits", "individual_digits": True}, {**_BYTE_LEVEL, "use_regex": True}]
-    steps = [_write_splitter(one)]
-    if one == _DEEPSEEK:
+    steps = [_write_splitter(pretokenizer)]
+    if pretokenizer == _DEEPSEEK:
         steps = [{"type": "Split", "pattern": _write_pattern(step), **_ISOLATED} for step in DEEPSEEK_STEPS]
-    return [*steps, dict(_BYTE_LEVEL)] if byte else steps
+    return [*steps, dict(_BYTE_LEVEL)] if is_byte_level else steps
 
 
-def _write_splitter(one: Pretokenizer) -> dict[str, Any]:
+def _write_splitter(pretokenizer: Pretokenizer) -> dict[str, Any]:
     from bpe.text.oniguruma import means_the_same
 
-    if one.add_prefix_space or one.name == "deepseek_v3":
-        which = {"pattern": one.pattern, "gaps": one.gaps} if one.name is None else {"name": one.name}
-        return {"type": "bpe.Regex", **which, "add_prefix_space": one.add_prefix_space}
-    if one.name == "whitespace":
+    if pretokenizer.add_prefix_space or pretokenizer.name == "deepseek_v3":
+        identity = (
+            {"pattern": pretokenizer.pattern, "gaps": pretokenizer.gaps}
+            if pretokenizer.name is None
+            else {"name": pretokenizer.name}
+        )
+        return {"type": "bpe.Regex", **identity, "add_prefix_space": pretokenizer.add_prefix_space}
+    if pretokenizer.name == "whitespace":
         return {"type": "WhitespaceSplit"}
-    if one == words():
+    if pretokenizer == words():
         return {"type": "Whitespace"}
-    own = published(one.pattern, one.gaps) is not None or not means_the_same(one.pattern) or one.gaps == "error"
-    if one.name is None and own:
-        return {"type": "bpe.Regex", "pattern": one.pattern, "gaps": one.gaps, "add_prefix_space": False}
-    pattern = one.pattern if one.name is None else SPELLED[one.name]
-    covers = one.name in ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", "starcoder")
-    fields = _ISOLATED if covers or one.gaps == "keep" else _REMOVED
+    needs_own_type = (
+        published(pretokenizer.pattern, pretokenizer.gaps) is not None
+        or not means_the_same(pretokenizer.pattern)
+        or pretokenizer.gaps == "error"
+    )
+    if pretokenizer.name is None and needs_own_type:
+        return {
+            "type": "bpe.Regex",
+            "pattern": pretokenizer.pattern,
+            "gaps": pretokenizer.gaps,
+            "add_prefix_space": False,
+        }
+    pattern = pretokenizer.pattern if pretokenizer.name is None else SPELLED[pretokenizer.name]
+    covers = pretokenizer.name in ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", "starcoder")
+    fields = _ISOLATED if covers or pretokenizer.gaps == "keep" else _REMOVED
     return {"type": "Split", "pattern": _write_pattern(pattern), **fields}
 
 
@@ -500,9 +526,9 @@ def read_decoder(value: object, spec: TokenizerSpec) -> tuple[after_encoding.Dec
         if get(value, "decoder", "at_end_only", bool) and value.get("suffix") == spec.end_of_word:
             return None  # this package's own files: a mark elsewhere in a token is text
         del value["at_end_only"]
-    listed = _flatten(value, "decoder", "decoders")
+    members = _flatten(value, "decoder", "decoders")
     steps: tuple[after_encoding.DecoderStep, ...] = tuple(
-        _read_step("decoder", DECODERS, step, where) for step, where in listed
+        _read_step("decoder", DECODERS, step, where) for step, where in members
     )
     while (
         len(steps) > 1

@@ -81,8 +81,8 @@ def explain_refusal(spec: TokenizerSpec) -> str | None:
         if isinstance(part, dict):
             kind = str(part.get("type", ""))
             if kind.startswith("bpe."):
-                what = "a pretokenizer pattern" if kind == "bpe.Regex" else f"the normalizer {kind[4:]}"
-                return f"it has {what} that tokenizers cannot apply, or applies differently"
+                step = "a pretokenizer pattern" if kind == "bpe.Regex" else f"the normalizer {kind[4:]}"
+                return f"it has {step} that tokenizers cannot apply, or applies differently"
             parts += part.values()
         elif isinstance(part, list):
             parts += part
@@ -114,16 +114,16 @@ def _check(spec: TokenizerSpec, special: dict[int, str]) -> None:
             f"special tokens {first!r} and {names[token_id]!r} have the same id, {token_id}; in a tokenizer.json, each "
             "has its own: leave one of them out of special_tokens"
         )
-    rest = {token_id: name for token_id, name in special.items() if token_id not in names}
-    others = [name for name in rest.values() if not is_outside_letters(spec, name) or name == spec.unk_token]
-    ordinary = find_ordinary_names(spec)
-    same = {token_id: name for token_id, name in ordinary.items() if _is_spelled(spec, token_id, name)}
-    if names.items() - special.items() - same.items() or others not in ([], [spec.unk_token]):
+    unnamed = {token_id: name for token_id, name in special.items() if token_id not in names}
+    unnamed_texts = [name for name in unnamed.values() if not is_outside_letters(spec, name) or name == spec.unk_token]
+    ordinary_names = find_ordinary_names(spec)
+    shared_names = {token_id: name for token_id, name in ordinary_names.items() if _is_spelled(spec, token_id, name)}
+    if names.items() - special.items() - shared_names.items() or unnamed_texts not in ([], [spec.unk_token]):
         raise ValueError(
             f"special tokens {short_repr(names)} and unknown token {spec.unk_token!r} are not the special entries of "
             f"the vocabulary, {short_repr(special)}; they must be the same"
         )
-    if spec.unk_token is not None and spec.unk_token not in {*special.values(), *same.values()}:
+    if spec.unk_token is not None and spec.unk_token not in {*special.values(), *shared_names.values()}:
         raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; add it as a special token")
     if (spec.end_of_word is None) != (spec.ends_word is None) or (spec.end_of_word_glued and spec.end_of_word is None):
         raise ValueError("end_of_word, end_of_word_glued and ends_word go together; set all three or none")
@@ -146,23 +146,23 @@ def _check_merges(spec: TokenizerSpec, is_native: bool) -> None:
         return
     vocabulary = spec.vocabulary
     left, right, result = spec.merges[:, 0], spec.merges[:, 1], spec.merge_results
-    known = np.append(
+    is_known = np.append(
         vocabulary.kinds == ORDINARY if is_native or spec.model == "byte" else vocabulary.kinds != NONE, False
     )
     ids = np.stack((left, right, result))
-    outside = (ids < 0) | (ids >= vocabulary.limit)
-    bad = np.logical_not(known[np.where(outside, vocabulary.limit, ids)].all(axis=0, keepdims=True))[0]
-    if not bad.any():
+    out_of_range = (ids < 0) | (ids >= vocabulary.limit)
+    is_wrong = np.logical_not(is_known[np.where(out_of_range, vocabulary.limit, ids)].all(axis=0, keepdims=True))[0]
+    if not is_wrong.any():
         lengths = vocabulary.lengths.astype(np.int64)
-        bad = lengths[left] + lengths[right] != lengths[result]
-    if not bad.any():
-        checked = np.ones(vocabulary.limit, dtype=np.uint8)
-        merges, results = (np.ascontiguousarray(each, dtype=np.int32) for each in (spec.merges, result))
-        wrong = find_wrong_merge(merges, results, vocabulary.blob, vocabulary.offsets, checked)
-        if wrong < 0:
+        is_wrong = lengths[left] + lengths[right] != lengths[result]
+    if not is_wrong.any():
+        is_checked = np.ones(vocabulary.limit, dtype=np.uint8)
+        merges, results = (np.ascontiguousarray(array, dtype=np.int32) for array in (spec.merges, result))
+        wrong_index = find_wrong_merge(merges, results, vocabulary.blob, vocabulary.offsets, is_checked)
+        if wrong_index < 0:
             return
-        bad[wrong] = True
-    first = int(np.argmax(bad))
+        is_wrong[wrong_index] = True
+    first = int(np.argmax(is_wrong))
     raise ValueError(
         f"the merge of ids {left[first]} and {right[first]} produces token {result[first]}, which is not spelled as "
         "their concatenation; it must be"
