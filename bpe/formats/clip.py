@@ -14,7 +14,7 @@ import numpy as np
 from bpe.errors import FormatError, get_log, short_repr
 from bpe.formats.openai_encodings import FILES
 from bpe.formats.packed import decode_text, unpack
-from bpe.formats.signatures import CLIP
+from bpe.formats.signatures import CLIP_HEADER
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import CollapseWhitespace, FixText, Lowercase, Normalizer, Sequence, Strip, UnescapeHTML
 from bpe.vocab.byte_letters import byte_alphabet, to_letters
@@ -22,8 +22,8 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary
 
 MARK = "</w>"
-START, END = "<|startoftext|>", "<|endoftext|>"
-MERGES = 49152 - 256 - 2
+START_TOKEN, END_TOKEN = "<|startoftext|>", "<|endoftext|>"
+MAX_MERGES = 49152 - 256 - 2
 
 log = get_log()
 
@@ -40,7 +40,7 @@ def read(data: bytes, normalizer: Normalizer | None, *, force: bool = False) -> 
     ids = {_spell(token, token_id >= 256): token_id for token_id, token in enumerate(tokens)}
     ends = [False] * 256 + [True] * 256
     pairs: list[tuple[int, int]] = []
-    for line_number, line in enumerate(_merge_lines(data, force=force), 2):
+    for line_number, line in enumerate(_read_merge_lines(data, force=force), 2):
         parts = line.split()
         error = None
         if len(parts) != 2:
@@ -61,12 +61,12 @@ def read(data: bytes, normalizer: Normalizer | None, *, force: bool = False) -> 
     n = len(tokens)
     return TokenizerSpec(
         model="byte",
-        vocabulary=Vocabulary(enumerate(tokens), [(n, START.encode()), (n + 1, END.encode())]),
+        vocabulary=Vocabulary(enumerate(tokens), [(n, START_TOKEN.encode()), (n + 1, END_TOKEN.encode())]),
         merges=np.array(pairs, dtype=np.int32).reshape(-1, 2),
         merge_results=np.arange(512, n, dtype=np.int32),
         pretokenizer=Pretokenizer("clip"),
         normalizer=normalizer,
-        special_tokens={START: n, END: n + 1},
+        special_tokens={START_TOKEN: n, END_TOKEN: n + 1},
         end_of_word=MARK,
         end_of_word_glued=True,
         ends_word=np.array([*ends, False, False], dtype=np.bool_),
@@ -76,7 +76,7 @@ def read(data: bytes, normalizer: Normalizer | None, *, force: bool = False) -> 
 
 def read_default(data: bytes) -> TokenizerSpec:
     """Read a CLIP merge list with the normalizer of OpenAI's CLIP."""
-    return read(data, clean_up(True, True, True, None))
+    return read(data, build_normalizer(True, True, True, None))
 
 
 def write(spec: TokenizerSpec) -> bytes:
@@ -94,11 +94,11 @@ def write(spec: TokenizerSpec) -> bytes:
         )
     names = {token_id: _spell(token, bool(ends[token_id])) for token_id, token in spec.vocabulary.items(ORDINARY)}
     lines = (f"{names[left]} {names[right]}\n" for left, right in spec.merges.tolist())
-    return f"{CLIP}\n{''.join(lines)}".encode()
+    return f"{CLIP_HEADER}\n{''.join(lines)}".encode()
 
 
-def _merge_lines(data: bytes, *, force: bool) -> list[str]:
-    """The lines of a merge list after the header, at most MERGES of them.
+def _read_merge_lines(data: bytes, *, force: bool) -> list[str]:
+    """The lines of a merge list after the header, at most MAX_MERGES of them.
 
     Raises:
         FormatError: for a file that is not UTF-8 or has no merges, and for GPT-2's merges unless `force` is given.
@@ -110,7 +110,7 @@ def _merge_lines(data: bytes, *, force: bool) -> list[str]:
             "these are GPT-2's merges, which have no end-of-word mark </w>, so from_clip would give ids that belong to "
             "no model; load GPT-2's tokenizer.json with Tokenizer.load, or pass force=True"
         )
-    lines = decode_text(text, "a merge list is UTF-8 text").split("\n")[1 : 1 + MERGES]
+    lines = decode_text(text, "a merge list is UTF-8 text").split("\n")[1 : 1 + MAX_MERGES]
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:
@@ -122,7 +122,9 @@ def _spell(token: bytes, ends_word: bool) -> str:
     return to_letters(token[: len(token) - len(MARK)]) + MARK if ends_word else to_letters(token)
 
 
-def clean_up(lowercase: bool, clean_whitespace: bool, unescape_html: bool, ftfy: bool | None) -> Normalizer | None:
+def build_normalizer(
+    lowercase: bool, clean_whitespace: bool, unescape_html: bool, ftfy: bool | None
+) -> Normalizer | None:
     """CLIP's normalizer: repair the text, unescape HTML twice, collapse white space, convert to lower case.
 
     `ftfy=None` repairs text only if ftfy is installed, as the original does.

@@ -13,7 +13,7 @@ from bpe.base.records import replace
 from bpe.errors import FormatError, get_log, short_repr, with_path
 from bpe.formats.packed import unpack
 from bpe.formats.schema import get, is_id, load
-from bpe.formats.signatures import ADDED, CHAT_TEMPLATE, CONFIG, SPECIAL_MAP
+from bpe.formats.signatures import ADDED_TOKENS_JSON, CHAT_TEMPLATE_FILE, CONFIG_JSON, SPECIAL_MAP_JSON
 from bpe.vocab.spec import MATCHING_FLAGS, ROLES, TokenizerSpec
 
 log = get_log()
@@ -21,7 +21,7 @@ log = get_log()
 #: Fields with more special tokens; the second is the name in transformers 5.
 EXTRA_TOKEN_FIELDS = ("additional_special_tokens", "extra_special_tokens")
 #: The field with the ids of added tokens, and that with the tokens which have names of their own.
-ADDED_TOKENS_FIELD, MODEL_TOKENS = "added_tokens_decoder", "model_specific_special_tokens"
+ADDED_TOKENS_FIELD, MODEL_TOKENS_FIELD = "added_tokens_decoder", "model_specific_special_tokens"
 #: What `transformers` writes as `model_max_length` where there is no limit is more than this.
 _NO_LIMIT = 10**20
 
@@ -41,12 +41,12 @@ def read_object(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
 
 
 def read_configuration(files: Mapping[str, bytes]) -> dict[str, Any]:
-    """The fields of tokenizer_config.json and special_tokens_map.json, tokens by name in one dict (`MODEL_TOKENS`).
+    """The fields of tokenizer_config.json and special_tokens_map.json, named tokens in one dict (`MODEL_TOKENS_FIELD`).
 
     As in transformers 5, special_tokens_map.json wins where both files have a field; it is ignored if there is an
     `added_tokens_decoder`.
     """
-    config = read_object(files, CONFIG)
+    config = read_object(files, CONFIG_JSON)
     if EXTRA_TOKEN_FIELDS[0] in config and not config.get(EXTRA_TOKEN_FIELDS[1]):
         config[EXTRA_TOKEN_FIELDS[1]] = config.pop(EXTRA_TOKEN_FIELDS[0])
     model_tokens = {
@@ -55,8 +55,8 @@ def read_configuration(files: Mapping[str, bytes]) -> dict[str, Any]:
     if isinstance(config.get(EXTRA_TOKEN_FIELDS[1]), dict):
         model_tokens |= config.pop(EXTRA_TOKEN_FIELDS[1])
     if model_tokens:
-        config[MODEL_TOKENS] = model_tokens
-    special_map = {} if ADDED_TOKENS_FIELD in config else read_object(files, SPECIAL_MAP)
+        config[MODEL_TOKENS_FIELD] = model_tokens
+    special_map = {} if ADDED_TOKENS_FIELD in config else read_object(files, SPECIAL_MAP_JSON)
     for name, value in special_map.items():
         if name == EXTRA_TOKEN_FIELDS[1] and isinstance(value, list):
             more_tokens = map(_mark_special, _check_tokens(value, name))
@@ -64,7 +64,10 @@ def read_configuration(files: Mapping[str, bytes]) -> dict[str, Any]:
         else:
             config[name] = value if name == EXTRA_TOKEN_FIELDS[1] else _mark_special(value)
     if isinstance(config.get(EXTRA_TOKEN_FIELDS[1]), dict):
-        config[MODEL_TOKENS] = {**get(config, CONFIG, MODEL_TOKENS, dict, {}), **config.pop(EXTRA_TOKEN_FIELDS[1])}
+        config[MODEL_TOKENS_FIELD] = {
+            **get(config, CONFIG_JSON, MODEL_TOKENS_FIELD, dict, {}),
+            **config.pop(EXTRA_TOKEN_FIELDS[1]),
+        }
     return config
 
 
@@ -78,7 +81,7 @@ def _mark_special(token: Any) -> Any:
     return {**token, "special": True} if isinstance(token, dict) else token
 
 
-def token_text(token: Any) -> Any:
+def get_token_text(token: Any) -> Any:
     """The text of a special token, which is a string or an object with flags."""
     return token.get("content") if isinstance(token, dict) else token
 
@@ -111,7 +114,7 @@ def find_added_tokens(
     )
     tokens_with_ids, flags_by_name = _list_numbered(files, config, own_tokens)
     named_tokens = _list_named(config, defaults, flags_by_name)
-    names = {token_text(token) for token in named_tokens}
+    names = {get_token_text(token) for token in named_tokens}
     special = names | {name for name, (_, flags) in own_tokens.items() if "ordinary" not in flags}  # these stay special
     flags_of = {name: flags for name, (_, flags) in own_tokens.items()}
     for name, flags in tokens_with_ids:
@@ -119,14 +122,14 @@ def find_added_tokens(
         special |= set() if "ordinary" in flags else {name}
     known_names, added_keys = set(flags_of), set[Any]()
     for token in (*named_tokens, *extra_tokens):  # the last one that has a name decides its flags
-        name, flags = token_text(token), _read_flags(token)
+        name, flags = get_token_text(token), _read_flags(token)
         key = token if isinstance(token, str) else (name, flags)
         if name and name not in known_names and key not in added_keys:
             added_keys.add(key)
             flags_of[name] = flags - ({"ordinary"} if name in special else set())
             special |= set() if "ordinary" in flags else {name}
     if without_flags:
-        flags_of |= {name: frozenset() for name in map(token_text, (*named_tokens, *extra_tokens)) if name}
+        flags_of |= {name: frozenset() for name in map(get_token_text, (*named_tokens, *extra_tokens)) if name}
     return {name: flags for name, flags in flags_of.items() if name not in own_tokens or own_tokens[name][1] != flags}
 
 
@@ -143,18 +146,20 @@ def _list_numbered(
     by_id: dict[int, tuple[str, frozenset[str]]] = {}
     entries = config.get(ADDED_TOKENS_FIELD)
     if entries is not None and not isinstance(entries, dict):
-        raise FormatError(f"{short_repr(entries)} is not an object", where=f"{CONFIG}: {ADDED_TOKENS_FIELD}")
+        raise FormatError(f"{short_repr(entries)} is not an object", where=f"{CONFIG_JSON}: {ADDED_TOKENS_FIELD}")
     for token_id, item in (entries or {}).items():
-        where = f"{CONFIG}: {ADDED_TOKENS_FIELD}[{short_repr(token_id)}]"
+        where = f"{CONFIG_JSON}: {ADDED_TOKENS_FIELD}[{short_repr(token_id)}]"
         if not isinstance(item, dict) or not isinstance(item.get("content"), str) or not is_id(token_id):
             raise FormatError(f"{short_repr(item)} is not a token with an id and a content", where=where)
         by_id[int(token_id)] = item["content"], _read_flags(item)
     by_name = dict(by_id.values())
     if ADDED_TOKENS_FIELD not in config:
         special = _find_special_names(config)
-        for content, token_id in read_object(files, ADDED).items():
+        for content, token_id in read_object(files, ADDED_TOKENS_JSON).items():
             if type(token_id) is not int:
-                raise FormatError(f"{short_repr(token_id)} is not an id", where=f"{ADDED}[{short_repr(content)}]")
+                raise FormatError(
+                    f"{short_repr(token_id)} is not an id", where=f"{ADDED_TOKENS_JSON}[{short_repr(content)}]"
+                )
             by_name[content] = frozenset() if content in special else frozenset({"normalized", "ordinary"})
             by_id[token_id] = content, by_name[content]
         by_name |= {name: flags for name, (_, flags) in own_tokens.items()}
@@ -165,7 +170,7 @@ def _list_numbered(
 def _find_special_names(config: Mapping[str, Any]) -> set[str]:
     """The names which added_tokens.json gives as those of special tokens; not those of objects that have a type."""
     tokens = [config.get(role) for role in ROLES] + (config.get(EXTRA_TOKEN_FIELDS[1]) or [])
-    texts = (token_text(token) for token in tokens if not isinstance(token, dict) or "__type" not in token)
+    texts = (get_token_text(token) for token in tokens if not isinstance(token, dict) or "__type" not in token)
     return {text for text in texts if isinstance(text, str)}
 
 
@@ -177,16 +182,16 @@ def _list_named(config: dict[str, Any], defaults: Mapping[str, Any], flags: Mapp
     tokens: list[Any] = []
     for role in ROLES:
         token = config.get(role, defaults.get(role))
-        name = token_text(token)
+        name = get_token_text(token)
         if token is not None and not isinstance(name, str):
-            raise FormatError(f"{short_repr(token)} is not a token", where=f"{CONFIG}: {role}")
+            raise FormatError(f"{short_repr(token)} is not a token", where=f"{CONFIG_JSON}: {role}")
         if role in config and name in flags:
             matching = {flag: flag in flags[name] for flag in MATCHING_FLAGS}
             token = {"content": name, **matching, "special": "ordinary" not in flags[name]}
         tokens.append(token)
     model_tokens = {name: token for name, token in config.items() if _is_named(name)}
-    tokens += (model_tokens | get(config, CONFIG, MODEL_TOKENS, dict, {})).values()
-    return [token for token in tokens if isinstance(token_text(token), str)]
+    tokens += (model_tokens | get(config, CONFIG_JSON, MODEL_TOKENS_FIELD, dict, {})).values()
+    return [token for token in tokens if isinstance(get_token_text(token), str)]
 
 
 def _check_tokens(value: Any, name: str) -> list[Any]:
@@ -196,7 +201,7 @@ def _check_tokens(value: Any, name: str) -> list[Any]:
     if not isinstance(value, list):
         raise FormatError(f"{short_repr(value)} is not a list of tokens", where=name)
     for token in value:
-        if not isinstance(token_text(token), str) or not token_text(token):
+        if not isinstance(get_token_text(token), str) or not get_token_text(token):
             raise FormatError(f"{short_repr(token)} is not a token", where=name)
     return value
 
@@ -224,15 +229,15 @@ def read_roles(
     roles = {}
     for role in ROLES:
         value = config.get(role, defaults.get(role))
-        token = token_text(value)
+        token = get_token_text(value)
         if value is None:
             continue
         if not isinstance(token, str):
-            raise FormatError(f"{short_repr(value)} is not a token", where=f"{CONFIG}: {role}")
+            raise FormatError(f"{short_repr(value)} is not a token", where=f"{CONFIG_JSON}: {role}")
         if token in special_tokens:
             roles[role] = token
         elif role in config and token:
-            log.warning("%s: %s is %r, which is no special token; it has no role", CONFIG, role, token)
+            log.warning("%s: %s is %r, which is no special token; it has no role", CONFIG_JSON, role, token)
     return roles
 
 
@@ -249,10 +254,10 @@ def find_unread(files: Mapping[str, bytes]) -> list[str]:
     ['chat_template', 'padding_side']
 
     """
-    config = read_object(files, CONFIG)
+    config = read_object(files, CONFIG_JSON)
     limit = config.get("model_max_length")
     is_unread = {
-        "chat_template": CHAT_TEMPLATE in files or bool(config.get("chat_template")),
+        "chat_template": CHAT_TEMPLATE_FILE in files or bool(config.get("chat_template")),
         "model_max_length": isinstance(limit, (int, float)) and limit < _NO_LIMIT,
         "padding_side": config.get("padding_side", "right") != "right",
         "truncation_side": config.get("truncation_side", "right") != "right",

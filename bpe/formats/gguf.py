@@ -21,12 +21,12 @@ import numpy as np
 from bpe.base.records import replace
 from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats import huggingface
-from bpe.formats.gguf_patterns import LINE_VALUES, PRETOKENIZERS, Pre
+from bpe.formats.gguf_patterns import NAMES_OF_LINE_PATTERNS, PRETOKENIZERS, NamedPattern
 from bpe.formats.gguf_specials import find_types, list_added_tokens
 from bpe.formats.sentencepiece import BYTE, MAX_CHARS, NORMAL, SPACE, USER_DEFINED, list_all_splits, recover_merges
-from bpe.formats.signatures import GGUF
-from bpe.formats.tiktoken import pattern_of
-from bpe.formats.tiktoken_folder import KIMI
+from bpe.formats.signatures import GGUF_MAGIC
+from bpe.formats.tiktoken import parse_pattern
+from bpe.formats.tiktoken_folder import KIMI_PATTERN
 from bpe.pretokenize.patterns import NAMES
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text import normalizers as n
@@ -34,19 +34,23 @@ from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import AFTER_MERGING
 
-PREFIX = "tokenizer.ggml."
+KEY_PREFIX = "tokenizer.ggml."
 #: Other keys on which a tokenizer depends.
 _OTHER_KEYS = ("general.name", "general.architecture")
-#: The number of a scalar type → its struct format.
-_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-_STRING, _ARRAY = 8, 9
+# The codes of the types of values.
+_UINT8, _INT8, _UINT16, _INT16, _UINT32, _INT32, _FLOAT32, _BOOL, _STRING, _ARRAY, _UINT64, _INT64, _FLOAT64 = range(13)
+#: The code of a scalar type → its struct format.
+_SCALARS = {
+    _UINT8: "B", _INT8: "b", _UINT16: "H", _INT16: "h", _UINT32: "I", _INT32: "i", _FLOAT32: "f", _BOOL: "?",
+    _UINT64: "Q", _INT64: "q", _FLOAT64: "d",
+}  # fmt: skip
 #: The most keys, and the most items of an array that is read.
 _MAX_KEYS, _MAX_ITEMS = 1 << 20, 1 << 24
 
 #: The most line ends of a token that are merged to see whether they make it; published models have at most 31.
-_MAX_LINES = 256
+_MAX_LINE_ENDS = 256
 #: Where mmBERT puts a space: before a line that does not begin with one.
-_LINE_START = rf"(?<![^\n])(?=[^\n{SPACE}])"
+_LINE_START_PATTERN = rf"(?<![^\n])(?=[^\n{SPACE}])"
 
 #: The key with the id of a role, as ggml spells it → the role.
 ROLE_KEYS: Mapping[str, str] = {
@@ -63,7 +67,7 @@ def read(data: bytes | mmap.mmap) -> TokenizerSpec:
         FormatError: for an invalid file, one without a tokenizer, and a tokenizer that is not supported.
 
     """
-    return _build(_Header(data).values())
+    return _build(_Header(data).read_values())
 
 
 class _Header:
@@ -72,26 +76,26 @@ class _Header:
     def __init__(self, data: bytes | mmap.mmap) -> None:
         self.data, self.at = data, 0
 
-    def values(self) -> dict[str, Any]:
+    def read_values(self) -> dict[str, Any]:
         """The values under `tokenizer.ggml.`, by the rest of their keys, and those of `_OTHER_KEYS`."""
-        if self._read_bytes(4) != GGUF:
-            raise FormatError(f"it begins with {short_repr(self.data[:4])}; a GGUF file begins with {GGUF!r}")
-        version = self._read_scalar(4)
+        if self._read_bytes(4) != GGUF_MAGIC:
+            raise FormatError(f"it begins with {short_repr(self.data[:4])}; a GGUF file begins with {GGUF_MAGIC!r}")
+        version = self._read_scalar(_UINT32)
         if version not in (2, 3):
             raise FormatError(f"version {version} is not known; known are 2 and 3 (little-endian)", where="offset 4")
-        self._read_scalar(10)
-        count, values = self._read_scalar(10), {}
+        self._read_scalar(_UINT64)
+        count, values = self._read_scalar(_UINT64), {}
         if count > _MAX_KEYS:
             raise FormatError(f"it declares {count} keys; they must be at most {_MAX_KEYS}", where="offset 16")
         for _ in range(count):
             offset = self.at
             key = self._read_string()
-            is_needed = key.startswith(PREFIX) or key in _OTHER_KEYS
-            value = self._read_value(self._read_scalar(4), is_needed=is_needed)
+            is_needed = key.startswith(KEY_PREFIX) or key in _OTHER_KEYS
+            value = self._read_value(self._read_scalar(_UINT32), is_needed=is_needed)
             if is_needed:
-                if key.removeprefix(PREFIX) in values:
+                if key.removeprefix(KEY_PREFIX) in values:
                     raise FormatError(f"the key {short_repr(key)} occurs twice", where=f"offset {offset}")
-                values[key.removeprefix(PREFIX)] = value
+                values[key.removeprefix(KEY_PREFIX)] = value
         return values
 
     def _read_bytes(self, size: int) -> bytes:
@@ -109,7 +113,7 @@ class _Header:
 
     def _read_string(self) -> str:
         """A key or a value, which may have invalid UTF-8: an author's name, for example, changes no id."""
-        return self._read_bytes(self._read_scalar(10)).decode("utf-8", "replace")
+        return self._read_bytes(self._read_scalar(_UINT64)).decode("utf-8", "replace")
 
     def _read_value(self, kind: int, *, is_needed: bool) -> Any:
         """A value; a large array that is not wanted is skipped."""
@@ -120,7 +124,7 @@ class _Header:
         offset = self.at
         if kind != _ARRAY:
             raise FormatError(f"value type {kind} is not known", where=f"offset {offset}")
-        item_kind, count = self._read_scalar(4), self._read_scalar(10)
+        item_kind, count = self._read_scalar(_UINT32), self._read_scalar(_UINT64)
         if count > _MAX_ITEMS:
             raise FormatError(f"an array declares {count} items; at most {_MAX_ITEMS}", where=f"offset {offset}")
         if item_kind in _SCALARS:
@@ -132,7 +136,7 @@ class _Header:
         if is_needed:
             return self._read_strings(count)
         for _ in range(count):
-            self._read_bytes(self._read_scalar(10))
+            self._read_bytes(self._read_scalar(_UINT64))
         return None
 
     def _read_strings(self, count: int) -> list[str]:
@@ -157,18 +161,18 @@ class _Header:
 def _build(values: dict[str, Any]) -> TokenizerSpec:
     kind = values.get("model")
     if kind is None:
-        raise FormatError(f"it has no key {PREFIX}model; the file has no tokenizer")
+        raise FormatError(f"it has no key {KEY_PREFIX}model; the file has no tokenizer")
     if kind not in ("gpt2", "llama", "gemma4"):
         raise FormatError(
             f"it is {short_repr(kind)}, which is not byte-pair encoding, or not supported; known are gpt2, llama "
             "and gemma4",
-            where=f"{PREFIX}model",
+            where=f"{KEY_PREFIX}model",
         )
     pattern_name = "gemma4" if kind == "gemma4" else values.get("pre", "") or "default"
     if kind != "llama" and (not isinstance(pattern_name, str) or pattern_name not in PRETOKENIZERS):
         raise FormatError(
             f"it is {short_repr(pattern_name)}, whose pattern is not known; known are {', '.join(PRETOKENIZERS)}",
-            where=f"{PREFIX}pre",
+            where=f"{KEY_PREFIX}pre",
         )
     names = _read_list(values, "tokens", str)
     tokens = {
@@ -176,12 +180,14 @@ def _build(values: dict[str, Any]) -> TokenizerSpec:
     }  # as llama.cpp names them
     if len(tokens) < len(names):
         repeated = next(token for token_id, token in enumerate(names) if tokens.get(token) != token_id)
-        raise FormatError(f"token {short_repr(repeated)} occurs twice; each must be unique", where=f"{PREFIX}tokens")
+        raise FormatError(
+            f"token {short_repr(repeated)} occurs twice; each must be unique", where=f"{KEY_PREFIX}tokens"
+        )
     types = _read_list(values, "token_type", int, len(tokens)) if "token_type" in values else [NORMAL] * len(tokens)
     types = find_types(tokens, types, values)
     if kind == "llama":
         spec = _build_scored(values, tokens, types)
-    elif pattern_name in LINE_VALUES:
+    elif pattern_name in NAMES_OF_LINE_PATTERNS:
         spec = _build_lines(values, tokens, types, pattern_name)
     else:
         spec = _build_byte_level(values, tokens, types, PRETOKENIZERS[pattern_name])
@@ -199,11 +205,11 @@ def _read_list(values: dict[str, Any], name: str, kind: type, count: int | None 
     """The first `count` items of an array, all of them for None."""
     items = values.get(name)
     if not isinstance(items, list) or not set(map(type, items)) <= {kind}:
-        raise FormatError(f"it is not an array of {kind.__name__}; it must be one", where=PREFIX + name)
+        raise FormatError(f"it is not an array of {kind.__name__}; it must be one", where=KEY_PREFIX + name)
     if kind is str and "\0" in "".join(items):
         items = [text.partition("\0")[0] for text in items]  # a string ends there in llama.cpp
     if count is not None and len(items) < count:
-        raise FormatError(f"it has {len(items)} items for {count} tokens", where=PREFIX + name)
+        raise FormatError(f"it has {len(items)} items for {count} tokens", where=KEY_PREFIX + name)
     return items[:count]
 
 
@@ -222,7 +228,9 @@ def _read_json(value: dict[str, Any]) -> TokenizerSpec:
     return huggingface.read(json.dumps(value, ensure_ascii=False).encode())
 
 
-def _build_byte_level(values: dict[str, Any], tokens: dict[str, int], types: list[int], pre: Pre) -> TokenizerSpec:
+def _build_byte_level(
+    values: dict[str, Any], tokens: dict[str, int], types: list[int], pre: NamedPattern
+) -> TokenizerSpec:
     """The spec of a byte-level model."""
     if BYTE in types:
         name = next(token for token, token_id in tokens.items() if types[token_id] == BYTE)
@@ -238,15 +246,17 @@ def _build_byte_level(values: dict[str, Any], tokens: dict[str, int], types: lis
             "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
             "model": {
                 "type": "BPE",
-                "ignore_merges": pre.whole,
+                "ignore_merges": pre.ignore_merges,
                 "vocab": tokens,
                 "merges": _read_merges(values),
             },
         }
     )
     if isinstance(pre.patterns, str):
-        spec = replace(spec, pretokenizer=Pretokenizer(pre.patterns) if pre.patterns in NAMES else pattern_of(KIMI))
-    if pre.whole:
+        spec = replace(
+            spec, pretokenizer=Pretokenizer(pre.patterns) if pre.patterns in NAMES else parse_pattern(KIMI_PATTERN)
+        )
+    if pre.ignore_merges:
         _check_words(spec)
     return replace(spec, drop_unknown=AFTER_MERGING if spec.drop_unknown else False)
 
@@ -319,7 +329,7 @@ def _build_lines(values: dict[str, Any], tokens: dict[str, int], types: list[int
     value = _describe_characters(tokens, types, added, merges, add_prefix=False)
     spec = _read_json({**value, "pre_tokenizer": _describe_split(pattern)})
     if prefix:
-        spec = replace(spec, normalizer=n.Sequence(n.Replace(" ", SPACE), n.Replace(_LINE_START, SPACE)))
+        spec = replace(spec, normalizer=n.Sequence(n.Replace(" ", SPACE), n.Replace(_LINE_START_PATTERN, SPACE)))
     return spec
 
 
@@ -330,7 +340,7 @@ def _check_runs(tokens: dict[str, int], merges: list[str] | list[list[str]]) -> 
     for token in tokens:
         if token.strip("\n"):
             continue
-        parts = list(token[:_MAX_LINES])
+        parts = list(token[:_MAX_LINE_ENDS])
         while mergeable := [(ranks[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in ranks]:
             index = min(mergeable)[1]
             parts[index : index + 2] = [parts[index] + parts[index + 1]]
@@ -353,10 +363,10 @@ def _build_scored(values: dict[str, Any], tokens: dict[str, int], types: list[in
         kind = int if isinstance(listed_scores, list) and listed_scores and type(listed_scores[0]) is int else float
         scores = np.array(_read_list(values, "scores", kind, len(tokens)), dtype=np.float32).tolist()
     if any(score != score for score in scores):
-        raise FormatError("a score is not a number; all must be", where=f"{PREFIX}scores")
+        raise FormatError("a score is not a number; all must be", where=f"{KEY_PREFIX}scores")
     prefix = values.get("add_space_prefix", True)
     if not isinstance(prefix, int):
-        raise FormatError(f"it is {short_repr(prefix)}; it must be a bool", where=f"{PREFIX}add_space_prefix")
+        raise FormatError(f"it is {short_repr(prefix)}; it must be a bool", where=f"{KEY_PREFIX}add_space_prefix")
     mergeable = _find_mergeable(
         tokens, {token for token, token_id in tokens.items() if types[token_id] == USER_DEFINED and SPACE not in token}
     )

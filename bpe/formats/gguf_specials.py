@@ -15,7 +15,7 @@ from bpe.errors import FormatError, short_repr
 from bpe.formats.sentencepiece import CONTROL, NORMAL, UNKNOWN, USER_DEFINED
 
 #: Names that are control tokens: they end texts, or stand for the parts of a text to fill in.
-_ENDS = (
+_CONTROL_NAMES = (
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>",
     "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>",
     "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>", "<｜end▁of▁sentence｜>", "[e~[", "<|ifm|im_end|>",
@@ -39,9 +39,9 @@ _ROLES: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("fim_sep_token_id",): ("<|file_sep|>", "<|plamo:file_separator|>"),
 }  # fmt: skip
 #: Names that are user-defined tokens.
-_ALWAYS_FOUND = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
+_USER_DEFINED_NAMES = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
 #: The most steps to compare special tokens; published models need none, or some thousands.
-_MAX_STEPS = 10**7
+_MAX_COMPARISONS = 10**7
 
 
 def find_types(tokens: Mapping[str, int], types: list[int], values: Mapping[str, Any]) -> list[int]:
@@ -68,8 +68,8 @@ def find_types(tokens: Mapping[str, int], types: list[int], values: Mapping[str,
                 f"either for a control token; make both of type control, or set tokenizer.ggml.{keys[0]}"
             )
         set_types(present, CONTROL)
-    set_types(_ENDS, CONTROL)
-    set_types(_ALWAYS_FOUND, USER_DEFINED)
+    set_types(_CONTROL_NAMES, CONTROL)
+    set_types(_USER_DEFINED_NAMES, USER_DEFINED)
     calls = tokens.keys() & {"<|call|>", "<|calls|>"}
     if calls and tokens.keys() & {"<|return|>", "<|flush|>"}:
         set_types(("<|end|>",), USER_DEFINED)
@@ -133,7 +133,7 @@ def _find_second_pass(special: Mapping[str, int], tokens: Mapping[str, int], nor
     """
     ordered = sorted(special, key=lambda name: (-len(name.encode()), tokens[name]))
     first_pass, second_pass = set[str](), set[str]()
-    overlaps = _Overlaps(ordered, {name for name, kind in special.items() if kind == USER_DEFINED})
+    overlaps = _OverlapFinder(ordered, {name for name, kind in special.items() if kind == USER_DEFINED})
     for name in ordered:
         longer = overlaps.find_longer(name, second_pass or first_pass)
         if longer is not None and (second_pass or normalized_chars is None):
@@ -150,7 +150,7 @@ def _find_second_pass(special: Mapping[str, int], tokens: Mapping[str, int], nor
     return second_pass
 
 
-class _Overlaps:
+class _OverlapFinder:
     """Finds special tokens that begin within another one of them."""
 
     def __init__(self, names: list[str], always_found: set[str]) -> None:
@@ -172,7 +172,7 @@ class _Overlaps:
     def _list_beginning_with(self, start: str) -> Iterator[str]:
         for i in range(bisect_left(self._sorted, start), len(self._sorted)):
             self._steps += 1
-            if self._steps > _MAX_STEPS:
+            if self._steps > _MAX_COMPARISONS:
                 raise FormatError("too many special tokens overlap to compare them; make most of them of type normal")
             if not self._sorted[i].startswith(start):
                 return

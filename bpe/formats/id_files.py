@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 #: Ids are written as text in pieces of this many.
-_PIECE = 1 << 18
+_IDS_PER_WRITE = 1 << 18
 #: Files are read in pieces of this many bytes.
-_READ = 1 << 20
+_READ_BYTES = 1 << 20
 #: How many bytes an error message gets of a word that is too long to be an id.
-_LONGEST = 100
+_MAX_QUOTED_BYTES = 100
 
 #: The ids of some documents, and whether the last of them continues in the next batch.
-Encoded = tuple[TokenBatch, bool]
+EncodedDocuments = tuple[TokenBatch, bool]
 
 
 def offsets_path(path: str) -> str:
@@ -49,15 +49,15 @@ def offsets_path(path: str) -> str:
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def write_lines(file: BinaryIO, batches: Iterable[Encoded]) -> None:
+def write_lines(file: BinaryIO, batches: Iterable[EncodedDocuments]) -> None:
     """Write one line of ids per document."""
     digits: list[str] = []  # of each id up to the largest so far: a lookup takes a third of the time of `str`
     separator = ""
     for batch, continues in batches:
         digits += map(str, range(len(digits), int(batch.ids.max(initial=0)) + 1))
         for row, ids in enumerate(batch, start=1):
-            for start in range(0, len(ids), _PIECE):
-                piece = " ".join(map(digits.__getitem__, ids[start : start + _PIECE].tolist()))
+            for start in range(0, len(ids), _IDS_PER_WRITE):
+                piece = " ".join(map(digits.__getitem__, ids[start : start + _IDS_PER_WRITE].tolist()))
                 file.write((separator + piece).encode())
                 separator = " "
             if row < len(batch) or not continues:
@@ -65,7 +65,7 @@ def write_lines(file: BinaryIO, batches: Iterable[Encoded]) -> None:
                 separator = ""
 
 
-def write_npy(path: str, batches: Iterable[Encoded]) -> None:
+def write_npy(path: str, batches: Iterable[EncodedDocuments]) -> None:
     """Write ids and offsets as .npy files, batch by batch. Both files appear at the end, the offsets first."""
     with atomic_write(path) as id_file, atomic_write(offsets_path(path)) as offset_file:
         ids, offsets = _NpyWriter(id_file, np.uint32), _NpyWriter(offset_file, np.int64)
@@ -117,7 +117,7 @@ def read_ids(file: BinaryIO, path: str | None) -> Iterator[tuple[str, NDArray[An
         FormatError: for a line with anything but ids, or an invalid .npy file.
 
     """
-    head = file.readline(max(_READ, len(MAGIC)))
+    head = file.readline(max(_READ_BYTES, len(MAGIC)))
     if head.startswith(MAGIC):
         for index, ids, begins in _read_npy(head, file, path):
             yield f"document {index}", ids, begins, ids.nbytes
@@ -138,13 +138,13 @@ def _split_words(head: bytes, file: BinaryIO) -> Iterator[bytes]:
         split = len(piece)
         if not piece.endswith(b"\n"):
             split = 1 + max(piece.rfind(b" "), piece.rfind(b"\t"))
-        if split == 0 and len(piece) > _LONGEST + _READ:
-            yield piece[:_LONGEST] + "…".encode()  # too long for an id: `_parse_line` rejects it
+        if split == 0 and len(piece) > _MAX_QUOTED_BYTES + _READ_BYTES:
+            yield piece[:_MAX_QUOTED_BYTES] + "…".encode()  # too long for an id: `_parse_line` rejects it
             return
         if split:
             yield piece[:split]
         remainder = piece[split:]
-        chunk = file.readline(_READ)
+        chunk = file.readline(_READ_BYTES)
     if remainder:
         yield remainder
 
@@ -192,9 +192,9 @@ def _read_npy(head: bytes, file: BinaryIO, path: str | None) -> Iterator[tuple[i
 
 
 def _read_npy_pieces(head: bytes, file: BinaryIO, path: str) -> tuple[int, Iterator[NDArray[Any]]]:
-    """The length of the array in a .npy file, and its elements in pieces of about _READ bytes (at least one piece).
+    """Return the length of the array in a .npy file, and its elements in at least one piece of about _READ_BYTES.
 
-    `head` is already read.
+    `head` is the part of the file that is already read.
     """
     data = head + file.read(max(MAX_HEADER - len(head), 0))
     length, dtype, start = parse_npy_header(data, path)
@@ -213,7 +213,7 @@ def _count_bytes_left(file: BinaryIO) -> int:
 def _read_npy_numbers(
     data: bytes, file: BinaryIO, path: str, count: int, dtype: np.dtype[Any]
 ) -> Iterator[NDArray[Any]]:
-    n_left, max_items = count, max(_READ // dtype.itemsize, 1)
+    n_left, max_items = count, max(_READ_BYTES // dtype.itemsize, 1)
     is_complete = _count_bytes_left(file) >= count * dtype.itemsize - len(data)
     while True:
         size = min(n_left, max_items) * dtype.itemsize
@@ -239,16 +239,16 @@ MAGIC = b"\x93NUMPY"
 #: The size in bytes of the headers that `npy_header` makes.
 HEADER_SIZE = 128
 #: The largest accepted size of a header's text in bytes; NumPy's default limit is 10,000.
-_MAX_TEXT = 1 << 16
+_MAX_HEADER_TEXT = 1 << 16
 #: As many bytes hold every accepted header.
-MAX_HEADER = _MAX_TEXT + 12
+MAX_HEADER = _MAX_HEADER_TEXT + 12
 
 _SIZE = r"(?:0|[1-9]\d{0,18})[ \n]*"
 _VALUE = rf"""'[^'\\]*'|"[^"\\]*"|True|False|\([ \n]*(?:{_SIZE}(?:,[ \n]*{_SIZE})*,?[ \n]*)?\)"""
 _FIELD = rf"""[ \n]*['"](descr|fortran_order|shape)['"][ \n]*:[ \n]*({_VALUE})[ \n]*"""
 _FIELDS = re.compile(rf"[ \n]*\{{{_FIELD},{_FIELD},{_FIELD},?[ \n]*\}}[ \n]*")
 #: The accepted dtypes.
-_INTEGERS = re.compile(r"[<>=|]?[iu][1248]")
+_INTEGER_DTYPES = re.compile(r"[<>=|]?[iu][1248]")
 
 
 class NpyHeader(NamedTuple):
@@ -286,19 +286,19 @@ def parse_npy_header(data: bytes, path: str) -> NpyHeader:
     if not data.startswith(MAGIC) or data[6:8] not in (b"\x01\0", b"\x02\0", b"\x03\0"):
         raise FormatError("it does not begin like version 1, 2 or 3 of the format; it must be a .npy file", path=path)
     size = int.from_bytes(data[start - width : start], "little")
-    if len(data) < start or len(data) < start + size <= start + _MAX_TEXT:
+    if len(data) < start or len(data) < start + size <= start + _MAX_HEADER_TEXT:
         raise FormatError("the file ends within its header; it must be a complete .npy file", path=path)
-    header = data[start : start + min(size, _MAX_TEXT)].decode("latin-1")
+    header = data[start : start + min(size, _MAX_HEADER_TEXT)].decode("latin-1")
     match = _FIELDS.fullmatch(header)
     fields = {} if match is None else dict(zip(match.groups()[::2], match.groups()[1::2], strict=True))
-    if size > _MAX_TEXT or len(fields) < 3:
+    if size > _MAX_HEADER_TEXT or len(fields) < 3:
         raise FormatError(
             f"its header is {short_repr(header)}; it must have descr, fortran_order and shape of an array of token ids",
             path=path,
         )
     shape = [int(digits) for digits in re.findall(r"\d+", fields["shape"])]
     kind = fields["descr"][1:-1]
-    if len(shape) != 1 or not _INTEGERS.fullmatch(kind):
+    if len(shape) != 1 or not _INTEGER_DTYPES.fullmatch(kind):
         raise FormatError(
             f"its array is {kind} of shape {fields['shape']}; it must be a .npy file of token ids, integers in one "
             "dimension",

@@ -17,26 +17,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bpe.base.records import replace
 from bpe.errors import FormatError, check_choice, get_log, short_repr, with_path
-from bpe.formats.packed import first_bytes
+from bpe.formats.packed import read_first_bytes
 from bpe.formats.signatures import (
-    CHAT_TEMPLATE,
-    CLIP,
-    CONFIG,
-    CONFIGURATION,
-    GGUF,
-    MERGES,
-    NATIVE,
-    RANKS,
-    SENTENCEPIECE,
-    TEKKEN,
-    VOCAB,
+    CHAT_TEMPLATE_FILE,
+    CLIP_HEADER,
+    CONFIG_JSON,
+    CONFIGURATION_FILES,
+    GGUF_MAGIC,
+    MERGES_TXT,
+    SENTENCEPIECE_MODEL,
+    TEKKEN_JSON,
+    TIKTOKEN_MODEL,
+    TOKENIZER_JSON,
+    VOCAB_JSON,
+    find_rank_file,
     looks_like_merge_lines,
     looks_like_model,
     looks_like_old_codes,
     looks_like_ranks,
     looks_like_tekken,
     map_gguf,
-    rank_file_of,
 )
 
 if TYPE_CHECKING:
@@ -83,20 +83,23 @@ class Format(NamedTuple):
 FORMATS: Mapping[str, Format] = {
     each.name: each
     for each in (
-        Format("huggingface", "a tokenizer.json", (NATIVE,)),
+        Format("huggingface", "a tokenizer.json", (TOKENIZER_JSON,)),
         Format(
-            "vocab-merges", "vocab.json and merges.txt in a folder", (VOCAB, MERGES, *CONFIGURATION), is_folder=True
+            "vocab-merges",
+            "vocab.json and merges.txt in a folder",
+            (VOCAB_JSON, MERGES_TXT, *CONFIGURATION_FILES),
+            is_folder=True,
         ),
-        Format("tiktoken", "a rank file, .tiktoken", (RANKS, "*.tiktoken"), reader="read_published"),
+        Format("tiktoken", "a rank file, .tiktoken", (TIKTOKEN_MODEL, "*.tiktoken"), reader="read_published"),
         Format(
             "tiktoken-folder",
             "tiktoken.model and tokenizer_config.json in a folder",
-            (RANKS, "*.tiktoken", CONFIG),
+            (TIKTOKEN_MODEL, "*.tiktoken", CONFIG_JSON),
             is_folder=True,
         ),
-        Format("tekken", "a tekken.json", (TEKKEN,)),
+        Format("tekken", "a tekken.json", (TEKKEN_JSON,)),
         Format("clip", "CLIP's merge list", reader="read_default"),
-        Format("sentencepiece", "a sentencepiece .model of type BPE", (SENTENCEPIECE,), is_written=False),
+        Format("sentencepiece", "a sentencepiece .model of type BPE", (SENTENCEPIECE_MODEL,), is_written=False),
         Format("gguf", "a GGUF file with a tokenizer", is_written=False),
         Format("subword-nmt", "a file of codes"),
     )
@@ -130,7 +133,7 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
     """Load a tokenizer from a file or a folder.
 
     Args:
-        path: a file, or a folder with one of the sets of files that `folder_format` knows. A file that belongs to
+        path: a file, or a folder with one of the sets of files of `detect_folder_format`. A file that belongs to
             others, such as vocab.json, is loaded with them from its folder.
         format: the name of the format; None to detect it.
 
@@ -166,25 +169,25 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
 def _detect(data: bytes, path: Path) -> str:
     """The name of the format of a file."""
     name = path.name.lower()
-    head = first_bytes(data, 200)
+    head = read_first_bytes(data, 200)
     if looks_like_ranks(data):
-        config_path = path.parent / CONFIG
+        config_path = path.parent / CONFIG_JSON
         from bpe.formats import tiktoken
 
-        is_named_so = name == RANKS or name.endswith(".tiktoken")
+        is_named_so = name == TIKTOKEN_MODEL or name.endswith(".tiktoken")
         return (
             "tiktoken-folder"
             if is_named_so and config_path.is_file() and tiktoken.find_published(data) is None
             else "tiktoken"
         )
-    if name in (VOCAB, MERGES) and _has_vocab_and_merges(path.parent):
+    if name in (VOCAB_JSON, MERGES_TXT) and _has_vocab_and_merges(path.parent):
         return "vocab-merges"
-    if head.startswith(CLIP.encode()):
+    if head.startswith(CLIP_HEADER.encode()):
         return "clip"
     has_version = head.startswith(b"#") and re.match(rb"#version: ?[\d.]+\r?\n", head) is not None
     if has_version or looks_like_merge_lines(head):
         has_end_of_word = b"</w>" in data if has_version else looks_like_old_codes(data)
-        if has_end_of_word and name not in (MERGES, "vocab.bpe"):
+        if has_end_of_word and name not in (MERGES_TXT, "vocab.bpe"):
             return "subword-nmt"
         raise FormatError(
             "it is a list of merges, which can be of several formats; load GPT-2's merges.txt from a folder that has "
@@ -194,7 +197,7 @@ def _detect(data: bytes, path: Path) -> str:
         return "sentencepiece"
     if data.lstrip()[:1] not in (b"{", b"["):
         raise FormatError(_explain_unknown(data, name))
-    if name in CONFIGURATION:
+    if name in CONFIGURATION_FILES:
         raise FormatError("it is a part of a tokenizer, not a whole one; load its folder")
     return "tekken" if looks_like_tekken(data) else "huggingface"
 
@@ -204,7 +207,7 @@ def _explain_unknown(data: bytes, name: str) -> str:
     if not data:
         return "it is empty"
     if name.endswith(".gguf"):
-        return f"it begins with {short_repr(data[:4])}; a GGUF file begins with {GGUF!r}"
+        return f"it begins with {short_repr(data[:4])}; a GGUF file begins with {GGUF_MAGIC!r}"
     if name.endswith(".model"):
         return "it is neither a model of sentencepiece nor a rank file"
     if data.startswith(b"\x1f\x8b"):
@@ -216,32 +219,32 @@ def _explain_unknown(data: bytes, name: str) -> str:
 
 
 def _has_vocab_and_merges(folder: Path) -> bool:
-    return (folder / VOCAB).is_file() and (folder / MERGES).is_file()
+    return (folder / VOCAB_JSON).is_file() and (folder / MERGES_TXT).is_file()
 
 
-def folder_format(names: list[str]) -> tuple[str, list[str]] | None:
+def detect_folder_format(names: list[str]) -> tuple[str, list[str]] | None:
     """The format of a folder with these files, and the files that belong to it; None if it has no tokenizer.
 
     tokenizer.json comes first, because it says most; then tekken.json, vocab.json with merges.txt, rank files and
     sentencepiece's model.
 
-    >>> folder_format(["merges.txt", "model.safetensors", "tokenizer_config.json", "vocab.json"])
+    >>> detect_folder_format(["merges.txt", "model.safetensors", "tokenizer_config.json", "vocab.json"])
     ('vocab-merges', ['vocab.json', 'merges.txt', 'tokenizer_config.json'])
 
     """
-    if NATIVE in names:
-        return "huggingface", [NATIVE]
-    if TEKKEN in names:
-        return "tekken", [TEKKEN]
-    if {VOCAB, MERGES} <= set(names):
+    if TOKENIZER_JSON in names:
+        return "huggingface", [TOKENIZER_JSON]
+    if TEKKEN_JSON in names:
+        return "tekken", [TEKKEN_JSON]
+    if {VOCAB_JSON, MERGES_TXT} <= set(names):
         return "vocab-merges", [name for name in FORMATS["vocab-merges"].names if name in names]
-    ranks = rank_file_of(names)
+    ranks = find_rank_file(names)
     if ranks is not None:
-        if CONFIG in names:
-            return "tiktoken-folder", [ranks, CONFIG]
+        if CONFIG_JSON in names:
+            return "tiktoken-folder", [ranks, CONFIG_JSON]
         return "tiktoken", [ranks]
-    if SENTENCEPIECE in names:
-        return "sentencepiece", [SENTENCEPIECE]
+    if SENTENCEPIECE_MODEL in names:
+        return "sentencepiece", [SENTENCEPIECE_MODEL]
     return None
 
 
@@ -249,25 +252,28 @@ def _load_folder(folder: Path, requested: Format | None) -> TokenizerSpec:
     """Load the tokenizer in a folder; of several, the one whose format is chosen or comes first."""
     from bpe.base.utf8 import read_file
 
-    names = _names_in(folder)
-    config_files = [name for name in CONFIGURATION if name in names]
-    if requested is None and {NATIVE, TEKKEN} <= set(names):
+    names = _list_files(folder)
+    config_files = [name for name in CONFIGURATION_FILES if name in names]
+    if requested is None and {TOKENIZER_JSON, TEKKEN_JSON} <= set(names):
         get_log().warning(
-            "%s has a %s and a %s; the first is read: format='tekken' reads the other", folder, NATIVE, TEKKEN
+            "%s has a %s and a %s; the first is read: format='tekken' reads the other",
+            folder,
+            TOKENIZER_JSON,
+            TEKKEN_JSON,
         )
     if requested is not None:
         names = [name for name in names if any(fnmatchcase(name, pattern) for pattern in requested.names)]
-    detected = folder_format(names)
+    detected = detect_folder_format(names)
     if detected is None or (requested is not None and requested.name != detected[0]):
         expected = "; ".join(format_.files for format_ in (FORMATS.values() if requested is None else [requested]))
         reason = f"the folder has no tokenizer; it must have one of these: {expected}"
         raise FileNotFoundError(errno.ENOENT, reason, os.fspath(folder))
     name, files = detected
     contents = {file: read_file(folder / file) for file in files}
-    if name == "sentencepiece" and looks_like_ranks(contents[SENTENCEPIECE]):
-        contents, name = {RANKS: contents[SENTENCEPIECE]}, "tiktoken"
-        if CONFIG in names:
-            contents[CONFIG], name = read_file(folder / CONFIG), "tiktoken-folder"
+    if name == "sentencepiece" and looks_like_ranks(contents[SENTENCEPIECE_MODEL]):
+        contents, name = {TIKTOKEN_MODEL: contents[SENTENCEPIECE_MODEL]}, "tiktoken"
+        if CONFIG_JSON in names:
+            contents[CONFIG_JSON], name = read_file(folder / CONFIG_JSON), "tiktoken-folder"
     format_ = FORMATS[name]
     if format_.is_folder:
         with with_path(folder):
@@ -291,18 +297,18 @@ def _configure(spec: TokenizerSpec, data: bytes, files: Files) -> TokenizerSpec:
     from bpe.formats.huggingface.added_tokens import add_tokens, read_own_tokens
 
     is_json = not looks_like_model(data)
-    config = configuration.read_object(files, CONFIG)
-    kind = schema.get(config, CONFIG, "tokenizer_class", schema.read_text, None)
-    class_defaults = vocab_merges.KINDS.get((kind or "").removesuffix("Fast")) if is_json else None
+    config = configuration.read_object(files, CONFIG_JSON)
+    kind = schema.get(config, CONFIG_JSON, "tokenizer_class", schema.read_text, None)
+    class_defaults = vocab_merges.TOKENIZER_CLASSES.get((kind or "").removesuffix("Fast")) if is_json else None
     defaults = spec.roles if class_defaults is None else class_defaults.roles
     own_tokens = read_own_tokens(data) if is_json else {}
     added_tokens = configuration.find_added_tokens(files, own_tokens, defaults)
-    with with_path(None, CONFIG):
+    with with_path(None, CONFIG_JSON):
         spec = add_tokens(spec, added_tokens, {name: flags for name, (_, flags) in own_tokens.items()})
     return configuration.with_roles(replace(spec, roles=defaults), files)
 
 
-def unread_fields(path: str | os.PathLike[str]) -> list[str]:
+def list_unread_fields(path: str | os.PathLike[str]) -> list[str]:
     """The settings of `transformers` in a folder that no tokenizer of this package holds; for a file, none.
 
     Raises:
@@ -316,12 +322,12 @@ def unread_fields(path: str | os.PathLike[str]) -> list[str]:
     folder = Path(path)
     if not folder.is_dir():
         return []
-    config_files = {CONFIG, CHAT_TEMPLATE}.intersection(_names_in(folder))
+    config_files = {CONFIG_JSON, CHAT_TEMPLATE_FILE}.intersection(_list_files(folder))
     with with_path(folder):
         return configuration.find_unread({file: read_file(folder / file) for file in config_files})
 
 
-def _names_in(folder: Path) -> list[str]:
+def _list_files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if _is_regular(path))
 
 

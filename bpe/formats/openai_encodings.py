@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-_ADDRESS = "https://openaipublic.blob.core.windows.net"
+_BASE_URL = "https://openaipublic.blob.core.windows.net"
 _END = "<|endoftext|>"
 _PROMPT_END = "<|endofprompt|>"
 
@@ -53,7 +53,7 @@ _SHA256 = {
 }
 #: The name of a file → its address and SHA-256. The cache names a file by the SHA-1 of its address.
 FILES: dict[str, PublishedFile] = {
-    path.rpartition("/")[2]: PublishedFile(f"{_ADDRESS}/{path}", sha256) for path, sha256 in _SHA256.items()
+    path.rpartition("/")[2]: PublishedFile(f"{_BASE_URL}/{path}", sha256) for path, sha256 in _SHA256.items()
 }
 
 #: The files of gpt2 and of r50k_base, which have the same tokens, ids and merges.

@@ -33,7 +33,7 @@ def decode_text(data: bytes, rule: str) -> str:
         raise FormatError(f"it is not UTF-8: {error}; {rule}") from None
 
 
-def first_bytes(data: bytes, size: int) -> bytes:
+def read_first_bytes(data: bytes, size: int) -> bytes:
     """The first bytes of a file, decompressed if it is gzip data; b"" for damaged gzip data."""
     try:
         return _unpack_start(data, size)

@@ -17,7 +17,7 @@ from bpe.errors import FormatError, get_log
 from bpe.formats import clip, huggingface, tiktoken
 from bpe.formats.huggingface.writing import check_name
 from bpe.formats.loading import Format, check_format, format_names
-from bpe.formats.signatures import NATIVE, rank_file_of
+from bpe.formats.signatures import TOKENIZER_JSON, find_rank_file
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.comparing import Difference, compare, compare_roles
 from bpe.vocab.merging import merging_suffices
@@ -25,7 +25,7 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_names import bos_token, eos_token
 
 #: What file names end in → what such files are, and which formats may be written to them.
-_ENDINGS = (
+_NAME_ENDINGS = (
     (".gguf", "a GGUF file, a format that is only read", ()),
     (".model", "a model of sentencepiece, a format that is only read, or a rank file", ("tiktoken",)),
     (".tiktoken", "a rank file", ("tiktoken",)),
@@ -55,8 +55,8 @@ def save_spec(
     """
     format_ = check_target(path, format)
     if format_.name == "huggingface":
-        target = Path(path) / NATIVE if format is not None and Path(path).is_dir() else path
-        return _save_native(spec, target)
+        target = Path(path) / TOKENIZER_JSON if format is not None and Path(path).is_dir() else path
+        return _save_tokenizer_json(spec, target)
     content = format_.write(spec)
     losses = find_losses(spec, format_, content)
     harmful = [loss for loss in losses if not loss.harmless]
@@ -84,7 +84,7 @@ def check_target(path: str | os.PathLike[str], format: str | None = None) -> For
     """
     format_ = check_format(choose_format(path) if format is None else format, written=True)
     name = Path(os.fspath(path)).name.lower()
-    for ending, kind, formats in _ENDINGS:
+    for ending, kind, formats in _NAME_ENDINGS:
         if name.endswith(ending) and format_.name not in formats and not Path(path).is_dir():
             fix = f", or another format: {' or '.join(formats)}" if formats else ""
             raise ValueError(
@@ -106,7 +106,7 @@ def choose_format(path: str | os.PathLike[str]) -> str:
     return "tiktoken" if name.endswith(".tiktoken") else "tekken" if name == "tekken.json" else "huggingface"
 
 
-def check_named(path: str | os.PathLike[str]) -> None:
+def check_name_has_format(path: str | os.PathLike[str]) -> None:
     """Raise ValueError for the name of a file to write that stands for no format, such as "out.xyz"."""
     if check_target(path).name == "huggingface" and not os.fspath(path).lower().endswith(".json"):
         raise ValueError(
@@ -115,7 +115,7 @@ def check_named(path: str | os.PathLike[str]) -> None:
         )
 
 
-def _save_native(spec: TokenizerSpec, path: str | os.PathLike[str]) -> list[Difference]:
+def _save_tokenizer_json(spec: TokenizerSpec, path: str | os.PathLike[str]) -> list[Difference]:
     data, reason = huggingface.write(spec, facts=True), huggingface.explain_refusal(spec)
     if reason is not None:
         log.warning("%s: Hugging Face's tokenizers cannot load this file, and refuses it: %s", path, reason)
@@ -129,8 +129,8 @@ def _write_folder(content: Mapping[str, bytes], folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"path is {os.fspath(folder)!r}, a file; this format needs a folder for {', '.join(content)}")
     folder.mkdir(exist_ok=True)
-    ranks = rank_file_of(list(content))
-    if ranks is not None and ranks != rank_file_of(list({*content, *os.listdir(folder)})):
+    ranks = find_rank_file(list(content))
+    if ranks is not None and ranks != find_rank_file(list({*content, *os.listdir(folder)})):
         raise ValueError(
             f"path is {os.fspath(folder)!r}, which has another rank file than {ranks}, and programs would load that; "
             "name another folder, or remove the file"
@@ -138,8 +138,8 @@ def _write_folder(content: Mapping[str, bytes], folder: Path) -> None:
     for name, data in content.items():
         with atomic_write(folder / name) as file:
             file.write(data)
-    if (folder / NATIVE).exists():
-        log.warning("%s has a %s too, which programs load instead of these files", folder, NATIVE)
+    if (folder / TOKENIZER_JSON).exists():
+        log.warning("%s has a %s too, which programs load instead of these files", folder, TOKENIZER_JSON)
 
 
 def find_losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, bytes]) -> list[Difference]:
@@ -177,6 +177,6 @@ def _read_again(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[s
         name, special = tiktoken.find_published(content) or (None, {})
         return tiktoken.read(content, None if name is None else Pretokenizer(name), special)
     if format_.name == "clip":  # the list holds no normalizer; from_clip has it, with ftfy or without
-        normalizers = [clip.clean_up(True, True, True, ftfy) for ftfy in (True, False)]
+        normalizers = [clip.build_normalizer(True, True, True, ftfy) for ftfy in (True, False)]
         return clip.read(content, spec.normalizer if spec.normalizer in normalizers else normalizers[1])
     return format_.read(content)

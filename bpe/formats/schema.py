@@ -17,7 +17,7 @@ from bpe.vocab.vocabulary import ID_LIMIT, Vocabulary
 T = TypeVar("T")
 
 #: The end of an error about a feature that a later release may support.
-LATER = "this release does not read it"
+UNSUPPORTED = "this release does not read it"
 #: How deep normalizers, pretokenizers, decoders and post-processors may be nested.
 MAX_DEPTH = 50
 
@@ -143,7 +143,7 @@ def check_object(value: object, where: str, known_fields: Collection[str]) -> di
     for key in value:
         if key not in known_fields:
             raise FormatError(
-                f"field {short_repr(key)} is not known; {LATER}. Known are {', '.join(known_fields)}", where=where
+                f"field {short_repr(key)} is not known; {UNSUPPORTED}. Known are {', '.join(known_fields)}", where=where
             )
     return value
 

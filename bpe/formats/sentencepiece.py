@@ -35,13 +35,23 @@ from bpe.vocab.vocabulary import SPECIAL, Vocabulary
 Value = int | bytes
 #: The character that stands for a space.
 SPACE = "\u2581"
+#: The types of pieces.
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
-_TYPES = {1: "Unigram", 2: "BPE", 3: "word", 4: "character"}
+#: The types of models.
+_UNIGRAM, _BPE = 1, 2
+_MODEL_TYPES = {_UNIGRAM: "Unigram", _BPE: "BPE", 3: "word", 4: "character"}
 #: The most pieces, and the most characters of a piece; published models have 262,144 of at most 93.
 MAX_PIECES, MAX_CHARS = 1 << 24, 1024
 #: The most steps to recover merges, about the sum of the squared lengths of the pieces; published models need 10**7.
 MAX_STEPS = 10**9
-#: The number of a field of the trainer's settings that names the piece of a role → (the role, the piece by default).
+
+# The wire types of protocol buffers, and the field numbers of sentencepiece_model.proto.
+_VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
+_PIECE, _TRAINER_SPEC, _NORMALIZER_SPEC, _DENORMALIZER_SPEC = 1, 2, 3, 5
+_PIECE_TEXT, _PIECE_SCORE, _PIECE_TYPE = 1, 2, 3
+_MODEL_TYPE, _WHITESPACE_AS_SUFFIX, _BYTE_FALLBACK, _UNK_SURFACE = 3, 24, 35, 44
+_CHARSMAP, _DUMMY_PREFIX, _REMOVE_SPACES, _ESCAPE_SPACES = 2, 3, 4, 5
+#: The field of the trainer's settings that names the piece of a role → (the role, the piece by default).
 _ROLES = {
     45: ("unk_token", "<unk>"), 46: ("bos_token", "<s>"), 47: ("eos_token", "</s>"), 48: ("pad_token", "<pad>"),
 }  # fmt: skip
@@ -89,36 +99,36 @@ def read(data: bytes) -> TokenizerSpec:
 
 def _parse(data: bytes) -> Model:
     """The parts of a ModelProto."""
-    model, kind, parts = Model(), 1, set()
+    model, kind, has_normalizer = Model(), _UNIGRAM, False
     for offset, field_number, value in iterate_fields(data):
-        parts.add(field_number)
-        if field_number == 1:
+        if field_number == _PIECE:
             _add_piece(model, _check_message(value, offset))
-        elif field_number == 2:
+        elif field_number == _TRAINER_SPEC:
             for setting_offset, setting, content in iterate_fields(_check_message(value, offset)):
-                if setting == 3:
+                if setting == _MODEL_TYPE:
                     kind = _check_int(content, setting_offset)
-                elif setting == 35:
+                elif setting == _BYTE_FALLBACK:
                     model.byte_fallback = bool(content)
                 elif setting in _ROLES:
                     model.roles[_ROLES[setting][0]] = _read_text(content, setting_offset, "trainer_spec")
-                elif setting == 44:
+                elif setting == _UNK_SURFACE:
                     model.unk_surface = _read_text(content, setting_offset, "trainer_spec.unk_surface")
-                elif setting == 24 and content:
+                elif setting == _WHITESPACE_AS_SUFFIX and content:
                     raise FormatError("treat_whitespace_as_suffix is set; it is not supported", where="trainer_spec")
-        elif field_number == 3:
+        elif field_number == _NORMALIZER_SPEC:
+            has_normalizer = True
             _read_normalizer(model, _check_message(value, offset))
-        elif field_number == 5:
+        elif field_number == _DENORMALIZER_SPEC:
             for _, setting, content in iterate_fields(_check_message(value, offset)):
-                if setting == 2 and content:
+                if setting == _CHARSMAP and content:
                     raise FormatError("it has rules; they are not supported", where="denormalizer_spec")
-    if kind != 2:
-        name = _TYPES.get(kind, str(kind))
+    if kind != _BPE:
+        name = _MODEL_TYPES.get(kind, str(kind))
         raise FormatError(
             f"the model is of type {name}, which is not byte-pair encoding; it must be of type BPE",
             where="trainer_spec.model_type",
         )
-    if 3 not in parts:
+    if not has_normalizer:
         raise FormatError("it has no normalizer_spec; the file may be truncated")
     return model
 
@@ -145,11 +155,11 @@ def _read_text(value: Value, offset: int, where: str) -> str:
 def _add_piece(model: Model, data: bytes) -> None:
     piece, score, kind = "", 0.0, NORMAL
     for offset, field_number, value in iterate_fields(data):
-        if field_number == 1:
+        if field_number == _PIECE_TEXT:
             piece = _read_text(value, offset, f"piece {len(model.pieces)}")
-        elif field_number == 2:
+        elif field_number == _PIECE_SCORE:
             score = read_float(value)
-        elif field_number == 3:
+        elif field_number == _PIECE_TYPE:
             kind = _check_int(value, offset)
     model.pieces.append(piece)
     model.scores.append(score)
@@ -158,13 +168,13 @@ def _add_piece(model: Model, data: bytes) -> None:
 
 def _read_normalizer(model: Model, data: bytes) -> None:
     for offset, field_number, value in iterate_fields(data):
-        if field_number == 2:
+        if field_number == _CHARSMAP:
             model.charsmap = _check_message(value, offset)
-        elif field_number == 3:
+        elif field_number == _DUMMY_PREFIX:
             model.dummy_prefix = bool(value)
-        elif field_number == 4:
+        elif field_number == _REMOVE_SPACES:
             model.remove_spaces = bool(value)
-        elif field_number == 5:
+        elif field_number == _ESCAPE_SPACES:
             model.escape_spaces = bool(value)
 
 
@@ -175,7 +185,7 @@ def _build(model: Model) -> TokenizerSpec:
         FormatError: for pieces that contradict each other, and for settings that are not supported.
 
     """
-    _check(model)
+    _check_model(model)
     ids = {piece: token_id for token_id, piece in enumerate(model.pieces)}
     order = [token_id for token_id, kind in enumerate(model.types) if kind == NORMAL]
     order.sort(key=lambda token_id: -model.scores[token_id])
@@ -221,13 +231,13 @@ def _build(model: Model) -> TokenizerSpec:
     return spec if merges is not None else list_all_splits(spec, model.pieces, model.scores, order)
 
 
-def _check(model: Model) -> None:
+def _check_model(model: Model) -> None:
     """Raise FormatError for a model that is not supported or contradicts itself."""
     if not model.pieces or len(model.pieces) > MAX_PIECES:
         raise FormatError(f"it has {pluralize(len(model.pieces), 'piece')}; it must have 1 to {MAX_PIECES}")
     id_of: dict[str, int] = {}
     for token_id, (piece, score, kind) in enumerate(zip(model.pieces, model.scores, model.types, strict=True)):
-        if not piece or math.isnan(score) or kind not in range(1, 7):
+        if not piece or math.isnan(score) or not NORMAL <= kind <= BYTE:
             reason = f"{short_repr(piece)} of type {kind} with the score {score} is not a valid piece"
             raise FormatError(reason, where=f"piece {token_id}")
         if id_of.setdefault(piece, token_id) != token_id:
@@ -406,16 +416,16 @@ def iterate_fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
         field_number, wire_type = key >> 3, key & 7
         if field_number == 0 or field_number >= 1 << 29:
             raise FormatError(f"field number {field_number} is not valid", where=f"offset {field_offset}")
-        if wire_type == 0:
+        if wire_type == _VARINT:
             value, offset = _read_varint(data, offset)
             yield field_offset, field_number, value
             continue
-        if wire_type not in (1, 2, 5):
+        if wire_type not in (_FIXED64, _LENGTH_DELIMITED, _FIXED32):
             raise FormatError(
                 f"wire type {wire_type} of field {field_number} is not known", where=f"offset {field_offset}"
             )
-        size = {1: 8, 5: 4}.get(wire_type, 0)
-        if wire_type == 2:
+        size = {_FIXED64: 8, _FIXED32: 4}.get(wire_type, 0)
+        if wire_type == _LENGTH_DELIMITED:
             size, offset = _read_varint(data, offset)
         if size > len(data) - offset:
             raise FormatError(

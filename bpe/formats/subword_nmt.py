@@ -21,7 +21,7 @@ from bpe.vocab.vocabulary import ORDINARY, Vocabulary
 
 UNK = "<unk>"
 #: Words are what spaces and line ends separate; other white space is text.
-WORDS = r"[^ \r\n]+"
+WORD_PATTERN = r"[^ \r\n]+"
 
 Version = tuple[int, int]
 #: The text of a token, without the mark, and whether it ends words.
@@ -105,7 +105,7 @@ def read(data: bytes, merges: int = -1) -> TokenizerSpec:
         vocabulary=vocabulary,
         merges=np.ascontiguousarray(table[:, :2]),
         merge_results=np.ascontiguousarray(table[:, 2]),
-        pretokenizer=Pretokenizer.from_regex(WORDS),
+        pretokenizer=Pretokenizer.from_regex(WORD_PATTERN),
         unk_token=UNK,
         end_of_word=END_OF_WORD,
         end_of_word_glued=is_glued,

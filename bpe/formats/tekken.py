@@ -27,15 +27,15 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL
 
 #: The special tokens of a file that lists none, as the first releases of the format are.
-DEFAULT_SPECIAL = (
+DEFAULT_SPECIAL_TOKENS = (
     "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]",
     "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]",
     "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]",
 )  # fmt: skip
 #: The name of a special token that the file does not list.
-FILLER = "<SPECIAL_{}>"
+UNLISTED_NAME = "<SPECIAL_{}>"
 #: The most special tokens; published files have 1,000.
-MAX_SPECIAL = 1 << 20
+MAX_SPECIAL_TOKENS = 1 << 20
 
 
 def _read_count(value: Any, where: str, maximum: int = ID_LIMIT) -> int:
@@ -56,7 +56,7 @@ def read(data: bytes) -> TokenizerSpec:
         raise FormatError(f"{short_repr(value)} is not an object; a tekken.json is one")
     config: dict[str, Any] = get(value, "the file", "config", dict)
     pattern = get(config, "config", "pattern", str)
-    n_special = get(config, "config", "default_num_special_tokens", partial(_read_count, maximum=MAX_SPECIAL))
+    n_special = get(config, "config", "default_num_special_tokens", partial(_read_count, maximum=MAX_SPECIAL_TOKENS))
     size = get(config, "config", "default_vocab_size", _read_count)
     entries: list[Any] = get(value, "the file", "vocab", list)
     if not n_special < size <= len(entries) + n_special:
@@ -73,7 +73,7 @@ def read(data: bytes) -> TokenizerSpec:
     ids = np.arange(n_special, size, dtype=np.int32)
     special = _read_special(value, n_special)
     with errors_at("config.pattern"):
-        pretokenizer = tiktoken.pattern_of(pattern)
+        pretokenizer = tiktoken.parse_pattern(pattern)
     with errors_at("vocab"):
         spec = tiktoken.build_spec((blob, offsets, ids), table, pretokenizer, special, shared_ids=False)
     ignore_merges = get(config, "config", "ignore_merges", bool, True)
@@ -108,12 +108,12 @@ def _read_special(value: dict[str, Any], n_special: int) -> dict[str, int]:
     """Name → id of the special tokens; the ids from the number of listed ones on have the names of fillers."""
     entries = value.get("special_tokens")
     if entries is None:
-        entries = [{"rank": i, "token_str": name} for i, name in enumerate(DEFAULT_SPECIAL)]
+        entries = [{"rank": i, "token_str": name} for i, name in enumerate(DEFAULT_SPECIAL_TOKENS)]
     if not isinstance(entries, list) or len(entries) > n_special:
         rule = f"it must be a list of at most {pluralize(n_special, 'token')}"
         refuse("special_tokens", entries, rule, "see config.default_num_special_tokens")
     special: dict[str, int] = {}
-    fillers = [{"rank": i, "token_str": FILLER.format(i)} for i in range(len(entries), n_special)]
+    fillers = [{"rank": i, "token_str": UNLISTED_NAME.format(i)} for i in range(len(entries), n_special)]
     for i, item in enumerate([*entries, *fillers]):
         name = item.get("token_str") if isinstance(item, dict) else None
         rank = item.get("rank") if isinstance(item, dict) else None
@@ -152,7 +152,7 @@ def write(spec: TokenizerSpec) -> bytes:
     )
     value: dict[str, Any] = {
         "config": {
-            "pattern": tiktoken.pattern_text(spec.pretokenizer),
+            "pattern": tiktoken.write_pattern(spec.pretokenizer),
             "num_vocab_tokens": len(tokens),
             "default_vocab_size": len(tokens) + len(special),
             "default_num_special_tokens": len(special),

@@ -30,7 +30,7 @@ from bpe.encode._encoder import Encoder
 from bpe.errors import FormatError, check_int, describe, short_repr, with_article, with_path
 from bpe.formats._ranks import RankTable, read_ranks
 from bpe.formats.openai_encodings import ENCODINGS, FILES, PublishedEncoding
-from bpe.formats.packed import first_bytes, unpack
+from bpe.formats.packed import read_first_bytes, unpack
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
 from bpe.pretokenize.patterns import PATTERNS, SPELLINGS, WHOLE
@@ -48,17 +48,17 @@ PUBLISHED: Mapping[str, tuple[str, Mapping[str, int]]] = {
 }
 
 #: The most bytes of a file that may be one of these; the largest one has 3,613,922.
-LARGEST_PUBLISHED = 1 << 23
+MAX_PUBLISHED_BYTES = 1 << 23
 
-Tokens = tuple[bytes, NDArray[np.int64], NDArray[np.int32]]  # sorted by rank: concatenated bytes, offsets, ranks
+RankedTokens = tuple[bytes, NDArray[np.int64], NDArray[np.int32]]  # sorted by rank: concatenated bytes, offsets, ranks
 
 
 def find_published(data: bytes) -> tuple[str, Mapping[str, int]] | None:
     """The pattern and the special tokens of one of OpenAI's rank files (gzipped or not); None for any other file."""
     if data[:1] == b"{" or data[:2] not in (b"\x1f\x8b", b"IQ"):  # IQ== is "!", the first token of each file
         return None
-    content = first_bytes(data, LARGEST_PUBLISHED + 1)
-    return PUBLISHED.get(hashlib.sha256(content).hexdigest()) if len(content) <= LARGEST_PUBLISHED else None
+    content = read_first_bytes(data, MAX_PUBLISHED_BYTES + 1)
+    return PUBLISHED.get(hashlib.sha256(content).hexdigest()) if len(content) <= MAX_PUBLISHED_BYTES else None
 
 
 def read_published(data: bytes) -> TokenizerSpec:
@@ -193,7 +193,7 @@ def from_ranks(
 
 
 def build_spec(
-    tokens: Tokens,
+    tokens: RankedTokens,
     table: RankTable,
     pretokenizer: Pretokenizer | None,
     special_tokens: Mapping[str, int],
@@ -228,7 +228,7 @@ def build_spec(
     )
 
 
-def _read_line_by_line(data: bytes) -> Tokens:
+def _read_line_by_line(data: bytes) -> RankedTokens:
     """Read ranks in Python: lines of any layout in any order, with precise errors."""
     tokens: dict[bytes, int] = {}
     seen_ranks: set[int] = set()
@@ -389,7 +389,7 @@ def read_gpt2_ranks(merges: bytes, encoder: bytes, *, own_bytes: bool = False) -
     return ranks
 
 
-def pattern_of(pat_str: str) -> Pretokenizer:
+def parse_pattern(pat_str: str) -> Pretokenizer:
     r"""The pretokenizer of a pattern that is written for `tiktoken`, whose engine is Rust's `fancy_regex`.
 
     A published pattern gets its scanner. In any other, `$` and `&&` mean what they mean in Rust: `$` the end of the
@@ -399,7 +399,7 @@ def pattern_of(pat_str: str) -> Pretokenizer:
         TypeError: if the pattern is not a str.
         ValueError: for a pattern that does not compile.
 
-    >>> pattern_of(r"\w+|\s+$|\s").pattern, pattern_of(r"[\w&&[^a]]+|a").split("bac")
+    >>> parse_pattern(r"\w+|\s+$|\s").pattern, parse_pattern(r"[\w&&[^a]]+|a").split("bac")
     ('\\w+|\\s+\\Z|\\s', ['b', 'a', 'c'])
 
     """
@@ -413,10 +413,10 @@ def pattern_of(pat_str: str) -> Pretokenizer:
     return Pretokenizer.from_regex(pat_str)
 
 
-def pattern_text(pretokenizer: Pretokenizer) -> str:
-    r"""The pattern of a pretokenizer as `tiktoken` takes it, the inverse of `pattern_of`.
+def write_pattern(pretokenizer: Pretokenizer) -> str:
+    r"""The pattern of a pretokenizer as `tiktoken` takes it, the inverse of `parse_pattern`.
 
-    >>> pattern_text(pattern_of(r"[\w&&[^a]]+|\s+$|."))
+    >>> write_pattern(parse_pattern(r"[\w&&[^a]]+|\s+$|."))
     '[\\w&&[^a]]+|\\s+\\Z|.'
 
     """

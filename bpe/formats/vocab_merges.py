@@ -22,16 +22,16 @@ from bpe.formats import huggingface
 from bpe.formats.configuration import (
     EXTRA_TOKEN_FIELDS,
     find_added_tokens,
+    get_token_text,
     read_configuration,
     read_object,
     read_roles,
-    token_text,
 )
 from bpe.formats.huggingface.added_tokens import add_tokens
 from bpe.formats.huggingface.spelling import explain_difference
 from bpe.formats.packed import decode_text, unpack
 from bpe.formats.schema import get, read_text
-from bpe.formats.signatures import ADDED, CONFIG, MERGES, SPECIAL_MAP, VOCAB
+from bpe.formats.signatures import ADDED_TOKENS_JSON, CONFIG_JSON, MERGES_TXT, SPECIAL_MAP_JSON, VOCAB_JSON
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC, Normalizer
 from bpe.vocab.byte_letters import to_letters
@@ -40,7 +40,7 @@ from bpe.vocab.spec import MATCHING_FLAGS, TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, SPECIAL
 
 HEADER = "#version: 0.2"
-END = "<|endoftext|>"
+END_OF_TEXT = "<|endoftext|>"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class TokenizerClass:
     without_flags: bool = False
 
 
-_GPT2 = TokenizerClass(dict.fromkeys(("bos_token", "eos_token", "unk_token"), END))
+_GPT2 = TokenizerClass(dict.fromkeys(("bos_token", "eos_token", "unk_token"), END_OF_TEXT))
 _ROBERTA = TokenizerClass(
     template=("cls_token", "sep_token"),
     roles={
@@ -72,11 +72,11 @@ _ROBERTA = TokenizerClass(
     },
 )  # fmt: skip
 #: The classes that are read, without a `Fast` at the end.
-KINDS: Mapping[str, TokenizerClass] = {
+TOKENIZER_CLASSES: Mapping[str, TokenizerClass] = {
     "GPT2Tokenizer": _GPT2,
     "CodeGenTokenizer": _GPT2,
     "Qwen2Tokenizer": TokenizerClass(
-        dict.fromkeys(("eos_token", "unk_token", "pad_token"), END), "qwen2", NFC(), without_flags=True
+        dict.fromkeys(("eos_token", "unk_token", "pad_token"), END_OF_TEXT), "qwen2", NFC(), without_flags=True
     ),
     **dict.fromkeys(("RobertaTokenizer", "LongformerTokenizer", "BartTokenizer", "LEDTokenizer"), _ROBERTA),
 }
@@ -92,24 +92,24 @@ def read(files: Mapping[str, bytes]) -> TokenizerSpec:
 
     """
     config = read_configuration(files)
-    name = get(config, CONFIG, "tokenizer_class", read_text, None)
-    kind = KINDS.get((name or "GPT2Tokenizer").removesuffix("Fast"))
+    name = get(config, CONFIG_JSON, "tokenizer_class", read_text, None)
+    kind = TOKENIZER_CLASSES.get((name or "GPT2Tokenizer").removesuffix("Fast"))
     if kind is None:
         raise FormatError(
-            f"it is {short_repr(name)}, whose pretokenizer is not known; known are {', '.join(KINDS)}: load the two "
-            "files with their pretokenizer, Tokenizer.from_vocab_merges(vocab, merges, pretokenizer)",
-            where=f"{CONFIG}: tokenizer_class",
+            f"it is {short_repr(name)}, whose pretokenizer is not known; known are {', '.join(TOKENIZER_CLASSES)}: "
+            "load the two files with their pretokenizer, Tokenizer.from_vocab_merges(vocab, merges, pretokenizer)",
+            where=f"{CONFIG_JSON}: tokenizer_class",
         )
-    spec = _build(_read_vocab(files), files[MERGES], [], kind.normalizer)
+    spec = _build(_read_vocab(files), files[MERGES_TXT], [], kind.normalizer)
     added = find_added_tokens(files, {}, kind.roles, without_flags=kind.without_flags)
-    if CONFIG not in files and not spec.vocabulary.find_ids([END.encode()]):
-        added.pop(END, None)  # the class is not known, and neither is a token that is missing
-    with with_path(None, CONFIG):
+    if CONFIG_JSON not in files and not spec.vocabulary.find_ids([END_OF_TEXT.encode()]):
+        added.pop(END_OF_TEXT, None)  # the class is not known, and neither is a token that is missing
+    with with_path(None, CONFIG_JSON):
         spec = add_tokens(spec, added)
-    prefix = get(config, CONFIG, "add_prefix_space", bool, False)
+    prefix = get(config, CONFIG_JSON, "add_prefix_space", bool, False)
     return replace(
         spec,
-        ignore_merges=get(config, CONFIG, "ignore_merges", bool, False),
+        ignore_merges=get(config, CONFIG_JSON, "ignore_merges", bool, False),
         pretokenizer=Pretokenizer(kind.pattern, add_prefix_space=prefix),
         roles=read_roles(config, spec.special_tokens, kind.roles),
         template=_read_template(config, kind, spec),
@@ -131,10 +131,10 @@ def read_two_files(
         FormatError: for invalid files; it names the file and the line or field.
 
     """
-    files = {VOCAB: vocab, MERGES: merges}
+    files = {VOCAB_JSON: vocab, MERGES_TXT: merges}
     ids = _read_vocab(files)
     if special_tokens is None:
-        special_tokens = {END: ids[END]} if END in ids else {}
+        special_tokens = {END_OF_TEXT: ids[END_OF_TEXT]} if END_OF_TEXT in ids else {}
     by_id = sorted(special_tokens.items(), key=lambda item: item[1])
     added = [{"id": token_id, "content": name, "special": True} for name, token_id in by_id]
     return replace(_build(ids, merges, added, normalizer), pretokenizer=pretokenizer)
@@ -220,11 +220,11 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
     pairs = (f"{letters[left]} {letters[right]}\n" for left, right in spec.merges.tolist())
     config, roles = _write_config(spec)
     return {
-        VOCAB: json.dumps(vocab, ensure_ascii=False).encode(),
-        MERGES: f"{HEADER}\n{''.join(pairs)}".encode(),
-        CONFIG: _dump(config),
-        SPECIAL_MAP: _dump(roles),
-        ADDED: _dump({}),  # every token is in vocab.json
+        VOCAB_JSON: json.dumps(vocab, ensure_ascii=False).encode(),
+        MERGES_TXT: f"{HEADER}\n{''.join(pairs)}".encode(),
+        CONFIG_JSON: _dump(config),
+        SPECIAL_MAP_JSON: _dump(roles),
+        ADDED_TOKENS_JSON: _dump({}),  # every token is in vocab.json
     }
 
 
@@ -242,8 +242,10 @@ def _write_config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
     template = [[names.get(token_id) for token_id in template_ids] for template_ids in spec.template or ((), ())]
     if len(template[0]) == len(template[1]) == 1 and None not in (*template[0], *template[1]):
         class_name, roles = "RobertaTokenizer", {"cls_token": template[0][0], "sep_token": template[1][0]}
-    known_roles = spec.roles or {role: token_text(default) for role, default in KINDS[class_name].roles.items()}
-    roles = {role: known_roles.get(role) for role in {**KINDS[class_name].roles, **known_roles}} | roles
+    known_roles = spec.roles or {
+        role: get_token_text(default) for role, default in TOKENIZER_CLASSES[class_name].roles.items()
+    }
+    roles = {role: known_roles.get(role) for role in {**TOKENIZER_CLASSES[class_name].roles, **known_roles}} | roles
     roles = {role: token if token in special else None for role, token in roles.items()}
     config: dict[str, Any] = {
         "tokenizer_class": class_name,
@@ -272,10 +274,10 @@ def _write_config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _read_vocab(files: Mapping[str, bytes]) -> dict[str, int]:
-    for name in (VOCAB, MERGES):
+    for name in (VOCAB_JSON, MERGES_TXT):
         if name not in files:
             raise FormatError(f"{name} is missing; vocab.json and merges.txt belong together")
-    return read_object(files, VOCAB)
+    return read_object(files, VOCAB_JSON)
 
 
 def _read_lines(data: bytes) -> list[str]:
@@ -294,7 +296,7 @@ def _build(
     vocab: dict[str, int], merges: bytes, added: list[dict[str, Any]], normalizer: Normalizer | None
 ) -> TokenizerSpec:
     """The spec of a vocabulary, merges and added tokens, read in the shape of a tokenizer.json."""
-    with with_path(None, MERGES):
+    with with_path(None, MERGES_TXT):
         lines = _read_lines(merges)
     header = bool(lines) and lines[0].startswith("#version")
     value = {
@@ -308,9 +310,9 @@ def _build(
         where = error.where or ""
         line = re.fullmatch(r"model\.merges\[(\d+)\]", where)
         if line is not None:
-            where = f"{MERGES}, line {int(line[1]) + header + 1}"
+            where = f"{MERGES_TXT}, line {int(line[1]) + header + 1}"
         elif where.startswith("model.vocab"):
-            where = VOCAB + where.removeprefix("model.vocab")
+            where = VOCAB_JSON + where.removeprefix("model.vocab")
         raise FormatError(error.message, where=where or None) from None
     return replace(spec, normalizer=normalizer)
 
@@ -321,7 +323,7 @@ def _read_template(
     """The ids before and after a text."""
     roles: tuple[str | None, ...] | None = kind.template
     if roles is None:
-        bos, eos = (get(config, CONFIG, f"add_{role}_token", bool, False) for role in ("bos", "eos"))
+        bos, eos = (get(config, CONFIG_JSON, f"add_{role}_token", bool, False) for role in ("bos", "eos"))
         roles = ("bos_token" if bos else None, "eos_token" if eos else None)
     sides = tuple(() if role is None else (_find_role(config, kind, spec, role),) for role in roles)
     return (sides[0], sides[1]) if any(sides) else None
@@ -329,7 +331,7 @@ def _read_template(
 
 def _find_role(config: dict[str, Any], kind: TokenizerClass, spec: TokenizerSpec, role: str) -> int:
     """The id of the token of a role, which must be a special one."""
-    content = token_text(config.get(role, kind.roles.get(role)))
+    content = get_token_text(config.get(role, kind.roles.get(role)))
     if not isinstance(content, str) or content not in spec.special_tokens:
-        raise FormatError(f"{short_repr(content)} is not a special token", where=f"{CONFIG}: {role}")
+        raise FormatError(f"{short_repr(content)} is not a special token", where=f"{CONFIG_JSON}: {role}")
     return spec.special_tokens[content]

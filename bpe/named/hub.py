@@ -16,20 +16,20 @@ from pathlib import Path
 from typing import Any
 
 from bpe.errors import describe, short_repr
-from bpe.formats.signatures import CONFIGURATION
+from bpe.formats.signatures import CONFIGURATION_FILES
 
 #: The formats in the order in which they are looked for: the format, the files that it must have, and others.
 FILE_SETS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
-    ("huggingface", ("tokenizer.json",), CONFIGURATION),
+    ("huggingface", ("tokenizer.json",), CONFIGURATION_FILES),
     ("tekken", ("tekken.json",), ()),
     ("tiktoken-folder", ("tiktoken.model", "tokenizer_config.json"), ()),
     ("tiktoken-folder", ("qwen.tiktoken", "tokenizer_config.json"), ()),
     (
         "vocab-merges",
         ("vocab.json", "merges.txt"),
-        CONFIGURATION,
+        CONFIGURATION_FILES,
     ),
-    ("sentencepiece", ("tokenizer.model",), CONFIGURATION),
+    ("sentencepiece", ("tokenizer.model",), CONFIGURATION_FILES),
 )
 
 

@@ -19,7 +19,7 @@ from generated import token
 
 import bpe
 from bpe.formats import packed
-from bpe.formats.tiktoken_folder import KIMI
+from bpe.formats.tiktoken_folder import KIMI_PATTERN
 from bpe.vocab.spec import ROLES
 
 VOCAB = generated.BYTE_LETTERS | {"lo": 256, "low": 257}
@@ -176,7 +176,7 @@ def test_kimis_pattern_is_taken_for_its_repositories_alone(auto_map: Any, known:
     if known:
         tok = bpe.Tokenizer.load(folder)
         assert tok.pretokenizer is not None
-        assert tok.pretokenizer.pattern.removeprefix("(?V1)") == KIMI
+        assert tok.pretokenizer.pattern.removeprefix("(?V1)") == KIMI_PATTERN
         return
     rule = "the pattern of the class TikTokenTokenizer is known only for tokenization_kimi and tokenization_moonshot"
     with pytest.raises(bpe.FormatError, match=f"auto_map: .*{rule}: write the pattern to the field pat_str"):
@@ -210,8 +210,8 @@ def test_gzip_data_is_decompressed_up_to_a_limit(tmp_path: Path, monkeypatch: py
     message = f"{len(bomb)} bytes of gzip data hold more than {1 << 20}, the most that are decompressed"
     with pytest.raises(bpe.FormatError, match=re.escape(message)):
         bpe.Tokenizer.from_tiktoken(path, "gpt2")
-    assert packed.first_bytes(bomb, 200) == RANKS[:200]
-    assert packed.first_bytes(bomb[:-20], 900) == RANKS[:900]  # the rest is not looked at
+    assert packed.read_first_bytes(bomb, 200) == RANKS[:200]
+    assert packed.read_first_bytes(bomb[:-20], 900) == RANKS[:900]  # the rest is not looked at
     two = gzip.compress(RANKS[:300]) + gzip.compress(RANKS[300:]) + bytes(9)
     path.write_bytes(two)
     assert bpe.Tokenizer.from_tiktoken(path, "gpt2").vocab_size == 256

@@ -13,8 +13,8 @@ from conftest import CORPORA
 from peers import Peer
 
 import bpe
-from bpe.formats.loading import FORMATS, folder_format
-from bpe.formats.tiktoken_folder import KIMI, KIMI_SPECIAL, QWEN_SPECIAL
+from bpe.formats.loading import FORMATS, detect_folder_format
+from bpe.formats.tiktoken_folder import KIMI_PATTERN, N_KIMI_SPECIAL_TOKENS, QWEN_SPECIAL_TOKENS
 
 tiktoken = Peer("tiktoken")
 
@@ -148,10 +148,10 @@ def test_the_pattern_of_kimi(trained, tmp_path):
     decoder = {"260": {"content": "[BOS]", "special": True}, "261": {"content": "<|call|>", "special": False}}
     config.write_text(json.dumps({"tokenizer_class": "TikTokenTokenizer", "added_tokens_decoder": decoder}))
     tok = bpe.Tokenizer.load(tmp_path / "kimi")
-    assert len(tok.special_tokens) == KIMI_SPECIAL
+    assert len(tok.special_tokens) == N_KIMI_SPECIAL_TOKENS
     assert tok.special_tokens["<|reserved_token_259|>"] == 259
     assert tok.special_tokens["<|call|>"] == 261
-    peer = as_encoding(tok, KIMI)
+    peer = as_encoding(tok, KIMI_PATTERN)
     for text in [*HOSTILE, "漢字한국Kanji漢e 日本'LLx"]:
         assert tok.encode(text).tolist() == peer.encode(text, disallowed_special=()), text
     config.write_text(json.dumps({"tokenizer_class": "QWenTokenizer"}))
@@ -167,7 +167,7 @@ def test_the_pattern_of_kimi(trained, tmp_path):
 def test_a_tokenizer_of_qwen_1_is_written_as_one(ignore_merges, tmp_path):
     own = bpe.train(texts=TEXTS * 4, vocab_size=300, normalizer="nfc", pretokenizer="qwen2")
     own = bpe.Tokenizer(replace(own.spec, ignore_merges=ignore_merges))
-    tok = own.with_tokens(special=QWEN_SPECIAL)
+    tok = own.with_tokens(special=QWEN_SPECIAL_TOKENS)
     tok.save(tmp_path / "qwen", format="tiktoken-folder")
     tok.save(tmp_path / "qwen", format="tiktoken-folder")
     assert sorted(os.listdir(tmp_path / "qwen")) == ["qwen.tiktoken", "tokenizer_config.json"]
@@ -331,12 +331,12 @@ def test_names_of_other_formats_are_refused(name, form, message, trained, tmp_pa
 
 
 def test_files_of_a_folder_are_chosen_by_name(trained, tmp_path, caplog):
-    assert folder_format(["tokenizer.json", "tekken.json", "vocab.json", "merges.txt"]) == (
+    assert detect_folder_format(["tokenizer.json", "tekken.json", "vocab.json", "merges.txt"]) == (
         "huggingface",
         ["tokenizer.json"],
     )
-    assert folder_format(["qwen.tiktoken", "tokenizer_config.json"])[0] == "tiktoken-folder"
-    assert folder_format(["a.tiktoken", "b.tiktoken"]) is None
+    assert detect_folder_format(["qwen.tiktoken", "tokenizer_config.json"])[0] == "tiktoken-folder"
+    assert detect_folder_format(["a.tiktoken", "b.tiktoken"]) is None
     trained.save(tmp_path, format="huggingface")  # into a folder that exists
     assert (tmp_path / "tokenizer.json").exists()
     trained.save(tmp_path, format="vocab-merges")

@@ -10,7 +10,7 @@ from sentencepiece_files import BYTE, CONTROL, NORMAL, SPACE, UNKNOWN, UNUSED, U
 
 import bpe
 from bpe.formats import gguf
-from bpe.formats.gguf_patterns import LINE_VALUES, PRETOKENIZERS
+from bpe.formats.gguf_patterns import NAMES_OF_LINE_PATTERNS, PRETOKENIZERS
 from bpe.vocab.byte_letters import byte_letters
 
 LETTERS = sorted(byte_letters())
@@ -141,9 +141,9 @@ def test_each_value_of_pre_cuts_as_its_pattern_does(pre):
 
 
 def test_all_patterns_are_probed():
-    assert {PRETOKENIZERS[pre].patterns for pre in CUTS} | {PRETOKENIZERS[pre].patterns for pre in LINE_VALUES} == {
-        each.patterns for each in PRETOKENIZERS.values()
-    }
+    assert {PRETOKENIZERS[pre].patterns for pre in CUTS} | {
+        PRETOKENIZERS[pre].patterns for pre in NAMES_OF_LINE_PATTERNS
+    } == {each.patterns for each in PRETOKENIZERS.values()}
 
 
 def test_a_missing_or_empty_pre_is_the_default():

@@ -16,7 +16,7 @@ from bpe.formats import _json_tokens as jsontokens
 from bpe.formats.huggingface import read, write
 from bpe.formats.huggingface.lists import PLACEHOLDERS, KernelLists, UnusualError, split_off_lists
 from bpe.formats.huggingface.reading import _build
-from bpe.formats.huggingface.spelling import byte_by_letter
+from bpe.formats.huggingface.spelling import build_letter_table
 from bpe.formats.schema import load
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY
@@ -134,7 +134,7 @@ LISTS = [
 
 @pytest.mark.parametrize("vocab", LISTS, ids=lambda vocab: repr(vocab[:20]))
 def test_unusual_vocabs_are_left_to_json(vocab):
-    assert jsontokens.read_vocab(vocab, 0, byte_by_letter()[:512]) is None
+    assert jsontokens.read_vocab(vocab, 0, build_letter_table()[:512]) is None
 
 
 STRINGS = [b'{"\xff":1}', b'{" ":1," ":2}']
@@ -142,7 +142,7 @@ STRINGS = [b'{"\xff":1}', b'{" ":1," ":2}']
 
 @pytest.mark.parametrize("vocab", STRINGS)
 def test_unusual_strings_are_left_to_json(vocab):
-    found = jsontokens.read_vocab(vocab[:-1] + b',"a":5}', 0, byte_by_letter()[:512])
+    found = jsontokens.read_vocab(vocab[:-1] + b',"a":5}', 0, build_letter_table()[:512])
     assert found is not None
     with pytest.raises((UnusualError, FormatError)):
         KernelLists("byte", found, *np.empty((2, 0), dtype=np.int32))
@@ -150,7 +150,7 @@ def test_unusual_strings_are_left_to_json(vocab):
 
 def test_the_kernel_reads_a_vocab():
     data = '{"a":1, "\\u0120b" : 0,"\\"\\\\\\/":5,"Ġ":3,"\\n":4, "日":9}'.encode()
-    found = jsontokens.read_vocab(data, 0, byte_by_letter()[:512])
+    found = jsontokens.read_vocab(data, 0, build_letter_table()[:512])
     assert found is not None
     assert found.blob.tobytes() == b'a b"\\/ '
     assert found.offsets.tolist() == [0, 1, 3, 6, 7]
@@ -177,7 +177,7 @@ MERGES = [
 @pytest.mark.parametrize(("merges", "expected"), MERGES)
 def test_the_kernel_reads_merges(merges, expected):
     data = b'{"a":0,"b":1,"ab":2,"aba":3}'
-    found = jsontokens.read_vocab(data, 0, byte_by_letter()[:512])
+    found = jsontokens.read_vocab(data, 0, build_letter_table()[:512])
     assert found is not None
     pairs = found.merges(merges, 0)
     if expected is None:
@@ -189,7 +189,7 @@ def test_the_kernel_reads_merges(merges, expected):
         assert pairs[2] == len(merges)
 
 
-@pytest.mark.parametrize("letters", [byte_by_letter()[:512], None])
+@pytest.mark.parametrize("letters", [build_letter_table()[:512], None])
 @pytest.mark.parametrize(
     "merges", [b'[["a","b\\q]', b'[["a","b\\q"]]', b'[["a\\q,"b"]', b'["a b\\q]', b'[["a","b\x01]', b'["a \\u12]']
 )

@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING
 from bpe._lazy import import_on_use
 
 if TYPE_CHECKING:
-    from bpe.formats.huggingface.reading import read, read_divided
+    from bpe.formats.huggingface.reading import read, read_with_lists
     from bpe.formats.huggingface.writing import explain_refusal, write
 
-__all__ = ["explain_refusal", "read", "read_divided", "write"]
+__all__ = ["explain_refusal", "read", "read_with_lists", "write"]
 
-_MODULES = {"read": "reading", "read_divided": "reading", "explain_refusal": "writing", "write": "writing"}
+_MODULES = {"read": "reading", "read_with_lists": "reading", "explain_refusal": "writing", "write": "writing"}
 __getattr__, __dir__ = import_on_use(__name__, _MODULES, __all__)

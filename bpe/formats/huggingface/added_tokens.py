@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 _dump = json.JSONEncoder(ensure_ascii=False).encode
 #: The fields of an added token, in the order in which `tokenizers` writes them.
-TOKEN = {
+ADDED_TOKEN_FIELDS = {
     "id": Field(read_id),
     "content": Field(str),
     **dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), Field(bool, False)),
     "special": Field(bool, True),
 }
-_NAMES = tuple(TOKEN)
+_FIELD_NAMES = tuple(ADDED_TOKEN_FIELDS)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def read_added_tokens(
     rows = extra_rows if extra_rows and not value else _list_rows(value)
     tokens = None if rows is None or (extra_rows and value) else _read_rows(rows)
     if tokens is None:
-        tokens = read_one_by_one([*value, *(dict(zip(_NAMES, row, strict=True)) for row in extra_rows)])
+        tokens = read_one_by_one([*value, *(dict(zip(_FIELD_NAMES, row, strict=True)) for row in extra_rows)])
     flags = effective_flags(tokens[1], normalizer)
     if normalizer is not None:
         for name, token_flags in flags.items():
@@ -76,10 +76,10 @@ def read_added_tokens(
 
 def _list_rows(value: list[Any]) -> list[tuple[Any, ...]] | None:
     """The fields of each token; None unless all of them are objects with all fields and no others."""
-    if not value or set(map(type, value)) != {dict} or set(map(len, value)) != {len(_NAMES)}:
+    if not value or set(map(type, value)) != {dict} or set(map(len, value)) != {len(_FIELD_NAMES)}:
         return None
     try:
-        return list(map(itemgetter(*_NAMES), value))
+        return list(map(itemgetter(*_FIELD_NAMES), value))
     except KeyError:
         return None
 
@@ -88,7 +88,7 @@ def _read_rows(
     rows: Sequence[tuple[Any, ...]],
 ) -> tuple[dict[str, int], dict[str, frozenset[str]]] | None:
     """The fast path of `read_one_by_one`, for valid tokens, given by their fields; None for others."""
-    ids, contents, *columns = [list(map(itemgetter(i), rows)) for i in range(len(_NAMES))]
+    ids, contents, *columns = [list(map(itemgetter(i), rows)) for i in range(len(_FIELD_NAMES))]
     if set(map(type, ids)) != {int} or set(map(type, contents)) != {str} or not 0 <= min(ids) <= max(ids) < ID_LIMIT:
         return None
     if set(chain.from_iterable(map(type, column) for column in columns)) != {bool} or "" in contents:
@@ -100,7 +100,7 @@ def _read_rows(
         codes |= np.fromiter(column, np.uint8, len(column)) << np.uint8(i)
     flags_of_code: dict[int, frozenset[str]] = {}
     for code in set(codes.tolist()):  # np.unique would import numpy.ma: 18 ms
-        flags_of_code[code] = _read_flags({flag: code >> i & 1 for i, flag in enumerate(_NAMES[2:])})
+        flags_of_code[code] = _read_flags({flag: code >> i & 1 for i, flag in enumerate(_FIELD_NAMES[2:])})
     flags = map(flags_of_code.__getitem__, codes.tolist())
     return dict(zip(contents, ids, strict=True)), dict(zip(contents, flags, strict=True))
 
@@ -112,7 +112,7 @@ def read_one_by_one(value: list[Any]) -> tuple[dict[str, int], dict[str, frozens
     used_ids: set[int] = set()
     for i, item in enumerate(value):
         where = f"added_tokens[{i}]"
-        token = read_fields(item, where, TOKEN)
+        token = read_fields(item, where, ADDED_TOKEN_FIELDS)
         name = token["content"]
         if not name or name in ids or token["id"] in used_ids:
             refuse(where, item, "a token must not be empty, and its text and its id must be unique", "remove it")
@@ -135,7 +135,7 @@ def write_added_tokens(spec: TokenizerSpec) -> Iterator[str]:
     for token_id, name in sorted(map_special_ids(spec).items()):
         flags: frozenset[str] = spec.token_flags.get(name, frozenset())
         if flags not in fields_of:
-            fields = {name: name in flags for name in _NAMES[2:-1]} | {"special": "ordinary" not in flags}
+            fields = {name: name in flags for name in _FIELD_NAMES[2:-1]} | {"special": "ordinary" not in flags}
             fields_of[flags] = ",\n".join(f'      "{name}": {_dump(value)}' for name, value in fields.items())
         yield f'{separator}    {{\n      "id": {token_id},\n      "content": {_dump(name)},\n{fields_of[flags]}\n    }}'
         separator = ",\n"

@@ -22,8 +22,8 @@ from bpe.base.records import dataclass
 from bpe.base.utf8 import utf8_error
 from bpe.errors import FormatError, short_repr
 from bpe.formats import _json_tokens
-from bpe.formats.huggingface.spelling import byte_by_letter, from_text, spell_all
-from bpe.formats.schema import LATER, errors_at, load, read_id
+from bpe.formats.huggingface.spelling import build_letter_table, spell_all, spell_token
+from bpe.formats.schema import UNSUPPORTED, errors_at, load, read_id
 from bpe.vocab.byte_letters import byte_letters, letter_bytes
 from bpe.vocab.spec import Model, TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary, join_slices
@@ -43,7 +43,7 @@ Merges: TypeAlias = "tuple[NDArray[np.int32], NDArray[np.int32]]"
 
 #: The placeholders of the vocab and the merges for `json`. They are numbers, because JSON spells a number in one way.
 PLACEHOLDERS = (8273645190382745101, 8273645190382745102)
-_VOCAB, _MERGES = re.compile(rb'"vocab"\s*:\s*(?=\{)'), re.compile(rb'"merges"\s*:\s*(?=\[)')
+_VOCAB_KEY, _MERGES_KEY = re.compile(rb'"vocab"\s*:\s*(?=\{)'), re.compile(rb'"merges"\s*:\s*(?=\[)')
 
 
 def split_off_lists(data: bytes, load: Callable[[bytes], Any]) -> tuple[dict[str, Any], Span, Span] | None:
@@ -52,11 +52,11 @@ def split_off_lists(data: bytes, load: Callable[[bytes], Any]) -> tuple[dict[str
     `load` reads the rest as JSON, with a placeholder number in place of each list; its errors are raised. If it finds
     the placeholders as fields of the model, then the lists are the values of these fields.
     """
-    vocab = _VOCAB.search(data)
+    vocab = _VOCAB_KEY.search(data)
     if vocab is None:
         return None
     start, end = vocab.end(), _json_tokens.value_end(data, vocab.end())
-    merges = None if end < 0 else _MERGES.search(data, end) or _MERGES.search(data, 0, vocab.start())
+    merges = None if end < 0 else _MERGES_KEY.search(data, end) or _MERGES_KEY.search(data, 0, vocab.start())
     if merges is None:
         return None
     spans = (start, end), (merges.end(), _json_tokens.value_end(data, merges.end()))
@@ -83,7 +83,7 @@ def read_lists(vocab: Span, merges: Span, model: Model, prefix: str) -> KernelLi
     `prefix` is the continuing_subword_prefix, which the right part of a merge loses.
     """
     (data, start, end), (merges_data, merges_start, merges_end) = vocab, merges
-    tokens = _json_tokens.read_vocab(data, start, byte_by_letter()[:512] if model == "byte" else None)
+    tokens = _json_tokens.read_vocab(data, start, build_letter_table()[:512] if model == "byte" else None)
     if tokens is None or tokens.end != end:
         raise UnusualError
     pairs = tokens.merges(merges_data, merges_start, len(prefix.encode()))
@@ -118,20 +118,20 @@ class KernelLists:
     def __len__(self) -> int:
         return len(self._tokens)
 
-    def _indices(self, tokens: Iterable[str]) -> list[int]:
+    def _find_indices(self, tokens: Iterable[str]) -> list[int]:
         return list(map(self._tokens.find, spell_all(self._model, tokens)))
 
-    def ids_of(self, tokens: Iterable[str]) -> list[int | None]:
+    def find_ids(self, tokens: Iterable[str]) -> list[int | None]:
         """The id of each token, those that were removed included; None for a token that is not in the vocab."""
         tokens = list(tokens)
-        ids = [int(self._tokens.token_ids[i]) if i >= 0 else None for i in self._indices(tokens)]
+        ids = [int(self._tokens.token_ids[i]) if i >= 0 else None for i in self._find_indices(tokens)]
         if self.unlettered:
             ids = [self.unlettered.get(token, token_id) for token, token_id in zip(tokens, ids, strict=True)]
         return ids
 
     def remove(self, tokens: Collection[str]) -> None:
         """Remove tokens, which must be in the vocab."""
-        self._removed += [index for index in self._indices(tokens) if index >= 0]
+        self._removed += [index for index in self._find_indices(tokens) if index >= 0]
         if self.unlettered:
             self.unlettered = {token: token_id for token, token_id in self.unlettered.items() if token not in tokens}
 
@@ -183,7 +183,7 @@ class ParsedLists:
             read_id(token_id, f"model.vocab[{short_repr(token)}]")
         if "" in vocab:
             raise FormatError("a token is empty; it must have at least one character", where="model.vocab['']")
-        self._model, self._vocab, self._listed, self._prefix = model, vocab, merges, prefix
+        self._model, self._vocab, self._merges, self._prefix = model, vocab, merges, prefix
         self._removed: set[str] = set()
         letters = letter_bytes().keys()
         self.unlettered = (
@@ -193,7 +193,7 @@ class ParsedLists:
     def __len__(self) -> int:
         return len(self._vocab)
 
-    def ids_of(self, tokens: Iterable[str]) -> list[int | None]:
+    def find_ids(self, tokens: Iterable[str]) -> list[int | None]:
         """The id of each token, those that were removed included; None for a token that is not in the vocab."""
         return list(map(self._vocab.get, tokens))
 
@@ -205,7 +205,7 @@ class ParsedLists:
     def find_merged(self, tokens: Mapping[str, int]) -> set[str]:
         """The subset of these tokens that some valid merge has or makes."""
         merged: set[Any] = set()
-        for merge in self._listed:
+        for merge in self._merges:
             parts = merge.split(" ") if isinstance(merge, str) else merge
             if isinstance(parts, list) and set(map(type, parts)) == {str}:
                 merged.update((*parts, "".join(parts)))
@@ -215,7 +215,7 @@ class ParsedLists:
         """The vocabulary of the remaining tokens and the special tokens, and the merges; errors name the position."""
         excluded = self._removed | self.unlettered.keys()
         vocab = {token: token_id for token, token_id in self._vocab.items() if token not in excluded}
-        tokens = [(token_id, from_text(self._model, token)) for token, token_id in vocab.items()]
+        tokens = [(token_id, spell_token(self._model, token)) for token, token_id in vocab.items()]
         other_ids = {**special, **self.unlettered}
         with errors_at("model.vocab"):
             vocabulary = Vocabulary(tokens, ((token_id, name.encode()) for name, token_id in other_ids.items()))
@@ -223,12 +223,12 @@ class ParsedLists:
 
     def _find_merges(self, vocab: Mapping[str, int], special: Mapping[str, int]) -> Merges:
         merges: dict[tuple[int, int], int] = {}
-        for i, merge in enumerate(self._listed):
+        for i, merge in enumerate(self._merges):
             try:
                 left, right = merge.split(" ") if type(merge) is str else merge
-                pair, result = (vocab[left], vocab[right]), vocab[left + _without(self._prefix, right)]
+                pair, result = (vocab[left], vocab[right]), vocab[left + _strip_prefix(self._prefix, right)]
             except (KeyError, TypeError, ValueError, AttributeError):
-                error = _find_fault(merge, vocab, special, self._prefix)
+                error = _explain_invalid_merge(merge, vocab, special, self._prefix)
                 raise FormatError(error, where=f"model.merges[{i}]") from None
             if type(merge) is dict or merges.setdefault(pair, result) != result or len(merges) != i + 1:
                 error = "it is not a pair" if type(merge) is dict else "it occurs twice; merges must be unique"
@@ -237,7 +237,7 @@ class ParsedLists:
         return np.array(list(merges), dtype=np.int32).reshape(-1, 2), results
 
 
-def _without(prefix: str, right: str) -> str:
+def _strip_prefix(prefix: str, right: str) -> str:
     """The right part of a merge without as many bytes as the prefix has, whatever they are.
 
     Raises:
@@ -252,19 +252,19 @@ def _without(prefix: str, right: str) -> str:
     return shortened.decode()
 
 
-def _find_fault(merge: object, vocab: Mapping[str, int], special: Mapping[str, int], prefix: str) -> str:
+def _explain_invalid_merge(merge: object, vocab: Mapping[str, int], special: Mapping[str, int], prefix: str) -> str:
     """What is wrong with a merge, in words."""
     pair = merge.split(" ") if isinstance(merge, str) else merge
     if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
         return f'{short_repr(merge)} is not a merge; it must be ["left", "right"] or "left right"'
     left, right = pair
     try:
-        product = left + _without(prefix, right)
+        product = left + _strip_prefix(prefix, right)
     except ValueError:
         return f"{short_repr(merge)}: its right part must be longer than the prefix {prefix!r}"
     for token, role in ((left, "left part"), (right, "right part"), (product, "product")):
         if token in special:
-            return f"{short_repr(merge)}: its {role} {token!r} is a special or the unknown token; {LATER}"
+            return f"{short_repr(merge)}: its {role} {token!r} is a special or the unknown token; {UNSUPPORTED}"
         if token not in vocab:
             return f"{short_repr(merge)}: its {role} {short_repr(token)} is not in the vocab; it must be"
     raise AssertionError(merge)
@@ -274,7 +274,7 @@ def _find_fault(merge: object, vocab: Mapping[str, int], special: Mapping[str, i
 
 
 @cache
-def _quoted_letters() -> NDArray[np.uint8]:
+def _quote_letters() -> NDArray[np.uint8]:
     """GPT-2's letter for each byte as UTF-8 in a JSON string: one byte or two, and 0 after one."""
     quoted = (encode_basestring(letter)[1:-1].encode().ljust(2, b"\0") for letter in byte_letters())
     return np.array([list(letter) for letter in quoted], dtype=np.uint8)
@@ -305,7 +305,7 @@ def _spell_tokens(spec: TokenizerSpec, names: dict[int, str]) -> _Slices:
     """By id, the tokens as they are spelled between the quotes of JSON strings; `names` has those of other tokens."""
     vocabulary = spec.vocabulary
     if spec.model == "byte":
-        letters = _quoted_letters()[np.frombuffer(vocabulary.blob, dtype=np.uint8)]
+        letters = _quote_letters()[np.frombuffer(vocabulary.blob, dtype=np.uint8)]
         bounds = offsets_of(1 + (letters[:, 1] != 0))[vocabulary.offsets]
         flat = letters.ravel()
         blob, starts, lengths = flat[flat != 0].tobytes(), bounds[:-1].copy(), np.diff(bounds)

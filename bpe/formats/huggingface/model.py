@@ -14,13 +14,13 @@ from bpe.formats.huggingface.lists import KernelLists, Merges, ParsedLists, Span
 from bpe.formats.huggingface.spelling import (
     can_be_text,
     find_word_ends,
-    from_text,
     has_all_bytes,
-    list_word_ends_unless_derived,
-    mark_text,
+    list_irregular_word_ends,
+    spell_end_of_word,
+    spell_token,
 )
 from bpe.formats.schema import (
-    LATER,
+    UNSUPPORTED,
     Field,
     accept_any,
     check_type,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from bpe.vocab.events import Events
 
 #: The most bytes of a prefix: each symbol of a text may need as many byte tokens.
-MAX_PREFIX = 64
+MAX_PREFIX_BYTES = 64
 
 
 def _read_dropout(value: Any, where: str) -> float:
@@ -55,13 +55,13 @@ def _read_dropout(value: Any, where: str) -> float:
 
 def _read_prefix(value: object, where: str) -> str | None:
     prefix = read_text(value, where)
-    if prefix is not None and len(prefix.encode()) > MAX_PREFIX:
-        refuse(where, prefix, f"it must have at most {MAX_PREFIX} bytes", "train with a shorter one")
+    if prefix is not None and len(prefix.encode()) > MAX_PREFIX_BYTES:
+        refuse(where, prefix, f"it must have at most {MAX_PREFIX_BYTES} bytes", "train with a shorter one")
     return prefix
 
 
 #: The fields that all models have. `tokenizers` ignores unknown_symbols, roles and training.
-_COMMON = {
+_COMMON_FIELDS = {
     "type": Field(accept_any, "BPE", kept=False),
     "dropout": Field(_read_dropout, 0.0),
     "unk_token": Field(read_text, None),
@@ -74,8 +74,8 @@ _COMMON = {
     "vocab": Field(dict),
     "merges": Field(list),
 }
-_NATIVE_FIELDS = {
-    **_COMMON,
+_OWN_FIELDS = {
+    **_COMMON_FIELDS,
     "unk_id": Field(accept_any, None),
     "end_of_word": Field(read_text, None),
     "end_of_word_glued": Field(bool, False),
@@ -84,22 +84,22 @@ _NATIVE_FIELDS = {
     "merge_ranks": Field(accept_any, None),
 }
 #: The type of a model → its fields. Those that begin with `bpe.` are this package's own.
-MODELS: Mapping[str, Mapping[str, Field]] = {
+MODEL_FIELDS: Mapping[str, Mapping[str, Field]] = {
     "BPE": {
-        **_COMMON,
+        **_COMMON_FIELDS,
         "continuing_subword_prefix": Field(_read_prefix, None),
         "end_of_word_suffix": Field(read_text, None),
     },
-    "bpe.BPE": _NATIVE_FIELDS,
-    "bpe.BoundlessBPE": {**_NATIVE_FIELDS, "word_merges": Field(int)},
-    "bpe.PickyBPE": {**_NATIVE_FIELDS, "events": Field(list)},
+    "bpe.BPE": _OWN_FIELDS,
+    "bpe.BoundlessBPE": {**_OWN_FIELDS, "word_merges": Field(int)},
+    "bpe.PickyBPE": {**_OWN_FIELDS, "events": Field(list)},
 }
 
 
 def check_model_type(model: object) -> None:
     """Reject unsupported model types first."""
     kind = read_type(model, "model", "BPE") if isinstance(model, dict) else "BPE"
-    if kind not in MODELS:
+    if kind not in MODEL_FIELDS:
         refuse("model.type", kind, "it must be BPE", "other models are not byte-pair encoding")
 
 
@@ -116,14 +116,16 @@ def read_model(
     With `list_spans`, the kernel reads the vocab and the merges there; raises UnusualError for lists that need `json`.
     """
     kind = read_type(value, "model", "BPE")
-    is_native = kind != "BPE"
-    fields = read_fields(value if list_spans is None else {**value, "vocab": {}, "merges": []}, "model", MODELS[kind])
+    is_own_type = kind != "BPE"
+    fields = read_fields(
+        value if list_spans is None else {**value, "vocab": {}, "merges": []}, "model", MODEL_FIELDS[kind]
+    )
     prefix = fields.get("continuing_subword_prefix")
     if prefix is not None and model == "byte":
         where = "model.continuing_subword_prefix"
-        refuse(where, prefix, f"with ByteLevel it must be null: {LATER}", "train without it")
+        refuse(where, prefix, f"with ByteLevel it must be null: {UNSUPPORTED}", "train without it")
     end_of_word, is_glued = (
-        (fields["end_of_word"], fields["end_of_word_glued"]) if is_native else _read_suffix(fields, model)
+        (fields["end_of_word"], fields["end_of_word_glued"]) if is_own_type else _read_suffix(fields, model)
     )
     lists = (
         ParsedLists(fields["vocab"], fields["merges"], model, prefix or "")
@@ -148,7 +150,7 @@ def read_model(
         byte_fallback=fields["byte_fallback"] and model == "char",  # a byte-level model has all bytes
         dropout=fields["dropout"],
     )
-    vocabulary, (merges, merge_results) = _read_tokens(lists, fields, is_native, settings, added)
+    vocabulary, (merges, merge_results) = _read_tokens(lists, fields, is_own_type, settings, added)
     spec = replace(
         settings,
         vocabulary=vocabulary,
@@ -158,35 +160,35 @@ def read_model(
         roles=_read_roles(fields["roles"], added.ids),
         training=_read_training(fields["training"]),
     )
-    if is_native:
-        spec = _read_native_settings(spec, fields)
+    if is_own_type:
+        spec = _read_own_settings(spec, fields)
     if spec.unk_token is not None or has_all_bytes(spec):
         return spec
-    return replace(spec, drop_unknown=_drops_unknown(fields["unknown_symbols"], is_native))
+    return replace(spec, drop_unknown=_read_unknown_rule(fields["unknown_symbols"], is_own_type))
 
 
 def _read_suffix(fields: dict[str, Any], model: Model) -> tuple[str | None, bool]:
     """(the end-of-word mark, True), or (None, False): a suffix is always part of the last symbol."""
     suffix = fields["end_of_word_suffix"]
     try:
-        return None if suffix is None else from_text(model, suffix).decode(), suffix is not None
+        return None if suffix is None else spell_token(model, suffix).decode(), suffix is not None
     except ValueError:
-        rule = f"with ByteLevel it must be UTF-8, spelled in GPT-2's letters: {LATER}"
+        rule = f"with ByteLevel it must be UTF-8, spelled in GPT-2's letters: {UNSUPPORTED}"
         refuse("model.end_of_word_suffix", suffix, rule, "train with another one, such as </w>")
 
 
 def _read_tokens(
     lists: KernelLists | ParsedLists,
     fields: dict[str, Any],
-    is_native: bool,
+    is_own_type: bool,
     settings: TokenizerSpec,
     added: AddedTokens,
 ) -> tuple[Vocabulary, Merges]:
     """(vocabulary, merges) of the tokenizer with these `settings`."""
     unk = settings.unk_token
-    if is_native:
+    if is_own_type:
         special_ids = dict(added.ids) if unk is None else {**added.ids, unk: read_id(fields["unk_id"], "model.unk_id")}
-        vocab_ids = lists.ids_of(special_ids)
+        vocab_ids = lists.find_ids(special_ids)
         return lists.build(
             {
                 name: token_id
@@ -210,7 +212,7 @@ def _find_specials(
     One that is not in the vocab must have the next free id, as in `tokenizers`.
     """
     special, next_id = dict(added.ids), len(lists)
-    vocab_ids = lists.ids_of(special)
+    vocab_ids = lists.find_ids(special)
     for (name, token_id), expected in zip(special.items(), vocab_ids, strict=True):
         if expected is None:
             expected = token_id if added.keep_ids else next_id
@@ -221,7 +223,7 @@ def _find_specials(
             )
     in_vocab = {name: token_id for name, token_id in zip(special, vocab_ids, strict=True) if token_id is not None}
     if unk is not None and unk not in special:
-        (unk_id_in_vocab,) = lists.ids_of([unk])
+        (unk_id_in_vocab,) = lists.find_ids([unk])
         if unk_id_in_vocab is None:
             refuse("model.unk_token", unk, "it must be a token of the vocab", "add it to the vocab, or set it to null")
         special[unk] = in_vocab[unk] = unk_id_in_vocab
@@ -239,9 +241,9 @@ def _find_ordinary(lists: KernelLists | ParsedLists, settings: TokenizerSpec, in
 def _check_bytes(lists: KernelLists | ParsedLists) -> None:
     """Refuse byte_fallback in a byte-level model that lacks bytes; it has no effect if it has all of them."""
     letters = byte_letters()
-    missing = [letter for letter, token_id in zip(letters, lists.ids_of(letters), strict=True) if token_id is None]
+    missing = [letter for letter, token_id in zip(letters, lists.find_ids(letters), strict=True) if token_id is None]
     if missing:
-        rule = f"the byte-level vocab lacks {pluralize(len(missing), 'byte')}, such as {missing[0]!r}: {LATER}"
+        rule = f"the byte-level vocab lacks {pluralize(len(missing), 'byte')}, such as {missing[0]!r}: {UNSUPPORTED}"
         refuse("model.byte_fallback", True, rule, "add all 256 bytes to the vocab, or set it to false")
 
 
@@ -260,19 +262,19 @@ def _read_training(value: object) -> Training | None:
         return Training.from_json(value)
 
 
-def _drops_unknown(rule: str | None, is_native: bool) -> bool | Literal["after merging"]:
+def _read_unknown_rule(rule: str | None, is_own_type: bool) -> bool | Literal["after merging"]:
     """Whether symbols without a token are left out, as `tokenizers` does; this package's files say if they raise."""
-    if is_native and rule == f"drop {AFTER_MERGING}":
+    if is_own_type and rule == f"drop {AFTER_MERGING}":
         return AFTER_MERGING
     if rule not in (None, "error", "drop"):
         refuse("model.unknown_symbols", rule, 'it must be "error" or "drop"', "remove it for what `tokenizers` does")
-    return rule == "drop" if is_native else rule != "error"
+    return rule == "drop" if is_own_type else rule != "error"
 
 
 # This package's own models --------------------------------------------------------------------------------------------
 
 
-def _read_native_settings(spec: TokenizerSpec, fields: dict[str, Any]) -> TokenizerSpec:
+def _read_own_settings(spec: TokenizerSpec, fields: dict[str, Any]) -> TokenizerSpec:
     """The tokenizer with the settings that only this package's own models have."""
     clip, ranks, ends_word = fields["clip"], fields["merge_ranks"], spec.ends_word
     if ends_word is not None and fields["ends_word"] is not None:
@@ -348,7 +350,7 @@ def _read_events(events: list[Any], vocabulary: Vocabulary) -> Events:
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def write_model(spec: TokenizerSpec, is_native: bool, facts: bool) -> dict[str, Any]:
+def write_model(spec: TokenizerSpec, is_own_type: bool, facts: bool) -> dict[str, Any]:
     """The settings of a model; a native one has no special tokens and no unknown token in its vocab.
 
     With `facts`, they include the facts about the training and the roles of special tokens, which change no id.
@@ -357,7 +359,7 @@ def write_model(spec: TokenizerSpec, is_native: bool, facts: bool) -> dict[str, 
         ValueError: for a native model with a subword prefix.
 
     """
-    fields = _write_native(spec) if is_native else _write_bpe(spec)
+    fields = _write_own(spec) if is_own_type else _write_bpe(spec)
     if facts and spec.training is not None:
         fields["training"] = spec.training.to_json()
     if facts and spec.roles:
@@ -376,7 +378,7 @@ def _write_bpe(spec: TokenizerSpec) -> dict[str, Any]:
         "dropout": spec.dropout or None,
         "unk_token": spec.unk_token,
         "continuing_subword_prefix": spec.subword_prefix,
-        "end_of_word_suffix": None if spec.end_of_word is None else mark_text(spec),
+        "end_of_word_suffix": None if spec.end_of_word is None else spell_end_of_word(spec),
         "fuse_unk": spec.fuse_unk,
         "byte_fallback": spec.byte_fallback,
         "ignore_merges": spec.ignore_merges,
@@ -384,7 +386,7 @@ def _write_bpe(spec: TokenizerSpec) -> dict[str, Any]:
     }
 
 
-def _write_native(spec: TokenizerSpec) -> dict[str, Any]:
+def _write_own(spec: TokenizerSpec) -> dict[str, Any]:
     if spec.subword_prefix:
         raise ValueError(
             f"the tokenizer has the subword prefix {spec.subword_prefix!r}; a tokenizer.json cannot hold that together "
@@ -406,7 +408,7 @@ def _write_native(spec: TokenizerSpec) -> dict[str, Any]:
         "ignore_merges": spec.ignore_merges,
         "end_of_word": spec.end_of_word,
         "end_of_word_glued": spec.end_of_word_glued,
-        "ends_word": list_word_ends_unless_derived(spec),
+        "ends_word": list_irregular_word_ends(spec),
         "clip": None if spec.clip is None else list(spec.clip),
         **({} if spec.word_merges is None else {"word_merges": int(spec.word_merges)}),
         **({} if spec.events is None else {"events": _write_events(spec.events, spec.vocabulary)}),

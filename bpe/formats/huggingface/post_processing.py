@@ -9,7 +9,7 @@ from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.spelling import map_special_ids
 from bpe.formats.huggingface.steps import read_members
 from bpe.formats.schema import (
-    LATER,
+    UNSUPPORTED,
     Field,
     accept_any,
     check_object,
@@ -40,19 +40,19 @@ def _read_pair(value: Any, where: str) -> Any:
     return value[1]
 
 
-_TYPE = {"type": Field(accept_any, kept=False)}
-_SWITCH = Field(bool, True, kept=False)
-_CLS_AND_SEP = {
-    **_TYPE,
+_TYPE_FIELD = {"type": Field(accept_any, kept=False)}
+_IGNORED_BOOL = Field(bool, True, kept=False)
+_CLS_AND_SEP_FIELDS = {
+    **_TYPE_FIELD,
     **{name: Field(_read_pair) for name in ("cls", "sep")},
-    **dict.fromkeys(("trim_offsets", "add_prefix_space"), _SWITCH),
+    **dict.fromkeys(("trim_offsets", "add_prefix_space"), _IGNORED_BOOL),
 }
 #: The type of a post-processor → its fields. Those that change only spans are checked.
-POST_PROCESSORS: Mapping[str, Mapping[str, Field]] = {
-    "ByteLevel": {**_TYPE, **dict.fromkeys(("add_prefix_space", "trim_offsets", "use_regex"), _SWITCH)},
-    "TemplateProcessing": {**_TYPE, "single": Field(list), "pair": Field(list), "special_tokens": Field(dict)},
-    "RobertaProcessing": _CLS_AND_SEP,
-    "BertProcessing": _CLS_AND_SEP,
+POST_PROCESSOR_FIELDS: Mapping[str, Mapping[str, Field]] = {
+    "ByteLevel": {**_TYPE_FIELD, **dict.fromkeys(("add_prefix_space", "trim_offsets", "use_regex"), _IGNORED_BOOL)},
+    "TemplateProcessing": {**_TYPE_FIELD, "single": Field(list), "pair": Field(list), "special_tokens": Field(dict)},
+    "RobertaProcessing": _CLS_AND_SEP_FIELDS,
+    "BertProcessing": _CLS_AND_SEP_FIELDS,
 }
 
 
@@ -76,15 +76,15 @@ def _read_template(value: Any, where: str, vocabulary: Vocabulary, depth: int = 
             outer = _read_template(member, position, vocabulary, depth + 1)
             before, after = outer[0] + before, after + outer[1]
         return before, after
-    if kind not in POST_PROCESSORS:
-        fix = f"known are Sequence, {', '.join(POST_PROCESSORS)}; set it to null and add such tokens yourself"
-        refuse(where, value, f"a post_processor of type {kind!r} is not known: {LATER}", fix)
-    fields = read_fields(value, where, POST_PROCESSORS[kind])
+    if kind not in POST_PROCESSOR_FIELDS:
+        fix = f"known are Sequence, {', '.join(POST_PROCESSOR_FIELDS)}; set it to null and add such tokens yourself"
+        refuse(where, value, f"a post_processor of type {kind!r} is not known: {UNSUPPORTED}", fix)
+    fields = read_fields(value, where, POST_PROCESSOR_FIELDS[kind])
     if kind == "TemplateProcessing":
         sides = _read_sides(fields, where, "single", vocabulary)
         _read_sides(fields, where, "pair", vocabulary)
         if len(sides) != 2:
-            rule = f"it must have one Sequence: {LATER}"
+            rule = f"it must have one Sequence: {UNSUPPORTED}"
             refuse(f"{where}.single", fields["single"], rule, "set post_processor to null")
         return tuple(sides[0]), tuple(sides[1])
     if kind == "ByteLevel":
@@ -172,13 +172,13 @@ def _read_multiple(value: object, where: str) -> int | None:
 
 
 #: The fields of the two blocks.
-TRUNCATION = {
+TRUNCATION_FIELDS = {
     "max_length": Field(int),
     "strategy": Field(str),
     "stride": Field(int),
     "direction": Field(str, "Right"),
 }
-PADDING = {
+PADDING_FIELDS = {
     "strategy": Field(_read_length),
     "direction": Field(str),
     "pad_to_multiple_of": Field(_read_multiple, None),
@@ -194,7 +194,7 @@ def read_truncation(value: object) -> Truncation | None:
         return None
     from bpe.vocab.after_encoding import Truncation
 
-    fields = read_fields(value, "truncation", TRUNCATION)
+    fields = read_fields(value, "truncation", TRUNCATION_FIELDS)
     with errors_at("truncation"):
         return Truncation(**fields)
 
@@ -211,7 +211,7 @@ def read_padding(value: object) -> Padding | None:
         return None
     from bpe.vocab.after_encoding import Padding
 
-    fields = read_fields(value, "padding", PADDING)
+    fields = read_fields(value, "padding", PADDING_FIELDS)
     with errors_at("padding"):
         return Padding(length=fields.pop("strategy"), **fields)
 
@@ -221,4 +221,4 @@ def write_padding(padding: Padding | None) -> dict[str, Any] | None:
     if padding is None:
         return None
     strategy = "BatchLongest" if padding.length is None else {"Fixed": padding.length}
-    return {name: strategy if name == "strategy" else getattr(padding, name) for name in PADDING}
+    return {name: strategy if name == "strategy" else getattr(padding, name) for name in PADDING_FIELDS}

@@ -18,14 +18,14 @@ from bpe.formats.huggingface.model import check_model_type, read_model
 from bpe.formats.huggingface.post_processing import read_padding, read_post_processor, read_truncation
 from bpe.formats.huggingface.spelling import explain_difference
 from bpe.formats.huggingface.steps import read_decoder, read_normalizer, read_pre_tokenizer
-from bpe.formats.schema import LATER, Field, accept_any, load, read_fields, refuse
+from bpe.formats.schema import UNSUPPORTED, Field, accept_any, load, read_fields, refuse
 from bpe.vocab.spec import TokenizerSpec
 
 #: The values of the fields of added tokens, in the order in which `tokenizers` writes them.
-Rows = Sequence[tuple[Any, ...]]
+TokenRows = Sequence[tuple[Any, ...]]
 
 
-_TOP = {
+_TOP_FIELDS = {
     "version": Field(accept_any, "1.0"),
     "truncation": Field(accept_any, None),
     "padding": Field(accept_any, None),
@@ -38,7 +38,7 @@ _TOP = {
 }
 
 
-def read(data: bytes, added: Rows = (), keep_ids: bool = False) -> TokenizerSpec:
+def read(data: bytes, added: TokenRows = (), keep_ids: bool = False) -> TokenizerSpec:
     """Read a tokenizer.json.
 
     Args:
@@ -57,8 +57,8 @@ def read(data: bytes, added: Rows = (), keep_ids: bool = False) -> TokenizerSpec
     return _build(load(data), added, keep_ids)
 
 
-def read_divided(
-    data: bytes, vocab: bytes, merges: bytes, added: Rows = (), keep_ids: bool = False
+def read_with_lists(
+    data: bytes, vocab: bytes, merges: bytes, added: TokenRows = (), keep_ids: bool = False
 ) -> TokenizerSpec | None:
     """Read a tokenizer.json whose model has an empty vocab and no merges, and these two lists of it as JSON.
 
@@ -70,10 +70,10 @@ def read_divided(
 
 
 def _build(
-    value: object, extra_rows: Rows = (), keep_ids: bool = False, list_spans: tuple[Span, Span] | None = None
+    value: object, extra_rows: TokenRows = (), keep_ids: bool = False, list_spans: tuple[Span, Span] | None = None
 ) -> TokenizerSpec:
     """The tokenizer of the parts of a file; with `list_spans`, a kernel reads the vocab and the merges there."""
-    top = read_fields(value, "the file", _TOP)
+    top = read_fields(value, "the file", _TOP_FIELDS)
     if top["version"] != "1.0":
         refuse("version", top["version"], 'the version known is "1.0"', "save it with a current tokenizers")
     check_model_type(top["model"])
@@ -90,5 +90,5 @@ def _build(
         padding=read_padding(top["padding"]),
     )
     if top["model"].get("type", "BPE") == "BPE" and (reason := explain_difference(spec, distinct=True)) is not None:
-        raise FormatError(f"{reason}; {LATER}: rename that token or switch off that option", where="model")
+        raise FormatError(f"{reason}; {UNSUPPORTED}: rename that token or switch off that option", where="model")
     return replace(spec, decoder=read_decoder(top["decoder"], spec))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @cache
-def byte_by_letter() -> NDArray[np.int16]:
+def build_letter_table() -> NDArray[np.int16]:
     """UTF-16 code unit → byte whose GPT-2 letter it is, or -1."""
     table = np.full(1 << 16, -1, dtype=np.int16)
     for letter, byte in letter_bytes().items():
@@ -44,7 +44,7 @@ def find_word_ends(vocabulary: Vocabulary, mark: str, is_glued: bool) -> NDArray
     return ends_word
 
 
-def list_word_ends_unless_derived(spec: TokenizerSpec) -> list[int] | None:
+def list_irregular_word_ends(spec: TokenizerSpec) -> list[int] | None:
     """The ids of the tokens that end words; None if these are exactly the tokens that `find_word_ends` finds."""
     if spec.ends_word is None or np.array_equal(
         spec.ends_word, find_word_ends(spec.vocabulary, spec.end_of_word or "", spec.end_of_word_glued)
@@ -53,13 +53,13 @@ def list_word_ends_unless_derived(spec: TokenizerSpec) -> list[int] | None:
     return [int(token_id) for token_id in np.flatnonzero(spec.ends_word)]
 
 
-def mark_text(spec: TokenizerSpec) -> str:
+def spell_end_of_word(spec: TokenizerSpec) -> str:
     """The spelling of the end-of-word mark in a file: in GPT-2's letters for a byte model."""
     mark = spec.end_of_word or ""
     return to_letters(mark.encode()) if spec.model == "byte" else mark
 
 
-def from_text(model: str, token: str) -> bytes:
+def spell_token(model: str, token: str) -> bytes:
     """The bytes of an ordinary token in a file; ValueError for a character that is not one of GPT-2's letters."""
     if model == "char" or (token.isascii() and token.isprintable() and " " not in token):
         return token.encode()
@@ -71,8 +71,8 @@ def spell_all(model: str, names: Iterable[str]) -> list[bytes]:
     names = list(names)
     joined = "".join(names)
     if model == "char" or (joined.isascii() and joined.isprintable() and " " not in joined):
-        return list(map(str.encode, names))  # `from_text` for each of 100,000 names takes five times as long
-    return [from_text(model, name) if letter_bytes().keys() >= set(name) else b"" for name in names]
+        return list(map(str.encode, names))  # `spell_token` for each of 100,000 names takes five times as long
+    return [spell_token(model, name) if letter_bytes().keys() >= set(name) else b"" for name in names]
 
 
 def map_special_ids(spec: TokenizerSpec) -> dict[int, str]:
@@ -118,7 +118,7 @@ def explain_difference(spec: TokenizerSpec, *, distinct: bool = False) -> str | 
         return "several of its merges share a rank"
     if spec.drop_unknown == AFTER_MERGING:
         return "it leaves out bytes without a token after merging, tokenizers before"
-    end_of_word = None if spec.end_of_word is None else mark_text(spec)
+    end_of_word = None if spec.end_of_word is None else spell_end_of_word(spec)
     if end_of_word is not None:
         if not spec.end_of_word_glued:
             return "its end-of-word mark is a symbol of its own"
@@ -127,7 +127,7 @@ def explain_difference(spec: TokenizerSpec, *, distinct: bool = False) -> str | 
                 "it has ignore_merges and an end-of-word mark: this package looks words up with the mark, tokenizers "
                 "without"
             )
-        if list_word_ends_unless_derived(spec) is not None:
+        if list_irregular_word_ends(spec) is not None:
             return "its tokens that end words are not those that end with the mark"
     if distinct:
         return None
@@ -162,9 +162,9 @@ def can_be_text(spec: TokenizerSpec, name: str) -> bool:
 
     It can if the token is one symbol, or a whole word with `ignore_merges`.
     """
-    if spec.model == "byte" and not _text_letters() >= set(name):
+    if spec.model == "byte" and not _list_text_letters() >= set(name):
         return False  # the model sees only GPT-2's letters of the bytes that text has
-    prefix, mark = spec.subword_prefix or "", "" if spec.end_of_word is None else mark_text(spec)
+    prefix, mark = spec.subword_prefix or "", "" if spec.end_of_word is None else spell_end_of_word(spec)
     stems = {name, name.removeprefix(prefix), name.removesuffix(mark), name.removeprefix(prefix).removesuffix(mark)}
     if any(len(end) == 1 for end in stems) or (spec.byte_fallback and name in BYTE_NAMES):
         return True
@@ -213,7 +213,7 @@ def _replaces_spaces_by_ascii(pretokenizer: Pretokenizer | None) -> bool:
 
 
 @cache
-def _text_letters() -> frozenset[str]:
+def _list_text_letters() -> frozenset[str]:
     """GPT-2's letters of the bytes that UTF-8 has."""
     return frozenset(letter for letter, byte in letter_bytes().items() if byte not in (0xC0, 0xC1) and byte < 0xF5)
 

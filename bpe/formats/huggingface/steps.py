@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from bpe.formats.huggingface.spelling import list_word_ends_unless_derived, mark_text
+from bpe.formats.huggingface.spelling import list_irregular_word_ends, spell_end_of_word
 from bpe.formats.schema import (
-    LATER,
     MAX_DEPTH,
+    UNSUPPORTED,
     Field,
     accept_any,
     check_object,
@@ -54,14 +54,16 @@ def _read_step(part: str, kinds: Mapping[str, StepType], value: object, where: s
     name = read_type(value, where)
     if name not in kinds:
         known_types = ", ".join(["Sequence", *(kind for kind in kinds if not kind.startswith("bpe."))])
-        refuse(where, value, f"a {part} of type {name!r} is not known: {LATER}", f"known are {known_types}, and null")
+        refuse(
+            where, value, f"a {part} of type {name!r} is not known: {UNSUPPORTED}", f"known are {known_types}, and null"
+        )
     fields, make = kinds[name]
-    values = None if fields is None else read_fields(value, where, {**_TYPE, **fields})
+    values = None if fields is None else read_fields(value, where, {**_TYPE_FIELD, **fields})
     with errors_at(where):
         return make(value) if values is None else make(**values)
 
 
-_TYPE = {"type": Field(accept_any, kept=False)}
+_TYPE_FIELD = {"type": Field(accept_any, kept=False)}
 
 
 def read_members(value: object, where: str, field: str, depth: int) -> Iterator[tuple[object, str]]:
@@ -69,7 +71,7 @@ def read_members(value: object, where: str, field: str, depth: int) -> Iterator[
     if depth == MAX_DEPTH:
         rule = f"it is nested more than {MAX_DEPTH} deep"
         refuse(where, "Sequence", rule, "a Sequence of one level does the same")
-    sequence = read_fields(value, where, {**_TYPE, field: Field(list)})
+    sequence = read_fields(value, where, {**_TYPE_FIELD, field: Field(list)})
     for i, member in enumerate(sequence[field]):
         yield member, f"{where}.{field}[{i}]"
 
@@ -149,7 +151,7 @@ def _translate(pattern: str, *, of_texts: bool = False) -> str:
 
 
 #: How `CollapseWhitespace` is saved; an equal `Replace` by the user is saved as `bpe.Replace`.
-COLLAPSE = (r"\p{White_Space}+", " ")
+COLLAPSE_WHITESPACE = (r"\p{White_Space}+", " ")
 
 
 def _read_charsmap(value: object, where: str) -> str:
@@ -177,7 +179,7 @@ def _make_replace(pattern: tuple[str, bool], content: str) -> Normalizer:
     from bpe.text.oniguruma import escaped, means_the_same
 
     text, literal = pattern
-    if not literal and (text, content) == COLLAPSE:
+    if not literal and (text, content) == COLLAPSE_WHITESPACE:
         return normalizers.CollapseWhitespace()
     expression = escaped(text) if literal else _translate(text, of_texts=True)
     spelling = None if literal or text in NAMED or means_the_same(text) else text
@@ -190,12 +192,12 @@ def _make_own(value: dict[str, Any]) -> Normalizer:
     return from_json({**value, "type": value["type"].removeprefix("bpe.")})
 
 
-def _normalizer(name: str, **fields: Field) -> StepType:
+def _describe_normalizer(name: str, **fields: Field) -> StepType:
     return StepType(fields, partial(_make_normalizer, name))
 
 
 NORMALIZERS: Mapping[str, StepType] = {
-    **{name: _normalizer(name) for name in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase")},
+    **{name: _describe_normalizer(name) for name in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase")},
     "Strip": StepType(
         {"strip_left": Field(bool), "strip_right": Field(bool)},
         lambda strip_left, strip_right: _make_normalizer("Strip", left=strip_left, right=strip_right),
@@ -210,11 +212,11 @@ NORMALIZERS: Mapping[str, StepType] = {
         },
         _make_bert,
     ),
-    "ByteLevel": _normalizer("ByteLevel"),
-    "Nmt": _normalizer("Nmt"),
-    "Precompiled": _normalizer("Precompiled", precompiled_charsmap=Field(_read_charsmap, "")),
-    "Prepend": _normalizer("Prepend", prepend=Field(str)),
-    "StripAccents": _normalizer("StripAccents"),
+    "ByteLevel": _describe_normalizer("ByteLevel"),
+    "Nmt": _describe_normalizer("Nmt"),
+    "Precompiled": _describe_normalizer("Precompiled", precompiled_charsmap=Field(_read_charsmap, "")),
+    "Prepend": _describe_normalizer("Prepend", prepend=Field(str)),
+    "StripAccents": _describe_normalizer("StripAccents"),
     **dict.fromkeys(
         (
             "bpe.UnescapeHTML", "bpe.FixText", "bpe.Lowercase", "bpe.Replace", "bpe.CharacterMap",
@@ -252,8 +254,11 @@ def write_normalizer(normalizer: Normalizer | None, depth: int = 0) -> dict[str,
     if isinstance(normalizer, normalizers.Strip):
         return {"type": "Strip", "strip_left": normalizer.left, "strip_right": normalizer.right}
     if isinstance(normalizer, normalizers.CollapseWhitespace):
-        return {"type": "Replace", "pattern": _write_pattern(COLLAPSE[0]), "content": COLLAPSE[1]}
-    if isinstance(normalizer, normalizers.Replace) and (normalizer.pattern, normalizer.replacement) != COLLAPSE:
+        return {"type": "Replace", "pattern": _write_pattern(COLLAPSE_WHITESPACE[0]), "content": COLLAPSE_WHITESPACE[1]}
+    if (
+        isinstance(normalizer, normalizers.Replace)
+        and (normalizer.pattern, normalizer.replacement) != COLLAPSE_WHITESPACE
+    ):
         spelling = (
             normalizer.pattern
             if normalizer.spelled is None and means_the_same(normalizer.pattern)
@@ -283,7 +288,7 @@ def _spells_letters(normalizer: Normalizer | None) -> bool:
     spells_letters = type(normalizer).__name__ == "ByteLevel"
     for member in normalizer.normalizers if isinstance(normalizer, normalizers.Sequence) else ():
         if spells_letters:
-            rule = f"after ByteLevel, the last normalizer, no other can follow: {LATER}"
+            rule = f"after ByteLevel, the last normalizer, no other can follow: {UNSUPPORTED}"
             refuse("normalizer", type(member).__name__, rule, "put it before ByteLevel")
         spells_letters = _spells_letters(member)
     return spells_letters
@@ -377,7 +382,7 @@ def _read_regex(value: object, where: str) -> Pretokenizer:
 
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 #: The fields of a Split that keeps unmatched text, and of one that drops it.
-_ISOLATED, _REMOVED = {"behavior": "Isolated", "invert": False}, {"behavior": "Removed", "invert": True}
+_ISOLATED_FIELDS, _REMOVED_FIELDS = {"behavior": "Isolated", "invert": False}, {"behavior": "Removed", "invert": True}
 #: The only pretokenizers that are saved as several steps: Splits, or digits before gpt2's pattern.
 _DEEPSEEK, _STARCODER = Pretokenizer("deepseek_v3"), Pretokenizer("starcoder")
 
@@ -411,7 +416,7 @@ def _write_steps(is_byte_level: bool, pretokenizer: Pretokenizer | None) -> list
         return [{"type": "Digits", "individual_digits": True}, {**_BYTE_LEVEL, "use_regex": True}]
     steps = [_write_splitter(pretokenizer)]
     if pretokenizer == _DEEPSEEK:
-        steps = [{"type": "Split", "pattern": _write_pattern(step), **_ISOLATED} for step in DEEPSEEK_STEPS]
+        steps = [{"type": "Split", "pattern": _write_pattern(step), **_ISOLATED_FIELDS} for step in DEEPSEEK_STEPS]
     return [*steps, dict(_BYTE_LEVEL)] if is_byte_level else steps
 
 
@@ -443,7 +448,7 @@ def _write_splitter(pretokenizer: Pretokenizer) -> dict[str, Any]:
         }
     pattern = pretokenizer.pattern if pretokenizer.name is None else SPELLED[pretokenizer.name]
     covers = pretokenizer.name in ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", "starcoder")
-    fields = _ISOLATED if covers or pretokenizer.gaps == "keep" else _REMOVED
+    fields = _ISOLATED_FIELDS if covers or pretokenizer.gaps == "keep" else _REMOVED_FIELDS
     return {"type": "Split", "pattern": _write_pattern(pattern), **fields}
 
 
@@ -455,8 +460,8 @@ _BYTE_LEVEL_DECODER = {"type": "ByteLevel", "add_prefix_space": True, "trim_offs
 #: Which tokens lose a leading space, by `DummySpace.each`; the values of `of_tokens`, a field that `tokenizers`
 #: ignores.
 _OF_TOKENS = ("first", "each")
-_STRIP = {
-    **_TYPE,
+_STRIP_FIELDS = {
+    **_TYPE_FIELD,
     "content": Field(_read_character),
     "start": Field(_read_count),
     "stop": Field(_read_count),
@@ -465,7 +470,7 @@ _STRIP = {
 
 def _make_strip(value: dict[str, Any]) -> after_encoding.DecoderStep:
     if "of_tokens" not in value:
-        return after_encoding.Strip(**read_fields(value, "", _STRIP))
+        return after_encoding.Strip(**read_fields(value, "", _STRIP_FIELDS))
     rule = get(value, "", "of_tokens", str)  # a field of this package's files
     if rule not in _OF_TOKENS:
         refuse("of_tokens", rule, "it must be first or each", "remove it")
@@ -546,7 +551,7 @@ def find_own_steps(spec: TokenizerSpec) -> tuple[after_encoding.DecoderStep, ...
         return (after_encoding.ByteLevel(),) if spec.end_of_word is None and as_bytes == as_text else None
     if spec.end_of_word is None:
         return (after_encoding.Fuse(),)
-    return None if _has_inner_marks(spec) else (after_encoding.Suffix(mark_text(spec)),)
+    return None if _has_inner_marks(spec) else (after_encoding.Suffix(spell_end_of_word(spec)),)
 
 
 def _has_inner_marks(spec: TokenizerSpec) -> bool:
@@ -554,7 +559,7 @@ def _has_inner_marks(spec: TokenizerSpec) -> bool:
     if spec.end_of_word is None or spec.ends_word is None or spec.model == "byte":
         return False
     mark, blob, n_ends = spec.end_of_word.encode(), spec.vocabulary.blob, int(spec.ends_word.sum())
-    if mark.find(mark[:1], 1) < 0 and blob.count(mark) == n_ends and list_word_ends_unless_derived(spec) is None:
+    if mark.find(mark[:1], 1) < 0 and blob.count(mark) == n_ends and list_irregular_word_ends(spec) is None:
         return False  # each is at the end of a token; the mark does not overlap itself, so that all of them are counted
     return any(token.count(mark) != spec.ends_word[token_id] for token_id, token in spec.vocabulary.items())
 
@@ -563,7 +568,11 @@ def write_decoder(spec: TokenizerSpec) -> dict[str, Any]:
     """The decoder of a tokenizer as a JSON object."""
     steps = find_own_steps(spec) if spec.decoder is None else spec.decoder
     if steps is None and spec.model == "char":
-        return {"type": "BPEDecoder", "suffix": mark_text(spec), "at_end_only": True}  # `tokenizers` ignores the field
+        return {
+            "type": "BPEDecoder",
+            "suffix": spell_end_of_word(spec),
+            "at_end_only": True,
+        }  # `tokenizers` ignores the field
     return _write_nearest_steps(spec) if steps is None else _write_sequence(steps)
 
 

@@ -18,9 +18,9 @@ from bpe.formats.huggingface.spelling import (
     explain_difference,
     find_ordinary_names,
     find_outside_vocab,
-    from_text,
     is_outside_letters,
     map_special_ids,
+    spell_token,
 )
 from bpe.formats.huggingface.steps import write_decoder, write_normalizer, write_pre_tokenizer
 from bpe.vocab._spec import find_wrong_merge
@@ -41,8 +41,8 @@ def write(spec: TokenizerSpec, *, facts: bool = False) -> bytes:
 
     """
     special = {token_id: token.decode() for token_id, token in spec.vocabulary.items(SPECIAL)}
-    _check(spec, special)
-    is_native, outside = explain_difference(spec) is not None, find_outside_vocab(spec)
+    _check_special_tokens(spec, special)
+    is_own_type, outside = explain_difference(spec) is not None, find_outside_vocab(spec)
     head: dict[str, Any] = {
         "version": "1.0",
         "truncation": write_truncation(spec.truncation),
@@ -53,11 +53,11 @@ def write(spec: TokenizerSpec, *, facts: bool = False) -> bytes:
         "post_processor": write_post_processor(spec),
         "decoder": write_decoder(spec),
     }
-    model = write_model(spec, is_native, facts)
-    names = {token_id: name for token_id, name in special.items() if not is_native or is_outside_letters(spec, name)}
-    if not is_native:
+    model = write_model(spec, is_own_type, facts)
+    names = {token_id: name for token_id, name in special.items() if not is_own_type or is_outside_letters(spec, name)}
+    if not is_own_type:
         names = {token_id: name for token_id, name in names.items() if token_id not in outside}
-    _check_merges(spec, is_native)
+    _check_merges(spec, is_own_type)
     vocab, merges = write_lists(spec, names)
     added = "".join(write_added_tokens(spec))
     start = (
@@ -101,7 +101,7 @@ def check_name(path: str | os.PathLike[str]) -> None:
     raise ValueError(f"path is {os.fspath(path)!r}, the name of {kind}; save writes a tokenizer.json: {instead}")
 
 
-def _check(spec: TokenizerSpec, special: dict[int, str]) -> None:
+def _check_special_tokens(spec: TokenizerSpec, special: dict[int, str]) -> None:
     """Raise ValueError for a spec whose fields contradict each other, so that its file could not be read back.
 
     `special` has the special entries of its vocabulary.
@@ -117,7 +117,9 @@ def _check(spec: TokenizerSpec, special: dict[int, str]) -> None:
     unnamed = {token_id: name for token_id, name in special.items() if token_id not in names}
     unnamed_texts = [name for name in unnamed.values() if not is_outside_letters(spec, name) or name == spec.unk_token]
     ordinary_names = find_ordinary_names(spec)
-    shared_names = {token_id: name for token_id, name in ordinary_names.items() if _is_spelled(spec, token_id, name)}
+    shared_names = {
+        token_id: name for token_id, name in ordinary_names.items() if _is_spelled_like(spec, token_id, name)
+    }
     if names.items() - special.items() - shared_names.items() or unnamed_texts not in ([], [spec.unk_token]):
         raise ValueError(
             f"special tokens {short_repr(names)} and unknown token {spec.unk_token!r} are not the special entries of "
@@ -129,25 +131,25 @@ def _check(spec: TokenizerSpec, special: dict[int, str]) -> None:
         raise ValueError("end_of_word, end_of_word_glued and ends_word go together; set all three or none")
 
 
-def _is_spelled(spec: TokenizerSpec, token_id: int, name: str) -> bool:
+def _is_spelled_like(spec: TokenizerSpec, token_id: int, name: str) -> bool:
     """Whether an ordinary token is spelled like a name."""
     try:
-        return from_text(spec.model, name) == spec.vocabulary[token_id]
+        return spell_token(spec.model, name) == spec.vocabulary[token_id]
     except ValueError:
         return False
 
 
-def _check_merges(spec: TokenizerSpec, is_native: bool) -> None:
+def _check_merges(spec: TokenizerSpec, is_own_type: bool) -> None:
     """Raise ValueError for a merge whose result is not the concatenation of its tokens.
 
     In a byte model, and in a model of this package's own, its tokens must be ordinary.
     """
-    if not len(spec.merges) or (spec.subword_prefix and not is_native):
+    if not len(spec.merges) or (spec.subword_prefix and not is_own_type):
         return
     vocabulary = spec.vocabulary
     left, right, result = spec.merges[:, 0], spec.merges[:, 1], spec.merge_results
     is_known = np.append(
-        vocabulary.kinds == ORDINARY if is_native or spec.model == "byte" else vocabulary.kinds != NONE, False
+        vocabulary.kinds == ORDINARY if is_own_type or spec.model == "byte" else vocabulary.kinds != NONE, False
     )
     ids = np.stack((left, right, result))
     out_of_range = (ids < 0) | (ids >= vocabulary.limit)
