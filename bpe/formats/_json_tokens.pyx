@@ -1,7 +1,7 @@
 """Read the vocab and the merges of a tokenizer.json without creating an object for each token.
 
 This is a fast path for common files: valid JSON, distinct tokens. For all other files the functions return None, and
-the caller uses `json`, which reports errors. Cost: linear. `bpe/formats/huggingface/reading.py` finds the two lists and
+the caller uses `json`, which reports errors. Cost: linear. `bpe/formats/huggingface/whole_file.py` finds the two lists and
 reads the rest of the file.
 
 Measured, a tokenizer.json of 200,000 tokens: vocab and merges in 50 ms; 120 to 180 without prefetching, and with a

@@ -80,7 +80,7 @@ def read_default(data: bytes) -> TokenizerSpec:
 
 
 def write(spec: TokenizerSpec) -> bytes:
-    """A merge list, uncompressed. What it does not keep is not checked here (`saving.py` reads it again).
+    """Write a merge list, uncompressed. What it does not keep is not checked here (`saving.py` reads it again).
 
     Raises:
         ValueError: for a tokenizer that is not CLIP's kind: bytes, with the mark `</w>` glued to the last one.
@@ -98,7 +98,7 @@ def write(spec: TokenizerSpec) -> bytes:
 
 
 def _read_merge_lines(data: bytes, *, force: bool) -> list[str]:
-    """The lines of a merge list after the header, at most MAX_MERGES of them.
+    """Read the lines of a merge list after the header, at most MAX_MERGES of them.
 
     Raises:
         FormatError: for a file that is not UTF-8 or has no merges, and for GPT-2's merges unless `force` is given.
@@ -125,7 +125,7 @@ def _spell(token: bytes, ends_word: bool) -> str:
 def build_normalizer(
     lowercase: bool, clean_whitespace: bool, unescape_html: bool, ftfy: bool | None
 ) -> Normalizer | None:
-    """CLIP's normalizer: repair the text, unescape HTML twice, collapse white space, convert to lower case.
+    """Build CLIP's normalizer: repair the text, unescape HTML twice, collapse white space, convert to lower case.
 
     `ftfy=None` repairs text only if ftfy is installed, as the original does.
     """

@@ -27,7 +27,7 @@ _NO_LIMIT = 10**20
 
 
 def read_object(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
-    """The JSON object in a file; empty if there is no such file.
+    """Read the JSON object in a file; an empty one if there is no such file.
 
     Raises:
         FormatError: for anything else.
@@ -41,7 +41,7 @@ def read_object(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
 
 
 def read_configuration(files: Mapping[str, bytes]) -> dict[str, Any]:
-    """The fields of tokenizer_config.json and special_tokens_map.json, named tokens in one dict (`MODEL_TOKENS_FIELD`).
+    """Read tokenizer_config.json and special_tokens_map.json; named tokens become one dict (`MODEL_TOKENS_FIELD`).
 
     As in transformers 5, special_tokens_map.json wins where both files have a field; it is ignored if there is an
     `added_tokens_decoder`.
@@ -77,12 +77,12 @@ def _is_named(name: str) -> bool:
 
 
 def _mark_special(token: Any) -> Any:
-    """A token of special_tokens_map.json, where objects do not say that they are special."""
+    """Mark a token of special_tokens_map.json as special: objects in that file do not say it."""
     return {**token, "special": True} if isinstance(token, dict) else token
 
 
 def get_token_text(token: Any) -> Any:
-    """The text of a special token, which is a string or an object with flags."""
+    """Return the text of a special token, which is a string or an object with flags."""
     return token.get("content") if isinstance(token, dict) else token
 
 
@@ -93,7 +93,7 @@ def find_added_tokens(
     *,
     without_flags: bool = False,
 ) -> dict[str, frozenset[str]]:
-    """The tokens that the files of a folder add to a tokenizer, name → flags, in the order in which they get ids.
+    """Find the tokens that the files of a folder add to a tokenizer: name → flags, in the order of their new ids.
 
     Those of `added_tokens_decoder`, or else of added_tokens.json, come first, by id; then those of roles and of other
     fields `…_token`, and those of the lists, unless the tokenizer has them.
@@ -138,8 +138,9 @@ def _list_numbered(
     config: Mapping[str, Any],
     own_tokens: Mapping[str, tuple[int, frozenset[str]]],
 ) -> tuple[list[tuple[str, frozenset[str]]], dict[str, frozenset[str]]]:
-    """Two results: (name, flags) of the tokens that have ids in the files, in id order; and by name, the flags to use
-    where a role names the token.
+    """List the name and the flags of each token that has an id in the files, in id order.
+
+    Returns this list, and the flags by name, for roles that name such a token.
 
     Without an `added_tokens_decoder`, those are `own_tokens`, which win, and those of added_tokens.json.
     """
@@ -168,14 +169,14 @@ def _list_numbered(
 
 
 def _find_special_names(config: Mapping[str, Any]) -> set[str]:
-    """The names which added_tokens.json gives as those of special tokens; not those of objects that have a type."""
+    """Find the names that a configuration gives to special tokens; objects with a `__type` do not count."""
     tokens = [config.get(role) for role in ROLES] + (config.get(EXTRA_TOKEN_FIELDS[1]) or [])
     texts = (get_token_text(token) for token in tokens if not isinstance(token, dict) or "__type" not in token)
     return {text for text in texts if isinstance(text, str)}
 
 
 def _list_named(config: dict[str, Any], defaults: Mapping[str, Any], flags: Mapping[str, frozenset[str]]) -> list[Any]:
-    """The tokens of fields, each a str or an object: those of roles, of fields of the model, and a dict of them.
+    """List the tokens of fields, each a str or an object: of roles, of fields of the model, and of a dict of them.
 
     Tokens of roles have the given `flags`, if there are any.
     """
@@ -195,7 +196,7 @@ def _list_named(config: dict[str, Any], defaults: Mapping[str, Any], flags: Mapp
 
 
 def _check_tokens(value: Any, name: str) -> list[Any]:
-    """The tokens of a list, each a str or an object; none of a dict, whose tokens have names."""
+    """Return the tokens of a list, each a str or an object; none for a dict, whose tokens have names."""
     if isinstance(value, dict) or not value:
         return []
     if not isinstance(value, list):
@@ -207,7 +208,7 @@ def _check_tokens(value: Any, name: str) -> list[Any]:
 
 
 def _read_flags(token: Any) -> frozenset[str]:
-    """The flags of a token as the spec has them: a str is special; an object is if it says so."""
+    """Return the flags of a token as the spec has them: a str is special; an object is if it says so."""
     if isinstance(token, str):
         return frozenset()
     special = token.get("special", False)
@@ -218,7 +219,7 @@ def _read_flags(token: Any) -> frozenset[str]:
 def read_roles(
     config: Mapping[str, Any], special_tokens: Mapping[str, int], defaults: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Role → special token, by a configuration and by what holds for the roles that it does not have.
+    """Read the roles of a configuration, role → special token; `defaults` has the tokens of the other roles.
 
     A role whose token is no special token of the tokenizer is left out, and the log says so, unless it is a default.
 
@@ -242,13 +243,13 @@ def read_roles(
 
 
 def with_roles(spec: TokenizerSpec, files: Mapping[str, bytes]) -> TokenizerSpec:
-    """The tokenizer with the roles that the configuration gives to its special tokens."""
+    """Return the tokenizer with the roles that the configuration gives to its special tokens."""
     config = read_configuration(files)
     return replace(spec, roles=read_roles(config, spec.special_tokens, spec.roles)) if config else spec
 
 
 def find_unread(files: Mapping[str, bytes]) -> list[str]:
-    """What the configuration says that a tokenizer of this package does not hold; it changes no id.
+    """List the fields of a configuration that no tokenizer of this package holds; they change no id.
 
     >>> find_unread({CONFIG: b'{"chat_template": "{{ messages }}", "padding_side": "left", "model_max_length": 1e30}'})
     ['chat_template', 'padding_side']

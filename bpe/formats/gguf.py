@@ -77,7 +77,7 @@ class _Header:
         self.data, self.at = data, 0
 
     def read_values(self) -> dict[str, Any]:
-        """The values under `tokenizer.ggml.`, by the rest of their keys, and those of `_OTHER_KEYS`."""
+        """Read the values under `tokenizer.ggml.`, by the rest of their keys, and those of `_OTHER_KEYS`."""
         if self._read_bytes(4) != GGUF_MAGIC:
             raise FormatError(f"it begins with {short_repr(self.data[:4])}; a GGUF file begins with {GGUF_MAGIC!r}")
         version = self._read_scalar(_UINT32)
@@ -112,11 +112,11 @@ class _Header:
         return struct.unpack(layout, self._read_bytes(struct.calcsize(layout)))[0]
 
     def _read_string(self) -> str:
-        """A key or a value, which may have invalid UTF-8: an author's name, for example, changes no id."""
+        """Read a key or a value. It may have invalid UTF-8, because an author's name, for example, changes no id."""
         return self._read_bytes(self._read_scalar(_UINT64)).decode("utf-8", "replace")
 
     def _read_value(self, kind: int, *, is_needed: bool) -> Any:
-        """A value; a large array that is not wanted is skipped."""
+        """Read a value. An array that is not needed is skipped."""
         if kind in _SCALARS:
             return self._read_scalar(kind)
         if kind == _STRING:
@@ -140,7 +140,7 @@ class _Header:
         return None
 
     def _read_strings(self, count: int) -> list[str]:
-        """Strings one after the other: `_read_string` for each of them would take five times as long."""
+        """Read strings one after the other; `_read_string` for each string would take five times as long."""
         data, offset, unpack_size, strings = self.data, self.at, struct.Struct("<Q").unpack_from, list[str]()
         try:
             for _ in range(count):
@@ -202,7 +202,7 @@ def _build(values: dict[str, Any]) -> TokenizerSpec:
 
 
 def _read_list(values: dict[str, Any], name: str, kind: type, count: int | None = None) -> list[Any]:
-    """The first `count` items of an array, all of them for None."""
+    """Read the first `count` items of an array; all items for None."""
     items = values.get(name)
     if not isinstance(items, list) or not set(map(type, items)) <= {kind}:
         raise FormatError(f"it is not an array of {kind.__name__}; it must be one", where=KEY_PREFIX + name)
@@ -214,7 +214,7 @@ def _read_list(values: dict[str, Any], name: str, kind: type, count: int | None 
 
 
 def _read_merges(values: dict[str, Any]) -> list[str] | list[list[str]]:
-    """The merges, or their pairs: a merge is divided at its first space, and of equal ones the first counts."""
+    """Read the merges, or their pairs: a merge is divided at its first space, and repeated merges are left out."""
     if values.get("pre") == "kimi-k2" and "merges" not in values:
         return []
     merges = list(dict.fromkeys(_read_list(values, "merges", str)))
@@ -231,7 +231,7 @@ def _read_json(value: dict[str, Any]) -> TokenizerSpec:
 def _build_byte_level(
     values: dict[str, Any], tokens: dict[str, int], types: list[int], pre: NamedPattern
 ) -> TokenizerSpec:
-    """The spec of a byte-level model."""
+    """Build the spec of a byte-level model."""
     if BYTE in types:
         name = next(token for token, token_id in tokens.items() if types[token_id] == BYTE)
         raise FormatError(
@@ -288,7 +288,7 @@ def _describe_characters(
     merges: list[str] | list[list[str]],
     add_prefix: bool,
 ) -> dict[str, Any]:
-    """The JSON of a model of characters, in which U+2581 stands for a space."""
+    """Return the JSON of a model of characters, in which U+2581 stands for a space."""
     byte_names = [f"<0x{byte:02X}>" for byte in range(256)]
     byte_tokens = {token for token, token_id in tokens.items() if types[token_id] == BYTE}
     if byte_tokens and byte_tokens != tokens.keys() & set(byte_names):
@@ -319,7 +319,7 @@ def _describe_characters(
 
 
 def _build_lines(values: dict[str, Any], tokens: dict[str, int], types: list[int], pre: str) -> TokenizerSpec:
-    """The spec of a model of characters with listed merges, such as Gemma 4's."""
+    """Build the spec of a model of characters with listed merges, such as Gemma 4's."""
     merges = _read_merges(values)
     if pre != "sarvam-moe":
         _check_runs(tokens, merges)
@@ -352,7 +352,7 @@ def _check_runs(tokens: dict[str, int], merges: list[str] | list[list[str]]) -> 
 
 
 def _build_scored(values: dict[str, Any], tokens: dict[str, int], types: list[int]) -> TokenizerSpec:
-    """The spec of sentencepiece's model as llama.cpp reads it: tokens of all types are merged, by their scores.
+    """Build the spec of sentencepiece's model as llama.cpp reads it: tokens of all types are merged, by their scores.
 
     It puts the space of `add_space_prefix` before each text between special tokens, removes no spaces, and has no other
     normalizer and no unknown token.
@@ -381,7 +381,7 @@ def _build_scored(values: dict[str, Any], tokens: dict[str, int], types: list[in
 
 
 def _find_mergeable(tokens: dict[str, int], excluded: set[str]) -> set[str]:
-    """The tokens that merging two adjacent symbols again and again can make, single characters included.
+    """Find the tokens that merging two adjacent symbols again and again can make, single characters included.
 
     The texts that are merged have no spaces, and none of the strings in `excluded`, which are found before.
     """

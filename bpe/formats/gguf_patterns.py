@@ -34,7 +34,7 @@ _GPT2, _O200K = SPELLED["gpt2"], PATTERNS["o200k"].expression
 
 
 def _vary_qwen2(words: str = r"\p{L}+", numbers: str = r"\p{N}", signs: str = r" ?[^\s\p{L}\p{N}]+[\r\n]*") -> str:
-    """The pattern of Qwen 2, with other words, numbers or signs, and without contractions and its end."""
+    """Return the pattern of Qwen 2 with other words, numbers or signs, and without contractions and its end."""
     return rf"[^\r\n\p{{L}}\p{{N}}]?{words}|{numbers}|{signs}"
 
 

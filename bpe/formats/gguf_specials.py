@@ -45,7 +45,7 @@ _MAX_COMPARISONS = 10**7
 
 
 def find_types(tokens: Mapping[str, int], types: list[int], values: Mapping[str, Any]) -> list[int]:
-    """The types that llama.cpp gives the tokens: those of the file, but for some names.
+    """Find the types that llama.cpp gives the tokens: those of the file, but for some names.
 
     Raises:
         FormatError: for several names of one role, of which it takes any.
@@ -81,7 +81,7 @@ def find_types(tokens: Mapping[str, int], types: list[int], values: Mapping[str,
 def list_added_tokens(
     tokens: Mapping[str, int], types: list[int], values: Mapping[str, Any], normalized_chars: str | None = ""
 ) -> list[dict[str, Any]]:
-    """The special tokens, as the added tokens of a tokenizer.json.
+    """List the special tokens as the added tokens of a tokenizer.json.
 
     Args:
         tokens: token → id.
@@ -112,7 +112,7 @@ def list_added_tokens(
 
 
 def _find_strips(special: Mapping[str, int], values: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, bool]]]:
-    """The tokens that take the white space beside them, which llama.cpp knows by the names of models."""
+    """Find the tokens that take the white space beside them, which llama.cpp knows by the names of models."""
     model, pre = str(values.get("general.name", "")).lower(), str(values.get("pre", ""))
     kind = str(values.get("general.architecture", ""))
     if any(name in pre for name in ("jina-v2-de", "jina-v2-es", "jina-v2-code")) or any(
@@ -127,7 +127,7 @@ def _find_strips(special: Mapping[str, int], values: Mapping[str, Any]) -> Itera
 
 
 def _find_second_pass(special: Mapping[str, int], tokens: Mapping[str, int], normalized_chars: str | None) -> set[str]:
-    """The tokens to seek after the others, so that the longest one is found where tokens overlap.
+    """Find the tokens to seek after the others, so that the longest one is found where tokens overlap.
 
     One search finds the token that begins first, llama.cpp the longest one: `bcd`, not `ab`, in `abcd`.
     """
@@ -158,7 +158,7 @@ class _OverlapFinder:
         self._begins = {name[0] for name in names}
 
     def find_longer(self, name: str, longer: set[str]) -> str | None:
-        """A token of `longer` that can begin inside `name`, in a text where no longer token hides it.
+        """Find a token of `longer` that can begin inside `name`, in a text where no longer token hides it.
 
         None if there is none.
         """

@@ -38,7 +38,7 @@ EncodedDocuments = tuple[TokenBatch, bool]
 
 
 def offsets_path(path: str) -> str:
-    """The path of the offsets file beside a .npy file of ids.
+    """Return the path of the offsets file beside a .npy file of ids.
 
     >>> offsets_path("train.npy")
     'train.offsets.npy'
@@ -202,7 +202,7 @@ def _read_npy_pieces(head: bytes, file: BinaryIO, path: str) -> tuple[int, Itera
 
 
 def _count_bytes_left(file: BinaryIO) -> int:
-    """The number of bytes of a regular file that are not read yet; -1 for any other file."""
+    """Count the bytes of a regular file that are not read yet; -1 for any other file."""
     with suppress(OSError, ValueError):  # a file object without a descriptor
         status = os.fstat(file.fileno())
         if stat.S_ISREG(status.st_mode):
@@ -260,7 +260,7 @@ class NpyHeader(NamedTuple):
 
 
 def npy_header(dtype: DTypeLike, length: int) -> bytes:
-    """The header of a one-dimensional little-endian array, always 128 bytes.
+    """Return the header of a one-dimensional little-endian array, always 128 bytes.
 
     >>> header = npy_header("uint16", 3)
     >>> len(header), header[10:70]

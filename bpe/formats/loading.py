@@ -66,12 +66,12 @@ class Format(NamedTuple):
     reader: str = "read"
 
     def read(self, content: bytes | Files) -> TokenizerSpec:
-        """The tokenizer in the content of the file or the files."""
+        """Read the tokenizer in the content of the file or the files."""
         spec: TokenizerSpec = getattr(self._import(), self.reader)(content)
         return spec
 
     def write(self, spec: TokenizerSpec) -> bytes | dict[str, bytes]:
-        """The content of the file or the files; ValueError for a tokenizer that they cannot hold at all."""
+        """Return the content of the file or the files; ValueError for a tokenizer that they cannot hold at all."""
         content: bytes | dict[str, bytes] = self._import().write(spec)
         return content
 
@@ -107,12 +107,12 @@ FORMATS: Mapping[str, Format] = {
 
 
 def format_names(*, written: bool = False) -> tuple[str, ...]:
-    """The names of all formats, or with `written` of those that are written too."""
+    """List the names of all formats, or with `written` of those that are written too."""
     return tuple(name for name, format_ in FORMATS.items() if format_.is_written or not written)
 
 
 def check_format(name: str, *, written: bool = False) -> Format:
-    """The format of this name.
+    """Return the format of this name.
 
     Raises:
         ValueError: for a name that is not known, and with `written` for a format that is only read.
@@ -167,7 +167,7 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
 
 
 def _detect(data: bytes, path: Path) -> str:
-    """The name of the format of a file."""
+    """Detect the format of a file; returns its name."""
     name = path.name.lower()
     head = read_first_bytes(data, 200)
     if looks_like_ranks(data):
@@ -203,7 +203,7 @@ def _detect(data: bytes, path: Path) -> str:
 
 
 def _explain_unknown(data: bytes, name: str) -> str:
-    """Why a file is of no known format."""
+    """Say why a file is of no known format."""
     if not data:
         return "it is empty"
     if name.endswith(".gguf"):
@@ -223,7 +223,7 @@ def _has_vocab_and_merges(folder: Path) -> bool:
 
 
 def detect_folder_format(names: list[str]) -> tuple[str, list[str]] | None:
-    """The format of a folder with these files, and the files that belong to it; None if it has no tokenizer.
+    """Detect the format of a folder with these files, and the files that belong to it; None if it has no tokenizer.
 
     tokenizer.json comes first, because it says most; then tekken.json, vocab.json with merges.txt, rank files and
     sentencepiece's model.
@@ -288,7 +288,7 @@ def _load_folder(folder: Path, requested: Format | None) -> TokenizerSpec:
 
 
 def _configure(spec: TokenizerSpec, data: bytes, files: Files) -> TokenizerSpec:
-    """The tokenizer of a tokenizer.json or a model of sentencepiece, with what the files beside it add to it."""
+    """Add what the files beside a tokenizer.json or a model of sentencepiece say of its tokenizer."""
     from bpe.formats import configuration
 
     if not files:
@@ -309,7 +309,7 @@ def _configure(spec: TokenizerSpec, data: bytes, files: Files) -> TokenizerSpec:
 
 
 def list_unread_fields(path: str | os.PathLike[str]) -> list[str]:
-    """The settings of `transformers` in a folder that no tokenizer of this package holds; for a file, none.
+    """List the settings of `transformers` in a folder that no tokenizer of this package holds; for a file, none.
 
     Raises:
         FormatError: for a configuration that is not JSON.

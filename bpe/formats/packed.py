@@ -10,7 +10,7 @@ max_unpacked = 1 << 28
 
 
 def unpack(data: bytes) -> bytes:
-    """The content of a file, decompressed if it is gzip data.
+    """Return the content of a file, decompressed if it is gzip data.
 
     Raises:
         FormatError: for damaged gzip data, and for more than `max_unpacked` bytes.
@@ -26,7 +26,7 @@ def unpack(data: bytes) -> bytes:
 
 
 def decode_text(data: bytes, rule: str) -> str:
-    """The text of UTF-8; `rule` says in an error what it must be."""
+    """Decode UTF-8; in an error, `rule` says what the text must be."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -34,7 +34,7 @@ def decode_text(data: bytes, rule: str) -> str:
 
 
 def read_first_bytes(data: bytes, size: int) -> bytes:
-    """The first bytes of a file, decompressed if it is gzip data; b"" for damaged gzip data."""
+    """Read the first bytes of a file, decompressed if it is gzip data; b"" for damaged gzip data."""
     try:
         return _unpack_start(data, size)
     except FormatError:
@@ -42,7 +42,7 @@ def read_first_bytes(data: bytes, size: int) -> bytes:
 
 
 def _unpack_start(data: bytes, size: int) -> bytes:
-    """The first bytes of a file, decompressed if it is gzip data; no more are decompressed."""
+    """Return the first bytes of a file, decompressed if it is gzip data; no more are decompressed."""
     if data[:2] != b"\x1f\x8b":
         return data if size > len(data) else data[:size]
     import zlib  # here, because most processes never need it

@@ -15,9 +15,8 @@ from bpe.base.records import replace
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, get_log
 from bpe.formats import clip, huggingface, tiktoken
-from bpe.formats.huggingface.writing import check_name
 from bpe.formats.loading import Format, check_format, format_names
-from bpe.formats.signatures import TOKENIZER_JSON, find_rank_file
+from bpe.formats.signatures import MERGES_TXT, TOKENIZER_JSON, VOCAB_JSON, find_rank_file
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.comparing import Difference, compare, compare_roles
 from bpe.vocab.merging import merging_suffices
@@ -76,7 +75,7 @@ def save_spec(
 
 
 def check_target(path: str | os.PathLike[str], format: str | None = None) -> Format:  # noqa: A002
-    """The format to write to a path; None stands for the one that its name stands for.
+    """Return the format to write to a path; for None, the one that the name of the file stands for.
 
     Raises:
         ValueError: for a format that is not known or only read, and for a file name that belongs to another one.
@@ -92,12 +91,24 @@ def check_target(path: str | os.PathLike[str], format: str | None = None) -> For
                 f"{format_.files}; give another name{fix}"
             )
     if format_.name == "huggingface" and not Path(path).is_dir():
-        check_name(path)
+        _check_json_name(path)
     return format_
 
 
+def _check_json_name(path: str | os.PathLike[str]) -> None:
+    """Raise ValueError for a file name that belongs to another format than tokenizer.json."""
+    name = Path(os.fspath(path)).name.lower()
+    if name in (VOCAB_JSON, MERGES_TXT):
+        kind, instead = "half of GPT-2's pair of files", "name it tokenizer.json"
+    elif name.endswith((".gz", ".bz2", ".xz", ".zst", ".zip")):
+        kind, instead = "a compressed file", "name it .json and compress it afterwards"
+    else:
+        return
+    raise ValueError(f"path is {os.fspath(path)!r}, the name of {kind}; save writes a tokenizer.json: {instead}")
+
+
 def choose_format(path: str | os.PathLike[str]) -> str:
-    """The format that the name of a file to write stands for.
+    """Return the format that the name of a file to write stands for.
 
     >>> choose_format("cl100k_base.tiktoken"), choose_format("out/tekken.json"), choose_format("tokenizer.json")
     ('tiktoken', 'tekken', 'huggingface')
@@ -143,7 +154,7 @@ def _write_folder(content: Mapping[str, bytes], folder: Path) -> None:
 
 
 def find_losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, bytes]) -> list[Difference]:
-    """What the written content of a format does not keep of a tokenizer."""
+    """Find what the written content of a format does not keep of a tokenizer."""
     try:
         read_back = _read_again(spec, format_, content)
     except FormatError as error:
@@ -159,7 +170,7 @@ def find_losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[s
 
 
 def compare_all(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
-    """All differences, those of roles too; those that are known to change no id are marked as harmless."""
+    """List all differences, those of roles too; differences that are known to change no id are marked as harmless."""
     differences = [*compare(a, b, names), *compare_roles(a, b, names)]
     ignoring = a if a.ignore_merges else b
     return [

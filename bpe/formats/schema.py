@@ -126,7 +126,7 @@ class Field(NamedTuple):
 
 
 def read_fields(value: object, where: str, fields: Mapping[str, Field]) -> dict[str, Any]:
-    """The values of an object's fields, in the order of the table, which has all fields that it may have.
+    """Read the values of an object's fields, in the order of the table, which has all fields that it may have.
 
     >>> read_fields({"stride": 2}, "truncation", {"stride": Field(int), "direction": Field(str, "Right")})
     {'stride': 2, 'direction': 'Right'}
@@ -151,7 +151,7 @@ def check_object(value: object, where: str, known_fields: Collection[str]) -> di
 def get(
     item: Mapping[str, Any], where: str, name: str, read: type[T] | Callable[[Any, str], T], default: T = REQUIRED
 ) -> T:
-    """A field of an object; `read` and `default` as in `Field`."""
+    """Read a field of an object; `read` and `default` as in `Field`."""
     if name not in item:
         if default is REQUIRED:
             raise FormatError(f"it has no {name}; it must have one", where=where)
@@ -168,7 +168,7 @@ def check_type(value: Any, where: str, kind: type[T]) -> T:
 
 
 def read_type(value: object, where: str, default: str | None = None) -> str:
-    """The field "type" of an object, which must have one unless there is a default."""
+    """Read the field "type" of an object, which must have one unless there is a default."""
     kind = value.get("type", default) if isinstance(value, dict) else None
     if not isinstance(kind, str):
         raise FormatError(f"{short_repr(value)} is not an object with a type", where=where)
@@ -179,18 +179,18 @@ def read_type(value: object, where: str, default: str | None = None) -> str:
 
 
 def accept_any(value: Any, where: str) -> Any:
-    """Any value: a field that has no effect, or one that its reader checks."""
+    """Return any value: for a field that has no effect, or one that its reader checks."""
     del where
     return value
 
 
 def read_text(value: object, where: str) -> str | None:
-    """A string; None if it is null or empty."""
+    """Read a string; None if it is null or empty."""
     return None if value is None else check_type(value, where, str) or None
 
 
 def read_id(value: object, where: str) -> int:
-    """An int that may be an id."""
+    """Read an int that may be an id."""
     if type(value) is not int or not 0 <= value < ID_LIMIT:
         raise FormatError(
             f"{short_repr(value)} is not a token id; it must be an int from 0 to {ID_LIMIT - 1}", where=where
@@ -199,7 +199,7 @@ def read_id(value: object, where: str) -> int:
 
 
 def read_known_id(value: object, where: str, vocabulary: Vocabulary) -> int:
-    """The id of a token of a vocabulary."""
+    """Read the id of a token of a vocabulary."""
     if (token_id := read_id(value, where)) not in vocabulary:
         raise FormatError(f"no token has the id {token_id}; it must be the id of a token", where=where)
     return token_id

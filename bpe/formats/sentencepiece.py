@@ -98,7 +98,7 @@ def read(data: bytes) -> TokenizerSpec:
 
 
 def _parse(data: bytes) -> Model:
-    """The parts of a ModelProto."""
+    """Parse a ModelProto."""
     model, kind, has_normalizer = Model(), _UNIGRAM, False
     for offset, field_number, value in iterate_fields(data):
         if field_number == _PIECE:
@@ -179,7 +179,7 @@ def _read_normalizer(model: Model, data: bytes) -> None:
 
 
 def _build(model: Model) -> TokenizerSpec:
-    """The spec of a model.
+    """Build the spec of a model.
 
     Raises:
         FormatError: for pieces that contradict each other, and for settings that are not supported.
@@ -283,7 +283,7 @@ def _loses_spaces(piece: str, model: Model) -> bool:
 
 
 def _list_decoders(model: Model, unk: str) -> list[dict[str, Any]]:
-    """The steps from pieces to text; the unknown piece becomes its surface, as sentencepiece decodes it."""
+    """List the steps from pieces to text; the unknown piece becomes its surface, as sentencepiece decodes it."""
     unk_pattern = {"String": unk}
     if any(unk in piece and piece != unk for piece in model.pieces):
         unk_pattern = {"Regex": rf"(?<![\s\S]){regex.escape(unk)}(?![\s\S])"}
@@ -301,7 +301,7 @@ def _list_decoders(model: Model, unk: str) -> list[dict[str, Any]]:
 
 
 def _build_normalizer(model: Model) -> n.Normalizer | None:
-    """What sentencepiece does to a text before it looks for pieces. User-defined pieces stay as they are."""
+    """Build what sentencepiece does to a text before it looks for pieces. User-defined pieces stay as they are."""
     steps: list[n.Normalizer] = []
     user_defined = _list_user_defined(model)
     if model.charsmap:
@@ -325,7 +325,7 @@ def _build_normalizer(model: Model) -> n.Normalizer | None:
 
 
 def recover_merges(tokens: dict[str, int], scores: Sequence[float]) -> list[list[str]] | None:
-    """One merge for each piece of several characters, best rank first.
+    """Recover one merge for each piece of several characters, best rank first.
 
     None if no list of one merge per piece gives sentencepiece's result.
 
@@ -371,7 +371,7 @@ def _check_characters(tokens: dict[str, int]) -> None:
 def list_all_splits(
     spec: TokenizerSpec, pieces: Sequence[str], scores: Sequence[float], order: Sequence[int]
 ) -> TokenizerSpec:
-    """The spec with every split of every piece into two symbols or pieces, which share the rank of their score.
+    """Return the spec with every split of every piece into two symbols or pieces, ranked by the score of the piece.
 
     `order` has the ids of the pieces that are merged, best score first.
     """
@@ -400,7 +400,7 @@ def list_all_splits(
 
 
 def iterate_fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
-    """(offset, number, value) of each field of a message.
+    """Yield the offset, the number and the value of each field of a message.
 
     Raises:
         FormatError: for data that is not a message; it names the offset.
@@ -438,7 +438,7 @@ def iterate_fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
 
 
 def _read_varint(data: bytes, offset: int) -> tuple[int, int]:
-    """(the number at this offset, the offset after it)."""
+    """Read the number at this offset; returns it and the offset after it."""
     value = 0
     for i, byte in enumerate(data[offset : offset + 10]):
         value |= (byte & 0x7F) << (7 * i)
@@ -448,7 +448,7 @@ def _read_varint(data: bytes, offset: int) -> tuple[int, int]:
 
 
 def read_float(value: Value) -> float:
-    """The float of a fixed32 field."""
+    """Read the float of a fixed32 field."""
     if not isinstance(value, bytes) or len(value) != 4:
         raise FormatError("a field that must be a float is not one")
     (result,) = struct.unpack("<f", value)

@@ -77,13 +77,13 @@ def looks_like_tekken(data: bytes) -> bool:
 
 
 def find_rank_file(names: list[str]) -> str | None:
-    """The name of the rank file among the names of a folder's files; None if there is none, or several."""
+    """Find the name of the rank file among the names of a folder's files; None if there is none, or several."""
     rank_files = [name for name in names if name == TIKTOKEN_MODEL or name.endswith(".tiktoken")]
     return TIKTOKEN_MODEL if TIKTOKEN_MODEL in rank_files else rank_files[0] if len(rank_files) == 1 else None
 
 
 def map_gguf(path: str | os.PathLike[str]) -> mmap | None:
-    """A GGUF file mapped into memory, so that its weights are not read; None for any other file.
+    """Map a GGUF file into memory, so that its weights are not read; None for any other file.
 
     Raises:
         OSError: for a file that cannot be read.

@@ -29,7 +29,7 @@ Token = tuple[str, bool]
 
 
 def parse(data: bytes, merges: int = -1) -> tuple[Version, list[tuple[str, str]]]:
-    """(version, pairs in order, without repeated ones) of a file of codes.
+    """Parse a file of codes: returns the version, and the pairs in order without repeated ones.
 
     Args:
         data: the content, gzipped or not.
@@ -114,7 +114,7 @@ def read(data: bytes, merges: int = -1) -> TokenizerSpec:
 
 
 def _divide(token: Token, is_glued: bool) -> list[Token]:
-    """The symbols of a token, before any merge."""
+    """Return the symbols of a token, before any merge."""
     text, ends_word = token
     if is_glued:
         return [(char, ends_word and i == len(text) - 1) for i, char in enumerate(text)]
@@ -127,7 +127,7 @@ def _parse_token(part: str) -> Token:
 
 
 def write(spec: TokenizerSpec) -> bytes:
-    """Codes of version 0.2, or of 0.1 where the mark is a symbol of its own.
+    """Write codes of version 0.2, or of 0.1 where the mark is a symbol of its own.
 
     What the codes do not keep is not checked here (`saving.py` reads them again).
 

@@ -81,7 +81,7 @@ def read(data: bytes) -> TokenizerSpec:
 
 
 def _read_tokens(entries: list[Any]) -> list[bytes]:
-    """The tokens in order of their ranks, which are 0, 1, 2, …; the first 256 are the bytes."""
+    """Read the tokens in order of their ranks, which are 0, 1, 2, …; the first 256 are the bytes."""
     tokens = []
     for i, item in enumerate(entries):
         text: Any = item.get("token_bytes") if isinstance(item, dict) else None
@@ -105,7 +105,7 @@ def _read_tokens(entries: list[Any]) -> list[bytes]:
 
 
 def _read_special(value: dict[str, Any], n_special: int) -> dict[str, int]:
-    """Name → id of the special tokens; the ids from the number of listed ones on have the names of fillers."""
+    """Read the special tokens: name → id. Those that the file does not list have the names of `UNLISTED_NAME`."""
     entries = value.get("special_tokens")
     if entries is None:
         entries = [{"rank": i, "token_str": name} for i, name in enumerate(DEFAULT_SPECIAL_TOKENS)]
@@ -125,7 +125,7 @@ def _read_special(value: dict[str, Any], n_special: int) -> dict[str, int]:
 
 
 def write(spec: TokenizerSpec) -> bytes:
-    """A tekken.json of version v3, with its special tokens listed, as mistral-common reads it.
+    """Write a tekken.json of version v3, with its special tokens listed, as mistral-common reads it.
 
     What the file does not keep is not checked here (`saving.py` reads it again).
 
@@ -170,7 +170,7 @@ def write(spec: TokenizerSpec) -> bytes:
 
 
 def _decode_token(token: bytes) -> str | None:
-    """The token as text; None if it is not UTF-8."""
+    """Decode a token; None if it is not UTF-8."""
     try:
         return token.decode()
     except UnicodeDecodeError:

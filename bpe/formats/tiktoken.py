@@ -54,7 +54,7 @@ RankedTokens = tuple[bytes, NDArray[np.int64], NDArray[np.int32]]  # sorted by r
 
 
 def find_published(data: bytes) -> tuple[str, Mapping[str, int]] | None:
-    """The pattern and the special tokens of one of OpenAI's rank files (gzipped or not); None for any other file."""
+    """Find the pattern and the special tokens of a rank file of OpenAI's (gzipped or not); None for other files."""
     if data[:1] == b"{" or data[:2] not in (b"\x1f\x8b", b"IQ"):  # IQ== is "!", the first token of each file
         return None
     content = read_first_bytes(data, MAX_PUBLISHED_BYTES + 1)
@@ -111,14 +111,14 @@ def load(
 
 
 def _find_preset(pretokenizer: object) -> PublishedEncoding | None:
-    """The encoding of OpenAI's with this name; None for the name of a pattern, such as "gpt2", and anything else."""
+    """Find OpenAI's encoding of this name; None for the name of a pattern, such as "gpt2", and anything else."""
     if not isinstance(pretokenizer, str) or pretokenizer in PATTERNS:
         return None
     return ENCODINGS.get(pretokenizer)
 
 
 def check_special_ids(special_tokens: Mapping[str, int]) -> dict[str, int]:
-    """Special tokens with ids as int.
+    """Check special tokens; returns their ids as int.
 
     Raises:
         TypeError, ValueError: for names that are not str or empty, and ids that are not int or out of range.
@@ -157,7 +157,7 @@ def read(
 def from_ranks(
     ranks: Mapping[bytes, int], pretokenizer: Pretokenizer | None, special_tokens: Mapping[str, int]
 ) -> TokenizerSpec:
-    """The spec of tokens with their ranks, as `tiktoken.Encoding` takes them.
+    """Build the spec of tokens with their ranks, as `tiktoken.Encoding` takes them.
 
     A special token may have the id of another token (the first one is then what the id decodes to), and the spelling
     of an ordinary token. A token without bytes is left out, because encoding never produces it.
@@ -200,7 +200,7 @@ def build_spec(
     *,
     shared_ids: bool,
 ) -> TokenizerSpec:
-    """The spec of tokens that are sorted by rank; `table` is their table.
+    """Build the spec of tokens that are sorted by rank; `table` is their table.
 
     Args:
         tokens: the tokens, which must be distinct.
@@ -268,7 +268,7 @@ def _build_vocabulary(
     special_tokens: Mapping[str, int],
     shared_ids: bool,
 ) -> Vocabulary:
-    """The vocabulary of the tokens and the special tokens, after checking that their ids and names are distinct."""
+    """Build the vocabulary of the tokens and the special tokens, whose ids and names must be distinct."""
     special: dict[int, bytes] = {}
     for name, token_id in special_tokens.items():
         i = int(np.searchsorted(ranks, token_id))
@@ -338,7 +338,7 @@ def _any_merges_to_itself(
 
 
 def read_gpt2_ranks(merges: bytes, encoder: bytes, *, own_bytes: bool = False) -> dict[bytes, int]:
-    r"""The ranks of GPT-2's tokens, without `<|endoftext|>`.
+    r"""Read the ranks of GPT-2's tokens, without `<|endoftext|>`.
 
     Args:
         merges: the content of `vocab.bpe`: a line with the version, then the two parts of a token on each line.
@@ -390,7 +390,7 @@ def read_gpt2_ranks(merges: bytes, encoder: bytes, *, own_bytes: bool = False) -
 
 
 def parse_pattern(pat_str: str) -> Pretokenizer:
-    r"""The pretokenizer of a pattern that is written for `tiktoken`, whose engine is Rust's `fancy_regex`.
+    r"""Return the pretokenizer of a pattern that is written for `tiktoken`, whose engine is Rust's `fancy_regex`.
 
     A published pattern gets its scanner. In any other, `$` and `&&` mean what they mean in Rust: `$` the end of the
     text only, and `&&` in a class an intersection.
@@ -414,7 +414,7 @@ def parse_pattern(pat_str: str) -> Pretokenizer:
 
 
 def write_pattern(pretokenizer: Pretokenizer) -> str:
-    r"""The pattern of a pretokenizer as `tiktoken` takes it, the inverse of `parse_pattern`.
+    r"""Return the pattern of a pretokenizer as `tiktoken` takes it, the inverse of `parse_pattern`.
 
     >>> write_pattern(parse_pattern(r"[\w&&[^a]]+|\s+$|."))
     '[\\w&&[^a]]+|\\s+\\Z|.'
@@ -424,7 +424,7 @@ def write_pattern(pretokenizer: Pretokenizer) -> str:
 
 
 def write(spec: TokenizerSpec) -> bytes:
-    """A rank file: each ordinary token in base64, a space and its id. OpenAI's files are written as published.
+    """Write a rank file: each ordinary token in base64, a space and its id. OpenAI's files are written as published.
 
     What the file does not keep, such as the pattern, is not checked here (`saving.py` reads it again).
 

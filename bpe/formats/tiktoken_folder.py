@@ -85,7 +85,7 @@ def read(files: Mapping[str, bytes]) -> TokenizerSpec:
 
 
 def _add_class_tokens(spec: TokenizerSpec, kind: str | None, special: dict[str, int]) -> TokenizerSpec:
-    """The tokenizer with the special tokens that the code of its class puts after the ranks."""
+    """Add the special tokens that the code of the class of a tokenizer puts after the ranks."""
     first_id = int(spec.vocabulary.limit)
     if kind == KIMI_CLASS:
         names = {token_id: name for name, token_id in special.items()}
@@ -120,7 +120,7 @@ def _check_class(kind: str | None, auto_map: Any) -> None:
 
 
 def _read_special(config: dict[str, Any]) -> tuple[dict[str, int], list[str]]:
-    """Name → id of the tokens in `added_tokens_decoder`, and which of them are not special.
+    """Read the tokens in `added_tokens_decoder`, name → id, and the names of those that are not special.
 
     Other flags have no effect in tiktoken.
     """
@@ -140,7 +140,7 @@ def _read_special(config: dict[str, Any]) -> tuple[dict[str, int], list[str]]:
 
 
 def write(spec: TokenizerSpec) -> dict[str, bytes]:
-    """The two files of a folder: name → content. The tokenizer of Qwen 1 becomes a `QWenTokenizer`.
+    """Write the two files of a folder: name → content. The tokenizer of Qwen 1 becomes a `QWenTokenizer`.
 
     Raises:
         ValueError: for a tokenizer that they cannot hold at all.

@@ -141,7 +141,7 @@ def read_two_files(
 
 
 def make_vocab_file(vocab: Mapping[str, int] | Mapping[bytes, int], special_tokens: Mapping[str, int]) -> bytes:
-    """The `vocab.json` of tokens with their ids. The names of special tokens are not in letters.
+    """Make the `vocab.json` of tokens with their ids. The names of special tokens are not in letters.
 
     Raises:
         TypeError: for a token that is not str or bytes, or an id that is not an int.
@@ -164,7 +164,7 @@ def make_vocab_file(vocab: Mapping[str, int] | Mapping[bytes, int], special_toke
 
 
 def make_merges_file(merges: Iterable[str] | Iterable[tuple[str, str]] | Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The `merges.txt` of pairs of tokens, or of strings with a space between the two.
+    """Make the `merges.txt` of pairs of tokens, or of strings with a space between the two.
 
     Raises:
         TypeError: for anything else.
@@ -199,7 +199,7 @@ def _spell_in_letters(token: object, where: str) -> str:
 
 
 def write(spec: TokenizerSpec) -> dict[str, bytes]:
-    """The five files of a folder: name → content. `GPT2Tokenizer` of `transformers` reads them.
+    """Write the five files of a folder: name → content. `GPT2Tokenizer` of `transformers` reads them.
 
     What the files do not keep is not checked here (`saving.py` reads them again).
 
@@ -233,7 +233,7 @@ def _dump(value: object) -> bytes:
 
 
 def _write_config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(tokenizer_config.json, special_tokens_map.json)."""
+    """Return the objects of tokenizer_config.json and special_tokens_map.json."""
     special = [name for name in spec.special_tokens if "ordinary" not in spec.token_flags.get(name, ())]
     pretokenizer, names = spec.pretokenizer, {token_id: name for name, token_id in spec.special_tokens.items()}
     class_name, roles = "GPT2Tokenizer", {}
@@ -281,7 +281,7 @@ def _read_vocab(files: Mapping[str, bytes]) -> dict[str, int]:
 
 
 def _read_lines(data: bytes) -> list[str]:
-    """The lines of a merge list, of which the first may be a header."""
+    """Read the lines of a merge list, of which the first may be a header."""
     lines = decode_text(unpack(data), "it must be a merge list").split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -295,7 +295,7 @@ def _read_lines(data: bytes) -> list[str]:
 def _build(
     vocab: dict[str, int], merges: bytes, added: list[dict[str, Any]], normalizer: Normalizer | None
 ) -> TokenizerSpec:
-    """The spec of a vocabulary, merges and added tokens, read in the shape of a tokenizer.json."""
+    """Build the spec of a vocabulary, merges and added tokens, read in the shape of a tokenizer.json."""
     with with_path(None, MERGES_TXT):
         lines = _read_lines(merges)
     header = bool(lines) and lines[0].startswith("#version")
@@ -320,7 +320,7 @@ def _build(
 def _read_template(
     config: dict[str, Any], kind: TokenizerClass, spec: TokenizerSpec
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """The ids before and after a text."""
+    """Read the ids before and after a text."""
     roles: tuple[str | None, ...] | None = kind.template
     if roles is None:
         bos, eos = (get(config, CONFIG_JSON, f"add_{role}_token", bool, False) for role in ("bos", "eos"))
@@ -330,7 +330,7 @@ def _read_template(
 
 
 def _find_role(config: dict[str, Any], kind: TokenizerClass, spec: TokenizerSpec, role: str) -> int:
-    """The id of the token of a role, which must be a special one."""
+    """Find the id of the token of a role, which must be a special one."""
     content = get_token_text(config.get(role, kind.roles.get(role)))
     if not isinstance(content, str) or content not in spec.special_tokens:
         raise FormatError(f"{short_repr(content)} is not a special token", where=f"{CONFIG_JSON}: {role}")

@@ -15,8 +15,8 @@ from bpe.errors import FormatError
 from bpe.formats import _json_tokens as jsontokens
 from bpe.formats.huggingface import read, write
 from bpe.formats.huggingface.lists import PLACEHOLDERS, KernelLists, UnusualError, split_off_lists
-from bpe.formats.huggingface.reading import _build
 from bpe.formats.huggingface.spelling import build_letter_table
+from bpe.formats.huggingface.whole_file import _build
 from bpe.formats.schema import load
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY

@@ -58,7 +58,7 @@ class AddedTokens:
 def read_added_tokens(
     value: object, extra_rows: Sequence[tuple[Any, ...]], keep_ids: bool, normalizer: n.Normalizer | None
 ) -> AddedTokens:
-    """The added tokens of a file; `extra_rows` has the fields of further ones, which follow those of the file."""
+    """Read the added tokens of a file; `extra_rows` has the fields of further ones, which follow those of the file."""
     if not isinstance(value, list):
         raise FormatError(f"{short_repr(value)} is not a list", where="added_tokens")
     rows = extra_rows if extra_rows and not value else _list_rows(value)
@@ -75,7 +75,7 @@ def read_added_tokens(
 
 
 def _list_rows(value: list[Any]) -> list[tuple[Any, ...]] | None:
-    """The fields of each token; None unless all of them are objects with all fields and no others."""
+    """List the fields of each token; None unless all of them are objects with all fields and no others."""
     if not value or set(map(type, value)) != {dict} or set(map(len, value)) != {len(_FIELD_NAMES)}:
         return None
     try:
@@ -87,7 +87,7 @@ def _list_rows(value: list[Any]) -> list[tuple[Any, ...]] | None:
 def _read_rows(
     rows: Sequence[tuple[Any, ...]],
 ) -> tuple[dict[str, int], dict[str, frozenset[str]]] | None:
-    """The fast path of `read_one_by_one`, for valid tokens, given by their fields; None for others."""
+    """Read valid tokens, given by their fields; None for others. This is the fast path of `read_one_by_one`."""
     ids, contents, *columns = [list(map(itemgetter(i), rows)) for i in range(len(_FIELD_NAMES))]
     if set(map(type, ids)) != {int} or set(map(type, contents)) != {str} or not 0 <= min(ids) <= max(ids) < ID_LIMIT:
         return None
@@ -106,7 +106,7 @@ def _read_rows(
 
 
 def read_one_by_one(value: list[Any]) -> tuple[dict[str, int], dict[str, frozenset[str]]]:
-    """(name → id, name → flags) of any list; errors name the position."""
+    """Read any list of tokens: returns name → id and name → flags; errors name the position."""
     ids: dict[str, int] = {}
     flags: dict[str, frozenset[str]] = {}
     used_ids: set[int] = set()
@@ -123,7 +123,7 @@ def read_one_by_one(value: list[Any]) -> tuple[dict[str, int], dict[str, frozens
 
 
 def _read_flags(token: Mapping[str, Any]) -> frozenset[str]:
-    """The flags of a token as the spec has them."""
+    """Read the flags of a token as the spec has them."""
     matching_flags = {flag for flag in MATCHING_FLAGS if token[flag]}
     return frozenset(matching_flags if token["special"] else {*matching_flags, "ordinary"})
 
@@ -147,7 +147,7 @@ def write_added_tokens(spec: TokenizerSpec) -> Iterator[str]:
 
 
 def read_own_tokens(data: bytes) -> dict[str, tuple[int, frozenset[str]]]:
-    """The added tokens of a valid tokenizer.json, name → id and flags, those without an effect included."""
+    """Read the added tokens of a valid tokenizer.json, name → id and flags, those without an effect included."""
     split = split_off_lists(data, load)
     top: Any = load(data) if split is None else split[0]
     ids, flags = read_one_by_one(top.get("added_tokens") or [])
@@ -157,7 +157,7 @@ def read_own_tokens(data: bytes) -> dict[str, tuple[int, frozenset[str]]]:
 def add_tokens(
     spec: TokenizerSpec, tokens: Mapping[str, frozenset[str]], own_flags: Mapping[str, frozenset[str]] = NO_FLAGS
 ) -> TokenizerSpec:
-    """The tokenizer with added tokens (name → flags): those that it has get the flags, and others the next ids.
+    """Add tokens (name → flags) to a tokenizer: tokens that it has get the flags, and others the next ids.
 
     A token of the model keeps its id; text can still become it, unless no merge, symbol or whole word makes it.
     `own_flags` has the flags of the tokens that it has, those without an effect included.
@@ -188,7 +188,7 @@ def add_tokens(
 
 
 def _find_ids(spec: TokenizerSpec, names: list[str]) -> dict[str, int]:
-    """Name → id of the names that are tokens of the model."""
+    """Find the names that are tokens of the model: name → id."""
     token_of = {name: token for name, token in zip(names, spell_all(spec.model, names), strict=True) if token}
     ordinary_ids = spec.vocabulary.find_ids(token_of.values()) if token_of else {}
     ids = {name: ordinary_ids[token] for name, token in token_of.items() if token in ordinary_ids}
@@ -202,7 +202,7 @@ def _find_ids(spec: TokenizerSpec, names: list[str]) -> dict[str, int]:
 
 
 def _drop_unreachable(spec: TokenizerSpec, model_ids: Mapping[str, int]) -> TokenizerSpec:
-    """The tokenizer in which added tokens that text cannot become are no ordinary tokens, as after reading a file."""
+    """Make added tokens that text cannot become special tokens only, as after reading a file."""
     kinds = spec.vocabulary.kinds.copy()
     in_merges = np.zeros(len(kinds), dtype=np.bool_)
     in_merges[spec.merges], in_merges[spec.merge_results] = True, True

@@ -47,7 +47,7 @@ _VOCAB_KEY, _MERGES_KEY = re.compile(rb'"vocab"\s*:\s*(?=\{)'), re.compile(rb'"m
 
 
 def split_off_lists(data: bytes, load: Callable[[bytes], Any]) -> tuple[dict[str, Any], Span, Span] | None:
-    """A tokenizer.json without its long lists, its vocab and its merges; None for an unusual or invalid file.
+    """Split the vocab and the merges off a tokenizer.json: returns the rest and two spans; None for an unusual file.
 
     `load` reads the rest as JSON, with a placeholder number in place of each list; its errors are raised. If it finds
     the placeholders as fields of the model, then the lists are the values of these fields.
@@ -78,7 +78,7 @@ def split_off_lists(data: bytes, load: Callable[[bytes], Any]) -> tuple[dict[str
 
 
 def read_lists(vocab: Span, merges: Span, model: Model, prefix: str) -> KernelLists:
-    """The lists as the kernel reads them; raises UnusualError for lists that need `ParsedLists`.
+    """Read the lists with the kernel; raises UnusualError for lists that need `ParsedLists`.
 
     `prefix` is the continuing_subword_prefix, which the right part of a merge loses.
     """
@@ -122,7 +122,7 @@ class KernelLists:
         return list(map(self._tokens.find, spell_all(self._model, tokens)))
 
     def find_ids(self, tokens: Iterable[str]) -> list[int | None]:
-        """The id of each token, those that were removed included; None for a token that is not in the vocab."""
+        """Find the id of each token, those that were removed included; None for a token that is not in the vocab."""
         tokens = list(tokens)
         ids = [int(self._tokens.token_ids[i]) if i >= 0 else None for i in self._find_indices(tokens)]
         if self.unlettered:
@@ -136,13 +136,13 @@ class KernelLists:
             self.unlettered = {token: token_id for token, token_id in self.unlettered.items() if token not in tokens}
 
     def find_merged(self, tokens: Mapping[str, int]) -> set[str]:
-        """The subset of these tokens of the vocab (token → id) that some merge has or makes."""
+        """Find which of these tokens of the vocab (token → id) some merge has or makes."""
         ids = np.array(list(tokens.values()), dtype=np.int32)
         in_merges = np.isin(ids, self._pairs) | np.isin(ids, self._results)
         return {token for token, is_merged in zip(tokens, in_merges.tolist(), strict=True) if is_merged}
 
     def build(self, special: Mapping[str, int]) -> tuple[Vocabulary, Merges]:
-        """The vocabulary of the remaining tokens and the special tokens, and the merges.
+        """Build the vocabulary of the remaining tokens and the special tokens, and the merges.
 
         Raises:
             UnusualError: for a repeated id or pair.
@@ -194,7 +194,7 @@ class ParsedLists:
         return len(self._vocab)
 
     def find_ids(self, tokens: Iterable[str]) -> list[int | None]:
-        """The id of each token, those that were removed included; None for a token that is not in the vocab."""
+        """Find the id of each token, those that were removed included; None for a token that is not in the vocab."""
         return list(map(self._vocab.get, tokens))
 
     def remove(self, tokens: Collection[str]) -> None:
@@ -203,7 +203,7 @@ class ParsedLists:
         self.unlettered = {token: token_id for token, token_id in self.unlettered.items() if token not in tokens}
 
     def find_merged(self, tokens: Mapping[str, int]) -> set[str]:
-        """The subset of these tokens that some valid merge has or makes."""
+        """Find which of these tokens some valid merge has or makes."""
         merged: set[Any] = set()
         for merge in self._merges:
             parts = merge.split(" ") if isinstance(merge, str) else merge
@@ -212,7 +212,7 @@ class ParsedLists:
         return merged & tokens.keys()
 
     def build(self, special: Mapping[str, int]) -> tuple[Vocabulary, Merges]:
-        """The vocabulary of the remaining tokens and the special tokens, and the merges; errors name the position."""
+        """Build the vocabulary of the remaining and the special tokens, and the merges; errors name the position."""
         excluded = self._removed | self.unlettered.keys()
         vocab = {token: token_id for token, token_id in self._vocab.items() if token not in excluded}
         tokens = [(token_id, spell_token(self._model, token)) for token, token_id in vocab.items()]
@@ -238,7 +238,7 @@ class ParsedLists:
 
 
 def _strip_prefix(prefix: str, right: str) -> str:
-    """The right part of a merge without as many bytes as the prefix has, whatever they are.
+    """Remove as many bytes as the prefix has, whatever they are, from the right part of a merge.
 
     Raises:
         ValueError: if nothing or no whole character is left.
@@ -253,7 +253,7 @@ def _strip_prefix(prefix: str, right: str) -> str:
 
 
 def _explain_invalid_merge(merge: object, vocab: Mapping[str, int], special: Mapping[str, int], prefix: str) -> str:
-    """What is wrong with a merge, in words."""
+    """Say what is wrong with a merge."""
     pair = merge.split(" ") if isinstance(merge, str) else merge
     if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
         return f'{short_repr(merge)} is not a merge; it must be ["left", "right"] or "left right"'
@@ -275,7 +275,7 @@ def _explain_invalid_merge(merge: object, vocab: Mapping[str, int], special: Map
 
 @cache
 def _quote_letters() -> NDArray[np.uint8]:
-    """GPT-2's letter for each byte as UTF-8 in a JSON string: one byte or two, and 0 after one."""
+    """Spell GPT-2's letter of each byte in UTF-8 for a JSON string: two bytes, or one and 0."""
     quoted = (encode_basestring(letter)[1:-1].encode().ljust(2, b"\0") for letter in byte_letters())
     return np.array([list(letter) for letter in quoted], dtype=np.uint8)
 
@@ -289,12 +289,12 @@ class _Slices:
     lengths: NDArray[np.int64]
 
     def take(self, indices: NDArray[np.integer]) -> _Slices:
-        """Some of the texts."""
+        """Return the texts of these indices."""
         return _Slices(self.blob, self.starts[indices], self.lengths[indices])
 
 
 def write_lists(spec: TokenizerSpec, names: dict[int, str]) -> tuple[bytes, bytes]:
-    """The lines of the vocab, with the ordinary tokens and these names of others, and the lines of the merges."""
+    """Write the lines of the vocab (the ordinary tokens, and these names of others) and the lines of the merges."""
     ids = np.sort(np.append(np.flatnonzero(spec.vocabulary.kinds == ORDINARY), np.array(list(names), dtype=np.int64)))
     tokens = _spell_tokens(spec, names)
     entries = _join_lines((b',\n      "', b'": ', b""), tokens.take(ids), _spell_numbers(ids))
@@ -302,7 +302,7 @@ def write_lists(spec: TokenizerSpec, names: dict[int, str]) -> tuple[bytes, byte
 
 
 def _spell_tokens(spec: TokenizerSpec, names: dict[int, str]) -> _Slices:
-    """By id, the tokens as they are spelled between the quotes of JSON strings; `names` has those of other tokens."""
+    """Spell the tokens, by id, as between the quotes of JSON strings; `names` has the texts of other tokens."""
     vocabulary = spec.vocabulary
     if spec.model == "byte":
         letters = _quote_letters()[np.frombuffer(vocabulary.blob, dtype=np.uint8)]
@@ -322,19 +322,19 @@ def _spell_tokens(spec: TokenizerSpec, names: dict[int, str]) -> _Slices:
 
 
 def _quote(text: str) -> bytes:
-    """A text as between the quotes of a JSON string."""
+    """Spell a text as between the quotes of a JSON string."""
     return encode_basestring(text)[1:-1].encode()
 
 
 def _spell_numbers(numbers: NDArray[np.int64]) -> _Slices:
-    """Numbers as decimal digits."""
+    """Spell numbers in decimal digits."""
     digits = "".join(map(str, numbers.tolist())).encode()
     bounds = offsets_of(1 + np.searchsorted(10 ** np.arange(1, 19), numbers, side="right"))
     return _Slices(np.frombuffer(digits, dtype=np.uint8), bounds[:-1], np.diff(bounds))
 
 
 def _join_lines(separators: Sequence[bytes], *columns: _Slices) -> bytes:
-    """Lines of texts, one of each column, with constants before, between and after them. The first has no comma.
+    """Join one text of each column to a line, with constants before, between and after. The first line has no comma.
 
     A kernel joins the slices: a tenth of the time of formatting 50,000 lines.
     """

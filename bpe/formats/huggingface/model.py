@@ -111,7 +111,7 @@ def read_model(
     normalizer: Normalizer | None,
     list_spans: tuple[Span, Span] | None,
 ) -> TokenizerSpec:
-    """The tokenizer that a model describes, without its post-processor and decoder.
+    """Read the tokenizer that a model describes, without its post-processor and decoder.
 
     With `list_spans`, the kernel reads the vocab and the merges there; raises UnusualError for lists that need `json`.
     """
@@ -168,7 +168,7 @@ def read_model(
 
 
 def _read_suffix(fields: dict[str, Any], model: Model) -> tuple[str | None, bool]:
-    """(the end-of-word mark, True), or (None, False): a suffix is always part of the last symbol."""
+    """Read the end-of-word mark: returns it and True, or None and False. A suffix is always part of the last symbol."""
     suffix = fields["end_of_word_suffix"]
     try:
         return None if suffix is None else spell_token(model, suffix).decode(), suffix is not None
@@ -184,7 +184,7 @@ def _read_tokens(
     settings: TokenizerSpec,
     added: AddedTokens,
 ) -> tuple[Vocabulary, Merges]:
-    """(vocabulary, merges) of the tokenizer with these `settings`."""
+    """Read the vocabulary and the merges of the tokenizer with these `settings`."""
     unk = settings.unk_token
     if is_own_type:
         special_ids = dict(added.ids) if unk is None else {**added.ids, unk: read_id(fields["unk_id"], "model.unk_id")}
@@ -207,7 +207,7 @@ def _read_tokens(
 def _find_specials(
     lists: KernelLists | ParsedLists, added: AddedTokens, unk: str | None
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Name → id of the special tokens, the unknown token included, and the same of those that are in the vocab.
+    """Find the special tokens, the unknown token included, and those of them in the vocab: name → id.
 
     One that is not in the vocab must have the next free id, as in `tokenizers`.
     """
@@ -231,7 +231,7 @@ def _find_specials(
 
 
 def _find_ordinary(lists: KernelLists | ParsedLists, settings: TokenizerSpec, in_vocab: dict[str, int]) -> set[str]:
-    """The special tokens of a vocab that text can become: they are ordinary tokens, too."""
+    """Find the special tokens of a vocab that are ordinary tokens too, because text can become them."""
     if settings.model == "byte":  # the model sees only GPT-2's letters
         in_vocab = {name: token_id for name, token_id in in_vocab.items() if letter_bytes().keys() >= set(name)}
     merged = lists.find_merged(in_vocab) if in_vocab else set()
@@ -275,7 +275,7 @@ def _read_unknown_rule(rule: str | None, is_own_type: bool) -> bool | Literal["a
 
 
 def _read_own_settings(spec: TokenizerSpec, fields: dict[str, Any]) -> TokenizerSpec:
-    """The tokenizer with the settings that only this package's own models have."""
+    """Read the settings that only this package's own models have; returns the tokenizer with them."""
     clip, ranks, ends_word = fields["clip"], fields["merge_ranks"], spec.ends_word
     if ends_word is not None and fields["ends_word"] is not None:
         ends_word = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
@@ -305,7 +305,7 @@ def _read_own_settings(spec: TokenizerSpec, fields: dict[str, Any]) -> Tokenizer
 
 
 def _read_ids(value: object, where: str, vocabulary: Vocabulary | None = None) -> list[int]:
-    """A list of ids; with a vocabulary, of ids of tokens."""
+    """Read a list of ids; with a vocabulary, all must be ids of its tokens."""
     ids = check_type(value, where, list)
     if vocabulary is None:
         return [read_id(token_id, f"{where}[{i}]") for i, token_id in enumerate(ids)]
@@ -313,7 +313,7 @@ def _read_ids(value: object, where: str, vocabulary: Vocabulary | None = None) -
 
 
 def _read_events(events: list[Any], vocabulary: Vocabulary) -> Events:
-    """The events of a PickyBPE model: a list in order, a merge as [left, right], a deletion as a token.
+    """Read the events of a PickyBPE model: a list in order, a merge as [left, right], a deletion as a token.
 
     A deletion follows the merge that it belongs to. Deleted tokens are not in the vocab; merges spell them. Whether the
     events fit the vocabulary is checked by `check_events`.
@@ -351,12 +351,12 @@ def _read_events(events: list[Any], vocabulary: Vocabulary) -> Events:
 
 
 def write_model(spec: TokenizerSpec, is_own_type: bool, facts: bool) -> dict[str, Any]:
-    """The settings of a model; a native one has no special tokens and no unknown token in its vocab.
+    """Return the settings of a model; with `is_own_type`, its vocab lacks the special tokens and the unknown token.
 
     With `facts`, they include the facts about the training and the roles of special tokens, which change no id.
 
     Raises:
-        ValueError: for a native model with a subword prefix.
+        ValueError: for a model of an own type with a subword prefix.
 
     """
     fields = _write_own(spec) if is_own_type else _write_bpe(spec)
@@ -417,7 +417,7 @@ def _write_own(spec: TokenizerSpec) -> dict[str, Any]:
 
 
 def _write_events(events: Events, vocabulary: Vocabulary) -> list[Any]:
-    """The list that `_read_events` reads."""
+    """Return the list that `_read_events` reads."""
     from bpe.vocab.events import timeline
 
     deleted = timeline(events, vocabulary).deleted

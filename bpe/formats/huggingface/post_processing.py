@@ -34,7 +34,7 @@ Template = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def _read_pair(value: Any, where: str) -> Any:
-    """A list of a token and its id."""
+    """Read a list of a token and its id; returns the id."""
     if type(value) is not list or len(value) != 2 or type(value[0]) is not str:
         refuse(where, value, "it must be a list of a token and its id", "write [token, id]")
     return value[1]
@@ -57,7 +57,7 @@ POST_PROCESSOR_FIELDS: Mapping[str, Mapping[str, Field]] = {
 
 
 def read_post_processor(value: Any, vocabulary: Vocabulary) -> tuple[PostProcessor | None, Template | None]:
-    """(the post-processor, the ids that it puts before and after a single text), or None for each."""
+    """Read the post-processor, and the ids that it puts before and after a single text; None for what is absent."""
     if value is None:
         return None, None
     from bpe.vocab.after_encoding import PostProcessor
@@ -67,7 +67,7 @@ def read_post_processor(value: Any, vocabulary: Vocabulary) -> tuple[PostProcess
 
 
 def _read_template(value: Any, where: str, vocabulary: Vocabulary, depth: int = 0) -> Template:
-    """The ids that a post-processor puts before and after a single text; checks all of its fields."""
+    """Read the ids that a post-processor puts before and after a single text; checks all of its fields."""
     kind = read_type(value, where)
     if kind == "Sequence":
         before: tuple[int, ...] = ()
@@ -94,7 +94,7 @@ def _read_template(value: Any, where: str, vocabulary: Vocabulary, depth: int = 
 
 
 def _read_sides(fields: dict[str, Any], where: str, template: str, vocabulary: Vocabulary) -> list[list[int]]:
-    """The ids before, between and after the texts of a template."""
+    """Read the ids before, between and after the texts of a template."""
     sides: list[list[int]] = [[]]
     for i, piece in enumerate(fields[template]):
         position = f"{where}.{template}[{i}]"
@@ -122,7 +122,7 @@ def _read_sides(fields: dict[str, Any], where: str, template: str, vocabulary: V
 
 
 def write_post_processor(spec: TokenizerSpec) -> dict[str, Any] | None:
-    """The post-processor of the file that was read, or one that adds the template's ids to each text."""
+    """Return the post-processor of the file that was read, or one that adds the template's ids to each text."""
     if spec.post_processor is not None:
         value = spec.post_processor.value
         template = _read_template(value, "post_processor", spec.vocabulary)
@@ -159,7 +159,7 @@ def write_post_processor(spec: TokenizerSpec) -> dict[str, Any] | None:
 
 
 def _read_length(value: object, where: str) -> int | None:
-    """The length of padded texts; None for that of the longest."""
+    """Read the length of padded texts; None for that of the longest."""
     if isinstance(value, dict):
         return get(check_object(value, where, ("Fixed",)), where, "Fixed", int)
     if value != "BatchLongest":
@@ -189,7 +189,7 @@ PADDING_FIELDS = {
 
 
 def read_truncation(value: object) -> Truncation | None:
-    """The truncation block; None for null."""
+    """Read the truncation block; None for null."""
     if value is None:
         return None
     from bpe.vocab.after_encoding import Truncation
@@ -200,13 +200,13 @@ def read_truncation(value: object) -> Truncation | None:
 
 
 def write_truncation(truncation: Truncation | None) -> dict[str, Any] | None:
-    """The truncation block of a file."""
+    """Return the truncation block of a file."""
     names = ("direction", "max_length", "strategy", "stride")
     return None if truncation is None else {name: getattr(truncation, name) for name in names}
 
 
 def read_padding(value: object) -> Padding | None:
-    """The padding block; None for null."""
+    """Read the padding block; None for null."""
     if value is None:
         return None
     from bpe.vocab.after_encoding import Padding
@@ -217,7 +217,7 @@ def read_padding(value: object) -> Padding | None:
 
 
 def write_padding(padding: Padding | None) -> dict[str, Any] | None:
-    """The padding block of a file."""
+    """Return the padding block of a file."""
     if padding is None:
         return None
     strategy = "BatchLongest" if padding.length is None else {"Fixed": padding.length}

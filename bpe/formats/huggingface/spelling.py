@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @cache
 def build_letter_table() -> NDArray[np.int16]:
-    """UTF-16 code unit → byte whose GPT-2 letter it is, or -1."""
+    """Build the table from UTF-16 code units to the bytes whose GPT-2 letters they are, or -1."""
     table = np.full(1 << 16, -1, dtype=np.int16)
     for letter, byte in letter_bytes().items():
         table[ord(letter)] = byte
@@ -31,7 +31,7 @@ def build_letter_table() -> NDArray[np.int16]:
 
 
 def find_word_ends(vocabulary: Vocabulary, mark: str, is_glued: bool) -> NDArray[np.bool_]:
-    """Which ordinary tokens end with the mark: bool, one per id.
+    """Find the ordinary tokens that end with the mark: bool, one per id.
 
     A mark that is glued to symbols is never a token by itself, so a token that is spelled like the mark is text.
     """
@@ -45,7 +45,7 @@ def find_word_ends(vocabulary: Vocabulary, mark: str, is_glued: bool) -> NDArray
 
 
 def list_irregular_word_ends(spec: TokenizerSpec) -> list[int] | None:
-    """The ids of the tokens that end words; None if these are exactly the tokens that `find_word_ends` finds."""
+    """List the ids of the tokens that end words; None if `find_word_ends` finds exactly these tokens."""
     if spec.ends_word is None or np.array_equal(
         spec.ends_word, find_word_ends(spec.vocabulary, spec.end_of_word or "", spec.end_of_word_glued)
     ):
@@ -54,20 +54,20 @@ def list_irregular_word_ends(spec: TokenizerSpec) -> list[int] | None:
 
 
 def spell_end_of_word(spec: TokenizerSpec) -> str:
-    """The spelling of the end-of-word mark in a file: in GPT-2's letters for a byte model."""
+    """Spell the end-of-word mark as in a file: in GPT-2's letters for a byte model."""
     mark = spec.end_of_word or ""
     return to_letters(mark.encode()) if spec.model == "byte" else mark
 
 
 def spell_token(model: str, token: str) -> bytes:
-    """The bytes of an ordinary token in a file; ValueError for a character that is not one of GPT-2's letters."""
+    """Return the bytes of an ordinary token in a file; ValueError for a character that is no letter of GPT-2's."""
     if model == "char" or (token.isascii() and token.isprintable() and " " not in token):
         return token.encode()
     return letters_to_bytes(token)
 
 
 def spell_all(model: str, names: Iterable[str]) -> list[bytes]:
-    """For each name, the bytes of the ordinary token that a file would spell like it; b"" if there is none."""
+    """Return for each name the bytes of the ordinary token that a file spells like it; b"" if there is none."""
     names = list(names)
     joined = "".join(names)
     if model == "char" or (joined.isascii() and joined.isprintable() and " " not in joined):
@@ -76,18 +76,18 @@ def spell_all(model: str, names: Iterable[str]) -> list[bytes]:
 
 
 def map_special_ids(spec: TokenizerSpec) -> dict[int, str]:
-    """Id → name of the special tokens."""
+    """Map the ids of the special tokens to their names."""
     return {token_id: name for name, token_id in spec.special_tokens.items()}
 
 
 def _map_all_special_ids(spec: TokenizerSpec) -> dict[int, str]:
-    """Id → name of the special tokens and the unknown token."""
+    """Map the ids of the special tokens and the unknown token to their names."""
     unk = {} if spec.unk_token is None else {unk_id(spec): spec.unk_token}
     return {**map_special_ids(spec), **unk}
 
 
 def find_ordinary_names(spec: TokenizerSpec) -> dict[int, str]:
-    """The special tokens, and the unknown token, that are ordinary tokens too, by id: text can become them."""
+    """Find the special tokens, and the unknown token, that are ordinary tokens too, by id: text can become them."""
     special_names = _map_all_special_ids(spec)
     token_ids = np.array(list(special_names), dtype=np.int64)
     ordinary_ids = token_ids[spec.vocabulary.kinds[token_ids] == ORDINARY].tolist()
@@ -104,7 +104,7 @@ def is_outside_letters(spec: TokenizerSpec, name: str) -> bool:
 
 
 def explain_difference(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
-    """The reason why Hugging Face's BPE model would give other ids than this tokenizer; None if the ids are equal.
+    """Say why Hugging Face's BPE model would give other ids than this tokenizer; None if the ids are equal.
 
     `distinct` says that no special token is spelled like an ordinary one, as in every tokenizer read from a file.
     """
@@ -172,7 +172,7 @@ def can_be_text(spec: TokenizerSpec, name: str) -> bool:
 
 
 def find_outside_vocab(spec: TokenizerSpec) -> set[int]:
-    """The special tokens that the vocab of a file must lack, so that their text does not become them.
+    """Find the special tokens that the vocab of a file must lack, so that their text does not become them.
 
     `tokenizers` numbers such tokens after the vocab; none where these have other ids.
     """
@@ -214,7 +214,7 @@ def _replaces_spaces_by_ascii(pretokenizer: Pretokenizer | None) -> bool:
 
 @cache
 def _list_text_letters() -> frozenset[str]:
-    """GPT-2's letters of the bytes that UTF-8 has."""
+    """List GPT-2's letters of the bytes that UTF-8 has."""
     return frozenset(letter for letter, byte in letter_bytes().items() if byte not in (0xC0, 0xC1) and byte < 0xF5)
 
 

@@ -50,7 +50,7 @@ class StepType(NamedTuple):
 
 
 def _read_step(part: str, kinds: Mapping[str, StepType], value: object, where: str) -> Any:
-    """One step of a part of the file, by the table of its kinds."""
+    """Read one step of a part of the file, by the table of its kinds."""
     name = read_type(value, where)
     if name not in kinds:
         known_types = ", ".join(["Sequence", *(kind for kind in kinds if not kind.startswith("bpe."))])
@@ -67,7 +67,7 @@ _TYPE_FIELD = {"type": Field(accept_any, kept=False)}
 
 
 def read_members(value: object, where: str, field: str, depth: int) -> Iterator[tuple[object, str]]:
-    """(member, position) of a Sequence; `field` has its members, and `depth` Sequences contain it."""
+    """Yield each member of a Sequence and its position; `field` has the members, and `depth` Sequences contain it."""
     if depth == MAX_DEPTH:
         rule = f"it is nested more than {MAX_DEPTH} deep"
         refuse(where, "Sequence", rule, "a Sequence of one level does the same")
@@ -77,7 +77,7 @@ def read_members(value: object, where: str, field: str, depth: int) -> Iterator[
 
 
 def _flatten(value: object, where: str, field: str, depth: int = 0) -> Iterator[tuple[object, str]]:
-    """(step, position), with nested Sequences expanded."""
+    """Yield each step and its position; nested Sequences are expanded."""
     if read_type(value, where) != "Sequence":
         yield value, where
         return
@@ -107,7 +107,7 @@ def _read_count(value: Any, where: str) -> int:
 
 
 def _read_pattern(value: object, where: str) -> tuple[str, bool]:
-    """The pattern of a Split or a Replace, in Oniguruma's syntax, and whether it is a string to find."""
+    """Read the pattern of a Split or a Replace, in Oniguruma's syntax, and whether it is a string to find."""
     pattern = check_object(value, where, ("Regex", "String"))
     if len(pattern) != 1:
         refuse(where, pattern, "it must have either Regex or String", "remove the other")
@@ -123,7 +123,7 @@ def _write_pattern(pattern: str, literal: bool = False) -> dict[str, str]:
 
 
 def _translate(pattern: str, *, of_texts: bool = False) -> str:
-    """A pattern of a Replace in the syntax of the `regex` package: as it is, if it means the same there.
+    """Translate a pattern of a Replace to the syntax of the `regex` package, unless it means the same there.
 
     `of_texts` says that it is a normalizer's, where a pattern that may match the empty string at the beginning of a
     text is refused.
@@ -228,7 +228,7 @@ NORMALIZERS: Mapping[str, StepType] = {
 
 
 def read_normalizer(value: object, where: str = "normalizer", depth: int = 0) -> Normalizer:
-    """The normalizer that a file describes."""
+    """Read the normalizer that a file describes."""
     if read_type(value, where) != "Sequence":
         return cast("Normalizer", _read_step("normalizer", NORMALIZERS, value, where))
     from bpe.text.normalizers import Sequence
@@ -238,7 +238,7 @@ def read_normalizer(value: object, where: str = "normalizer", depth: int = 0) ->
 
 
 def write_normalizer(normalizer: Normalizer | None, depth: int = 0) -> dict[str, Any] | None:
-    """The normalizer as a file has it."""
+    """Return the JSON object of a normalizer."""
     if normalizer is None:
         return None
     from bpe.text import normalizers
@@ -339,7 +339,7 @@ PRETOKENIZERS: Mapping[str, StepType] = {
 
 
 def read_pre_tokenizer(value: object, normalizer: Normalizer | None = None) -> tuple[bool, Pretokenizer | None]:
-    """(whether the model is byte-level, its pretokenizer), after that normalizer.
+    """Read whether the model is byte-level, and its pretokenizer, which follows the normalizer.
 
     Checks the `unicode_version` of this package's files.
     """
@@ -369,7 +369,7 @@ def _read_pre_tokenizer(value: object, spells_letters: bool) -> tuple[bool, Pret
 
 
 def _read_regex(value: object, where: str) -> Pretokenizer:
-    """A pre_tokenizer of this package's own type."""
+    """Read a pre_tokenizer of this package's own type."""
     item = check_object(value, where, ("type", "name", "pattern", "gaps", "add_prefix_space"))
     prefix = get(item, where, "add_prefix_space", bool)
     if "name" in item:
@@ -388,7 +388,7 @@ _DEEPSEEK, _STARCODER = Pretokenizer("deepseek_v3"), Pretokenizer("starcoder")
 
 
 def write_pre_tokenizer(is_byte_level: bool, pretokenizer: Pretokenizer | None) -> dict[str, Any] | None:
-    """The steps of the pretokenizer, with its Unicode version, which `tokenizers` ignores."""
+    """Return the steps of a pretokenizer, with its Unicode version, which `tokenizers` ignores."""
     steps = _write_steps(is_byte_level, pretokenizer)
     if not steps:
         return None
@@ -523,7 +523,7 @@ DECODERS: Mapping[str, StepType] = {
 
 
 def read_decoder(value: object, spec: TokenizerSpec) -> tuple[after_encoding.DecoderStep, ...] | None:
-    """The steps of a decoder; None for null, which means this package's, and for steps that give the same text."""
+    """Read the steps of a decoder; None for null, which means this package's, and for steps that give the same text."""
     if value is None or (isinstance(value, dict) and "native" in value and value == _write_nearest_steps(spec)):
         return None
     if read_type(value, "decoder") == "BPEDecoder" and isinstance(value, dict) and "at_end_only" in value:
@@ -545,7 +545,7 @@ def read_decoder(value: object, spec: TokenizerSpec) -> tuple[after_encoding.Dec
 
 
 def find_own_steps(spec: TokenizerSpec) -> tuple[after_encoding.DecoderStep, ...] | None:
-    """The steps that give the text of a tokenizer whose `decoder` is None; None if no steps do."""
+    """Find the steps that give the text of a tokenizer whose `decoder` is None; None if no steps do."""
     if spec.model == "byte":
         as_bytes, as_text = (decoded_bytes(spec, byte_level=byte_level) for byte_level in (True, False))
         return (after_encoding.ByteLevel(),) if spec.end_of_word is None and as_bytes == as_text else None
@@ -565,7 +565,7 @@ def _has_inner_marks(spec: TokenizerSpec) -> bool:
 
 
 def write_decoder(spec: TokenizerSpec) -> dict[str, Any]:
-    """The decoder of a tokenizer as a JSON object."""
+    """Return the decoder of a tokenizer as a JSON object."""
     steps = find_own_steps(spec) if spec.decoder is None else spec.decoder
     if steps is None and spec.model == "char":
         return {
@@ -577,7 +577,7 @@ def write_decoder(spec: TokenizerSpec) -> dict[str, Any]:
 
 
 def _write_nearest_steps(spec: TokenizerSpec) -> dict[str, Any]:
-    """The decoder of a byte model whose text no steps give: those of nearly the same text.
+    """Return the decoder that gives nearly the text of a byte model whose text no steps give exactly.
 
     The field `native`, which `tokenizers` ignores, tells them from the same steps by another program.
     """

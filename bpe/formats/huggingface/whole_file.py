@@ -1,19 +1,31 @@
-"""Writes a tokenizer.json, as the package's docstring documents it."""
+"""Reads and writes a whole tokenizer.json; the docstring of the package documents the format.
+
+Reading: `read` lets `split_off_lists` find the two long lists, so that `json` reads the small rest; `_build` has each
+part read, in the order in which they need each other. Writing: `write` checks the spec, and joins the written parts.
+"""
 
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from bpe.errors import short_repr
-from bpe.formats.huggingface.added_tokens import write_added_tokens
-from bpe.formats.huggingface.lists import write_lists
-from bpe.formats.huggingface.model import write_model
-from bpe.formats.huggingface.post_processing import write_padding, write_post_processor, write_truncation
+from bpe.base.records import replace
+from bpe.errors import FormatError, short_repr
+from bpe.formats.huggingface.added_tokens import read_added_tokens, write_added_tokens
+from bpe.formats.huggingface.lists import Span, UnusualError, split_off_lists, write_lists
+from bpe.formats.huggingface.model import check_model_type, read_model, write_model
+from bpe.formats.huggingface.post_processing import (
+    read_padding,
+    read_post_processor,
+    read_truncation,
+    write_padding,
+    write_post_processor,
+    write_truncation,
+)
 from bpe.formats.huggingface.spelling import (
     explain_difference,
     find_ordinary_names,
@@ -22,12 +34,93 @@ from bpe.formats.huggingface.spelling import (
     map_special_ids,
     spell_token,
 )
-from bpe.formats.huggingface.steps import write_decoder, write_normalizer, write_pre_tokenizer
+from bpe.formats.huggingface.steps import (
+    read_decoder,
+    read_normalizer,
+    read_pre_tokenizer,
+    write_decoder,
+    write_normalizer,
+    write_pre_tokenizer,
+)
+from bpe.formats.schema import UNSUPPORTED, Field, accept_any, load, read_fields, refuse
 from bpe.vocab._spec import find_wrong_merge
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import NONE, ORDINARY, SPECIAL
 
 _dump = json.JSONEncoder(ensure_ascii=False).encode
+#: The values of the fields of added tokens, in the order in which `tokenizers` writes them.
+TokenRows = Sequence[tuple[Any, ...]]
+
+_TOP_FIELDS = {
+    "version": Field(accept_any, "1.0"),
+    "truncation": Field(accept_any, None),
+    "padding": Field(accept_any, None),
+    "added_tokens": Field(accept_any, []),
+    "normalizer": Field(accept_any, None),
+    "pre_tokenizer": Field(accept_any, None),
+    "post_processor": Field(accept_any, None),
+    "decoder": Field(accept_any, None),
+    "model": Field(accept_any),
+}
+
+
+def read(data: bytes, added: TokenRows = (), keep_ids: bool = False) -> TokenizerSpec:
+    """Read a tokenizer.json.
+
+    Args:
+        data: the content of the file.
+        added: more added tokens. Reading 100,000 of them from JSON takes half a second.
+        keep_ids: accept the ids in the file, even where `tokenizers` would number the added tokens differently (it does
+            if they were added in several calls).
+
+    Raises:
+        FormatError: for an invalid file, and for a feature that this release does not support.
+
+    """
+    with suppress(FormatError, UnusualError):  # below, `json` reads the whole file, and errors name their position
+        if (split := split_off_lists(data, load)) is not None:
+            return _build(split[0], added, keep_ids, split[1:])
+    return _build(load(data), added, keep_ids)
+
+
+def read_with_lists(
+    data: bytes, vocab: bytes, merges: bytes, added: TokenRows = (), keep_ids: bool = False
+) -> TokenizerSpec | None:
+    """Read a tokenizer.json whose model has an empty vocab and no merges, and these two lists of it as JSON.
+
+    Returns None for an unusual or invalid file: joined, `read` reads it or raises its error.
+    """
+    with suppress(FormatError, UnusualError):
+        return _build(load(data), added, keep_ids, ((vocab, 0, len(vocab)), (merges, 0, len(merges))))
+    return None
+
+
+def _build(
+    value: object, extra_rows: TokenRows = (), keep_ids: bool = False, list_spans: tuple[Span, Span] | None = None
+) -> TokenizerSpec:
+    """Build the tokenizer of the parts of a file; with `list_spans`, a kernel reads the vocab and the merges there."""
+    top = read_fields(value, "the file", _TOP_FIELDS)
+    if top["version"] != "1.0":
+        refuse("version", top["version"], 'the version known is "1.0"', "save it with a current tokenizers")
+    check_model_type(top["model"])
+    normalizer = None if top["normalizer"] is None else read_normalizer(top["normalizer"])
+    is_byte_level, pretokenizer = read_pre_tokenizer(top["pre_tokenizer"], normalizer)
+    added = read_added_tokens(top["added_tokens"], extra_rows, keep_ids, normalizer)
+    spec = read_model(top["model"], "byte" if is_byte_level else "char", added, pretokenizer, normalizer, list_spans)
+    post_processor, template = read_post_processor(top["post_processor"], spec.vocabulary)
+    spec = replace(
+        spec,
+        template=template,
+        post_processor=post_processor,
+        truncation=read_truncation(top["truncation"]),
+        padding=read_padding(top["padding"]),
+    )
+    if top["model"].get("type", "BPE") == "BPE" and (reason := explain_difference(spec, distinct=True)) is not None:
+        raise FormatError(f"{reason}; {UNSUPPORTED}: rename that token or switch off that option", where="model")
+    return replace(spec, decoder=read_decoder(top["decoder"], spec))
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
 
 
 def write(spec: TokenizerSpec, *, facts: bool = False) -> bytes:
@@ -71,7 +164,7 @@ def write(spec: TokenizerSpec, *, facts: bool = False) -> bytes:
 
 
 def explain_refusal(spec: TokenizerSpec) -> str | None:
-    """Why `tokenizers` cannot load this tokenizer's file; None if it can."""
+    """Say why `tokenizers` cannot load this tokenizer's file; None if it can."""
     reason = explain_difference(spec)
     if reason is not None:
         return reason
@@ -87,18 +180,6 @@ def explain_refusal(spec: TokenizerSpec) -> str | None:
         elif isinstance(part, list):
             parts += part
     return None
-
-
-def check_name(path: str | os.PathLike[str]) -> None:
-    """Raise ValueError for a file name that belongs to another format."""
-    name = Path(os.fspath(path)).name.lower()
-    if name in ("vocab.json", "merges.txt"):
-        kind, instead = "half of GPT-2's pair of files", "name it tokenizer.json"
-    elif name.endswith((".gz", ".bz2", ".xz", ".zst", ".zip")):
-        kind, instead = "a compressed file", "name it .json and compress it afterwards"
-    else:
-        return
-    raise ValueError(f"path is {os.fspath(path)!r}, the name of {kind}; save writes a tokenizer.json: {instead}")
 
 
 def _check_special_tokens(spec: TokenizerSpec, special: dict[int, str]) -> None:
