@@ -305,11 +305,11 @@ def recover_merges(
         that these merges never produce, or None if unknown).
 
     """
-    pairs = table.merges()
+    pairs = table.recover_merges()
     has_merge = pairs[:, 0] >= 0
     unmerged = np.flatnonzero(~has_merge & (np.diff(offsets) > 1))
-    if len(table.splits(unmerged)):
-        splits = table.splits(np.arange(len(ranks), dtype=np.int64))
+    if len(table.list_splits(unmerged)):
+        splits = table.list_splits(np.arange(len(ranks), dtype=np.int64))
         if _any_merges_to_itself(blob, offsets, unmerged, splits):
             results = ranks[splits[:, 2]]
             return ranks[splits[:, :2]], results, results, None

@@ -179,7 +179,7 @@ def test_the_kernel_reads_merges(merges, expected):
     data = b'{"a":0,"b":1,"ab":2,"aba":3}'
     found = jsontokens.read_vocab(data, 0, build_letter_table()[:512])
     assert found is not None
-    pairs = found.merges(merges, 0)
+    pairs = found.read_merges(merges, 0)
     if expected is None:
         assert pairs is None
     else:
@@ -196,7 +196,7 @@ def test_the_kernel_reads_merges(merges, expected):
 def test_unusual_strings_of_merges_are_left_to_json(merges, letters):
     found = jsontokens.read_vocab(b'{"a":0,"b":1,"ab":2}', 0, letters)
     assert found is not None
-    assert found.merges(merges, 0) is None
+    assert found.read_merges(merges, 0) is None
 
 
 def test_unusual_files_are_left_to_json():
@@ -223,7 +223,7 @@ TEXTS = [
 def test_the_kernel_reads_a_vocab_of_text(vocab):
     found = jsontokens.read_vocab(vocab.encode(), 0, None)
     assert found is not None
-    assert found.end == jsontokens.value_end(vocab.encode(), 0) == len(vocab.encode())
+    assert found.end == jsontokens.find_value_end(vocab.encode(), 0) == len(vocab.encode())
     tokens = [found.blob[a:b].tobytes().decode() for a, b in pairwise(found.offsets.tolist())]
     assert dict(zip(tokens, found.token_ids.tolist(), strict=True)) == json.loads(vocab)
 
@@ -235,8 +235,14 @@ def test_unusual_text_is_left_to_json(vocab):
 
 def test_strings_and_brackets_are_passed_over():
     data = b'[{"a]":"\\"}",  "b":[[],{}]}] ]'
-    assert jsontokens.value_end(data, 0) == len(data) - 2
-    assert [jsontokens.value_end(bad, 0) for bad in (b"[", b'["]', b'["\\', b"x", b'{"a":[}')] == [-1, -1, -1, -1, -1]
+    assert jsontokens.find_value_end(data, 0) == len(data) - 2
+    assert [jsontokens.find_value_end(bad, 0) for bad in (b"[", b'["]', b'["\\', b"x", b'{"a":[}')] == [
+        -1,
+        -1,
+        -1,
+        -1,
+        -1,
+    ]
 
 
 @given(
@@ -246,8 +252,8 @@ def test_strings_and_brackets_are_passed_over():
 )
 def test_the_end_of_a_list_is_found(value, indent, source):
     data = json.dumps(value, indent=indent, ensure_ascii=source.random() < 0.5).encode()
-    assert jsontokens.value_end(data + b' ]"', 0) == len(data)
-    assert jsontokens.value_end(data[: source.randrange(len(data))], 0) == -1
+    assert jsontokens.find_value_end(data + b' ]"', 0) == len(data)
+    assert jsontokens.find_value_end(data[: source.randrange(len(data))], 0) == -1
 
 
 def test_a_repeated_token_is_left_to_json():

@@ -51,7 +51,7 @@ def naive_merges(tokens: list[bytes]) -> list[list[int]]:
 @given(tokens=st.lists(st.text("abc", min_size=1, max_size=12).map(str.encode), unique=True, max_size=40))
 def test_merges_of_random_tokens(tokens: list[bytes]) -> None:
     """Bytes may have no token or a worse rank than tokens that contain them; some tokens are unreachable."""
-    assert core.RankTable(*flat(tokens)).merges().tolist() == naive_merges(tokens)
+    assert core.RankTable(*flat(tokens)).recover_merges().tolist() == naive_merges(tokens)
 
 
 @settings(max_examples=100)
@@ -64,17 +64,17 @@ def test_merges_of_trained_vocabularies(texts: list[str], size: int, swaps: list
     """Training's merges are recovered; if some tokens change places, the result equals the naive one."""
     tok = bpe.train(texts=["a", *texts], vocab_size=size)
     tokens = list(tok.vocab())
-    assert core.RankTable(*flat(tokens)).merges()[256:].tolist() == tok.merges.tolist()
+    assert core.RankTable(*flat(tokens)).recover_merges()[256:].tolist() == tok.merges.tolist()
     for one, other in swaps:
         if max(one, other) < len(tokens):
             tokens[one], tokens[other] = tokens[other], tokens[one]
-    assert core.RankTable(*flat(tokens)).merges().tolist() == naive_merges(tokens)
+    assert core.RankTable(*flat(tokens)).recover_merges().tolist() == naive_merges(tokens)
 
 
 def test_merges_of_long_tokens() -> None:
     for letters in ("a", "ab", "aab"):
         tokens = [b"a", b"b", *((letters * 150)[:size].encode() for size in range(2, 150))]
-        assert core.RankTable(*flat(tokens)).merges().tolist() == naive_merges(tokens)
+        assert core.RankTable(*flat(tokens)).recover_merges().tolist() == naive_merges(tokens)
 
 
 def naive_splits(tokens: list[bytes]) -> list[tuple[int, int, int]]:
@@ -94,8 +94,8 @@ def test_tokens_made_of_tokens_with_worse_ranks(tokens: list[bytes]) -> None:
     blob, offsets = flat(tokens)
     every = np.arange(len(tokens), dtype=np.int64)
     table = core.RankTable(blob, offsets)
-    assert list(map(tuple, table.splits(every).tolist())) == naive_splits(tokens)
-    pairs = table.merges()
+    assert list(map(tuple, table.list_splits(every).tolist())) == naive_splits(tokens)
+    pairs = table.recover_merges()
     numbers = 3 * every.astype(np.int32)
     merges, made, ranks, unreachable = tiktoken.recover_merges(blob, offsets, numbers, table)
     known = {token: index for index, token in enumerate(tokens)}
@@ -150,7 +150,7 @@ def test_many_special_tokens_of_a_rank_file(tmp_path: Any) -> None:
 
 
 def test_an_empty_list_of_tokens() -> None:
-    assert core.RankTable(b"", np.zeros(1, dtype=np.int64)).merges().shape == (0, 2)
+    assert core.RankTable(b"", np.zeros(1, dtype=np.int64)).recover_merges().shape == (0, 2)
     assert core.read_ranks(b"") is None
 
 

@@ -55,11 +55,11 @@ def split_off_lists(data: bytes, load: Callable[[bytes], Any]) -> tuple[dict[str
     vocab = _VOCAB_KEY.search(data)
     if vocab is None:
         return None
-    start, end = vocab.end(), _json_tokens.value_end(data, vocab.end())
+    start, end = vocab.end(), _json_tokens.find_value_end(data, vocab.end())
     merges = None if end < 0 else _MERGES_KEY.search(data, end) or _MERGES_KEY.search(data, 0, vocab.start())
     if merges is None:
         return None
-    spans = (start, end), (merges.end(), _json_tokens.value_end(data, merges.end()))
+    spans = (start, end), (merges.end(), _json_tokens.find_value_end(data, merges.end()))
     placeholders = [str(number).encode() for number in (PLACEHOLDERS if spans[0] < spans[1] else PLACEHOLDERS[::-1])]
     (first, first_end), (second, second_end) = sorted(spans)
     if not first < first_end <= second < second_end:
@@ -86,7 +86,7 @@ def read_lists(vocab: Span, merges: Span, model: Model, prefix: str) -> KernelLi
     tokens = _json_tokens.read_vocab(data, start, build_letter_table()[:512] if model == "byte" else None)
     if tokens is None or tokens.end != end:
         raise UnusualError
-    pairs = tokens.merges(merges_data, merges_start, len(prefix.encode()))
+    pairs = tokens.read_merges(merges_data, merges_start, len(prefix.encode()))
     if pairs is None or pairs[2] != merges_end:
         raise UnusualError
     if model == "char" and utf8_error(memoryview(data)[start:end]) is not None:
