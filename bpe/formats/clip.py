@@ -14,15 +14,15 @@ import numpy as np
 from bpe.errors import FormatError, get_log, short_repr
 from bpe.formats.openai_encodings import FILES
 from bpe.formats.packed import decode_text, unpack
-from bpe.formats.signatures import CLIP_HEADER
+from bpe.formats.signatures import CLIP_HEADER, END_OF_WORD
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import CollapseWhitespace, FixText, Lowercase, Normalizer, Sequence, Strip, UnescapeHTML
 from bpe.vocab.byte_letters import byte_alphabet, to_letters
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary
 
-MARK = "</w>"
 START_TOKEN, END_TOKEN = "<|startoftext|>", "<|endoftext|>"
+#: How many merges of the list CLIP uses, as its code computes the number.
 MAX_MERGES = 49152 - 256 - 2
 
 log = get_log()
@@ -36,18 +36,18 @@ def read(data: bytes, normalizer: Normalizer | None, *, force: bool = False) -> 
 
     """
     symbols = [bytes([byte]) for byte in byte_alphabet()]
-    tokens = symbols + [symbol + MARK.encode() for symbol in symbols]
+    tokens = symbols + [symbol + END_OF_WORD.encode() for symbol in symbols]
     ids = {_spell(token, token_id >= 256): token_id for token_id, token in enumerate(tokens)}
-    ends = [False] * 256 + [True] * 256
+    ends_word = [False] * 256 + [True] * 256
     pairs: list[tuple[int, int]] = []
     for line_number, line in enumerate(_read_merge_lines(data, force=force), 2):
         parts = line.split()
         error = None
         if len(parts) != 2:
             error = f"{short_repr(line)} is not a merge; it must be two symbols separated by a space"
-        elif unknown := [part for part in parts if part not in ids]:
-            error = f"symbol {unknown[0]!r} is not the result of an earlier merge; it must be"
-        elif ends[ids[parts[0]]]:
+        elif unknown_symbols := [part for part in parts if part not in ids]:
+            error = f"symbol {unknown_symbols[0]!r} is not the result of an earlier merge; it must be"
+        elif ends_word[ids[parts[0]]]:
             error = f"{parts[0]!r} ends a word, so it cannot be a left part"
         elif "".join(parts) in ids:
             error = f"{''.join(parts)!r} is the result of two merges"
@@ -56,7 +56,7 @@ def read(data: bytes, normalizer: Normalizer | None, *, force: bool = False) -> 
         left, right = ids[parts[0]], ids[parts[1]]
         ids["".join(parts)] = len(tokens)
         tokens.append(tokens[left] + tokens[right])
-        ends.append(ends[right])
+        ends_word.append(ends_word[right])
         pairs.append((left, right))
     n = len(tokens)
     return TokenizerSpec(
@@ -67,9 +67,9 @@ def read(data: bytes, normalizer: Normalizer | None, *, force: bool = False) -> 
         pretokenizer=Pretokenizer("clip"),
         normalizer=normalizer,
         special_tokens={START_TOKEN: n, END_TOKEN: n + 1},
-        end_of_word=MARK,
+        end_of_word=END_OF_WORD,
         end_of_word_glued=True,
-        ends_word=np.array([*ends, False, False], dtype=np.bool_),
+        ends_word=np.array([*ends_word, False, False], dtype=np.bool_),
         clip=(n, n + 1),
     )
 
@@ -86,13 +86,13 @@ def write(spec: TokenizerSpec) -> bytes:
         ValueError: for a tokenizer that is not CLIP's kind: bytes, with the mark `</w>` glued to the last one.
 
     """
-    ends = spec.ends_word
-    if spec.model != "byte" or spec.end_of_word != MARK or not spec.end_of_word_glued or ends is None:
+    ends_word = spec.ends_word
+    if spec.model != "byte" or spec.end_of_word != END_OF_WORD or not spec.end_of_word_glued or ends_word is None:
         raise ValueError(
-            f"format clip cannot hold this tokenizer: it holds byte-level models with the mark {MARK} at the end of "
-            "each word, part of the last symbol; save it as huggingface"
+            f"format clip cannot hold this tokenizer: it holds byte-level models with the mark {END_OF_WORD} at the end "
+            "of each word, part of the last symbol; save it as huggingface"
         )
-    names = {token_id: _spell(token, bool(ends[token_id])) for token_id, token in spec.vocabulary.items(ORDINARY)}
+    names = {token_id: _spell(token, bool(ends_word[token_id])) for token_id, token in spec.vocabulary.items(ORDINARY)}
     lines = (f"{names[left]} {names[right]}\n" for left, right in spec.merges.tolist())
     return f"{CLIP_HEADER}\n{''.join(lines)}".encode()
 
@@ -119,7 +119,7 @@ def _read_merge_lines(data: bytes, *, force: bool) -> list[str]:
 
 
 def _spell(token: bytes, ends_word: bool) -> str:
-    return to_letters(token[: len(token) - len(MARK)]) + MARK if ends_word else to_letters(token)
+    return to_letters(token[: len(token) - len(END_OF_WORD)]) + END_OF_WORD if ends_word else to_letters(token)
 
 
 def build_normalizer(
@@ -135,12 +135,12 @@ def build_normalizer(
             log.warning(
                 "ftfy is not installed, so text is not repaired as in OpenAI's CLIP; pip install 'bytepair[clip]'"
             )
-    candidates = (
+    optional_steps = (
         (ftfy, FixText()),
         (unescape_html, UnescapeHTML(times=2)),
         (clean_whitespace, CollapseWhitespace()),
         (clean_whitespace, Strip()),
         (lowercase, Lowercase(final_sigma=True)),
     )
-    steps = [step for is_chosen, step in candidates if is_chosen]
+    steps = [step for is_chosen, step in optional_steps if is_chosen]
     return Sequence(*steps) if steps else None

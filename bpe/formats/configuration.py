@@ -50,7 +50,7 @@ def read_configuration(files: Mapping[str, bytes]) -> dict[str, Any]:
     if EXTRA_TOKEN_FIELDS[0] in config and not config.get(EXTRA_TOKEN_FIELDS[1]):
         config[EXTRA_TOKEN_FIELDS[1]] = config.pop(EXTRA_TOKEN_FIELDS[0])
     model_tokens = {
-        name: config.pop(name) for name in list(config) if _is_named(name) and isinstance(config[name], str)
+        name: config.pop(name) for name in list(config) if _is_token_field(name) and isinstance(config[name], str)
     }
     if isinstance(config.get(EXTRA_TOKEN_FIELDS[1]), dict):
         model_tokens |= config.pop(EXTRA_TOKEN_FIELDS[1])
@@ -71,7 +71,7 @@ def read_configuration(files: Mapping[str, bytes]) -> dict[str, Any]:
     return config
 
 
-def _is_named(name: str) -> bool:
+def _is_token_field(name: str) -> bool:
     """Whether a field has a token that only some models have, such as image_token."""
     return name.endswith("_token") and name not in ROLES
 
@@ -112,28 +112,30 @@ def find_added_tokens(
     extra_tokens = _check_tokens(
         config.get(EXTRA_TOKEN_FIELDS[1], config.get(EXTRA_TOKEN_FIELDS[0])), EXTRA_TOKEN_FIELDS[1]
     )
-    tokens_with_ids, flags_by_name = _list_numbered(files, config, own_tokens)
-    named_tokens = _list_named(config, defaults, flags_by_name)
+    tokens_with_ids, flags_by_name = _list_tokens_with_ids(files, config, own_tokens)
+    named_tokens = _list_named_tokens(config, defaults, flags_by_name)
     names = {get_token_text(token) for token in named_tokens}
-    special = names | {name for name, (_, flags) in own_tokens.items() if "ordinary" not in flags}  # these stay special
+    special_names = names | {
+        name for name, (_, flags) in own_tokens.items() if "ordinary" not in flags
+    }  # these stay special
     flags_of = {name: flags for name, (_, flags) in own_tokens.items()}
     for name, flags in tokens_with_ids:
-        flags_of[name] = flags - ({"ordinary"} if name in special else set())
-        special |= set() if "ordinary" in flags else {name}
+        flags_of[name] = flags - ({"ordinary"} if name in special_names else set())
+        special_names |= set() if "ordinary" in flags else {name}
     known_names, added_keys = set(flags_of), set[Any]()
     for token in (*named_tokens, *extra_tokens):  # the last one that has a name decides its flags
         name, flags = get_token_text(token), _read_flags(token)
         key = token if isinstance(token, str) else (name, flags)
         if name and name not in known_names and key not in added_keys:
             added_keys.add(key)
-            flags_of[name] = flags - ({"ordinary"} if name in special else set())
-            special |= set() if "ordinary" in flags else {name}
+            flags_of[name] = flags - ({"ordinary"} if name in special_names else set())
+            special_names |= set() if "ordinary" in flags else {name}
     if without_flags:
         flags_of |= {name: frozenset() for name in map(get_token_text, (*named_tokens, *extra_tokens)) if name}
     return {name: flags for name, flags in flags_of.items() if name not in own_tokens or own_tokens[name][1] != flags}
 
 
-def _list_numbered(
+def _list_tokens_with_ids(
     files: Mapping[str, bytes],
     config: Mapping[str, Any],
     own_tokens: Mapping[str, tuple[int, frozenset[str]]],
@@ -155,13 +157,13 @@ def _list_numbered(
         by_id[int(token_id)] = item["content"], _read_flags(item)
     by_name = dict(by_id.values())
     if ADDED_TOKENS_FIELD not in config:
-        special = _find_special_names(config)
+        special_names = _find_special_names(config)
         for content, token_id in read_object(files, ADDED_TOKENS_JSON).items():
             if type(token_id) is not int:
                 raise FormatError(
                     f"{short_repr(token_id)} is not an id", where=f"{ADDED_TOKENS_JSON}[{short_repr(content)}]"
                 )
-            by_name[content] = frozenset() if content in special else frozenset({"normalized", "ordinary"})
+            by_name[content] = frozenset() if content in special_names else frozenset({"normalized", "ordinary"})
             by_id[token_id] = content, by_name[content]
         by_name |= {name: flags for name, (_, flags) in own_tokens.items()}
         by_id |= {token_id: (name, flags) for name, (token_id, flags) in own_tokens.items()}
@@ -175,7 +177,9 @@ def _find_special_names(config: Mapping[str, Any]) -> set[str]:
     return {text for text in texts if isinstance(text, str)}
 
 
-def _list_named(config: dict[str, Any], defaults: Mapping[str, Any], flags: Mapping[str, frozenset[str]]) -> list[Any]:
+def _list_named_tokens(
+    config: dict[str, Any], defaults: Mapping[str, Any], flags: Mapping[str, frozenset[str]]
+) -> list[Any]:
     """List the tokens of fields, each a str or an object: of roles, of fields of the model, and of a dict of them.
 
     Tokens of roles have the given `flags`, if there are any.
@@ -190,7 +194,7 @@ def _list_named(config: dict[str, Any], defaults: Mapping[str, Any], flags: Mapp
             matching = {flag: flag in flags[name] for flag in MATCHING_FLAGS}
             token = {"content": name, **matching, "special": "ordinary" not in flags[name]}
         tokens.append(token)
-    model_tokens = {name: token for name, token in config.items() if _is_named(name)}
+    model_tokens = {name: token for name, token in config.items() if _is_token_field(name)}
     tokens += (model_tokens | get(config, CONFIG_JSON, MODEL_TOKENS_FIELD, dict, {})).values()
     return [token for token in tokens if isinstance(get_token_text(token), str)]
 
@@ -211,9 +215,9 @@ def _read_flags(token: Any) -> frozenset[str]:
     """Return the flags of a token as the spec has them: a str is special; an object is if it says so."""
     if isinstance(token, str):
         return frozenset()
-    special = token.get("special", False)
-    flags = {flag for flag in MATCHING_FLAGS if token.get(flag, flag == "normalized" and not special)}
-    return frozenset(flags if special else {*flags, "ordinary"})
+    is_special = token.get("special", False)
+    flags = {flag for flag in MATCHING_FLAGS if token.get(flag, flag == "normalized" and not is_special)}
+    return frozenset(flags if is_special else {*flags, "ordinary"})
 
 
 def read_roles(
@@ -248,7 +252,7 @@ def with_roles(spec: TokenizerSpec, files: Mapping[str, bytes]) -> TokenizerSpec
     return replace(spec, roles=read_roles(config, spec.special_tokens, spec.roles)) if config else spec
 
 
-def find_unread(files: Mapping[str, bytes]) -> list[str]:
+def find_unread_fields(files: Mapping[str, bytes]) -> list[str]:
     """List the fields of a configuration that no tokenizer of this package holds; they change no id.
 
     >>> find_unread({CONFIG: b'{"chat_template": "{{ messages }}", "padding_side": "left", "model_max_length": 1e30}'})

@@ -29,7 +29,7 @@ from bpe.formats.tiktoken import parse_pattern
 from bpe.formats.tiktoken_folder import KIMI_PATTERN
 from bpe.pretokenize.patterns import NAMES
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.text import normalizers as n
+from bpe.text import normalizers
 from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import AFTER_MERGING
@@ -179,18 +179,18 @@ def _build(values: dict[str, Any]) -> TokenizerSpec:
         token or f"[EMPTY_{token_id}]": token_id for token_id, token in enumerate(names)
     }  # as llama.cpp names them
     if len(tokens) < len(names):
-        repeated = next(token for token_id, token in enumerate(names) if tokens.get(token) != token_id)
+        repeated_token = next(token for token_id, token in enumerate(names) if tokens.get(token) != token_id)
         raise FormatError(
-            f"token {short_repr(repeated)} occurs twice; each must be unique", where=f"{KEY_PREFIX}tokens"
+            f"token {short_repr(repeated_token)} occurs twice; each must be unique", where=f"{KEY_PREFIX}tokens"
         )
     types = _read_list(values, "token_type", int, len(tokens)) if "token_type" in values else [NORMAL] * len(tokens)
     types = find_types(tokens, types, values)
     if kind == "llama":
-        spec = _build_scored(values, tokens, types)
+        spec = _build_scored_model(values, tokens, types)
     elif pattern_name in NAMES_OF_LINE_PATTERNS:
-        spec = _build_lines(values, tokens, types, pattern_name)
+        spec = _build_line_model(values, tokens, types, pattern_name)
     else:
-        spec = _build_byte_level(values, tokens, types, PRETOKENIZERS[pattern_name])
+        spec = _build_byte_level_model(values, tokens, types, PRETOKENIZERS[pattern_name])
     special_names = {token_id: name for name, token_id in spec.special_tokens.items()}
     ids = {role: values.get(key) for key, role in ROLE_KEYS.items()}
     roles = {
@@ -228,8 +228,8 @@ def _read_json(value: dict[str, Any]) -> TokenizerSpec:
     return huggingface.read(json.dumps(value, ensure_ascii=False).encode())
 
 
-def _build_byte_level(
-    values: dict[str, Any], tokens: dict[str, int], types: list[int], pre: NamedPattern
+def _build_byte_level_model(
+    values: dict[str, Any], tokens: dict[str, int], types: list[int], named_pattern: NamedPattern
 ) -> TokenizerSpec:
     """Build the spec of a byte-level model."""
     if BYTE in types:
@@ -237,8 +237,8 @@ def _build_byte_level(
         raise FormatError(
             f"token {short_repr(name)} is of type byte, which a byte-level model has none of; set it to normal"
         )
-    splits = () if isinstance(pre.patterns, str) else pre.patterns
-    steps: list[dict[str, Any]] = [_describe_split(pattern) for pattern in splits]
+    split_patterns = () if isinstance(named_pattern.patterns, str) else named_pattern.patterns
+    steps: list[dict[str, Any]] = [_describe_split(pattern) for pattern in split_patterns]
     steps.append({"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False})
     spec = _read_json(
         {
@@ -246,22 +246,25 @@ def _build_byte_level(
             "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
             "model": {
                 "type": "BPE",
-                "ignore_merges": pre.ignore_merges,
+                "ignore_merges": named_pattern.ignore_merges,
                 "vocab": tokens,
                 "merges": _read_merges(values),
             },
         }
     )
-    if isinstance(pre.patterns, str):
+    if isinstance(named_pattern.patterns, str):
         spec = replace(
-            spec, pretokenizer=Pretokenizer(pre.patterns) if pre.patterns in NAMES else parse_pattern(KIMI_PATTERN)
+            spec,
+            pretokenizer=Pretokenizer(named_pattern.patterns)
+            if named_pattern.patterns in NAMES
+            else parse_pattern(KIMI_PATTERN),
         )
-    if pre.ignore_merges:
-        _check_words(spec)
+    if named_pattern.ignore_merges:
+        _check_special_names(spec)
     return replace(spec, drop_unknown=AFTER_MERGING if spec.drop_unknown else False)
 
 
-def _check_words(spec: TokenizerSpec) -> None:
+def _check_special_names(spec: TokenizerSpec) -> None:
     """Raise FormatError for a special token that can be a pretoken of ordinary text, which llama.cpp looks up."""
     assert spec.pretokenizer is not None
     letters = letter_bytes()
@@ -297,17 +300,17 @@ def _describe_characters(
             "make it so"
         )
     space = {"pattern": {"String": " "}, "content": SPACE}
-    normalizers: list[dict[str, Any]] = [{"type": "Replace", **space}]
-    steps: list[dict[str, Any]] = [{"type": "Replace", "pattern": {"String": SPACE}, "content": " "}]
-    steps += [{"type": "ByteFallback"}] if byte_tokens else []
-    steps.append({"type": "Fuse"})
+    normalizer_steps: list[dict[str, Any]] = [{"type": "Replace", **space}]
+    decoder_steps: list[dict[str, Any]] = [{"type": "Replace", "pattern": {"String": SPACE}, "content": " "}]
+    decoder_steps += [{"type": "ByteFallback"}] if byte_tokens else []
+    decoder_steps.append({"type": "Fuse"})
     if add_prefix:
-        normalizers.insert(0, {"type": "Prepend", "prepend": SPACE})
-        steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
+        normalizer_steps.insert(0, {"type": "Prepend", "prepend": SPACE})
+        decoder_steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
     return {
         "added_tokens": added,
-        "normalizer": {"type": "Sequence", "normalizers": normalizers},
-        "decoder": {"type": "Sequence", "decoders": steps},
+        "normalizer": {"type": "Sequence", "normalizers": normalizer_steps},
+        "decoder": {"type": "Sequence", "decoders": decoder_steps},
         "model": {
             "type": "BPE",
             "byte_fallback": True,
@@ -318,22 +321,29 @@ def _describe_characters(
     }
 
 
-def _build_lines(values: dict[str, Any], tokens: dict[str, int], types: list[int], pre: str) -> TokenizerSpec:
+def _build_line_model(
+    values: dict[str, Any], tokens: dict[str, int], types: list[int], pattern_name: str
+) -> TokenizerSpec:
     """Build the spec of a model of characters with listed merges, such as Gemma 4's."""
     merges = _read_merges(values)
-    if pre != "sarvam-moe":
-        _check_runs(tokens, merges)
-    prefix = pre == "mmbert"
+    if pattern_name != "sarvam-moe":
+        _check_line_end_tokens(tokens, merges)
+    prefix = pattern_name == "mmbert"
     added = list_added_tokens(tokens, types, values, None if prefix else " " + SPACE)
-    pattern = PRETOKENIZERS[pre].patterns[0]
+    pattern = PRETOKENIZERS[pattern_name].patterns[0]
     value = _describe_characters(tokens, types, added, merges, add_prefix=False)
     spec = _read_json({**value, "pre_tokenizer": _describe_split(pattern)})
     if prefix:
-        spec = replace(spec, normalizer=n.Sequence(n.Replace(" ", SPACE), n.Replace(_LINE_START_PATTERN, SPACE)))
+        spec = replace(
+            spec,
+            normalizer=normalizers.Sequence(
+                normalizers.Replace(" ", SPACE), normalizers.Replace(_LINE_START_PATTERN, SPACE)
+            ),
+        )
     return spec
 
 
-def _check_runs(tokens: dict[str, int], merges: list[str] | list[list[str]]) -> None:
+def _check_line_end_tokens(tokens: dict[str, int], merges: list[str] | list[list[str]]) -> None:
     """Raise FormatError for a token of line ends that merging does not produce: llama.cpp takes it for a whole run."""
     pairs = (merge.split(" ") if isinstance(merge, str) else merge for merge in merges)
     ranks = {(left, right): rank for rank, (left, right) in enumerate(pairs)}
@@ -341,8 +351,8 @@ def _check_runs(tokens: dict[str, int], merges: list[str] | list[list[str]]) -> 
         if token.strip("\n"):
             continue
         parts = list(token[:_MAX_LINE_ENDS])
-        while mergeable := [(ranks[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in ranks]:
-            index = min(mergeable)[1]
+        while ranked_pairs := [(ranks[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in ranks]:
+            index = min(ranked_pairs)[1]
             parts[index : index + 2] = [parts[index] + parts[index + 1]]
         if parts != [token]:
             raise FormatError(
@@ -351,7 +361,7 @@ def _check_runs(tokens: dict[str, int], merges: list[str] | list[list[str]]) -> 
             )
 
 
-def _build_scored(values: dict[str, Any], tokens: dict[str, int], types: list[int]) -> TokenizerSpec:
+def _build_scored_model(values: dict[str, Any], tokens: dict[str, int], types: list[int]) -> TokenizerSpec:
     """Build the spec of sentencepiece's model as llama.cpp reads it: tokens of all types are merged, by their scores.
 
     It puts the space of `add_space_prefix` before each text between special tokens, removes no spaces, and has no other
@@ -367,10 +377,10 @@ def _build_scored(values: dict[str, Any], tokens: dict[str, int], types: list[in
     prefix = values.get("add_space_prefix", True)
     if not isinstance(prefix, int):
         raise FormatError(f"it is {short_repr(prefix)}; it must be a bool", where=f"{KEY_PREFIX}add_space_prefix")
-    mergeable = _find_mergeable(
+    mergeable_tokens = _find_mergeable_tokens(
         tokens, {token for token, token_id in tokens.items() if types[token_id] == USER_DEFINED and SPACE not in token}
     )
-    order = sorted((tokens[token] for token in mergeable), key=lambda token_id: -scores[token_id])
+    order = sorted((tokens[token] for token in mergeable_tokens), key=lambda token_id: -scores[token_id])
     names = list(tokens)
     merges = recover_merges(
         {names[token_id]: rank for rank, token_id in enumerate(order)}, [scores[token_id] for token_id in order]
@@ -380,15 +390,19 @@ def _build_scored(values: dict[str, Any], tokens: dict[str, int], types: list[in
     return spec if merges is not None else list_all_splits(spec, names, scores, order)
 
 
-def _find_mergeable(tokens: dict[str, int], excluded: set[str]) -> set[str]:
+def _find_mergeable_tokens(tokens: dict[str, int], excluded_tokens: set[str]) -> set[str]:
     """Find the tokens that merging two adjacent symbols again and again can make, single characters included.
 
-    The texts that are merged have no spaces, and none of the strings in `excluded`, which are found before.
+    The texts that are merged have no spaces, and none of the strings in `excluded_tokens`, which are found before.
     """
-    chars = {token for token in tokens if len(token) == 1 and token != " " and token not in excluded}
-    mergeable, max_length, excluded_chars = set(chars), 1, {" ", *(text for text in excluded if len(text) == 1)}
+    chars = {token for token in tokens if len(token) == 1 and token != " " and token not in excluded_tokens}
+    mergeable_tokens, max_length, excluded_chars = (
+        set(chars),
+        1,
+        {" ", *(text for text in excluded_tokens if len(text) == 1)},
+    )
     for token in sorted(
-        (token for token in tokens if token not in excluded and excluded_chars.isdisjoint(token)), key=len
+        (token for token in tokens if token not in excluded_tokens and excluded_chars.isdisjoint(token)), key=len
     ):
         last_split = len(token) - 1
         if last_split >= 2 * max_length:
@@ -396,7 +410,9 @@ def _find_mergeable(tokens: dict[str, int], excluded: set[str]) -> set[str]:
         if len(token) > MAX_CHARS:
             raise FormatError(f"token {short_repr(token)} has {len(token)} characters; a token has at most {MAX_CHARS}")
         for split in range(1, len(token)):
-            if (split == 1 or token[:split] in mergeable) and (split == last_split or token[split:] in mergeable):
+            if (split == 1 or token[:split] in mergeable_tokens) and (
+                split == last_split or token[split:] in mergeable_tokens
+            ):
                 break
         else:
             continue
@@ -405,6 +421,6 @@ def _find_mergeable(tokens: dict[str, int], excluded: set[str]) -> set[str]:
             raise FormatError(
                 f"token {short_repr(token)} has the character {short_repr(char)}, which is not a token; it must be one"
             )
-        mergeable.add(token)
+        mergeable_tokens.add(token)
         max_length = len(token)
-    return mergeable
+    return mergeable_tokens

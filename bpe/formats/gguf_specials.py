@@ -93,48 +93,55 @@ def list_added_tokens(
         FormatError: for tokens that overlap so that one search after another is needed more than twice.
 
     """
-    special = {
+    special_types = {
         name: types[token_id]
         for name, token_id in tokens.items()
         if types[token_id] in (UNKNOWN, CONTROL, USER_DEFINED)
     }
-    second_pass, strips = _find_second_pass(special, tokens, normalized_chars), dict(_find_strips(special, values))
+    second_pass, strip_flags = (
+        _find_second_pass(special_types, tokens, normalized_chars),
+        dict(_find_strip_flags(special_types, values)),
+    )
     return [
         {
             "id": tokens[name],
             "content": name,
             "normalized": name in second_pass,
             "special": kind != USER_DEFINED,
-            **strips.get(name, {}),
+            **strip_flags.get(name, {}),
         }
-        for name, kind in special.items()
+        for name, kind in special_types.items()
     ]
 
 
-def _find_strips(special: Mapping[str, int], values: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, bool]]]:
+def _find_strip_flags(
+    special_types: Mapping[str, int], values: Mapping[str, Any]
+) -> Iterator[tuple[str, dict[str, bool]]]:
     """Find the tokens that take the white space beside them, which llama.cpp knows by the names of models."""
-    model, pre = str(values.get("general.name", "")).lower(), str(values.get("pre", ""))
-    kind = str(values.get("general.architecture", ""))
-    if any(name in pre for name in ("jina-v2-de", "jina-v2-es", "jina-v2-code")) or any(
-        name in kind for name in ("nomic-bert-moe", "jina-bert-v3")
+    model, pattern_name = str(values.get("general.name", "")).lower(), str(values.get("pre", ""))
+    architecture = str(values.get("general.architecture", ""))
+    if any(name in pattern_name for name in ("jina-v2-de", "jina-v2-es", "jina-v2-code")) or any(
+        name in architecture for name in ("nomic-bert-moe", "jina-bert-v3")
     ):
         yield "<mask>", {"lstrip": True}
     elif "phi-3" in model or "phi3" in model:
-        for name in special.keys() - {"<unk>", "<s>", "<|endoftext|>"}:
+        for name in special_types.keys() - {"<unk>", "<s>", "<|endoftext|>"}:
             yield name, {"rstrip": True}
     elif "modern-bert" in model:
         yield "[MASK]", {"lstrip": True}
 
 
-def _find_second_pass(special: Mapping[str, int], tokens: Mapping[str, int], normalized_chars: str | None) -> set[str]:
+def _find_second_pass(
+    special_types: Mapping[str, int], tokens: Mapping[str, int], normalized_chars: str | None
+) -> set[str]:
     """Find the tokens to seek after the others, so that the longest one is found where tokens overlap.
 
     One search finds the token that begins first, llama.cpp the longest one: `bcd`, not `ab`, in `abcd`.
     """
-    ordered = sorted(special, key=lambda name: (-len(name.encode()), tokens[name]))
+    longest_first = sorted(special_types, key=lambda name: (-len(name.encode()), tokens[name]))
     first_pass, second_pass = set[str](), set[str]()
-    overlaps = _OverlapFinder(ordered, {name for name, kind in special.items() if kind == USER_DEFINED})
-    for name in ordered:
+    overlaps = _OverlapFinder(longest_first, {name for name, kind in special_types.items() if kind == USER_DEFINED})
+    for name in longest_first:
         longer = overlaps.find_longer(name, second_pass or first_pass)
         if longer is not None and (second_pass or normalized_chars is None):
             raise FormatError(

@@ -53,14 +53,14 @@ def write_lines(file: BinaryIO, batches: Iterable[EncodedDocuments]) -> None:
     """Write one line of ids per document."""
     digits: list[str] = []  # of each id up to the largest so far: a lookup takes a third of the time of `str`
     separator = ""
-    for batch, continues in batches:
+    for batch, is_continued in batches:
         digits += map(str, range(len(digits), int(batch.ids.max(initial=0)) + 1))
         for row, ids in enumerate(batch, start=1):
             for start in range(0, len(ids), _IDS_PER_WRITE):
                 piece = " ".join(map(digits.__getitem__, ids[start : start + _IDS_PER_WRITE].tolist()))
                 file.write((separator + piece).encode())
                 separator = " "
-            if row < len(batch) or not continues:
+            if row < len(batch) or not is_continued:
                 file.write(b"\n")
                 separator = ""
 
@@ -70,9 +70,9 @@ def write_npy(path: str, batches: Iterable[EncodedDocuments]) -> None:
     with atomic_write(path) as id_file, atomic_write(offsets_path(path)) as offset_file:
         ids, offsets = _NpyWriter(id_file, np.uint32), _NpyWriter(offset_file, np.int64)
         offsets.append(np.zeros(1, dtype=np.int64))
-        for batch, continues in batches:
+        for batch, is_continued in batches:
             ends = batch.offsets[1:] + ids.length
-            offsets.append(ends[:-1] if continues else ends)
+            offsets.append(ends[:-1] if is_continued else ends)
             ids.append(batch.ids)
         ids.finish()
         offsets.finish()
@@ -119,15 +119,15 @@ def read_ids(file: BinaryIO, path: str | None) -> Iterator[tuple[str, NDArray[An
     """
     head = file.readline(max(_READ_BYTES, len(MAGIC)))
     if head.startswith(MAGIC):
-        for index, ids, begins in _read_npy(head, file, path):
-            yield f"document {index}", ids, begins, ids.nbytes
+        for index, ids, begins_document in _read_npy(head, file, path):
+            yield f"document {index}", ids, begins_document, ids.nbytes
         return
-    line_number, begins = 0, True
+    line_number, begins_document = 0, True
     for piece in _split_words(head, file):
-        line_number += begins
+        line_number += begins_document
         where = f"line {line_number}"
-        yield where, _parse_line(piece, path or "stdin", where), begins, len(piece)
-        begins = piece.endswith(b"\n")
+        yield where, _parse_line(piece, path or "stdin", where), begins_document, len(piece)
+        begins_document = piece.endswith(b"\n")
 
 
 def _split_words(head: bytes, file: BinaryIO) -> Iterator[bytes]:
@@ -165,30 +165,30 @@ def _read_npy(head: bytes, file: BinaryIO, path: str | None) -> Iterator[tuple[i
     """Yield (number of the document, ids, whether they begin it) of a .npy file. `head` is already read."""
     count, pieces = _read_npy_pieces(head, file, path or "stdin")
     if path is None or not os.path.isfile(path) or not os.path.isfile(offsets_path(path)):
-        begins = True
+        begins_document = True
         for ids in pieces:
-            yield 0, ids, begins
-            begins = False
+            yield 0, ids, begins_document
+            begins_document = False
         return
     with open(offsets_path(path), "rb") as offsets_file:
         _, offset_pieces = _read_npy_pieces(b"", offsets_file, offsets_path(path))
         offsets = np.concatenate(list(offset_pieces))
-    valid = len(offsets) > 0 and offsets[0] == 0 and offsets[-1] == count and not np.any(offsets[1:] < offsets[:-1])
-    if not valid:
+    is_valid = len(offsets) > 0 and offsets[0] == 0 and offsets[-1] == count and not np.any(offsets[1:] < offsets[:-1])
+    if not is_valid:
         raise FormatError(
             f"the offsets are {short_repr(offsets.tolist(), 40)}; they must rise from 0 to the number of ids, {count}",
             path=offsets_path(path),
         )
-    pending, position = np.empty(0, dtype=np.int64), 0
+    pending_ids, position = np.empty(0, dtype=np.int64), 0
     for index, end in enumerate(offsets[1:].tolist()):
-        begins = True
-        while begins or position < end:
-            if not len(pending) and position < end:
-                pending = next(pieces)
-            part, pending = pending[: end - position], pending[end - position :]
+        begins_document = True
+        while begins_document or position < end:
+            if not len(pending_ids) and position < end:
+                pending_ids = next(pieces)
+            part, pending_ids = pending_ids[: end - position], pending_ids[end - position :]
             position += len(part)
-            yield index, part, begins
-            begins = False
+            yield index, part, begins_document
+            begins_document = False
 
 
 def _read_npy_pieces(head: bytes, file: BinaryIO, path: str) -> tuple[int, Iterator[NDArray[Any]]]:

@@ -145,13 +145,13 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
     """
     from bpe.base.utf8 import read_file
 
-    format_ = None if format is None else check_format(format)
+    file_format = None if format is None else check_format(format)
     file_path = Path(path)
     if file_path.is_dir():
-        return _load_folder(file_path, format_)
-    if format_ is not None and format_.is_folder:
-        return _load_folder(file_path.parent, format_)
-    if format_ is None or format_.name == "gguf":
+        return _load_folder(file_path, file_format)
+    if file_format is not None and file_format.is_folder:
+        return _load_folder(file_path.parent, file_format)
+    if file_format is None or file_format.name == "gguf":
         header = map_gguf(path)
         if header is not None:
             with header, with_path(path):
@@ -160,10 +160,10 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
                 return gguf.read(header)
     data = read_file(path)
     with with_path(path):
-        format_ = format_ or FORMATS[_detect(data, file_path)]
-        if not format_.is_folder:
-            return format_.read(data)
-    return _load_folder(file_path.parent, format_)
+        file_format = file_format or FORMATS[_detect(data, file_path)]
+        if not file_format.is_folder:
+            return file_format.read(data)
+    return _load_folder(file_path.parent, file_format)
 
 
 def _detect(data: bytes, path: Path) -> str:
@@ -174,10 +174,10 @@ def _detect(data: bytes, path: Path) -> str:
         config_path = path.parent / CONFIG_JSON
         from bpe.formats import tiktoken
 
-        is_named_so = name == TIKTOKEN_MODEL or name.endswith(".tiktoken")
+        is_rank_file_name = name == TIKTOKEN_MODEL or name.endswith(".tiktoken")
         return (
             "tiktoken-folder"
-            if is_named_so and config_path.is_file() and tiktoken.find_published(data) is None
+            if is_rank_file_name and config_path.is_file() and tiktoken.find_published(data) is None
             else "tiktoken"
         )
     if name in (VOCAB_JSON, MERGES_TXT) and _has_vocab_and_merges(path.parent):
@@ -248,24 +248,26 @@ def detect_folder_format(names: list[str]) -> tuple[str, list[str]] | None:
     return None
 
 
-def _load_folder(folder: Path, requested: Format | None) -> TokenizerSpec:
+def _load_folder(folder: Path, requested_format: Format | None) -> TokenizerSpec:
     """Load the tokenizer in a folder; of several, the one whose format is chosen or comes first."""
     from bpe.base.utf8 import read_file
 
     names = _list_files(folder)
     config_files = [name for name in CONFIGURATION_FILES if name in names]
-    if requested is None and {TOKENIZER_JSON, TEKKEN_JSON} <= set(names):
+    if requested_format is None and {TOKENIZER_JSON, TEKKEN_JSON} <= set(names):
         get_log().warning(
             "%s has a %s and a %s; the first is read: format='tekken' reads the other",
             folder,
             TOKENIZER_JSON,
             TEKKEN_JSON,
         )
-    if requested is not None:
-        names = [name for name in names if any(fnmatchcase(name, pattern) for pattern in requested.names)]
+    if requested_format is not None:
+        names = [name for name in names if any(fnmatchcase(name, pattern) for pattern in requested_format.names)]
     detected = detect_folder_format(names)
-    if detected is None or (requested is not None and requested.name != detected[0]):
-        expected = "; ".join(format_.files for format_ in (FORMATS.values() if requested is None else [requested]))
+    if detected is None or (requested_format is not None and requested_format.name != detected[0]):
+        expected = "; ".join(
+            format_.files for format_ in (FORMATS.values() if requested_format is None else [requested_format])
+        )
         reason = f"the folder has no tokenizer; it must have one of these: {expected}"
         raise FileNotFoundError(errno.ENOENT, reason, os.fspath(folder))
     name, files = detected
@@ -324,7 +326,7 @@ def list_unread_fields(path: str | os.PathLike[str]) -> list[str]:
         return []
     config_files = {CONFIG_JSON, CHAT_TEMPLATE_FILE}.intersection(_list_files(folder))
     with with_path(folder):
-        return configuration.find_unread({file: read_file(folder / file) for file in config_files})
+        return configuration.find_unread_fields({file: read_file(folder / file) for file in config_files})
 
 
 def _list_files(folder: Path) -> list[str]:

@@ -47,15 +47,15 @@ def _unpack_start(data: bytes, size: int) -> bytes:
         return data if size > len(data) else data[:size]
     import zlib  # here, because most processes never need it
 
-    parts, remaining, n_left = [], data, size
+    parts, remaining_data, n_left = [], data, size
     try:
-        while remaining and n_left:  # for each member; zeros may follow the last one
+        while remaining_data and n_left:  # for each member; zeros may follow the last one
             member = zlib.decompressobj(wbits=31)
-            parts.append(member.decompress(remaining, n_left))
+            parts.append(member.decompress(remaining_data, n_left))
             n_left -= len(parts[-1])
             if n_left and not member.eof:
                 raise EOFError("it ends too early")
-            remaining = member.unused_data.lstrip(b"\0")
+            remaining_data = member.unused_data.lstrip(b"\0")
     except (EOFError, zlib.error) as error:
         raise FormatError(f"the gzip data is damaged: {error}") from None
     return b"".join(parts)

@@ -58,11 +58,11 @@ def save_spec(
         return _save_tokenizer_json(spec, target)
     content = format_.write(spec)
     losses = find_losses(spec, format_, content)
-    harmful = [loss for loss in losses if not loss.harmless]
-    if harmful and not lossy:
+    harmful_losses = [loss for loss in losses if not loss.harmless]
+    if harmful_losses and not lossy:
         raise ValueError(
-            f"format {format_.name} does not keep {'; '.join(map(str, harmful))}; save it as huggingface, which keeps "
-            "everything, or pass lossy=True to write it without"
+            f"format {format_.name} does not keep {'; '.join(map(str, harmful_losses))}; save it as huggingface, which "
+            "keeps everything, or pass lossy=True to write it without"
         )
     for loss in losses:
         log.warning("%s does not keep %s", os.fspath(path), loss)
@@ -99,12 +99,12 @@ def _check_json_name(path: str | os.PathLike[str]) -> None:
     """Raise ValueError for a file name that belongs to another format than tokenizer.json."""
     name = Path(os.fspath(path)).name.lower()
     if name in (VOCAB_JSON, MERGES_TXT):
-        kind, instead = "half of GPT-2's pair of files", "name it tokenizer.json"
+        kind, fix = "half of GPT-2's pair of files", "name it tokenizer.json"
     elif name.endswith((".gz", ".bz2", ".xz", ".zst", ".zip")):
-        kind, instead = "a compressed file", "name it .json and compress it afterwards"
+        kind, fix = "a compressed file", "name it .json and compress it afterwards"
     else:
         return
-    raise ValueError(f"path is {os.fspath(path)!r}, the name of {kind}; save writes a tokenizer.json: {instead}")
+    raise ValueError(f"path is {os.fspath(path)!r}, the name of {kind}; save writes a tokenizer.json: {fix}")
 
 
 def choose_format(path: str | os.PathLike[str]) -> str:
@@ -127,7 +127,7 @@ def check_name_has_format(path: str | os.PathLike[str]) -> None:
 
 
 def _save_tokenizer_json(spec: TokenizerSpec, path: str | os.PathLike[str]) -> list[Difference]:
-    data, reason = huggingface.write(spec, facts=True), huggingface.explain_refusal(spec)
+    data, reason = huggingface.write(spec, with_facts=True), huggingface.explain_refusal(spec)
     if reason is not None:
         log.warning("%s: Hugging Face's tokenizers cannot load this file, and refuses it: %s", path, reason)
     with atomic_write(path) as file:
@@ -172,9 +172,9 @@ def find_losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[s
 def compare_all(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
     """List all differences, those of roles too; differences that are known to change no id are marked as harmless."""
     differences = [*compare(a, b, names), *compare_roles(a, b, names)]
-    ignoring = a if a.ignore_merges else b
+    spec = a if a.ignore_merges else b
     return [
-        replace(difference, harmless=merging_suffices(ignoring, Engine))
+        replace(difference, harmless=merging_suffices(spec, Engine))
         if difference.field == "ignore_merges"
         else difference
         for difference in differences
@@ -185,8 +185,8 @@ def _read_again(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[s
     if not isinstance(content, bytes):
         return format_.read(content)
     if format_.name == "tiktoken":  # a file that is not OpenAI's holds neither a pattern nor special tokens
-        name, special = tiktoken.find_published(content) or (None, {})
-        return tiktoken.read(content, None if name is None else Pretokenizer(name), special)
+        name, special_ids = tiktoken.find_published(content) or (None, {})
+        return tiktoken.read(content, None if name is None else Pretokenizer(name), special_ids)
     if format_.name == "clip":  # the list holds no normalizer; from_clip has it, with ftfy or without
         normalizers = [clip.build_normalizer(True, True, True, ftfy) for ftfy in (True, False)]
         return clip.read(content, spec.normalizer if spec.normalizer in normalizers else normalizers[1])

@@ -81,9 +81,9 @@ def _may_escape_surrogate(data: bytes) -> bool:
 
 def _check_keys_and_text(value: object) -> None:
     """Raise FormatError, with its position, for a duplicate key or a lone surrogate."""
-    waiting: list[tuple[str, object]] = [("", value)]
-    while waiting:
-        where, item = waiting.pop()
+    stack: list[tuple[str, object]] = [("", value)]
+    while stack:
+        where, item = stack.pop()
         if isinstance(item, _DuplicateKey):
             raise FormatError(f"the key {short_repr(item.key)} occurs twice; keys must be unique", where=where or None)
         if isinstance(item, str) and not _is_text(item):
@@ -91,11 +91,11 @@ def _check_keys_and_text(value: object) -> None:
                 f"{short_repr(item)} holds a lone surrogate, which is not Unicode text", where=where or None
             )
         if isinstance(item, dict):
-            for key, each in item.items():
+            for key, member in item.items():
                 position = f"{where}.{key}".lstrip(".") if key.isidentifier() else f"{where}[{short_repr(key)}]"
-                waiting += ((position, key), (position, each))
+                stack += ((position, key), (position, member))
         elif isinstance(item, list):
-            waiting += ((f"{where}[{i}]", each) for i, each in enumerate(item))
+            stack += ((f"{where}[{i}]", member) for i, member in enumerate(item))
 
 
 def _is_text(value: str) -> bool:

@@ -24,7 +24,7 @@ import regex
 from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats import huggingface
 from bpe.formats.schema import errors_at
-from bpe.text import normalizers as n
+from bpe.text import normalizers
 from bpe.text.pipeline_normalizers import CharacterMap, CharacterMapBeside, DummyPrefix, Prepend
 from bpe.vocab.editing import ADDED
 from bpe.vocab.spec import TokenizerSpec
@@ -192,11 +192,13 @@ def _build(model: Model) -> TokenizerSpec:
     tokens = {model.pieces[token_id]: rank for rank, token_id in enumerate(order)}
     _check_characters(tokens)
     merges = recover_merges(tokens, [model.scores[token_id] for token_id in order])
-    special = {token_id: kind for token_id, kind in enumerate(model.types) if kind in (UNKNOWN, CONTROL, USER_DEFINED)}
+    special_types = {
+        token_id: kind for token_id, kind in enumerate(model.types) if kind in (UNKNOWN, CONTROL, USER_DEFINED)
+    }
     for token_id, piece in enumerate(model.pieces):
-        if special.get(token_id) == USER_DEFINED and model.escape_spaces and " " in piece:
-            del special[token_id]  # normalized text has no space, so the piece is never found
-    unk = next(model.pieces[token_id] for token_id, kind in special.items() if kind == UNKNOWN)
+        if special_types.get(token_id) == USER_DEFINED and model.escape_spaces and " " in piece:
+            del special_types[token_id]  # normalized text has no space, so the piece is never found
+    unk = next(model.pieces[token_id] for token_id, kind in special_types.items() if kind == UNKNOWN)
     value = {
         "added_tokens": [
             {
@@ -205,7 +207,7 @@ def _build(model: Model) -> TokenizerSpec:
                 "normalized": kind == USER_DEFINED,
                 "special": kind != USER_DEFINED,
             }
-            for token_id, kind in special.items()
+            for token_id, kind in special_types.items()
         ],
         "normalizer": None,
         "pre_tokenizer": None,
@@ -221,11 +223,11 @@ def _build(model: Model) -> TokenizerSpec:
     }
     spec = huggingface.read(json.dumps(value, ensure_ascii=False).encode())
     normalizer = _build_normalizer(model)
-    flags = {model.pieces[token_id]: ADDED for token_id, kind in special.items() if kind == USER_DEFINED}
+    flags = {model.pieces[token_id]: ADDED for token_id, kind in special_types.items() if kind == USER_DEFINED}
     roles = {role: piece for role, piece in model.roles.items() if piece in spec.special_tokens}
     flags = effective_flags(flags, normalizer)
     kinds = spec.vocabulary.kinds.copy()
-    kinds[list(special)] = SPECIAL  # no text becomes one of them, as that of a symbol or of a merge might
+    kinds[list(special_types)] = SPECIAL  # no text becomes one of them, as that of a symbol or of a merge might
     vocabulary = Vocabulary.from_arrays(spec.vocabulary.blob, spec.vocabulary.offsets, kinds)
     spec = replace(spec, vocabulary=vocabulary, normalizer=normalizer, token_flags=flags, roles=roles)
     return spec if merges is not None else list_all_splits(spec, model.pieces, model.scores, order)
@@ -300,25 +302,25 @@ def _list_decoders(model: Model, unk: str) -> list[dict[str, Any]]:
     return steps
 
 
-def _build_normalizer(model: Model) -> n.Normalizer | None:
+def _build_normalizer(model: Model) -> normalizers.Normalizer | None:
     """Build what sentencepiece does to a text before it looks for pieces. User-defined pieces stay as they are."""
-    steps: list[n.Normalizer] = []
+    steps: list[normalizers.Normalizer] = []
     user_defined = _list_user_defined(model)
     if model.charsmap:
         charsmap, joined_names = base64.b64encode(model.charsmap).decode(), "\0".join(user_defined)
         with errors_at("normalizer_spec.precompiled_charsmap"):
             steps.append(CharacterMapBeside(charsmap, joined_names) if user_defined else CharacterMap(charsmap))
     if model.remove_spaces:
-        steps += [n.Replace(r"\A +", spelled=r"\A +"), n.Replace(" {2,}", " ")]
+        steps += [normalizers.Replace(r"\A +", spelled=r"\A +"), normalizers.Replace(" {2,}", " ")]
     space = SPACE if model.escape_spaces else " "
     if model.dummy_prefix:
-        deletes = model.charsmap and not model.remove_spaces  # a text of which nothing is left has a space, too
-        steps.append(DummyPrefix(space) if user_defined or deletes else Prepend(space))
+        may_delete_text = model.charsmap and not model.remove_spaces  # a text of which nothing is left has a space, too
+        steps.append(DummyPrefix(space) if user_defined or may_delete_text else Prepend(space))
     if model.escape_spaces:
-        steps.append(n.Replace(" ", SPACE))
+        steps.append(normalizers.Replace(" ", SPACE))
     if model.remove_spaces:
-        steps.append(n.Replace(rf"{space}+\Z", spelled=rf"{space}+\z"))  # U+2581 of the text itself, too
-    return n.Sequence(*steps) if steps else None
+        steps.append(normalizers.Replace(rf"{space}+\Z", spelled=rf"{space}+\z"))  # U+2581 of the text itself, too
+    return normalizers.Sequence(*steps) if steps else None
 
 
 # Merges ---------------------------------------------------------------------------------------------------------------
@@ -359,9 +361,9 @@ def recover_merges(tokens: dict[str, int], scores: Sequence[float]) -> list[list
 
 def _check_characters(tokens: dict[str, int]) -> None:
     """Raise FormatError for a piece with a character that is no piece: a merge of it has no id."""
-    missing = {char for token in tokens if len(token) > 1 for char in token} - tokens.keys()
-    if missing:
-        char = min(missing)
+    missing_chars = {char for token in tokens if len(token) > 1 for char in token} - tokens.keys()
+    if missing_chars:
+        char = min(missing_chars)
         token = next(token for token in tokens if char in token)
         raise FormatError(
             f"piece {short_repr(token)} has the character {short_repr(char)}, which is not a piece; it must be one"

@@ -36,7 +36,7 @@ CHAT_TEMPLATE_FILE = "chat_template.jinja"
 #: How CLIP's list of merges begins.
 CLIP_HEADER = '"bpe_simple_vocab_16e6.txt#version: 0.2'
 GGUF_MAGIC = b"GGUF"
-#: The mark of the end of a word in codes of subword-nmt.
+#: The mark of the end of a word in CLIP's merges and in codes of subword-nmt.
 END_OF_WORD = "</w>"
 
 

@@ -19,7 +19,7 @@ from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary
 
-UNK = "<unk>"
+UNK_TOKEN = "<unk>"
 #: Words are what spaces and line ends separate; other white space is text.
 WORD_PATTERN = r"[^ \r\n]+"
 
@@ -71,18 +71,18 @@ def read(data: bytes, merges: int = -1) -> TokenizerSpec:
     is_glued = version == (0, 2)
     ids: dict[Token, int] = {}
     results: set[Token] = set()
-    applied: list[tuple[Token, Token]] = []
+    applied_pairs: list[tuple[Token, Token]] = []
     for left, right in pairs:
         if (left + right).endswith(END_OF_WORD) and not right.endswith(END_OF_WORD):
             raise FormatError(f"the merge {short_repr((left, right))} makes the text {END_OF_WORD}; no token may be it")
         pair = _parse_token(left), _parse_token(right)
         symbols = [_divide(token, is_glued) for token in pair]
-        possible = all(
+        is_possible = all(
             len(part_symbols) == 1 or key in results for key, part_symbols in zip(pair, symbols, strict=True)
         )
-        if pair[0][1] or not possible:
+        if pair[0][1] or not is_possible:
             continue  # a part that no merge produces, or that ends words, on the left: the merge is never applied
-        applied.append(pair)
+        applied_pairs.append(pair)
         results.add((pair[0][0] + pair[1][0], pair[1][1]))
         for symbol in (*symbols[0], *symbols[1]):
             ids.setdefault(symbol, len(ids))
@@ -90,14 +90,14 @@ def read(data: bytes, merges: int = -1) -> TokenizerSpec:
         ids.setdefault(("", True), len(ids))
     all_ids = dict(ids)
     rows: list[tuple[int, int, int]] = []
-    for left_token, right_token in applied:
+    for left_token, right_token in applied_pairs:
         merged = left_token[0] + right_token[0], right_token[1]
         rows.append((all_ids[left_token], all_ids[right_token], all_ids.setdefault(merged, len(all_ids))))
     n = len(all_ids)
     tokens = [(token_id, (text + END_OF_WORD * ends_word).encode()) for (text, ends_word), token_id in all_ids.items()]
     table = np.array(rows, dtype=np.int32).reshape(-1, 3)
     try:
-        vocabulary = Vocabulary(tokens, [(n, UNK.encode())])
+        vocabulary = Vocabulary(tokens, [(n, UNK_TOKEN.encode())])
     except ValueError as error:
         raise FormatError(f"{error}; the text {END_OF_WORD} cannot be a part of a word in codes") from None
     return TokenizerSpec(
@@ -106,7 +106,7 @@ def read(data: bytes, merges: int = -1) -> TokenizerSpec:
         merges=np.ascontiguousarray(table[:, :2]),
         merge_results=np.ascontiguousarray(table[:, 2]),
         pretokenizer=Pretokenizer.from_regex(WORD_PATTERN),
-        unk_token=UNK,
+        unk_token=UNK_TOKEN,
         end_of_word=END_OF_WORD,
         end_of_word_glued=is_glued,
         ends_word=np.array([*(ends_word for _, ends_word in all_ids), False], dtype=np.bool_),
@@ -142,10 +142,10 @@ def write(spec: TokenizerSpec) -> bytes:
         )
     texts = {token_id: token.decode() for token_id, token in spec.vocabulary.items(ORDINARY)}
     header = "#version: 0.2\n" if spec.end_of_word_glued else ""
-    divided = [text for text in texts.values() if re.search(r"[ \r\n]", text)]
-    if divided:
+    unwritable = [text for text in texts.values() if re.search(r"[ \r\n]", text)]
+    if unwritable:
         raise ValueError(
-            f"format subword-nmt cannot hold the token {short_repr(divided[0])}: spaces and line ends separate "
+            f"format subword-nmt cannot hold the token {short_repr(unwritable[0])}: spaces and line ends separate "
             "symbols; save it as huggingface"
         )
     return (header + "".join(f"{texts[left]} {texts[right]}\n" for left, right in spec.merges.tolist())).encode()

@@ -68,14 +68,14 @@ def read(data: bytes) -> TokenizerSpec:
     table = RankTable(blob, offsets)
     if not table.distinct:
         seen_tokens: set[bytes] = set()
-        repeated = next(token for token in tokens if token in seen_tokens or seen_tokens.add(token))  # type: ignore[func-returns-value]
-        raise FormatError(f"token {short_repr(repeated)} is given twice; each must be unique", where="vocab")
+        repeated_token = next(token for token in tokens if token in seen_tokens or seen_tokens.add(token))  # type: ignore[func-returns-value]
+        raise FormatError(f"token {short_repr(repeated_token)} is given twice; each must be unique", where="vocab")
     ids = np.arange(n_special, size, dtype=np.int32)
-    special = _read_special(value, n_special)
+    special_ids = _read_special_tokens(value, n_special)
     with errors_at("config.pattern"):
         pretokenizer = tiktoken.parse_pattern(pattern)
     with errors_at("vocab"):
-        spec = tiktoken.build_spec((blob, offsets, ids), table, pretokenizer, special, shared_ids=False)
+        spec = tiktoken.build_spec((blob, offsets, ids), table, pretokenizer, special_ids, shared_ids=False)
     ignore_merges = get(config, "config", "ignore_merges", bool, True)
     return spec if ignore_merges else replace(spec, ignore_merges=False, unreachable=None)
 
@@ -104,7 +104,7 @@ def _read_tokens(entries: list[Any]) -> list[bytes]:
     return tokens
 
 
-def _read_special(value: dict[str, Any], n_special: int) -> dict[str, int]:
+def _read_special_tokens(value: dict[str, Any], n_special: int) -> dict[str, int]:
     """Read the special tokens: name → id. Those that the file does not list have the names of `UNLISTED_NAME`."""
     entries = value.get("special_tokens")
     if entries is None:
@@ -112,16 +112,16 @@ def _read_special(value: dict[str, Any], n_special: int) -> dict[str, int]:
     if not isinstance(entries, list) or len(entries) > n_special:
         rule = f"it must be a list of at most {pluralize(n_special, 'token')}"
         refuse("special_tokens", entries, rule, "see config.default_num_special_tokens")
-    special: dict[str, int] = {}
+    special_ids: dict[str, int] = {}
     fillers = [{"rank": i, "token_str": UNLISTED_NAME.format(i)} for i in range(len(entries), n_special)]
     for i, item in enumerate([*entries, *fillers]):
         name = item.get("token_str") if isinstance(item, dict) else None
         rank = item.get("rank") if isinstance(item, dict) else None
-        if not isinstance(name, str) or not name or name in special or type(rank) is not int or rank != i:
+        if not isinstance(name, str) or not name or name in special_ids or type(rank) is not int or rank != i:
             rule = f"it must be a token of its own with the rank {i}"
             refuse(f"special_tokens[{i}]", item, rule, "number the special tokens 0, 1, 2, … in order")
-        special[name] = i
-    return special
+        special_ids[name] = i
+    return special_ids
 
 
 def write(spec: TokenizerSpec) -> bytes:
@@ -133,12 +133,12 @@ def write(spec: TokenizerSpec) -> bytes:
         ValueError: for a tokenizer that the format cannot hold at all.
 
     """
-    special = dict(spec.vocabulary.items(SPECIAL))
+    special_tokens = dict(spec.vocabulary.items(SPECIAL))
     tokens = [token for _, token in spec.vocabulary.items(ORDINARY)]
     reason = None
     if spec.model != "byte" or spec.end_of_word is not None:
         reason = "the format holds byte-level models without an end-of-word mark"
-    elif sorted(special) != list(range(len(special))) or len(spec.vocabulary) != spec.vocabulary.limit:
+    elif sorted(special_tokens) != list(range(len(special_tokens))) or len(spec.vocabulary) != spec.vocabulary.limit:
         reason = "its special tokens do not have the ids 0, 1, 2, … before all others"
     elif tokens[:256] != [bytes([byte]) for byte in range(256)]:
         reason = "its first 256 tokens are not the bytes 0 to 255 in order"
@@ -154,14 +154,14 @@ def write(spec: TokenizerSpec) -> bytes:
         "config": {
             "pattern": tiktoken.write_pattern(spec.pretokenizer),
             "num_vocab_tokens": len(tokens),
-            "default_vocab_size": len(tokens) + len(special),
-            "default_num_special_tokens": len(special),
+            "default_vocab_size": len(tokens) + len(special_tokens),
+            "default_num_special_tokens": len(special_tokens),
             "version": "v3",
         },
         "vocab": list(vocab),
         "special_tokens": [
             {"rank": token_id, "token_str": token.decode(), "is_control": True}
-            for token_id, token in sorted(special.items())
+            for token_id, token in sorted(special_tokens.items())
         ],
     }
     if not spec.ignore_merges and merging_suffices(spec, Engine):

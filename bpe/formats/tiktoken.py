@@ -98,7 +98,7 @@ def load(
     if preset is not None:
         pretokenizer = preset.pattern
         special_tokens = preset.special_tokens if special_tokens is None else special_tokens
-    special = check_special_ids(special_tokens or {})
+    special_ids = check_special_ids(special_tokens or {})
     data, pattern = read_file(path), as_pretokenizer(pretokenizer)
     published = None if force else find_published(data)
     if published is not None and pattern != Pretokenizer(published[0]):
@@ -107,7 +107,7 @@ def load(
             f"{published[0]!r}; with another pattern, ids differ from tiktoken's: pass {published[0]!r}, or force=True"
         )
     with with_path(path):
-        return read(data, pattern, special, shared_ids=preset is not None)
+        return read(data, pattern, special_ids, shared_ids=preset is not None)
 
 
 def _find_preset(pretokenizer: object) -> PublishedEncoding | None:
@@ -124,12 +124,12 @@ def check_special_ids(special_tokens: Mapping[str, int]) -> dict[str, int]:
         TypeError, ValueError: for names that are not str or empty, and ids that are not int or out of range.
 
     """
-    special: dict[str, int] = {}
+    special_ids: dict[str, int] = {}
     for name, token_id in special_tokens.items():
         if not isinstance(name, str) or not name:
             raise TypeError(f"special token {short_repr(name)} must be a str of at least one character")
-        special[name] = check_int(f"the id of {name!r}", token_id, 0, 2**31 - 1)
-    return special
+        special_ids[name] = check_int(f"the id of {name!r}", token_id, 0, 2**31 - 1)
+    return special_ids
 
 
 def read(
@@ -168,8 +168,8 @@ def from_ranks(
 
     """
     if not set(map(type, ranks)) <= {bytes}:
-        invalid = next(token for token in ranks if type(token) is not bytes)
-        raise TypeError(f"mergeable_ranks has the token {describe(invalid)}; it must map bytes to int")
+        invalid_token = next(token for token in ranks if type(token) is not bytes)
+        raise TypeError(f"mergeable_ranks has the token {describe(invalid_token)}; it must map bytes to int")
     rank_list = list(ranks.values())
     if not set(map(type, rank_list)) <= {int} or (rank_list and not 0 <= min(rank_list) <= max(rank_list) < ID_LIMIT):
         rank_list = [
@@ -177,18 +177,18 @@ def from_ranks(
         ]
     order = np.argsort(np.array(rank_list, dtype=np.int64), kind="stable")
     all_tokens = list(ranks)
-    ordered = [all_tokens[i] for i in order.tolist() if all_tokens[i]]
+    sorted_tokens = [all_tokens[i] for i in order.tolist() if all_tokens[i]]
     sorted_ranks = np.array([rank_list[i] for i in order.tolist() if all_tokens[i]], dtype=np.int32)
-    if not ordered:
+    if not sorted_tokens:
         raise ValueError("mergeable_ranks holds no tokens; it must map at least one token to its rank")
     if (equal_ranks := np.flatnonzero(np.diff(sorted_ranks) == 0)).size:
-        first, second = ordered[equal_ranks[0]], ordered[equal_ranks[0] + 1]
+        first, second = sorted_tokens[equal_ranks[0]], sorted_tokens[equal_ranks[0] + 1]
         raise ValueError(
             f"mergeable_ranks gives {short_repr(first)} and {short_repr(second)} the same rank, "
             f"{sorted_ranks[equal_ranks[0]]}; a rank "
             "is a token's id, so each must be unique"
         )
-    tokens = b"".join(ordered), offsets_of([len(token) for token in ordered]), sorted_ranks
+    tokens = b"".join(sorted_tokens), offsets_of([len(token) for token in sorted_tokens]), sorted_ranks
     return build_spec(tokens, RankTable(*tokens[:2]), pretokenizer, special_tokens, shared_ids=True)
 
 
@@ -256,9 +256,9 @@ def _read_line_by_line(data: bytes) -> RankedTokens:
         seen_ranks.add(rank)
     if not tokens:
         raise FormatError("the file holds no ranks; it must have a token and its rank on each line")
-    ordered = sorted(tokens, key=tokens.__getitem__)
-    offsets = offsets_of([len(token) for token in ordered])
-    return b"".join(ordered), offsets, np.array([tokens[token] for token in ordered], dtype=np.int32)
+    sorted_tokens = sorted(tokens, key=tokens.__getitem__)
+    offsets = offsets_of([len(token) for token in sorted_tokens])
+    return b"".join(sorted_tokens), offsets, np.array([tokens[token] for token in sorted_tokens], dtype=np.int32)
 
 
 def _build_vocabulary(
@@ -269,25 +269,25 @@ def _build_vocabulary(
     shared_ids: bool,
 ) -> Vocabulary:
     """Build the vocabulary of the tokens and the special tokens, whose ids and names must be distinct."""
-    special: dict[int, bytes] = {}
+    names: dict[int, bytes] = {}
     for name, token_id in special_tokens.items():
         i = int(np.searchsorted(ranks, token_id))
         conflict = None
         if i < len(ranks) and ranks[i] == token_id:
             conflict = f"special token {name!r} has id {token_id}, which is an ordinary token's rank"
-        elif token_id in special:
+        elif token_id in names:
             conflict = (
-                f"token id {token_id} is given twice: {short_repr(special[token_id])} and {short_repr(name.encode())}"
+                f"token id {token_id} is given twice: {short_repr(names[token_id])} and {short_repr(name.encode())}"
             )
         else:
-            special[token_id] = name.encode()
+            names[token_id] = name.encode()
         if conflict is not None and not shared_ids:
             raise FormatError(conflict)
     try:
-        vocabulary = Vocabulary.from_sorted(blob, offsets, ranks, special)
+        vocabulary = Vocabulary.from_sorted(blob, offsets, ranks, names)
     except ValueError as error:
         raise FormatError(str(error)) from None
-    if special and not shared_ids and (ordinary_ids := vocabulary.find_ids(special.values())):
+    if names and not shared_ids and (ordinary_ids := vocabulary.find_ids(names.values())):
         reason = f"special token {min(ordinary_ids).decode()!r} is an ordinary token too"
         raise FormatError(f"{reason}; leave it out of special_tokens")
     return vocabulary
@@ -307,14 +307,14 @@ def recover_merges(
     """
     pairs = table.recover_merges()
     has_merge = pairs[:, 0] >= 0
-    unmerged = np.flatnonzero(~has_merge & (np.diff(offsets) > 1))
-    if len(table.list_splits(unmerged)):
+    unmerged_tokens = np.flatnonzero(~has_merge & (np.diff(offsets) > 1))
+    if len(table.list_splits(unmerged_tokens)):
         splits = table.list_splits(np.arange(len(ranks), dtype=np.int64))
-        if _any_merges_to_itself(blob, offsets, unmerged, splits):
+        if _any_merges_to_itself(blob, offsets, unmerged_tokens, splits):
             results = ranks[splits[:, 2]]
             return ranks[splits[:, :2]], results, results, None
     merges = np.flatnonzero(has_merge)
-    return ranks.take(pairs.take(merges, axis=0)), ranks.take(merges), None, ranks[unmerged]
+    return ranks.take(pairs.take(merges, axis=0)), ranks.take(merges), None, ranks[unmerged_tokens]
 
 
 def _any_merges_to_itself(
@@ -327,10 +327,10 @@ def _any_merges_to_itself(
     """
     results = np.ascontiguousarray(splits[:, 2])
     merges = MergeList(np.ascontiguousarray(splits[:, :2]), results, results, len(offsets) - 1)
-    of_byte = np.full(256, NO_TOKEN, dtype=np.uint32)
-    single = np.flatnonzero(np.diff(offsets) == 1)
-    of_byte[np.frombuffer(blob, dtype=np.uint8)[offsets[single]]] = single
-    symbols = SymbolTables(of_byte, of_byte, NO_TOKEN, NO_TOKEN, False, False)
+    token_of_byte = np.full(256, NO_TOKEN, dtype=np.uint32)
+    byte_tokens = np.flatnonzero(np.diff(offsets) == 1)
+    token_of_byte[np.frombuffer(blob, dtype=np.uint8)[offsets[byte_tokens]]] = byte_tokens
+    symbols = SymbolTables(token_of_byte, token_of_byte, NO_TOKEN, NO_TOKEN, False, False)
     kernel = Encoder(Merger(merges, symbols), TokenBytes(blob, offsets, None, 0), WHOLE, 1 << 20)
     kernel.finish()
     texts = (blob[offsets[token] : offsets[token + 1]] for token in candidates.tolist())

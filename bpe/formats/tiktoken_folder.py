@@ -68,7 +68,7 @@ def read(files: Mapping[str, bytes]) -> TokenizerSpec:
         kind, pattern = (get(config, "", field, read_text, None) for field in ("tokenizer_class", "pat_str"))
         if pattern is None:
             _check_class(kind, config.get("auto_map"))
-        special_ids, ordinary_names = _read_special(config)
+        special_ids, ordinary_names = _read_special_tokens(config)
         pretokenizer = Pretokenizer("qwen2")
         if pattern is not None or kind == KIMI_CLASS:
             with errors_at("pat_str"):
@@ -84,21 +84,21 @@ def read(files: Mapping[str, bytes]) -> TokenizerSpec:
         return replace(spec, roles=read_roles(config, spec.special_tokens, {}))
 
 
-def _add_class_tokens(spec: TokenizerSpec, kind: str | None, special: dict[str, int]) -> TokenizerSpec:
+def _add_class_tokens(spec: TokenizerSpec, kind: str | None, special_ids: dict[str, int]) -> TokenizerSpec:
     """Add the special tokens that the code of the class of a tokenizer puts after the ranks."""
     first_id = int(spec.vocabulary.limit)
     if kind == KIMI_CLASS:
-        names = {token_id: name for name, token_id in special.items()}
-        special = {
+        names = {token_id: name for name, token_id in special_ids.items()}
+        special_ids = {
             names.get(i, KIMI_RESERVED_NAME.format(i)): i for i in range(first_id, first_id + N_KIMI_SPECIAL_TOKENS)
         }
     else:
-        special = {**special, **{name: first_id + i for i, name in enumerate(QWEN_SPECIAL_TOKENS)}}
+        special_ids = {**special_ids, **{name: first_id + i for i, name in enumerate(QWEN_SPECIAL_TOKENS)}}
         spec = replace(spec, normalizer=NFC())
     with errors_at("added_tokens_decoder"):
-        by_id = ((token_id, name.encode()) for name, token_id in special.items())
+        by_id = ((token_id, name.encode()) for name, token_id in special_ids.items())
         vocabulary = Vocabulary(spec.vocabulary.items(ORDINARY), by_id)
-    return replace(spec, vocabulary=vocabulary, special_tokens=special)
+    return replace(spec, vocabulary=vocabulary, special_tokens=special_ids)
 
 
 def _check_class(kind: str | None, auto_map: Any) -> None:
@@ -119,24 +119,24 @@ def _check_class(kind: str | None, auto_map: Any) -> None:
         raise FormatError(f"it is {short_repr(module)}; {rule}: {fix}", where="auto_map")
 
 
-def _read_special(config: dict[str, Any]) -> tuple[dict[str, int], list[str]]:
+def _read_special_tokens(config: dict[str, Any]) -> tuple[dict[str, int], list[str]]:
     """Read the tokens in `added_tokens_decoder`, name → id, and the names of those that are not special.
 
     Other flags have no effect in tiktoken.
     """
-    special: dict[str, int] = {}
+    special_ids: dict[str, int] = {}
     ordinary_names: list[str] = []
     entries: dict[str, Any] = get(config, "", "added_tokens_decoder", dict, {})
     for token_id, item in entries.items():
         content = item.get("content") if isinstance(item, dict) else None
-        if not isinstance(content, str) or not content or not is_id(token_id) or content in special:
+        if not isinstance(content, str) or not content or not is_id(token_id) or content in special_ids:
             where = f"added_tokens_decoder[{short_repr(token_id)}]"
             raise FormatError(f"{short_repr(item)} is not a token of its own, with an id and a content", where=where)
-        special[content] = int(token_id)
+        special_ids[content] = int(token_id)
         if not get(item, f"added_tokens_decoder[{short_repr(token_id)}]", "special", bool, True):
             ordinary_names.append(content)
     with errors_at("added_tokens_decoder"):
-        return tiktoken.check_special_ids(special), ordinary_names
+        return tiktoken.check_special_ids(special_ids), ordinary_names
 
 
 def write(spec: TokenizerSpec) -> dict[str, bytes]:
@@ -177,7 +177,9 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
 def _is_qwen(spec: TokenizerSpec) -> bool:
     """Whether a tokenizer has what the class `QWenTokenizer` stands for, and no other special tokens."""
     first_id = int(np.count_nonzero(spec.vocabulary.kinds == ORDINARY))  # as its code counts
-    special = {name: first_id + i for i, name in enumerate(QWEN_SPECIAL_TOKENS)}
+    special_ids = {name: first_id + i for i, name in enumerate(QWEN_SPECIAL_TOKENS)}
     return (
-        dict(spec.special_tokens) == special and spec.normalizer == NFC() and spec.pretokenizer == Pretokenizer("qwen2")
+        dict(spec.special_tokens) == special_ids
+        and spec.normalizer == NFC()
+        and spec.pretokenizer == Pretokenizer("qwen2")
     )

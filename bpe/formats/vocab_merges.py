@@ -39,7 +39,7 @@ from bpe.vocab.merging import merging_suffices
 from bpe.vocab.spec import MATCHING_FLAGS, TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, SPECIAL
 
-HEADER = "#version: 0.2"
+MERGES_HEADER = "#version: 0.2"
 END_OF_TEXT = "<|endoftext|>"
 
 
@@ -172,7 +172,7 @@ def make_merges_file(merges: Iterable[str] | Iterable[tuple[str, str]] | Iterabl
 
     """
     check_iterable("merges", merges, "a path, or pairs of tokens")
-    lines = [HEADER]
+    lines = [MERGES_HEADER]
     for index, merge in enumerate(merges):
         where = f"merges[{index}]"
         pair = merge.split(" ") if isinstance(merge, str) else merge
@@ -221,7 +221,7 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
     config, roles = _write_config(spec)
     return {
         VOCAB_JSON: json.dumps(vocab, ensure_ascii=False).encode(),
-        MERGES_TXT: f"{HEADER}\n{''.join(pairs)}".encode(),
+        MERGES_TXT: f"{MERGES_HEADER}\n{''.join(pairs)}".encode(),
         CONFIG_JSON: _dump(config),
         SPECIAL_MAP_JSON: _dump(roles),
         ADDED_TOKENS_JSON: _dump({}),  # every token is in vocab.json
@@ -234,7 +234,7 @@ def _dump(value: object) -> bytes:
 
 def _write_config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the objects of tokenizer_config.json and special_tokens_map.json."""
-    special = [name for name in spec.special_tokens if "ordinary" not in spec.token_flags.get(name, ())]
+    special_names = [name for name in spec.special_tokens if "ordinary" not in spec.token_flags.get(name, ())]
     pretokenizer, names = spec.pretokenizer, {token_id: name for name, token_id in spec.special_tokens.items()}
     class_name, roles = "GPT2Tokenizer", {}
     if pretokenizer is not None and pretokenizer.name == "qwen2" and isinstance(spec.normalizer, NFC):
@@ -246,7 +246,7 @@ def _write_config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
         role: get_token_text(default) for role, default in TOKENIZER_CLASSES[class_name].roles.items()
     }
     roles = {role: known_roles.get(role) for role in {**TOKENIZER_CLASSES[class_name].roles, **known_roles}} | roles
-    roles = {role: token if token in special else None for role, token in roles.items()}
+    roles = {role: token if token in special_names else None for role, token in roles.items()}
     config: dict[str, Any] = {
         "tokenizer_class": class_name,
         "add_prefix_space": pretokenizer is not None and pretokenizer.add_prefix_space,
@@ -254,7 +254,7 @@ def _write_config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
             str(token_id): {
                 "content": token,
                 **{flag: flag in spec.token_flags.get(token, ()) for flag in MATCHING_FLAGS},
-                "special": token in special,
+                "special": token in special_names,
             }
             for token_id, token in sorted(names.items())
         },
@@ -265,7 +265,7 @@ def _write_config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
         config["ignore_merges"] = True  # other programs, which do not know the field, give the same ids without it
     if template[0] and not template[1] and class_name != "RobertaTokenizer":
         config |= {"add_bos_token": True, "bos_token": template[0][0]}
-    unassigned = [token for token in special if token not in roles.values()]
+    unassigned = [token for token in special_names if token not in roles.values()]
     config[EXTRA_TOKEN_FIELDS[0]] = unassigned
     return config, {
         **{role: token for role, token in roles.items() if token is not None},
@@ -325,8 +325,8 @@ def _read_template(
     if roles is None:
         bos, eos = (get(config, CONFIG_JSON, f"add_{role}_token", bool, False) for role in ("bos", "eos"))
         roles = ("bos_token" if bos else None, "eos_token" if eos else None)
-    sides = tuple(() if role is None else (_find_role(config, kind, spec, role),) for role in roles)
-    return (sides[0], sides[1]) if any(sides) else None
+    template = tuple(() if role is None else (_find_role(config, kind, spec, role),) for role in roles)
+    return (template[0], template[1]) if any(template) else None
 
 
 def _find_role(config: dict[str, Any], kind: TokenizerClass, spec: TokenizerSpec, role: str) -> int:

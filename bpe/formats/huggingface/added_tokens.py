@@ -26,7 +26,7 @@ from bpe.vocab.special_tokens import effective_flags
 from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL, Vocabulary
 
 if TYPE_CHECKING:
-    from bpe.text import normalizers as n
+    from bpe.text import normalizers
 
 _dump = json.JSONEncoder(ensure_ascii=False).encode
 #: The fields of an added token, in the order in which `tokenizers` writes them.
@@ -56,7 +56,7 @@ class AddedTokens:
 
 
 def read_added_tokens(
-    value: object, extra_rows: Sequence[tuple[Any, ...]], keep_ids: bool, normalizer: n.Normalizer | None
+    value: object, extra_rows: Sequence[tuple[Any, ...]], keep_ids: bool, normalizer: normalizers.Normalizer | None
 ) -> AddedTokens:
     """Read the added tokens of a file; `extra_rows` has the fields of further ones, which follow those of the file."""
     if not isinstance(value, list):
@@ -169,9 +169,9 @@ def add_tokens(
     if not tokens:
         return spec
     ids, vocabulary = dict(spec.special_tokens), spec.vocabulary
-    missing = [name for name in tokens if name not in ids]
-    model_ids = _find_ids(spec, missing)
-    new_names = [name for name in missing if name not in model_ids]
+    missing_names = [name for name in tokens if name not in ids]
+    model_ids = _find_ids(spec, missing_names)
+    new_names = [name for name in missing_names if name not in model_ids]
     if new_names and (len(vocabulary) < vocabulary.limit or vocabulary.limit + len(new_names) > ID_LIMIT):
         raise FormatError(
             f"the ids of the vocabulary have gaps below {vocabulary.limit}, so that the next id, of the token "
@@ -179,12 +179,14 @@ def add_tokens(
         )
     ids |= model_ids | {name: vocabulary.limit + i for i, name in enumerate(new_names)}
     flags = {name: spec.token_flags.get(name, frozenset()) for name in ids} | dict(own_flags) | dict(tokens)
-    extended = append_tokens(spec, new_names, {name: ids[name] for name in sorted(ids, key=ids.__getitem__)}, flags)
+    extended_spec = append_tokens(
+        spec, new_names, {name: ids[name] for name in sorted(ids, key=ids.__getitem__)}, flags
+    )
     if model_ids:
-        extended = _drop_unreachable(extended, model_ids)
-    if extended.model == "byte" and extended.decoder is None and find_own_steps(extended) is None:
-        return replace(extended, decoder=(ByteLevel(),))
-    return extended
+        extended_spec = _drop_unreachable(extended_spec, model_ids)
+    if extended_spec.model == "byte" and extended_spec.decoder is None and find_own_steps(extended_spec) is None:
+        return replace(extended_spec, decoder=(ByteLevel(),))
+    return extended_spec
 
 
 def _find_ids(spec: TokenizerSpec, names: list[str]) -> dict[str, int]:
@@ -204,10 +206,10 @@ def _find_ids(spec: TokenizerSpec, names: list[str]) -> dict[str, int]:
 def _drop_unreachable(spec: TokenizerSpec, model_ids: Mapping[str, int]) -> TokenizerSpec:
     """Make added tokens that text cannot become special tokens only, as after reading a file."""
     kinds = spec.vocabulary.kinds.copy()
-    in_merges = np.zeros(len(kinds), dtype=np.bool_)
-    in_merges[spec.merges], in_merges[spec.merge_results] = True, True
+    is_in_merges = np.zeros(len(kinds), dtype=np.bool_)
+    is_in_merges[spec.merges], is_in_merges[spec.merge_results] = True, True
     for name, token_id in model_ids.items():
-        if kinds[token_id] == ORDINARY and not in_merges[token_id] and spec.vocabulary[token_id] == name.encode():
+        if kinds[token_id] == ORDINARY and not is_in_merges[token_id] and spec.vocabulary[token_id] == name.encode():
             kinds[token_id] = ORDINARY if can_be_text(spec, name) else SPECIAL
     ends_word = spec.ends_word
     vocabulary = Vocabulary.from_arrays(spec.vocabulary.blob, spec.vocabulary.offsets, kinds)

@@ -64,10 +64,10 @@ def split_off_lists(data: bytes, load: Callable[[bytes], Any]) -> tuple[dict[str
     (first, first_end), (second, second_end) = sorted(spans)
     if not first < first_end <= second < second_end:
         return None
-    outside = data[:first], data[first_end:second], data[second_end:]
-    if any(number in part for number in placeholders for part in outside):
+    surrounding = data[:first], data[first_end:second], data[second_end:]
+    if any(number in part for number in placeholders for part in surrounding):
         return None
-    value = load(b"".join([outside[0], placeholders[0], outside[1], placeholders[1], outside[2]]))
+    value = load(b"".join([surrounding[0], placeholders[0], surrounding[1], placeholders[1], surrounding[2]]))
     model = value.get("model") if isinstance(value, dict) else None
     if not isinstance(model, dict) or (model.get("vocab"), model.get("merges")) != PLACEHOLDERS:
         return None
@@ -138,19 +138,19 @@ class KernelLists:
     def find_merged(self, tokens: Mapping[str, int]) -> set[str]:
         """Find which of these tokens of the vocab (token → id) some merge has or makes."""
         ids = np.array(list(tokens.values()), dtype=np.int32)
-        in_merges = np.isin(ids, self._pairs) | np.isin(ids, self._results)
-        return {token for token, is_merged in zip(tokens, in_merges.tolist(), strict=True) if is_merged}
+        is_in_merges = np.isin(ids, self._pairs) | np.isin(ids, self._results)
+        return {token for token, is_merged in zip(tokens, is_in_merges.tolist(), strict=True) if is_merged}
 
-    def build(self, special: Mapping[str, int]) -> tuple[Vocabulary, Merges]:
+    def build(self, special_ids: Mapping[str, int]) -> tuple[Vocabulary, Merges]:
         """Build the vocabulary of the remaining tokens and the special tokens, and the merges.
 
         Raises:
             UnusualError: for a repeated id or pair.
 
         """
-        return self._build_vocabulary(special), self._check_merges()
+        return self._build_vocabulary(special_ids), self._check_merges()
 
-    def _build_vocabulary(self, special: Mapping[str, int]) -> Vocabulary:
+    def _build_vocabulary(self, special_ids: Mapping[str, int]) -> Vocabulary:
         blob, offsets, ids = self._tokens.blob, self._tokens.offsets, self._tokens.token_ids
         order = np.argsort(ids, kind="stable")
         if self._removed or np.any(order[1:] < order[:-1]):
@@ -159,7 +159,7 @@ class KernelLists:
             blob, offsets = join_slices(blob, offsets[order], np.diff(offsets)[order])
         if np.any(ids[1:] == ids[:-1]):
             raise UnusualError
-        other_ids = {**special, **self.unlettered}
+        other_ids = {**special_ids, **self.unlettered}
         by_id = {token_id: name.encode() for name, token_id in other_ids.items()}
         named_ids = np.array(list(by_id), dtype=np.int32)
         if not len(ids) or len(named_ids) < len(other_ids) or np.isin(named_ids, ids).any() or "" in other_ids:
@@ -221,14 +221,14 @@ class ParsedLists:
             vocabulary = Vocabulary(tokens, ((token_id, name.encode()) for name, token_id in other_ids.items()))
         return vocabulary, self._find_merges(vocab, special)
 
-    def _find_merges(self, vocab: Mapping[str, int], special: Mapping[str, int]) -> Merges:
+    def _find_merges(self, vocab: Mapping[str, int], special_ids: Mapping[str, int]) -> Merges:
         merges: dict[tuple[int, int], int] = {}
         for i, merge in enumerate(self._merges):
             try:
                 left, right = merge.split(" ") if type(merge) is str else merge
                 pair, result = (vocab[left], vocab[right]), vocab[left + _strip_prefix(self._prefix, right)]
             except (KeyError, TypeError, ValueError, AttributeError):
-                error = _explain_invalid_merge(merge, vocab, special, self._prefix)
+                error = _explain_invalid_merge(merge, vocab, special_ids, self._prefix)
                 raise FormatError(error, where=f"model.merges[{i}]") from None
             if type(merge) is dict or merges.setdefault(pair, result) != result or len(merges) != i + 1:
                 error = "it is not a pair" if type(merge) is dict else "it occurs twice; merges must be unique"
@@ -246,24 +246,24 @@ def _strip_prefix(prefix: str, right: str) -> str:
     """
     if not prefix:
         return right
-    shortened = right.encode()[len(prefix.encode()) :]
-    if not shortened:
+    remainder = right.encode()[len(prefix.encode()) :]
+    if not remainder:
         raise ValueError(f"{right!r} is no longer than the prefix {prefix!r}")
-    return shortened.decode()
+    return remainder.decode()
 
 
-def _explain_invalid_merge(merge: object, vocab: Mapping[str, int], special: Mapping[str, int], prefix: str) -> str:
+def _explain_invalid_merge(merge: object, vocab: Mapping[str, int], special_ids: Mapping[str, int], prefix: str) -> str:
     """Say what is wrong with a merge."""
     pair = merge.split(" ") if isinstance(merge, str) else merge
     if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
         return f'{short_repr(merge)} is not a merge; it must be ["left", "right"] or "left right"'
     left, right = pair
     try:
-        product = left + _strip_prefix(prefix, right)
+        result = left + _strip_prefix(prefix, right)
     except ValueError:
         return f"{short_repr(merge)}: its right part must be longer than the prefix {prefix!r}"
-    for token, role in ((left, "left part"), (right, "right part"), (product, "product")):
-        if token in special:
+    for token, role in ((left, "left part"), (right, "right part"), (result, "product")):
+        if token in special_ids:
             return f"{short_repr(merge)}: its {role} {token!r} is a special or the unknown token; {UNSUPPORTED}"
         if token not in vocab:
             return f"{short_repr(merge)}: its {role} {short_repr(token)} is not in the vocab; it must be"
@@ -276,8 +276,8 @@ def _explain_invalid_merge(merge: object, vocab: Mapping[str, int], special: Map
 @cache
 def _quote_letters() -> NDArray[np.uint8]:
     """Spell GPT-2's letter of each byte in UTF-8 for a JSON string: two bytes, or one and 0."""
-    quoted = (encode_basestring(letter)[1:-1].encode().ljust(2, b"\0") for letter in byte_letters())
-    return np.array([list(letter) for letter in quoted], dtype=np.uint8)
+    quoted_letters = (encode_basestring(letter)[1:-1].encode().ljust(2, b"\0") for letter in byte_letters())
+    return np.array([list(letter) for letter in quoted_letters], dtype=np.uint8)
 
 
 @dataclass(frozen=True)
@@ -307,8 +307,8 @@ def _spell_tokens(spec: TokenizerSpec, names: dict[int, str]) -> _Slices:
     if spec.model == "byte":
         letters = _quote_letters()[np.frombuffer(vocabulary.blob, dtype=np.uint8)]
         bounds = offsets_of(1 + (letters[:, 1] != 0))[vocabulary.offsets]
-        flat = letters.ravel()
-        blob, starts, lengths = flat[flat != 0].tobytes(), bounds[:-1].copy(), np.diff(bounds)
+        padded_letters = letters.ravel()
+        blob, starts, lengths = padded_letters[padded_letters != 0].tobytes(), bounds[:-1].copy(), np.diff(bounds)
     else:
         ordinary_ids = np.flatnonzero(vocabulary.kinds == ORDINARY)
         texts = [_quote(token.decode()) for _, token in vocabulary.items(ORDINARY)]

@@ -196,24 +196,24 @@ def _read_tokens(
                 if vocab_id != token_id
             }
         )
-    special, in_vocab = _find_specials(lists, added, unk)
-    ordinary_names = _find_ordinary(lists, settings, in_vocab)
-    lists.remove(in_vocab.keys() - ordinary_names)
+    special_ids, ids_in_vocab = _find_special_tokens(lists, added, unk)
+    ordinary_names = _find_ordinary_names(lists, settings, ids_in_vocab)
+    lists.remove(ids_in_vocab.keys() - ordinary_names)
     if settings.model == "byte" and fields["byte_fallback"]:
         _check_bytes(lists)
-    return lists.build({name: token_id for name, token_id in special.items() if name not in ordinary_names})
+    return lists.build({name: token_id for name, token_id in special_ids.items() if name not in ordinary_names})
 
 
-def _find_specials(
+def _find_special_tokens(
     lists: KernelLists | ParsedLists, added: AddedTokens, unk: str | None
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Find the special tokens, the unknown token included, and those of them in the vocab: name → id.
 
     One that is not in the vocab must have the next free id, as in `tokenizers`.
     """
-    special, next_id = dict(added.ids), len(lists)
-    vocab_ids = lists.find_ids(special)
-    for (name, token_id), expected in zip(special.items(), vocab_ids, strict=True):
+    special_ids, next_id = dict(added.ids), len(lists)
+    vocab_ids = lists.find_ids(special_ids)
+    for (name, token_id), expected in zip(special_ids.items(), vocab_ids, strict=True):
         if expected is None:
             expected = token_id if added.keep_ids else next_id
             next_id += 1
@@ -221,21 +221,25 @@ def _find_specials(
             refuse(
                 f"added token {name!r}", token_id, f"`tokenizers` gives it the id {expected}", f"write {expected} there"
             )
-    in_vocab = {name: token_id for name, token_id in zip(special, vocab_ids, strict=True) if token_id is not None}
-    if unk is not None and unk not in special:
+    ids_in_vocab = {
+        name: token_id for name, token_id in zip(special_ids, vocab_ids, strict=True) if token_id is not None
+    }
+    if unk is not None and unk not in special_ids:
         (unk_id_in_vocab,) = lists.find_ids([unk])
         if unk_id_in_vocab is None:
             refuse("model.unk_token", unk, "it must be a token of the vocab", "add it to the vocab, or set it to null")
-        special[unk] = in_vocab[unk] = unk_id_in_vocab
-    return special, in_vocab
+        special_ids[unk] = ids_in_vocab[unk] = unk_id_in_vocab
+    return special_ids, ids_in_vocab
 
 
-def _find_ordinary(lists: KernelLists | ParsedLists, settings: TokenizerSpec, in_vocab: dict[str, int]) -> set[str]:
+def _find_ordinary_names(
+    lists: KernelLists | ParsedLists, settings: TokenizerSpec, ids_in_vocab: dict[str, int]
+) -> set[str]:
     """Find the special tokens of a vocab that are ordinary tokens too, because text can become them."""
     if settings.model == "byte":  # the model sees only GPT-2's letters
-        in_vocab = {name: token_id for name, token_id in in_vocab.items() if letter_bytes().keys() >= set(name)}
-    merged = lists.find_merged(in_vocab) if in_vocab else set()
-    return {name for name in in_vocab if name in merged or can_be_text(settings, name)}
+        ids_in_vocab = {name: token_id for name, token_id in ids_in_vocab.items() if letter_bytes().keys() >= set(name)}
+    merged = lists.find_merged(ids_in_vocab) if ids_in_vocab else set()
+    return {name for name in ids_in_vocab if name in merged or can_be_text(settings, name)}
 
 
 def _check_bytes(lists: KernelLists | ParsedLists) -> None:
@@ -350,19 +354,19 @@ def _read_events(events: list[Any], vocabulary: Vocabulary) -> Events:
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def write_model(spec: TokenizerSpec, is_own_type: bool, facts: bool) -> dict[str, Any]:
+def write_model(spec: TokenizerSpec, is_own_type: bool, with_facts: bool) -> dict[str, Any]:
     """Return the settings of a model; with `is_own_type`, its vocab lacks the special tokens and the unknown token.
 
-    With `facts`, they include the facts about the training and the roles of special tokens, which change no id.
+    `with_facts` adds the facts about the training and the roles of special tokens, which change no id.
 
     Raises:
         ValueError: for a model of an own type with a subword prefix.
 
     """
     fields = _write_own(spec) if is_own_type else _write_bpe(spec)
-    if facts and spec.training is not None:
+    if with_facts and spec.training is not None:
         fields["training"] = spec.training.to_json()
-    if facts and spec.roles:
+    if with_facts and spec.roles:
         fields["roles"] = dict(spec.roles)
     return fields
 
@@ -393,18 +397,18 @@ def _write_own(spec: TokenizerSpec) -> dict[str, Any]:
             "with settings that `tokenizers` lacks"
         )
     kind = "bpe.BPE" if spec.word_merges is None else "bpe.BoundlessBPE"
-    drops = {False: None, True: "drop", AFTER_MERGING: f"drop {AFTER_MERGING}"}[spec.drop_unknown]
-    optional = {  # fields that are left out where they have no value
+    unknown_symbols = {False: None, True: "drop", AFTER_MERGING: f"drop {AFTER_MERGING}"}[spec.drop_unknown]
+    optional_fields = {  # fields that are left out where they have no value
         "byte_fallback": spec.byte_fallback or None,
         "dropout": spec.dropout or None,
-        "unknown_symbols": drops,
+        "unknown_symbols": unknown_symbols,
     }
     return {
         "type": kind if spec.events is None else "bpe.PickyBPE",
         "unk_token": spec.unk_token,
         "unk_id": None if spec.unk_token is None else unk_id(spec),
         "fuse_unk": spec.fuse_unk,
-        **{name: value for name, value in optional.items() if value is not None},
+        **{name: value for name, value in optional_fields.items() if value is not None},
         "ignore_merges": spec.ignore_merges,
         "end_of_word": spec.end_of_word,
         "end_of_word_glued": spec.end_of_word_glued,
@@ -428,7 +432,7 @@ def _write_events(events: Events, vocabulary: Vocabulary) -> list[Any]:
     deleted_after: dict[int, list[str]] = {}  # the index of a merge → the tokens that are deleted after it
     for index, token in events.deletions.tolist():
         deleted_after.setdefault(index, []).append(spell(token))
-    written: list[Any] = []
+    event_list: list[Any] = []
     for index, (left, right) in enumerate(events.pairs.tolist()):
-        written += [[spell(left), spell(right)], *deleted_after.get(index, ())]
-    return written
+        event_list += [[spell(left), spell(right)], *deleted_after.get(index, ())]
+    return event_list

@@ -73,31 +73,31 @@ def _read_template(value: Any, where: str, vocabulary: Vocabulary, depth: int = 
         before: tuple[int, ...] = ()
         after: tuple[int, ...] = ()
         for member, position in read_members(value, where, "processors", depth):
-            outer = _read_template(member, position, vocabulary, depth + 1)
-            before, after = outer[0] + before, after + outer[1]
+            member_ids = _read_template(member, position, vocabulary, depth + 1)
+            before, after = member_ids[0] + before, after + member_ids[1]
         return before, after
     if kind not in POST_PROCESSOR_FIELDS:
         fix = f"known are Sequence, {', '.join(POST_PROCESSOR_FIELDS)}; set it to null and add such tokens yourself"
         refuse(where, value, f"a post_processor of type {kind!r} is not known: {UNSUPPORTED}", fix)
     fields = read_fields(value, where, POST_PROCESSOR_FIELDS[kind])
     if kind == "TemplateProcessing":
-        sides = _read_sides(fields, where, "single", vocabulary)
-        _read_sides(fields, where, "pair", vocabulary)
-        if len(sides) != 2:
+        template = _read_template_ids(fields, where, "single", vocabulary)
+        _read_template_ids(fields, where, "pair", vocabulary)
+        if len(template) != 2:
             rule = f"it must have one Sequence: {UNSUPPORTED}"
             refuse(f"{where}.single", fields["single"], rule, "set post_processor to null")
-        return tuple(sides[0]), tuple(sides[1])
+        return tuple(template[0]), tuple(template[1])
     if kind == "ByteLevel":
         return (), ()
     first, last = (read_known_id(fields[name], f"{where}.{name}", vocabulary) for name in ("cls", "sep"))
     return (first,), (last,)
 
 
-def _read_sides(fields: dict[str, Any], where: str, template: str, vocabulary: Vocabulary) -> list[list[int]]:
+def _read_template_ids(fields: dict[str, Any], where: str, field: str, vocabulary: Vocabulary) -> list[list[int]]:
     """Read the ids before, between and after the texts of a template."""
-    sides: list[list[int]] = [[]]
-    for i, piece in enumerate(fields[template]):
-        position = f"{where}.{template}[{i}]"
+    template_ids: list[list[int]] = [[]]
+    for i, piece in enumerate(fields[field]):
+        position = f"{where}.{field}[{i}]"
         if not isinstance(piece, dict) or len(piece) != 1 or not {"SpecialToken", "Sequence"} & piece.keys():
             raise FormatError(
                 f"{short_repr(piece)} is neither a SpecialToken nor a Sequence; it must be one", where=position
@@ -107,7 +107,7 @@ def _read_sides(fields: dict[str, Any], where: str, template: str, vocabulary: V
         if kind == "Sequence":
             if name not in ("A", "B"):
                 refuse(f"{position}.id", name, "it must be A or B", "write the one that is meant")
-            sides.append([])
+            template_ids.append([])
             continue
         entry = fields["special_tokens"].get(name)
         ids = entry.get("ids") if isinstance(entry, dict) else None
@@ -115,10 +115,10 @@ def _read_sides(fields: dict[str, Any], where: str, template: str, vocabulary: V
             raise FormatError(
                 f"{short_repr(name)} has no ids in special_tokens; it must have them there", where=position
             )
-        sides[-1] += [
+        template_ids[-1] += [
             read_known_id(token_id, f"{where}.special_tokens[{short_repr(name)}].ids", vocabulary) for token_id in ids
         ]
-    return sides
+    return template_ids
 
 
 def write_post_processor(spec: TokenizerSpec) -> dict[str, Any] | None:

@@ -69,8 +69,8 @@ def spell_token(model: str, token: str) -> bytes:
 def spell_all(model: str, names: Iterable[str]) -> list[bytes]:
     """Return for each name the bytes of the ordinary token that a file spells like it; b"" if there is none."""
     names = list(names)
-    joined = "".join(names)
-    if model == "char" or (joined.isascii() and joined.isprintable() and " " not in joined):
+    all_letters = "".join(names)
+    if model == "char" or (all_letters.isascii() and all_letters.isprintable() and " " not in all_letters):
         return list(map(str.encode, names))  # `spell_token` for each of 100,000 names takes five times as long
     return [spell_token(model, name) if letter_bytes().keys() >= set(name) else b"" for name in names]
 
@@ -103,10 +103,10 @@ def is_outside_letters(spec: TokenizerSpec, name: str) -> bool:
 # What `tokenizers` can express ----------------------------------------------------------------------------------------
 
 
-def explain_difference(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
+def explain_difference(spec: TokenizerSpec, *, has_distinct_names: bool = False) -> str | None:
     """Say why Hugging Face's BPE model would give other ids than this tokenizer; None if the ids are equal.
 
-    `distinct` says that no special token is spelled like an ordinary one, as in every tokenizer read from a file.
+    `has_distinct_names`: no special token is spelled like an ordinary one, as in every tokenizer read from a file.
     """
     if spec.clip is not None:
         return "it has the start and end token of CLIP's tokenize"
@@ -129,7 +129,7 @@ def explain_difference(spec: TokenizerSpec, *, distinct: bool = False) -> str | 
             )
         if list_irregular_word_ends(spec) is not None:
             return "its tokens that end words are not those that end with the mark"
-    if distinct:
+    if has_distinct_names:
         return None
     dual_names = find_ordinary_names(spec)
     names = {token_id: name for token_id, name in _map_all_special_ids(spec).items() if token_id not in dual_names}

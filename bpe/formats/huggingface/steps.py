@@ -392,10 +392,10 @@ def write_pre_tokenizer(is_byte_level: bool, pretokenizer: Pretokenizer | None) 
     steps = _write_steps(is_byte_level, pretokenizer)
     if not steps:
         return None
-    written = steps[0] if len(steps) == 1 else {"type": "Sequence", "pretokenizers": steps}
+    step = steps[0] if len(steps) == 1 else {"type": "Sequence", "pretokenizers": steps}
     if pretokenizer is None or pretokenizer.unicode_version is None:
-        return written
-    return {**written, "unicode_version": pretokenizer.unicode_version}
+        return step
+    return {**step, "unicode_version": pretokenizer.unicode_version}
 
 
 def _write_steps(is_byte_level: bool, pretokenizer: Pretokenizer | None) -> list[dict[str, Any]]:
@@ -588,8 +588,8 @@ def _write_nearest_steps(spec: TokenizerSpec) -> dict[str, Any]:
 
 
 def _write_sequence(steps: tuple[after_encoding.DecoderStep, ...]) -> dict[str, Any]:
-    written = [_write_decoder_step(step) for step in steps]
-    return written[0] if len(written) == 1 else {"type": "Sequence", "decoders": written}
+    objects = [_write_decoder_step(step) for step in steps]
+    return objects[0] if len(objects) == 1 else {"type": "Sequence", "decoders": objects}
 
 
 def _write_decoder_step(step: after_encoding.DecoderStep) -> dict[str, Any]:

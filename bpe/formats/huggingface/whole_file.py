@@ -115,7 +115,10 @@ def _build(
         truncation=read_truncation(top["truncation"]),
         padding=read_padding(top["padding"]),
     )
-    if top["model"].get("type", "BPE") == "BPE" and (reason := explain_difference(spec, distinct=True)) is not None:
+    if (
+        top["model"].get("type", "BPE") == "BPE"
+        and (reason := explain_difference(spec, has_distinct_names=True)) is not None
+    ):
         raise FormatError(f"{reason}; {UNSUPPORTED}: rename that token or switch off that option", where="model")
     return replace(spec, decoder=read_decoder(top["decoder"], spec))
 
@@ -123,19 +126,19 @@ def _build(
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def write(spec: TokenizerSpec, *, facts: bool = False) -> bytes:
+def write(spec: TokenizerSpec, *, with_facts: bool = False) -> bytes:
     """Serialize a tokenizer as tokenizer.json. Equal tokenizers give equal bytes.
 
-    With `facts`, the model has what no id depends on, in fields that `tokenizers` ignores: the facts about its
+    `with_facts` adds what no id depends on to the model, in fields that `tokenizers` ignores: the facts about its
     training, and the roles of special tokens.
 
     Raises:
         ValueError: for a spec whose fields contradict each other.
 
     """
-    special = {token_id: token.decode() for token_id, token in spec.vocabulary.items(SPECIAL)}
-    _check_special_tokens(spec, special)
-    is_own_type, outside = explain_difference(spec) is not None, find_outside_vocab(spec)
+    special_names = {token_id: token.decode() for token_id, token in spec.vocabulary.items(SPECIAL)}
+    _check_special_tokens(spec, special_names)
+    is_own_type, outside_vocab = explain_difference(spec) is not None, find_outside_vocab(spec)
     head: dict[str, Any] = {
         "version": "1.0",
         "truncation": write_truncation(spec.truncation),
@@ -146,10 +149,12 @@ def write(spec: TokenizerSpec, *, facts: bool = False) -> bytes:
         "post_processor": write_post_processor(spec),
         "decoder": write_decoder(spec),
     }
-    model = write_model(spec, is_own_type, facts)
-    names = {token_id: name for token_id, name in special.items() if not is_own_type or is_outside_letters(spec, name)}
+    model = write_model(spec, is_own_type, with_facts)
+    names = {
+        token_id: name for token_id, name in special_names.items() if not is_own_type or is_outside_letters(spec, name)
+    }
     if not is_own_type:
-        names = {token_id: name for token_id, name in names.items() if token_id not in outside}
+        names = {token_id: name for token_id, name in names.items() if token_id not in outside_vocab}
     _check_merges(spec, is_own_type)
     vocab, merges = write_lists(spec, names)
     added = "".join(write_added_tokens(spec))
@@ -182,10 +187,10 @@ def explain_refusal(spec: TokenizerSpec) -> str | None:
     return None
 
 
-def _check_special_tokens(spec: TokenizerSpec, special: dict[int, str]) -> None:
+def _check_special_tokens(spec: TokenizerSpec, special_names: dict[int, str]) -> None:
     """Raise ValueError for a spec whose fields contradict each other, so that its file could not be read back.
 
-    `special` has the special entries of its vocabulary.
+    `special_names` has the special entries of its vocabulary.
     """
     names = map_special_ids(spec)
     if len(names) < len(spec.special_tokens):
@@ -195,18 +200,20 @@ def _check_special_tokens(spec: TokenizerSpec, special: dict[int, str]) -> None:
             f"special tokens {first!r} and {names[token_id]!r} have the same id, {token_id}; in a tokenizer.json, each "
             "has its own: leave one of them out of special_tokens"
         )
-    unnamed = {token_id: name for token_id, name in special.items() if token_id not in names}
-    unnamed_texts = [name for name in unnamed.values() if not is_outside_letters(spec, name) or name == spec.unk_token]
+    unnamed_ids = {token_id: name for token_id, name in special_names.items() if token_id not in names}
+    unnamed_texts = [
+        name for name in unnamed_ids.values() if not is_outside_letters(spec, name) or name == spec.unk_token
+    ]
     ordinary_names = find_ordinary_names(spec)
     shared_names = {
         token_id: name for token_id, name in ordinary_names.items() if _is_spelled_like(spec, token_id, name)
     }
-    if names.items() - special.items() - shared_names.items() or unnamed_texts not in ([], [spec.unk_token]):
+    if names.items() - special_names.items() - shared_names.items() or unnamed_texts not in ([], [spec.unk_token]):
         raise ValueError(
             f"special tokens {short_repr(names)} and unknown token {spec.unk_token!r} are not the special entries of "
-            f"the vocabulary, {short_repr(special)}; they must be the same"
+            f"the vocabulary, {short_repr(special_names)}; they must be the same"
         )
-    if spec.unk_token is not None and spec.unk_token not in {*special.values(), *shared_names.values()}:
+    if spec.unk_token is not None and spec.unk_token not in {*special_names.values(), *shared_names.values()}:
         raise ValueError(f"unk_token {spec.unk_token!r} is not in the vocabulary; add it as a special token")
     if (spec.end_of_word is None) != (spec.ends_word is None) or (spec.end_of_word_glued and spec.end_of_word is None):
         raise ValueError("end_of_word, end_of_word_glued and ends_word go together; set all three or none")
