@@ -89,8 +89,8 @@ def write(spec: TokenizerSpec) -> bytes:
     ends_word = spec.ends_word
     if spec.model != "byte" or spec.end_of_word != END_OF_WORD or not spec.end_of_word_glued or ends_word is None:
         raise ValueError(
-            f"format clip cannot hold this tokenizer: it holds byte-level models with the mark {END_OF_WORD} at the end "
-            "of each word, part of the last symbol; save it as huggingface"
+            f"format clip cannot hold this tokenizer: it holds byte-level models with the mark {END_OF_WORD} at the "
+            "end of each word, part of the last symbol; save it as huggingface"
         )
     names = {token_id: _spell(token, bool(ends_word[token_id])) for token_id, token in spec.vocabulary.items(ORDINARY)}
     lines = (f"{names[left]} {names[right]}\n" for left, right in spec.merges.tolist())
