@@ -34,7 +34,7 @@ from generated_models import (
     UNKNOWN,
     UNUSED,
     USER_DEFINED,
-    gguf_file,
+    build_gguf,
     merged_pieces,
     random_text,
     random_texts,
@@ -226,7 +226,7 @@ def compare(rng: random.Random, llama: LlamaCpp, path: Path, model: str | None) 
     """The result for one file, which is written to the path."""
     kind = model or rng.choices(list(MODELS), (6, 3, 1))[0]
     values = MODELS[kind](rng)
-    path.write_bytes(gguf_file(values) + bytes(64))
+    path.write_bytes(build_gguf(values) + bytes(64))
     texts = random_texts(rng, TEXTS, [*values["tokenizer.ggml.tokens"], random_text(rng)])
     try:
         theirs = llama.ask(str(path), texts)
