@@ -255,7 +255,8 @@ def with_roles(spec: TokenizerSpec, files: Mapping[str, bytes]) -> TokenizerSpec
 def find_unread_fields(files: Mapping[str, bytes]) -> list[str]:
     """List the fields of a configuration that no tokenizer of this package holds; they change no id.
 
-    >>> find_unread({CONFIG: b'{"chat_template": "{{ messages }}", "padding_side": "left", "model_max_length": 1e30}'})
+    >>> config = b'{"chat_template": "{{ messages }}", "padding_side": "left", "model_max_length": 1e30}'
+    >>> find_unread_fields({CONFIG_JSON: config})
     ['chat_template', 'padding_side']
 
     """

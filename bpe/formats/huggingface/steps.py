@@ -423,33 +423,20 @@ def _write_steps(is_byte_level: bool, pretokenizer: Pretokenizer | None) -> list
 def _write_splitter(pretokenizer: Pretokenizer) -> dict[str, Any]:
     from bpe.text.oniguruma import means_the_same
 
-    if pretokenizer.add_prefix_space or pretokenizer.name == "deepseek_v3":
-        identity = (
-            {"pattern": pretokenizer.pattern, "gaps": pretokenizer.gaps}
-            if pretokenizer.name is None
-            else {"name": pretokenizer.name}
-        )
+    name, pattern, gaps = pretokenizer.name, pretokenizer.pattern, pretokenizer.gaps
+    if pretokenizer.add_prefix_space or name == "deepseek_v3":
+        identity = {"pattern": pattern, "gaps": gaps} if name is None else {"name": name}
         return {"type": "bpe.Regex", **identity, "add_prefix_space": pretokenizer.add_prefix_space}
-    if pretokenizer.name == "whitespace":
+    if name == "whitespace":
         return {"type": "WhitespaceSplit"}
     if pretokenizer == words():
         return {"type": "Whitespace"}
-    needs_own_type = (
-        published(pretokenizer.pattern, pretokenizer.gaps) is not None
-        or not means_the_same(pretokenizer.pattern)
-        or pretokenizer.gaps == "error"
-    )
-    if pretokenizer.name is None and needs_own_type:
-        return {
-            "type": "bpe.Regex",
-            "pattern": pretokenizer.pattern,
-            "gaps": pretokenizer.gaps,
-            "add_prefix_space": False,
-        }
-    pattern = pretokenizer.pattern if pretokenizer.name is None else SPELLED[pretokenizer.name]
-    covers = pretokenizer.name in ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", "starcoder")
-    fields = _ISOLATED_FIELDS if covers or pretokenizer.gaps == "keep" else _REMOVED_FIELDS
-    return {"type": "Split", "pattern": _write_pattern(pattern), **fields}
+    needs_own_type = published(pattern, gaps) is not None or not means_the_same(pattern) or gaps == "error"
+    if name is None and needs_own_type:
+        return {"type": "bpe.Regex", "pattern": pattern, "gaps": gaps, "add_prefix_space": False}
+    covers = name in ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", "starcoder")
+    fields = _ISOLATED_FIELDS if covers or gaps == "keep" else _REMOVED_FIELDS
+    return {"type": "Split", "pattern": _write_pattern(pattern if name is None else SPELLED[name]), **fields}
 
 
 # Decoders -------------------------------------------------------------------------------------------------------------
