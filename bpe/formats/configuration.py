@@ -115,9 +115,8 @@ def find_added_tokens(
     tokens_with_ids, flags_by_name = _list_tokens_with_ids(files, config, own_tokens)
     named_tokens = _list_named_tokens(config, defaults, flags_by_name)
     names = {get_token_text(token) for token in named_tokens}
-    special_names = names | {
-        name for name, (_, flags) in own_tokens.items() if "ordinary" not in flags
-    }  # these stay special
+    # Special tokens stay special.
+    special_names = names | {name for name, (_, flags) in own_tokens.items() if "ordinary" not in flags}
     flags_of = {name: flags for name, (_, flags) in own_tokens.items()}
     for name, flags in tokens_with_ids:
         flags_of[name] = flags - ({"ordinary"} if name in special_names else set())

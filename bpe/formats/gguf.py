@@ -253,12 +253,8 @@ def _build_byte_level_model(
         }
     )
     if isinstance(named_pattern.patterns, str):
-        spec = replace(
-            spec,
-            pretokenizer=Pretokenizer(named_pattern.patterns)
-            if named_pattern.patterns in NAMES
-            else parse_pattern(KIMI_PATTERN),
-        )
+        name = named_pattern.patterns
+        spec = replace(spec, pretokenizer=Pretokenizer(name) if name in NAMES else parse_pattern(KIMI_PATTERN))
     if named_pattern.ignore_merges:
         _check_special_names(spec)
     return replace(spec, drop_unknown=AFTER_MERGING if spec.drop_unknown else False)
@@ -334,12 +330,8 @@ def _build_line_model(
     value = _describe_characters(tokens, types, added, merges, add_prefix=False)
     spec = _read_json({**value, "pre_tokenizer": _describe_split(pattern)})
     if prefix:
-        spec = replace(
-            spec,
-            normalizer=normalizers.Sequence(
-                normalizers.Replace(" ", SPACE), normalizers.Replace(_LINE_START_PATTERN, SPACE)
-            ),
-        )
+        steps = normalizers.Replace(" ", SPACE), normalizers.Replace(_LINE_START_PATTERN, SPACE)
+        spec = replace(spec, normalizer=normalizers.Sequence(*steps))
     return spec
 
 
@@ -396,14 +388,10 @@ def _find_mergeable_tokens(tokens: dict[str, int], excluded_tokens: set[str]) ->
     The texts that are merged have no spaces, and none of the strings in `excluded_tokens`, which are found before.
     """
     chars = {token for token in tokens if len(token) == 1 and token != " " and token not in excluded_tokens}
-    mergeable_tokens, max_length, excluded_chars = (
-        set(chars),
-        1,
-        {" ", *(text for text in excluded_tokens if len(text) == 1)},
-    )
-    for token in sorted(
-        (token for token in tokens if token not in excluded_tokens and excluded_chars.isdisjoint(token)), key=len
-    ):
+    excluded_chars = {" ", *(token for token in excluded_tokens if len(token) == 1)}
+    mergeable_tokens, max_length = set(chars), 1
+    candidates = [token for token in tokens if token not in excluded_tokens and excluded_chars.isdisjoint(token)]
+    for token in sorted(candidates, key=len):
         last_split = len(token) - 1
         if last_split >= 2 * max_length:
             continue  # one of the parts would be longer than any that is made

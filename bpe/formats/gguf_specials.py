@@ -98,10 +98,8 @@ def list_added_tokens(
         for name, token_id in tokens.items()
         if types[token_id] in (UNKNOWN, CONTROL, USER_DEFINED)
     }
-    second_pass, strip_flags = (
-        _find_second_pass(special_types, tokens, normalized_chars),
-        dict(_find_strip_flags(special_types, values)),
-    )
+    second_pass = _find_second_pass(special_types, tokens, normalized_chars)
+    strip_flags = dict(_find_strip_flags(special_types, values))
     return [
         {
             "id": tokens[name],

@@ -175,11 +175,8 @@ def _detect(data: bytes, path: Path) -> str:
         from bpe.formats import tiktoken
 
         is_rank_file_name = name == TIKTOKEN_MODEL or name.endswith(".tiktoken")
-        return (
-            "tiktoken-folder"
-            if is_rank_file_name and config_path.is_file() and tiktoken.find_published(data) is None
-            else "tiktoken"
-        )
+        is_in_folder = is_rank_file_name and config_path.is_file() and tiktoken.find_published(data) is None
+        return "tiktoken-folder" if is_in_folder else "tiktoken"
     if name in (VOCAB_JSON, MERGES_TXT) and _has_vocab_and_merges(path.parent):
         return "vocab-merges"
     if head.startswith(CLIP_HEADER.encode()):
@@ -255,12 +252,8 @@ def _load_folder(folder: Path, requested_format: Format | None) -> TokenizerSpec
     names = _list_files(folder)
     config_files = [name for name in CONFIGURATION_FILES if name in names]
     if requested_format is None and {TOKENIZER_JSON, TEKKEN_JSON} <= set(names):
-        get_log().warning(
-            "%s has a %s and a %s; the first is read: format='tekken' reads the other",
-            folder,
-            TOKENIZER_JSON,
-            TEKKEN_JSON,
-        )
+        message = "%s has a %s and a %s; the first is read: format='tekken' reads the other"
+        get_log().warning(message, folder, TOKENIZER_JSON, TEKKEN_JSON)
     if requested_format is not None:
         names = [name for name in names if any(fnmatchcase(name, pattern) for pattern in requested_format.names)]
     detected = detect_folder_format(names)

@@ -160,10 +160,8 @@ def find_losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[s
     except FormatError as error:
         reason = f"{error.message}; save it as huggingface"
         raise ValueError(f"format {format_.name} cannot hold this tokenizer: {reason}") from None
-    named_roles = {
-        "bos_token": bos_token(read_back),
-        "eos_token": eos_token(read_back),
-    }  # found by the names of the tokens, too
+    # These two are found by the names of the tokens, too.
+    named_roles = {"bos_token": bos_token(read_back), "eos_token": eos_token(read_back)}
     kept_roles = {role: read_back.roles.get(role) or named_roles.get(role) for role in spec.roles}
     read_back = replace(read_back, roles={role: token for role, token in kept_roles.items() if token is not None})
     return compare_all(spec, read_back, ("the tokenizer", "the file"))

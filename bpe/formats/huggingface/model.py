@@ -189,13 +189,8 @@ def _read_tokens(
     if is_own_type:
         special_ids = dict(added.ids) if unk is None else {**added.ids, unk: read_id(fields["unk_id"], "model.unk_id")}
         vocab_ids = lists.find_ids(special_ids)
-        return lists.build(
-            {
-                name: token_id
-                for (name, token_id), vocab_id in zip(special_ids.items(), vocab_ids, strict=True)
-                if vocab_id != token_id
-            }
-        )
+        pairs = zip(special_ids.items(), vocab_ids, strict=True)
+        return lists.build({name: token_id for (name, token_id), vocab_id in pairs if vocab_id != token_id})
     special_ids, ids_in_vocab = _find_special_tokens(lists, added, unk)
     ordinary_names = _find_ordinary_names(lists, settings, ids_in_vocab)
     lists.remove(ids_in_vocab.keys() - ordinary_names)

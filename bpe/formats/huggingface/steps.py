@@ -247,25 +247,18 @@ def write_normalizer(normalizer: Normalizer | None, depth: int = 0) -> dict[str,
     if depth > MAX_DEPTH:
         raise ValueError(f"normalizers are nested more than {MAX_DEPTH} deep; a Sequence of one level does the same")
     if isinstance(normalizer, normalizers.Sequence):
-        return {
-            "type": "Sequence",
-            "normalizers": [write_normalizer(member, depth + 1) for member in normalizer.normalizers],
-        }
+        members = [write_normalizer(member, depth + 1) for member in normalizer.normalizers]
+        return {"type": "Sequence", "normalizers": members}
     if isinstance(normalizer, normalizers.Strip):
         return {"type": "Strip", "strip_left": normalizer.left, "strip_right": normalizer.right}
     if isinstance(normalizer, normalizers.CollapseWhitespace):
         return {"type": "Replace", "pattern": _write_pattern(COLLAPSE_WHITESPACE[0]), "content": COLLAPSE_WHITESPACE[1]}
-    if (
-        isinstance(normalizer, normalizers.Replace)
-        and (normalizer.pattern, normalizer.replacement) != COLLAPSE_WHITESPACE
-    ):
-        spelling = (
-            normalizer.pattern
-            if normalizer.spelled is None and means_the_same(normalizer.pattern)
-            else normalizer.spelled
-        )
-        if spelling is not None:
-            return {"type": "Replace", "pattern": _write_pattern(spelling), "content": normalizer.replacement}
+    if isinstance(normalizer, normalizers.Replace):
+        pattern, content, spelling = normalizer.pattern, normalizer.replacement, normalizer.spelled
+        if spelling is None and means_the_same(pattern):
+            spelling = pattern
+        if spelling is not None and (pattern, content) != COLLAPSE_WHITESPACE:
+            return {"type": "Replace", "pattern": _write_pattern(spelling), "content": content}
     fields = normalizer.to_json()
     if normalizer == normalizers.Lowercase():
         del fields["final_sigma"]
@@ -403,13 +396,8 @@ def _write_steps(is_byte_level: bool, pretokenizer: Pretokenizer | None) -> list
         return [step.to_json() for step in pretokenizer.steps]
     if is_byte_level and (pretokenizer is None or pretokenizer.name == "gpt2" or pretokenizer == prefixed()):
         prefix = pretokenizer is not None and pretokenizer.add_prefix_space
-        return [
-            {
-                **_BYTE_LEVEL,
-                "add_prefix_space": prefix,
-                "use_regex": pretokenizer is not None and pretokenizer.name == "gpt2",
-            }
-        ]
+        use_regex = pretokenizer is not None and pretokenizer.name == "gpt2"
+        return [{**_BYTE_LEVEL, "add_prefix_space": prefix, "use_regex": use_regex}]
     if pretokenizer is None:
         return []
     if is_byte_level and pretokenizer == _STARCODER:
@@ -555,11 +543,8 @@ def write_decoder(spec: TokenizerSpec) -> dict[str, Any]:
     """Return the decoder of a tokenizer as a JSON object."""
     steps = find_own_steps(spec) if spec.decoder is None else spec.decoder
     if steps is None and spec.model == "char":
-        return {
-            "type": "BPEDecoder",
-            "suffix": spell_end_of_word(spec),
-            "at_end_only": True,
-        }  # `tokenizers` ignores the field
+        # `tokenizers` ignores the field at_end_only.
+        return {"type": "BPEDecoder", "suffix": spell_end_of_word(spec), "at_end_only": True}
     return _write_nearest_steps(spec) if steps is None else _write_sequence(steps)
 
 
