@@ -74,7 +74,7 @@ class _Header:
     """The header of a GGUF file: each read checks that the file is long enough."""
 
     def __init__(self, data: bytes | mmap.mmap) -> None:
-        self.data, self.at = data, 0
+        self.data, self.offset = data, 0
 
     def read_values(self) -> dict[str, Any]:
         """Read the values under `tokenizer.ggml.`, by the rest of their keys, and those of `_OTHER_KEYS`."""
@@ -88,7 +88,7 @@ class _Header:
         if count > _MAX_KEYS:
             raise FormatError(f"it declares {count} keys; they must be at most {_MAX_KEYS}", where="offset 16")
         for _ in range(count):
-            offset = self.at
+            offset = self.offset
             key = self._read_string()
             is_needed = key.startswith(KEY_PREFIX) or key in _OTHER_KEYS
             value = self._read_value(self._read_scalar(_UINT32), is_needed=is_needed)
@@ -99,13 +99,14 @@ class _Header:
         return values
 
     def _read_bytes(self, size: int) -> bytes:
-        if size > len(self.data) - self.at:
-            n_left = len(self.data) - self.at
+        if size > len(self.data) - self.offset:
+            n_left = len(self.data) - self.offset
             raise FormatError(
-                f"it declares {size} bytes, and {n_left} follow; the file may be truncated", where=f"offset {self.at}"
+                f"it declares {size} bytes, and {n_left} follow; the file may be truncated",
+                where=f"offset {self.offset}",
             )
-        self.at += size
-        return self.data[self.at - size : self.at]
+        self.offset += size
+        return self.data[self.offset - size : self.offset]
 
     def _read_scalar(self, kind: int) -> Any:
         layout = "<" + _SCALARS[kind]
@@ -121,7 +122,7 @@ class _Header:
             return self._read_scalar(kind)
         if kind == _STRING:
             return self._read_string()
-        offset = self.at
+        offset = self.offset
         if kind != _ARRAY:
             raise FormatError(f"value type {kind} is not known", where=f"offset {offset}")
         item_kind, count = self._read_scalar(_UINT32), self._read_scalar(_UINT64)
@@ -141,7 +142,7 @@ class _Header:
 
     def _read_strings(self, count: int) -> list[str]:
         """Read strings one after the other; `_read_string` for each string would take five times as long."""
-        data, offset, unpack_size, strings = self.data, self.at, struct.Struct("<Q").unpack_from, list[str]()
+        data, offset, unpack_size, strings = self.data, self.offset, struct.Struct("<Q").unpack_from, list[str]()
         try:
             for _ in range(count):
                 (size,) = unpack_size(data, offset)
@@ -154,7 +155,7 @@ class _Header:
             raise FormatError(f"string {len(strings)} is not UTF-8: {error}", where=f"offset {offset}") from None
         except struct.error:
             pass
-        self.at = offset
+        self.offset = offset
         return strings if len(strings) == count else [*strings, self._read_string()]  # which raises
 
 

@@ -159,8 +159,8 @@ class _OverlapFinder:
     """Finds special tokens that begin within another one of them."""
 
     def __init__(self, names: list[str], always_found: set[str]) -> None:
-        self._sorted, self._always, self._steps = sorted(names), always_found, 0
-        self._begins = {name[0] for name in names}
+        self._sorted_names, self._always_found, self._n_comparisons = sorted(names), always_found, 0
+        self._first_chars = {name[0] for name in names}
 
     def find_longer(self, name: str, longer: set[str]) -> str | None:
         """Find a token of `longer` that can begin inside `name`, in a text where no longer token hides it.
@@ -168,23 +168,23 @@ class _OverlapFinder:
         None if there is none.
         """
         for start in range(1, len(name)):
-            if name[start] in self._begins:
+            if name[start] in self._first_chars:
                 for candidate in self._list_beginning_with(name[start:]):
                     if candidate in longer and not self._is_hidden(name, name[:start] + candidate, candidate):
                         return candidate
         return None
 
     def _list_beginning_with(self, start: str) -> Iterator[str]:
-        for i in range(bisect_left(self._sorted, start), len(self._sorted)):
-            self._steps += 1
-            if self._steps > _MAX_COMPARISONS:
+        for i in range(bisect_left(self._sorted_names, start), len(self._sorted_names)):
+            self._n_comparisons += 1
+            if self._n_comparisons > _MAX_COMPARISONS:
                 raise FormatError("too many special tokens overlap to compare them; make most of them of type normal")
-            if not self._sorted[i].startswith(start):
+            if not self._sorted_names[i].startswith(start):
                 return
-            if self._sorted[i] != start:
-                yield self._sorted[i]
+            if self._sorted_names[i] != start:
+                yield self._sorted_names[i]
 
     def _is_hidden(self, name: str, text: str, candidate: str) -> bool:
         """Whether a token that is found in every text, or the other one, is at the beginning of a text instead."""
         prefixes = (text[:end] for end in range(len(name) + 1, len(text) + 1))
-        return any(prefix in self._always or prefix == candidate for prefix in prefixes)
+        return any(prefix in self._always_found or prefix == candidate for prefix in prefixes)
