@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from bpe.base.utf8 import TextLike
 from bpe.errors import describe, get_log, pluralize, short_repr
-from bpe.formats.loading import is_rank_file, load_spec, unread_fields
-from bpe.formats.saving import check_named, compare_all, save_spec
+from bpe.formats.loading import is_rank_file, list_unread_fields, load_spec
+from bpe.formats.saving import check_name_has_format, compare_all, save_spec
 from bpe.formats.tiktoken import load as load_ranks
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.tokenizer import Tokenizer
@@ -113,9 +113,9 @@ def convert(
 
     """
     if to_format is None:
-        check_named(target)
+        check_name_has_format(target)
     spec = spec_with(source, pretokenizer, from_format)
-    unread = unread_fields(source)
+    unread = list_unread_fields(source)
     check_spec(spec)
     lost = save_spec(spec, target, to_format, lossy=lossy)
     for name in unread:

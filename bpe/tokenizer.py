@@ -1372,7 +1372,7 @@ class Tokenizer:
         from bpe.errors import with_path
         from bpe.formats import clip
 
-        normalizer = clip.clean_up(lowercase, clean_whitespace, unescape_html, ftfy)
+        normalizer = clip.build_normalizer(lowercase, clean_whitespace, unescape_html, ftfy)
         with with_path(path):
             spec = clip.read(read_file(path), normalizer, force=force)
         return cls(spec, cache_memory=cache_memory)

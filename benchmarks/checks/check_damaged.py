@@ -61,7 +61,7 @@ def originals() -> dict[str, dict[str, bytes]]:
         alphabet=bpe.Alphabet(initial=[bytes([byte]) for byte in range(256)]),
     )
     chars = "\u2581lowernstabci"
-    pieces = files.usual_pieces(["lo", "er", "\u2581lo", "\u2581low", "es", "est", "ab"], chars, bytes_too=False)
+    pieces = files.list_usual_pieces(["lo", "er", "\u2581lo", "\u2581low", "es", "est", "ab"], chars, bytes_too=False)
     names = ["<|end|>", *(to_letters(tok.token_bytes(number)) for number in range(1, tok.n_vocab))]
     values = {
         "tokenizer.ggml.model": "gpt2",
@@ -70,8 +70,8 @@ def originals() -> dict[str, dict[str, bytes]]:
         "tokenizer.ggml.merges": [f"{names[left]} {names[right]}" for left, right in tok.merges.tolist()],
     }
     made: dict[str, dict[str, bytes]] = {
-        "sentencepiece": {"tokenizer.model": files.model_proto(pieces)},
-        "gguf": {"model.gguf": files.gguf_file(values)},
+        "sentencepiece": {"tokenizer.model": files.build_model(pieces)},
+        "gguf": {"model.gguf": files.build_gguf(values)},
         "subword-nmt": {"codes": b"#version: 0.2\nl o\nlo w</w>\ne r</w>\nlo w\nlow er</w>\nn e\na b\nab ab</w>\n"},
         "clip": {"clip.txt": b'"bpe_simple_vocab_16e6.txt#version: 0.2\nl o\nlo w</w>\ne r</w>\nlo w\nlow er</w>\n'},
     }

@@ -34,7 +34,7 @@ from generated_models import (
     UNKNOWN,
     UNUSED,
     USER_DEFINED,
-    gguf_file,
+    build_gguf,
     merged_pieces,
     random_text,
     random_texts,
@@ -42,7 +42,7 @@ from generated_models import (
 from llama_cpp import CrashedError, LlamaCpp
 
 import bpe
-from bpe.formats.gguf_patterns import LINE_VALUES, PRETOKENIZERS
+from bpe.formats.gguf_patterns import NAMES_OF_LINE_PATTERNS, PRETOKENIZERS
 from bpe.formats.gguf_specials import find_types
 from bpe.vocab.byte_letters import byte_letters, bytes_or_utf8, to_letters
 
@@ -112,7 +112,7 @@ def byte_level_file(rng: random.Random) -> Values:
     tokens = rng.sample(LETTERS, 256)
     if rng.random() < 0.2:
         del tokens[: rng.choice((1, 3, 15, 60))]
-    pre = rng.choice([name for name in PRETOKENIZERS if name not in LINE_VALUES])
+    pre = rng.choice([name for name in PRETOKENIZERS if name not in NAMES_OF_LINE_PATTERNS])
     values: Values = {"model": "gpt2", "pre": pre if rng.random() < 0.98 else "own"}
     if rng.random() < 0.03:
         values["pre"] = ""
@@ -172,7 +172,7 @@ def lines_file(rng: random.Random) -> Values:
     pairs = [pair for pair in merged_pieces(rng, sample, rng.choice((5, 40, 80))) if set("".join(pair)) <= known]
     merges = listed_merges(rng, pairs, tokens) or ["a b"]
     tokens += {"a", "b", "ab", "c", "bc"} - set(tokens)
-    values = {"model": rng.choice(("gemma4", "gpt2")), "pre": rng.choice(LINE_VALUES), "merges": merges}
+    values = {"model": rng.choice(("gemma4", "gpt2")), "pre": rng.choice(NAMES_OF_LINE_PATTERNS), "merges": merges}
     if values["model"] == "gemma4" and rng.random() < 0.5:
         del values["pre"]
     return settings(rng, values, tokens, with_specials(rng, tokens))
@@ -188,7 +188,7 @@ def given_pieces(values: Values, pieces: list[bytes]) -> list[bytes]:
     inner = {key.removeprefix("tokenizer.ggml."): value for key, value in values.items()}
     types = find_types(by_name, types, inner)
     found = []
-    byte = inner["model"] == "gpt2" and inner.get("pre") not in LINE_VALUES
+    byte = inner["model"] == "gpt2" and inner.get("pre") not in NAMES_OF_LINE_PATTERNS
     for piece, token, kind in zip(pieces, tokens, types, strict=False):
         if not byte and kind != BYTE:
             piece = token.replace(SPACE, " ").encode()
@@ -226,7 +226,7 @@ def compare(rng: random.Random, llama: LlamaCpp, path: Path, model: str | None) 
     """The result for one file, which is written to the path."""
     kind = model or rng.choices(list(MODELS), (6, 3, 1))[0]
     values = MODELS[kind](rng)
-    path.write_bytes(gguf_file(values) + bytes(64))
+    path.write_bytes(build_gguf(values) + bytes(64))
     texts = random_texts(rng, TEXTS, [*values["tokenizer.ggml.tokens"], random_text(rng)])
     try:
         theirs = llama.ask(str(path), texts)

@@ -27,8 +27,8 @@ from generated_models import (
     UNKNOWN,
     UNUSED,
     USER_DEFINED,
+    build_model,
     merged_pieces,
-    model_proto,
     random_texts,
 )
 
@@ -89,7 +89,7 @@ def compare(rng: random.Random) -> str:
     pieces = pieces_of(rng, fallback, escape)
     settings: dict[str, Any] = {"byte_fallback": fallback, "dummy": dummy, "remove": remove, "escape": escape}
     rules = rng.choice([None, None, None, "nmt_nfkc", "nfkc_cf"])
-    data = model_proto(pieces, charsmap=b"" if rules is None else charsmap(rules), **settings)
+    data = build_model(pieces, charsmap=b"" if rules is None else charsmap(rules), **settings)
     peer: Any = sentencepiece.SentencePieceProcessor()
     try:
         peer.LoadFromSerializedProto(data)

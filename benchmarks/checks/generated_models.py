@@ -14,7 +14,7 @@ files = import_module("sentencepiece_files")
 SPACE: str = files.SPACE
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
-gguf_file, model_proto = files.gguf_file, files.model_proto
+build_gguf, build_model = files.build_gguf, files.build_model
 
 #: Parts of texts: words of several scripts and cases, numbers, signs, spaces, marks, characters that are not assigned.
 PARTS = (

@@ -159,7 +159,7 @@ RANK_PATTERN = either(
         "--pattern RE",
         "the same as a regular expression, which is read as tiktoken does",
         dest="pretokenizer",
-        type=import_later("formats.tiktoken:pattern_of"),
+        type=import_later("formats.tiktoken:parse_pattern"),
     ),
 )
 #: The options of `bpe encode` for shards.

@@ -21,7 +21,7 @@ from bpe.corpus.sources import Sources
 from bpe.errors import FormatError, get_log, pluralize, printable
 from bpe.evaluation import table
 from bpe.evaluation.sanity import has_failure
-from bpe.formats.loading import folder_format
+from bpe.formats.loading import detect_folder_format
 
 log = get_log("bpe.cli")
 
@@ -190,7 +190,7 @@ def divide_paths(args: argparse.Namespace) -> tuple[list[str], list[str]]:
 def holds_tokenizer(path: str) -> bool:
     """Whether a file's or a folder's content is a tokenizer that this package loads."""
     if os.path.isdir(path):
-        return folder_format(sorted(os.listdir(path))) is not None
+        return detect_folder_format(sorted(os.listdir(path))) is not None
     if path == "-" or not os.path.isfile(path):
         return False  # a pipe, a glob or a path with a scheme
     if not _may_hold_tokenizer(path):

@@ -16,7 +16,7 @@ from bpe.cli.files import check_files, check_inputs, check_output, holds_counts,
 from bpe.converting import spec_with, text_difference
 from bpe.errors import FormatError, get_log, pluralize, printable
 from bpe.formats.loading import FORMATS, is_rank_file
-from bpe.formats.saving import check_named, choose_format, compare_all
+from bpe.formats.saving import check_name_has_format, choose_format, compare_all
 
 log = get_log("bpe.cli")
 
@@ -157,7 +157,7 @@ def convert(args: argparse.Namespace) -> None:
     args.output = args.output if args.named_output is None else args.named_output
     check_inputs(args, [path for path in (args.input,) if not os.path.isdir(path)])
     if args.to_format is None:
-        check_named(args.output)
+        check_name_has_format(args.output)
     to_format = args.to_format or choose_format(args.output)
     if not FORMATS[to_format].is_folder and not (args.to_format and Path(args.output).is_dir()):
         check_output(args.output, [args.input])

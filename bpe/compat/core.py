@@ -182,7 +182,7 @@ class Core:
     def _spec(self) -> TokenizerSpec:
         """What the tokenizer.json describes; raises FormatError for one that the native tokenizer cannot read."""
         rest, model = self.json(with_added=False, with_lists=False), self.model
-        spec = huggingface.read_divided(rest, model.vocab_json, model.merges_json, self.rows, self.keep_ids)
+        spec = huggingface.read_with_lists(rest, model.vocab_json, model.merges_json, self.rows, self.keep_ids)
         spec = spec or huggingface.read(self.json(with_added=False), self.rows, self.keep_ids)
         return replace(spec, decoder=(ByteLevel(),)) if spec.model == "byte" else spec
 

@@ -97,7 +97,7 @@ def parse(data: bytes) -> tuple[Model, dict[str, Any]]:
         FormatError: for text that is not JSON, or has no model of type BPE.
 
     """
-    found = _try_divide(data)
+    found = _try_split_off_lists(data)
     top = _load_json(data) if found is None else found[0]
     model = top.pop("model", None) if isinstance(top, dict) else None
     if not isinstance(model, dict):
@@ -121,7 +121,7 @@ def _load_json(data: bytes) -> Any:
         raise FormatError(f"it is not JSON: {error}", where="the file") from None
 
 
-def _try_divide(data: bytes) -> tuple[dict[str, Any], Span, Span] | None:
+def _try_split_off_lists(data: bytes) -> tuple[dict[str, Any], Span, Span] | None:
     """`split_off_lists`; None too for what is not JSON."""
     try:
         return split_off_lists(data, json.loads)

@@ -15,8 +15,8 @@ from bpe.compat.document import FLAGS, Added, Model, compact, parse
 from bpe.compat.processing import Plan, Rules
 from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.post_processing import (
-    PADDING,
-    TRUNCATION,
+    PADDING_FIELDS,
+    TRUNCATION_FIELDS,
     read_padding,
     read_truncation,
     write_padding,
@@ -221,8 +221,8 @@ def parse_state(data: bytes, native: NativeTokenizer | None = None) -> State:
         rows = sorted(listed, key=itemgetter(0))
     except (AttributeError, TypeError) as error:
         raise FormatError(f"a token lacks a field, or has another type: {error}", where="added_tokens") from None
-    truncation = read_truncation(_leave_known(top.get("truncation"), TRUNCATION))
-    padding = read_padding(_leave_known(top.get("padding"), PADDING))
+    truncation = read_truncation(_leave_known(top.get("truncation"), TRUNCATION_FIELDS))
+    padding = read_padding(_leave_known(top.get("padding"), PADDING_FIELDS))
     core = Core(model, rows, top.get("normalizer"), top.get("pre_tokenizer"), native=native)
     state = State(core, Rules(top.get("post_processor"), truncation, padding), top.get("decoder"))
     if native is None and listed and (listed != rows or core.native is None):  # else the native reader checked them

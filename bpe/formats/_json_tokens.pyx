@@ -1,8 +1,7 @@
 """Read the vocab and the merges of a tokenizer.json without creating an object for each token.
 
 This is a fast path for common files: valid JSON, distinct tokens. For all other files the functions return None, and
-the caller uses `json`, which reports errors. Cost: linear. `bpe/formats/huggingface/reading.py` finds the two lists and
-reads the rest of the file.
+the caller uses `json`, which reports errors. Cost: linear. `bpe/formats/huggingface/lists.py` finds the two lists.
 
 Measured, a tokenizer.json of 200,000 tokens: vocab and merges in 50 ms; 120 to 180 without prefetching, and with a
 look-up for each merge's result.
@@ -20,14 +19,14 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t
 from libc.string cimport memchr, memmove
 
 cdef enum:
-    CODE_LIMIT = 512          # GPT-2's byte letters are code points below this
+    N_LETTER_CODES = 512      # GPT-2's byte letters are code points below this
     NOT_LETTERS = -2          # a string with other characters than byte letters
-    BLOCK = 32                # merges that are read before their tokens are looked up
+    MERGES_PER_BLOCK = 32     # merges that are read before their tokens are looked up
 
 cdef struct MergeBlock:
     byte_t* text              # the parts of the merges, one after the other
-    Py_ssize_t[BLOCK] start, middle, end                   # merge i: text[start:middle] and text[middle:end]
-    uint64_t[BLOCK] left_hash, right_hash
+    Py_ssize_t[MERGES_PER_BLOCK] start, middle, end        # merge i: text[start:middle] and text[middle:end]
+    uint64_t[MERGES_PER_BLOCK] left_hash, right_hash
     Py_ssize_t next           # the index of the token after the last result
 
 
@@ -63,22 +62,22 @@ cdef inline Py_ssize_t spell_token(
 
 cdef inline int64_t read_id(JsonReader* reader) noexcept nogil:
     """Read an id as JSON writes it; returns -1 for anything but a number below 2**31 - 1."""
-    cdef int64_t number = 0
-    cdef byte_t first = next_byte(reader)
+    cdef int64_t token_id = 0
+    cdef byte_t first_digit = next_byte(reader)
     cdef const byte_t* start = reader.at
     while reader.at < reader.end and c"0" <= reader.at[0] <= c"9" and reader.at - start < 10:
-        number = number * 10 + (reader.at[0] - c"0")
+        token_id = token_id * 10 + (reader.at[0] - c"0")
         reader.at += 1
-    if reader.at == start or number >= 0x7FFFFFFF or (reader.at - start > 1 and first == c"0"):
+    if reader.at == start or token_id >= 0x7FFFFFFF or (reader.at - start > 1 and first_digit == c"0"):
         return -1
-    return number
+    return token_id
 
 
 # The lists ------------------------------------------------------------------------------------------------------------
 
 
-cdef Py_ssize_t remaining_bytes(const byte_t[::1] data, Py_ssize_t start) except -1:
-    """The number of bytes from `start` on; ValueError unless it is in the data."""
+cdef Py_ssize_t count_remaining_bytes(const byte_t[::1] data, Py_ssize_t start) except -1:
+    """Count the bytes from `start` on; ValueError unless it is in the data."""
     if not 0 <= start <= data.shape[0]:
         raise ValueError(f"start is {start}; it must be in the {data.shape[0]} bytes")
     return data.shape[0] - start
@@ -100,7 +99,7 @@ cdef class VocabTokens:
     cdef StringIndex index
     cdef const int32_t[::1] ids
     cdef const int16_t[::1] letters   # None for a character model
-    cdef const int16_t* byte_of       # (CODE_LIMIT,): the byte that each code point stands for, or -1; NULL: none
+    cdef const int16_t* byte_of       # (N_LETTER_CODES,): the byte that each code point stands for, or -1; NULL: none
 
     def __cinit__(self):
         self.index = StringIndex(b"", np.zeros(1, dtype=np.int64), 0)
@@ -120,16 +119,17 @@ cdef class VocabTokens:
         """Return the index of a token, given as bytes, or -1."""
         return find_string(&self.index.table, &token[0], token.shape[0]) if token.shape[0] else -1
 
-    def merges(self, const byte_t[::1] data, Py_ssize_t start, Py_ssize_t n_prefix=0):
+    def read_merges(self, const byte_t[::1] data, Py_ssize_t start, Py_ssize_t n_prefix=0):
         """Read the merges, an array at `start`: (int32 pairs of ids, int32 ids of the merge results, end position).
 
         The right part of a merge loses its first `n_prefix` bytes in the result. Returns None if the array needs the
         general JSON reader.
         """
-        cdef Py_ssize_t max_items = remaining_bytes(data, start) // 6 + 1     # a merge takes at least 6 bytes: "a b",
-        cdef Py_ssize_t n = 0, found = 0
+        # A merge takes at least 6 bytes: "a b",
+        cdef Py_ssize_t max_items = count_remaining_bytes(data, start) // 6 + 1
+        cdef Py_ssize_t n = 0, n_block = 0
         cdef JsonReader reader = JsonReader(&data[0] + start, &data[0] + data.shape[0], c"\n")
-        cdef bint done, valid
+        cdef bint done, is_valid
         cdef byte_t[::1] buffer = np.empty(data.shape[0] - start + 8, dtype=np.uint8)
         cdef MergeBlock block
         parts, ids = np.empty((max_items, 2), dtype=np.int32), np.empty(max_items, dtype=np.int32)
@@ -141,51 +141,51 @@ cdef class VocabTokens:
         done = accept(&reader, c"]")
         with nogil:
             while not done:
-                found = self.read_block(&reader, &block, &done)
-                if found < 0:
+                n_block = self.read_block(&reader, &block, &done)
+                if n_block < 0:
                     break
-                valid = self.look_up(&block, found, n_prefix, &pairs[n, 0], &results[n])
-                n += found
-                if not valid:
-                    found = -1
+                is_valid = self.look_up(&block, n_block, n_prefix, &pairs[n, 0], &results[n])
+                n += n_block
+                if not is_valid:
+                    n_block = -1
                     break
-        return None if found < 0 else (parts[:n].copy(), ids[:n].copy(), reader.at - &data[0])
+        return None if n_block < 0 else (parts[:n].copy(), ids[:n].copy(), reader.at - &data[0])
 
     cdef Py_ssize_t read_block(self, JsonReader* reader, MergeBlock* block, bint* done) noexcept nogil:
-        """Read up to BLOCK merges; returns their number, or -1 if they need the general JSON reader.
+        """Read up to MERGES_PER_BLOCK merges; returns their number, or -1 if they need the general JSON reader.
 
         `done` becomes True at the end of the array. The slots of the parts in the hash table are prefetched.
         """
         cdef Py_ssize_t n = 0, left, right, used = 0
         cdef byte_t* token
-        cdef byte_t* second
-        cdef bint pair
-        while n < BLOCK and not done[0]:
+        cdef byte_t* right_token
+        cdef bint is_pair
+        while n < MERGES_PER_BLOCK and not done[0]:
             token = block.text + used
-            pair = accept(reader, c"[")
+            is_pair = accept(reader, c"[")
             if not accept(reader, c'"'):
                 return -1
             left = read_string(reader, token)
             if left <= 0:
                 return -1
-            if pair:
-                second = token + left
+            if is_pair:
+                right_token = token + left
                 if not (accept(reader, c",") and accept(reader, c'"')):
                     return -1
-                right = read_string(reader, second)
+                right = read_string(reader, right_token)
                 if right <= 0 or not accept(reader, c"]"):
                     return -1
             else:
-                second = <byte_t*>memchr(token, c" ", left)
-                if second == NULL:
+                right_token = <byte_t*>memchr(token, c" ", left)
+                if right_token == NULL:
                     return -1
-                second += 1
-                right = token + left - second
-                left = second - 1 - token
-                if memchr(second, c" ", right) != NULL:
+                right_token += 1
+                right = token + left - right_token
+                left = right_token - 1 - token
+                if memchr(right_token, c" ", right) != NULL:
                     return -1
             left = spell_token(self.byte_of, token, left, token)
-            right = spell_token(self.byte_of, second, right, token + left) if left > 0 else 0
+            right = spell_token(self.byte_of, right_token, right, token + left) if left > 0 else 0
             if right <= 0:
                 return -1
             block.start[n], block.middle[n], block.end[n] = used, used + left, used + left + right
@@ -202,14 +202,14 @@ cdef class VocabTokens:
     cdef bint look_up(
         self, MergeBlock* block, Py_ssize_t n, Py_ssize_t n_prefix, int32_t* pairs, int32_t* results
     ) noexcept nogil:
-        """The ids of the tokens of a block's merges; False if a token is not in the vocab."""
-        cdef Py_ssize_t i, left, right, first, second
+        """Look up the ids of the tokens of a block's merges; False if a token is not in the vocab."""
+        cdef Py_ssize_t i, left, right, left_index, right_index
         cdef byte_t* token
         for i in range(n):
             token = block.text + block.start[i]
             left, right = block.middle[i] - block.start[i], block.end[i] - block.middle[i]
-            first = find_hashed(&self.index.table, token, left, block.left_hash[i])
-            second = find_hashed(&self.index.table, token + left, right, block.right_hash[i])
+            left_index = find_hashed(&self.index.table, token, left, block.left_hash[i])
+            right_index = find_hashed(&self.index.table, token + left, right, block.right_hash[i])
             if n_prefix:
                 right -= n_prefix
                 if right <= 0 or token[left + n_prefix] & 0xC0 == 0x80:
@@ -218,9 +218,10 @@ cdef class VocabTokens:
             # The tokens that merges make usually follow each other in the vocab: a look-up in twenty.
             if block.next >= self.ids.shape[0] or not is_string(&self.index.table, block.next, token, left + right):
                 block.next = find_string(&self.index.table, token, left + right)
-            if first < 0 or second < 0 or block.next < 0:
+            if left_index < 0 or right_index < 0 or block.next < 0:
                 return False
-            pairs[2 * i], pairs[2 * i + 1], results[i] = self.ids[first], self.ids[second], self.ids[block.next]
+            pairs[2 * i], pairs[2 * i + 1] = self.ids[left_index], self.ids[right_index]
+            results[i] = self.ids[block.next]
             block.next += 1
         return True
 
@@ -231,21 +232,21 @@ def read_vocab(const byte_t[::1] data, Py_ssize_t start, const int16_t[::1] byte
     `byte_of` has the byte that each code point below 512 stands for as a GPT-2 byte letter, or -1. Without it, tokens
     are text; the caller checks that the object is UTF-8.
     """
-    cdef Py_ssize_t left = remaining_bytes(data, start), n = 0, size = 0, found
-    cdef Py_ssize_t max_items = left // 6 + 1              # a token takes at least 6 bytes: "a":1,
+    cdef Py_ssize_t n_remaining = count_remaining_bytes(data, start), n = 0, size = 0, n_bytes
+    cdef Py_ssize_t max_items = n_remaining // 6 + 1       # a token takes at least 6 bytes: "a":1,
     cdef JsonReader reader = JsonReader(&data[0] + start, &data[0] + data.shape[0], c"\n")
-    cdef const byte_t* begin
-    cdef int64_t number
+    cdef const byte_t* string
+    cdef int64_t token_id
     cdef VocabTokens tokens = VocabTokens.__new__(VocabTokens)
-    blob = np.empty(left + 8, dtype=np.uint8)
-    offsets, numbers = np.empty(max_items + 1, dtype=np.int64), np.empty(max_items, dtype=np.int32)
+    blob = np.empty(n_remaining + 8, dtype=np.uint8)
+    offsets, token_ids = np.empty(max_items + 1, dtype=np.int64), np.empty(max_items, dtype=np.int32)
     cdef byte_t[::1] bytes_out = blob
     cdef int64_t[::1] starts = offsets
-    cdef int32_t[::1] ids = numbers
+    cdef int32_t[::1] ids = token_ids
     tokens.letters, tokens.others = byte_of, []
     starts[0] = 0
     if byte_of is not None:
-        if byte_of.shape[0] != CODE_LIMIT:
+        if byte_of.shape[0] != N_LETTER_CODES:
             return None
         tokens.byte_of = &byte_of[0]
     if not accept(&reader, c"{"):
@@ -253,54 +254,54 @@ def read_vocab(const byte_t[::1] data, Py_ssize_t start, const int16_t[::1] byte
     while True:
         if not accept(&reader, c'"'):
             return None
-        begin = reader.at - 1
-        found = read_string(&reader, &bytes_out[size])
-        if found <= 0:
+        string = reader.at - 1
+        n_bytes = read_string(&reader, &bytes_out[size])
+        if n_bytes <= 0:
             return None
-        found = spell_token(tokens.byte_of, &bytes_out[size], found, &bytes_out[size])
-        if found == NOT_LETTERS:
-            other = begin[: reader.at - begin]
-        number = read_id(&reader) if accept(&reader, c":") else -1
-        if number < 0:
+        n_bytes = spell_token(tokens.byte_of, &bytes_out[size], n_bytes, &bytes_out[size])
+        if n_bytes == NOT_LETTERS:
+            other_string = string[: reader.at - string]
+        token_id = read_id(&reader) if accept(&reader, c":") else -1
+        if token_id < 0:
             return None
-        if found == NOT_LETTERS:
-            tokens.others.append((other, number))
+        if n_bytes == NOT_LETTERS:
+            tokens.others.append((other_string, token_id))
         else:
-            size += found
-            ids[n] = <int32_t>number
+            size += n_bytes
+            ids[n] = <int32_t>token_id
             n += 1
             starts[n] = size
         if accept(&reader, c"}"):
             break
         if not accept(&reader, c","):
             return None
-    tokens.blob, tokens.offsets, tokens.token_ids = blob[:size].copy(), offsets[: n + 1].copy(), numbers[:n].copy()
+    tokens.blob, tokens.offsets, tokens.token_ids = blob[:size].copy(), offsets[: n + 1].copy(), token_ids[:n].copy()
     tokens.end = reader.at - &data[0]
     return tokens if tokens.enter_all() else None
 
 
-def value_end(const byte_t[::1] data, Py_ssize_t start):
-    """The index after the JSON object or array at `start`; -1 if its brackets are not balanced.
+def find_value_end(const byte_t[::1] data, Py_ssize_t start):
+    """Find the index after the JSON object or array at `start`; -1 if its brackets are not balanced.
 
     Only strings and brackets are read: whether the rest is JSON is for its reader to find.
     """
-    remaining_bytes(data, start)
+    count_remaining_bytes(data, start)
     cdef JsonReader reader = JsonReader(&data[0] + start, &data[0] + data.shape[0], c"\n")
     cdef Py_ssize_t depth = 0, end = -1
-    cdef byte_t each
+    cdef byte_t byte
     with nogil:
         while end < 0 and reader.at < reader.end:
-            each = reader.at[0]
-            if each == c" ":
+            byte = reader.at[0]
+            if byte == c" ":
                 next_byte(&reader)
                 continue
             reader.at += 1
-            if each == c'"':
+            if byte == c'"':
                 if read_string(&reader, NULL) < 0:
                     break
-            elif each == c"{" or each == c"[":
+            elif byte == c"{" or byte == c"[":
                 depth += 1
-            elif each == c"}" or each == c"]":
+            elif byte == c"}" or byte == c"]":
                 depth -= 1
                 if depth <= 0:
                     end = reader.at - &data[0]

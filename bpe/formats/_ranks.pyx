@@ -25,17 +25,17 @@ from libc.string cimport memcmp, memcpy, memset
 from bpe.errors import FormatError
 
 cdef enum:
-    MAX_SHORT = 7             # bytes that fit into a key together with their number
+    MAX_SHORT_KEY = 7         # bytes that fit into a key together with their number
     FILTER_BITS = 20          # log2 of the bits: 128 KB, which stay in the L2 cache
     NOT_BASE64 = 64           # value of a byte that is not a base64 digit
-    PADDING = 61              # =
+    BASE64_PADDING = 61       # =
     SPACE = 32
     NEWLINE = 10
-    PREFETCH = 16             # tokens prefetched before they are entered; a power of two
-    MAX_ALIKE = 16           # tokens with the key of another one
+    PREFETCH_DISTANCE = 16    # tokens prefetched before they are entered; a power of two
+    MAX_EQUAL_KEYS = 16       # tokens with the key of another one
 
 cdef struct StringSlot:
-    uint64_t key              # from `key_of`; 0 if empty
+    uint64_t key              # from `make_key`; 0 if empty
     uint64_t token
 
 cdef struct TokenStrings:     # the tokens, and a hash table from bytes to token
@@ -54,7 +54,7 @@ cdef struct MergedPair:       # two tokens that make a third
     int left
     int right
 
-cdef struct FoundMerges:
+cdef struct RecoveredMerges:
     const Merges* pairs       # the merge of a token has its number
     TokenParts* parts         # by token; of `order` 0 for a byte and an unreachable token, and of no `size`
 
@@ -67,7 +67,7 @@ cdef struct SplitWork:        # for one token; three are in progress to hide mem
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-cdef void base64_digits(byte_t* digits) noexcept nogil:
+cdef void fill_base64_digits(byte_t* digits) noexcept nogil:
     """Fill a table with the value of each base64 digit; NOT_BASE64 for every other byte."""
     cdef int i
     memset(digits, NOT_BASE64, 256)
@@ -96,13 +96,13 @@ cdef Py_ssize_t decode_base64(
         out[n], out[n + 1], out[n + 2] = <byte_t>(a >> 16), <byte_t>(a >> 8), <byte_t>a
         n += 3
         i += 4
-    if i + 4 <= size and text[i + 3] == PADDING and (a | b) < NOT_BASE64:
-        c = 0 if text[i + 2] == PADDING else digits[text[i + 2]]
-        if c >= NOT_BASE64 or (b & 15 if text[i + 2] == PADDING else c & 3):
+    if i + 4 <= size and text[i + 3] == BASE64_PADDING and (a | b) < NOT_BASE64:
+        c = 0 if text[i + 2] == BASE64_PADDING else digits[text[i + 2]]
+        if c >= NOT_BASE64 or (b & 15 if text[i + 2] == BASE64_PADDING else c & 3):
             return -1
         out[n] = <byte_t>(a << 2 | b >> 4)
         n += 1
-        if text[i + 2] != PADDING:
+        if text[i + 2] != BASE64_PADDING:
             out[n] = <byte_t>(b << 4 | c >> 2)
             n += 1
         i += 4
@@ -142,7 +142,7 @@ def read_ranks(const byte_t[::1] data):
     cdef int64_t[::1] end = ends
     cdef int[::1] number = numbers
     with nogil:
-        base64_digits(digits)
+        fill_base64_digits(digits)
         end[0] = 0
         while pos < size:
             n_bytes = decode_base64(digits, text + pos, size - pos, &out[used], &length)
@@ -168,52 +168,52 @@ def read_ranks(const byte_t[::1] data):
 # Finding tokens by their bytes ----------------------------------------------------------------------------------------
 
 
-cdef inline uint64_t short_key(const byte_t* data, Py_ssize_t size) noexcept nogil:
+cdef inline uint64_t make_short_key(const byte_t* data, Py_ssize_t size) noexcept nogil:
     """Return the key of up to 7 bytes: the bytes and their number. Reads 8 bytes; the blob has that much padding."""
     cdef uint64_t word
     memcpy(&word, data, 8)
     return word & (<uint64_t>1 << 8 * size) - 1 | <uint64_t>size << 56
 
 
-cdef inline uint64_t long_key(uint64_t sum) noexcept nogil:
+cdef inline uint64_t make_long_key(uint64_t sum) noexcept nogil:
     """Return the key of more bytes from `sum`: byte i times a secret ** (size - 1 - i) for all i, modulo 2**64."""
     return sum | <uint64_t>0xFF << 56
 
 
-cdef inline uint64_t key_of(const byte_t* data, Py_ssize_t size) noexcept nogil:
+cdef inline uint64_t make_key(const byte_t* data, Py_ssize_t size) noexcept nogil:
     cdef uint64_t sum = 0
     cdef Py_ssize_t i
-    if size <= MAX_SHORT:
-        return short_key(data, size)
+    if size <= MAX_SHORT_KEY:
+        return make_short_key(data, size)
     for i in range(size):
         sum = sum * secrets[0] + data[i]
-    return long_key(sum)
+    return make_long_key(sum)
 
 
-cdef inline bint may_be_entered(const uint32_t* filter, uint64_t hashed) noexcept nogil:
+cdef inline bint may_be_entered(const uint32_t* filter, uint64_t key_hash) noexcept nogil:
     """Whether a key with this hash may be in the table (a Bloom filter with one hash); False is certain."""
-    cdef uint64_t bit = hashed >> (64 - FILTER_BITS)
+    cdef uint64_t bit = key_hash >> (64 - FILTER_BITS)
     return filter[bit >> 5] >> (bit & 31) & 1
 
 
-cdef inline size_t slot_of(
-    const TokenStrings* strings, const byte_t* data, Py_ssize_t size, uint64_t key, Py_ssize_t* alike
+cdef inline size_t find_slot(
+    const TokenStrings* strings, const byte_t* data, Py_ssize_t size, uint64_t key, Py_ssize_t* n_equal_keys
 ) noexcept nogil:
     """Return the index of the slot of the token with these bytes, or of the empty slot for it (linear probing).
 
-    `alike` is raised by the number of other tokens with the key that were passed.
+    `n_equal_keys` is raised by the number of other tokens with the key that were passed.
     """
     cdef size_t at = hash_one(key) & strings.mask
     cdef uint64_t token
     while strings.slots[at].key != 0:
         if strings.slots[at].key == key:
             token = strings.slots[at].token
-            if size <= MAX_SHORT or (
+            if size <= MAX_SHORT_KEY or (
                 strings.offsets[token + 1] - strings.offsets[token] == size
                 and memcmp(strings.blob + strings.offsets[token], data, size) == 0
             ):
                 break
-            alike[0] += 1
+            n_equal_keys[0] += 1
         at = (at + 1) & strings.mask
     return at
 
@@ -222,8 +222,8 @@ cdef inline token_t find_string(
     const TokenStrings* strings, const byte_t* data, Py_ssize_t size, uint64_t key
 ) noexcept nogil:
     """Return the token with these bytes, or NO_TOKEN."""
-    cdef Py_ssize_t alike = 0
-    cdef const StringSlot* slot = &strings.slots[slot_of(strings, data, size, key, &alike)]
+    cdef Py_ssize_t n_equal_keys = 0
+    cdef const StringSlot* slot = &strings.slots[find_slot(strings, data, size, key, &n_equal_keys)]
     return <token_t>slot.token if slot.key != 0 else NO_TOKEN
 
 
@@ -238,13 +238,13 @@ cdef bint enter_string(TokenStrings* strings, token_t token, uint64_t key) excep
 
     """
     cdef const byte_t* data = strings.blob + strings.offsets[token]
-    cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token], alike = 0
-    cdef size_t at = slot_of(strings, data, size, key, &alike), bit = hash_one(key) >> (64 - FILTER_BITS)
-    if alike > MAX_ALIKE:
+    cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token], n_equal_keys = 0
+    cdef size_t at = find_slot(strings, data, size, key, &n_equal_keys), bit = hash_one(key) >> (64 - FILTER_BITS)
+    if n_equal_keys > MAX_EQUAL_KEYS:
         with gil:
             raise FormatError(
-                f"more than {MAX_ALIKE} tokens of {size} bytes have one hash, as no training makes them; leave out "
-                "tokens of 1,024 bytes and more"
+                f"more than {MAX_EQUAL_KEYS} tokens of {size} bytes have one hash, as no training makes them; leave "
+                "out tokens of 1,024 bytes and more"
             )
     if strings.slots[at].key != 0:
         return False
@@ -254,15 +254,17 @@ cdef bint enter_string(TokenStrings* strings, token_t token, uint64_t key) excep
 
 
 cdef bint enter_strings(TokenStrings* strings, Py_ssize_t n) except -1 nogil:
-    """Enter all tokens, prefetching the slots PREFETCH tokens in advance; False if two tokens are equal."""
-    cdef uint64_t keys[PREFETCH]
+    """Enter all tokens, prefetching the slots PREFETCH_DISTANCE tokens in advance; False if two tokens are equal."""
+    cdef uint64_t keys[PREFETCH_DISTANCE]
     cdef uint64_t key
     cdef Py_ssize_t i
-    for i in range(n + PREFETCH):
-        if i >= PREFETCH and not enter_string(strings, <token_t>(i - PREFETCH), keys[i & (PREFETCH - 1)]):
+    for i in range(n + PREFETCH_DISTANCE):
+        if i >= PREFETCH_DISTANCE and not enter_string(
+            strings, <token_t>(i - PREFETCH_DISTANCE), keys[i & (PREFETCH_DISTANCE - 1)]
+        ):
             return False
         if i < n:
-            keys[i & (PREFETCH - 1)] = key = key_of(
+            keys[i & (PREFETCH_DISTANCE - 1)] = key = make_key(
                 strings.blob + strings.offsets[i], strings.offsets[i + 1] - strings.offsets[i]
             )
             prefetch(&strings.slots[hash_one(key) & strings.mask])
@@ -282,15 +284,15 @@ cdef void find_splits(const TokenStrings* strings, uint64_t* sums, token_t token
     cdef Py_ssize_t size = strings.offsets[token + 1] - strings.offsets[token], cut, n = 0
     cdef uint64_t left_sum = 0, right_sum = 0, power = 1, left, right, left_hash, right_hash
     cdef TokenSplit* splits = work.splits
-    if size > MAX_SHORT + 1:
+    if size > MAX_SHORT_KEY + 1:
         for cut in range(size - 1, 0, -1):
             right_sum += data[cut] * power
             power *= secrets[0]
             sums[cut] = right_sum
     for cut in range(1, size):
         left_sum = left_sum * secrets[0] + data[cut - 1]
-        left = short_key(data, cut) if cut <= MAX_SHORT else long_key(left_sum)
-        right = short_key(data + cut, size - cut) if size - cut <= MAX_SHORT else long_key(sums[cut])
+        left = make_short_key(data, cut) if cut <= MAX_SHORT_KEY else make_long_key(left_sum)
+        right = make_short_key(data + cut, size - cut) if size - cut <= MAX_SHORT_KEY else make_long_key(sums[cut])
         left_hash, right_hash = hash_one(left), hash_one(right)
         splits[n].cut, splits[n].left, splits[n].right = cut, left, right
         # No branch, which would often be mispredicted.
@@ -301,7 +303,7 @@ cdef void find_splits(const TokenStrings* strings, uint64_t* sums, token_t token
     work.n = n
 
 
-cdef inline bint pair_of_split(
+cdef inline bint look_up_split(
     const TokenStrings* strings, token_t token, const TokenSplit* split, MergedPair* pair
 ) noexcept nogil:
     """Look up both parts of a split of a token; False if one of them is not a token."""
@@ -316,7 +318,7 @@ cdef inline bint pair_of_split(
 
 
 cdef void find_pairs(
-    const TokenStrings* strings, const FoundMerges* merges, token_t token, SplitWork* work
+    const TokenStrings* strings, const RecoveredMerges* merges, token_t token, SplitWork* work
 ) noexcept nogil:
     """Find the splits into two tokens, and prefetch the merges of these tokens.
 
@@ -327,7 +329,7 @@ cdef void find_pairs(
     cdef MergedPair* pairs = work.pairs
     cdef uint64_t pair
     for i in range(work.n):
-        if not pair_of_split(strings, token, &work.splits[i], &pairs[n]):
+        if not look_up_split(strings, token, &work.splits[i], &pairs[n]):
             continue
         prefetch(&merges.parts[pairs[n].left])
         prefetch(&merges.parts[pairs[n].right])
@@ -341,13 +343,13 @@ cdef void find_pairs(
     work.n = n
 
 
-cdef inline bint is_reachable(const TokenStrings* strings, const FoundMerges* merges, token_t token) noexcept nogil:
+cdef inline bint is_reachable(const TokenStrings* strings, const RecoveredMerges* merges, token_t token) noexcept nogil:
     """Whether a token is a single byte or the result of a merge known so far."""
     return merges.parts[token].order > 0 or strings.offsets[token + 1] - strings.offsets[token] == 1
 
 
 cdef bint find_merge(
-    const TokenStrings* strings, const FoundMerges* merges, MergeTable table, token_t token, const SplitWork* work
+    const TokenStrings* strings, const RecoveredMerges* merges, MergeTable table, token_t token, const SplitWork* work
 ) noexcept nogil:
     """Find the pair that a token is merged from and enter it; False if merging its bytes gives other tokens."""
     cdef Py_ssize_t i
@@ -377,7 +379,7 @@ cdef class RankTable:
 
     cdef readonly bint distinct
     cdef Py_ssize_t n
-    cdef bytes padded
+    cdef bytes padded_blob
     cdef const int64_t[::1] offsets
     cdef TokenStrings strings
     cdef SplitWork works[3]
@@ -389,10 +391,10 @@ cdef class RankTable:
         cdef SplitWork* work
         self.n = offsets.shape[0] - 1
         check_offsets(offsets, self.n, len(blob))
-        self.padded, self.offsets = blob + bytes(8), offsets
+        self.padded_blob, self.offsets = blob + bytes(8), offsets
         while size < <size_t>(self.n + self.n // 4):
             size *= 2
-        self.strings.blob, self.strings.offsets, self.strings.mask = self.padded, &offsets[0], size - 1
+        self.strings.blob, self.strings.offsets, self.strings.mask = self.padded_blob, &offsets[0], size - 1
         self.strings.slots = <StringSlot*>allocate_zeroed(size * sizeof(StringSlot))
         self.strings.filter = <uint32_t*>calloc(1 << (FILTER_BITS - 5), sizeof(uint32_t))
         self.sums = <uint64_t*>calloc(longest, sizeof(uint64_t))
@@ -415,23 +417,23 @@ cdef class RankTable:
             free(self.works[i].splits)
             free(self.works[i].pairs)
 
-    def merges(self):
+    def recover_merges(self):
         """Recover the merges of distinct tokens: int32 pairs of tokens, shape (n, 2); -1, -1 for tokens without one.
 
         Each token takes three steps. The steps of three tokens are interleaved (software pipelining), so that the
         memory that a step prefetches arrives before the next step of the same token.
         """
-        cdef FoundMerges merges
+        cdef RecoveredMerges merges
         cdef SplitWork* first = &self.works[0]
         cdef SplitWork* second = &self.works[1]
         cdef SplitWork* third = &self.works[2]
         cdef Py_ssize_t i, n = self.n
-        found = np.zeros((n, 4), dtype=np.uint32)
-        cdef uint32_t[:, ::1] parts = found
+        parts = np.zeros((n, 4), dtype=np.uint32)
+        cdef uint32_t[:, ::1] parts_view = parts
         cdef MergeTable table = MergeTable(None, None, None, n)
         if n == 0:
             return np.empty((0, 2), dtype=np.int32)
-        merges.pairs, merges.parts = &table.merges, <TokenParts*>&parts[0, 0]
+        merges.pairs, merges.parts = &table.merges, <TokenParts*>&parts_view[0, 0]
         with nogil:
             for i in range(n + 2):
                 if i < n:
@@ -441,9 +443,9 @@ cdef class RankTable:
                 if i >= 2:
                     find_merge(&self.strings, &merges, table, <token_t>(i - 2), third)
                 first, second, third = third, first, second
-        return np.where(found[:, 2:3] > 0, found[:, :2].view(np.int32), np.int32(-1))
+        return np.where(parts[:, 2:3] > 0, parts[:, :2].view(np.int32), np.int32(-1))
 
-    def splits(self, const int64_t[::1] wanted):
+    def list_splits(self, const int64_t[::1] tokens):
         """Return every split of these distinct tokens into two tokens: int32, shape (n, 3): left, right, token.
 
         The splits of one token are sorted by the length of the left part.
@@ -453,17 +455,17 @@ cdef class RankTable:
         cdef SplitWork* work = &self.works[0]
         cdef MergedPair pair
         cdef int* rows = NULL
-        for i in range(wanted.shape[0]):
-            if not 0 <= wanted[i] < self.n:
-                raise ValueError(f"token {wanted[i]} does not exist; there are {self.n} tokens")
+        for i in range(tokens.shape[0]):
+            if not 0 <= tokens[i] < self.n:
+                raise ValueError(f"token {tokens[i]} does not exist; there are {self.n} tokens")
         try:
             with nogil:
-                for i in range(wanted.shape[0]):
-                    find_splits(&self.strings, self.sums, <token_t>wanted[i], work)
+                for i in range(tokens.shape[0]):
+                    find_splits(&self.strings, self.sums, <token_t>tokens[i], work)
                     rows = <int*>grow_array(rows, &capacity, <size_t>(n + work.n + 1), 3 * sizeof(int))
                     for k in range(work.n):
-                        if pair_of_split(&self.strings, <token_t>wanted[i], &work.splits[k], &pair):
-                            rows[3 * n], rows[3 * n + 1], rows[3 * n + 2] = pair.left, pair.right, <int>wanted[i]
+                        if look_up_split(&self.strings, <token_t>tokens[i], &work.splits[k], &pair):
+                            rows[3 * n], rows[3 * n + 1], rows[3 * n + 2] = pair.left, pair.right, <int>tokens[i]
                             n += 1
             return np.asarray(<int[:n, :3]>rows).copy() if n else np.empty((0, 3), dtype=np.int32)
         finally:

@@ -13,7 +13,7 @@ from bpe.base.records import replace
 from bpe.errors import FormatError, get_log, short_repr, with_path
 from bpe.formats.packed import unpack
 from bpe.formats.schema import get, is_id, load
-from bpe.formats.signatures import ADDED, CHAT_TEMPLATE, CONFIG, SPECIAL_MAP
+from bpe.formats.signatures import ADDED_TOKENS_JSON, CHAT_TEMPLATE_FILE, CONFIG_JSON, SPECIAL_MAP_JSON
 from bpe.vocab.spec import MATCHING_FLAGS, ROLES, TokenizerSpec
 
 log = get_log()
@@ -21,13 +21,13 @@ log = get_log()
 #: Fields with more special tokens; the second is the name in transformers 5.
 EXTRA_TOKEN_FIELDS = ("additional_special_tokens", "extra_special_tokens")
 #: The field with the ids of added tokens, and that with the tokens which have names of their own.
-ADDED_TOKENS_FIELD, MODEL_TOKENS = "added_tokens_decoder", "model_specific_special_tokens"
+ADDED_TOKENS_FIELD, MODEL_TOKENS_FIELD = "added_tokens_decoder", "model_specific_special_tokens"
 #: What `transformers` writes as `model_max_length` where there is no limit is more than this.
 _NO_LIMIT = 10**20
 
 
 def read_object(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
-    """The JSON object in a file; empty if there is no such file.
+    """Read the JSON object in a file; an empty one if there is no such file.
 
     Raises:
         FormatError: for anything else.
@@ -41,61 +41,66 @@ def read_object(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
 
 
 def read_configuration(files: Mapping[str, bytes]) -> dict[str, Any]:
-    """The fields of tokenizer_config.json and special_tokens_map.json, tokens by name in one dict (`MODEL_TOKENS`).
+    """Read tokenizer_config.json and special_tokens_map.json; named tokens become one dict (`MODEL_TOKENS_FIELD`).
 
     As in transformers 5, special_tokens_map.json wins where both files have a field; it is ignored if there is an
     `added_tokens_decoder`.
     """
-    config = read_object(files, CONFIG)
+    config = read_object(files, CONFIG_JSON)
     if EXTRA_TOKEN_FIELDS[0] in config and not config.get(EXTRA_TOKEN_FIELDS[1]):
         config[EXTRA_TOKEN_FIELDS[1]] = config.pop(EXTRA_TOKEN_FIELDS[0])
-    named = {name: config.pop(name) for name in list(config) if _is_named(name) and isinstance(config[name], str)}
+    model_tokens = {
+        name: config.pop(name) for name in list(config) if _is_token_field(name) and isinstance(config[name], str)
+    }
     if isinstance(config.get(EXTRA_TOKEN_FIELDS[1]), dict):
-        named |= config.pop(EXTRA_TOKEN_FIELDS[1])
-    if named:
-        config[MODEL_TOKENS] = named
-    mapped = {} if ADDED_TOKENS_FIELD in config else read_object(files, SPECIAL_MAP)
-    for name, value in mapped.items():
+        model_tokens |= config.pop(EXTRA_TOKEN_FIELDS[1])
+    if model_tokens:
+        config[MODEL_TOKENS_FIELD] = model_tokens
+    special_map = {} if ADDED_TOKENS_FIELD in config else read_object(files, SPECIAL_MAP_JSON)
+    for name, value in special_map.items():
         if name == EXTRA_TOKEN_FIELDS[1] and isinstance(value, list):
-            more = map(_mark_special, _check_tokens(value, name))
-            config[name] = [*_check_tokens(config.get(name), name), *more]
+            more_tokens = map(_mark_special, _check_tokens(value, name))
+            config[name] = [*_check_tokens(config.get(name), name), *more_tokens]
         else:
             config[name] = value if name == EXTRA_TOKEN_FIELDS[1] else _mark_special(value)
     if isinstance(config.get(EXTRA_TOKEN_FIELDS[1]), dict):
-        config[MODEL_TOKENS] = {**get(config, CONFIG, MODEL_TOKENS, dict, {}), **config.pop(EXTRA_TOKEN_FIELDS[1])}
+        config[MODEL_TOKENS_FIELD] = {
+            **get(config, CONFIG_JSON, MODEL_TOKENS_FIELD, dict, {}),
+            **config.pop(EXTRA_TOKEN_FIELDS[1]),
+        }
     return config
 
 
-def _is_named(name: str) -> bool:
+def _is_token_field(name: str) -> bool:
     """Whether a field has a token that only some models have, such as image_token."""
     return name.endswith("_token") and name not in ROLES
 
 
 def _mark_special(token: Any) -> Any:
-    """A token of special_tokens_map.json, where objects do not say that they are special."""
+    """Mark a token of special_tokens_map.json as special: objects in that file do not say it."""
     return {**token, "special": True} if isinstance(token, dict) else token
 
 
-def token_text(token: Any) -> Any:
-    """The text of a special token, which is a string or an object with flags."""
+def get_token_text(token: Any) -> Any:
+    """Return the text of a special token, which is a string or an object with flags."""
     return token.get("content") if isinstance(token, dict) else token
 
 
 def find_added_tokens(
     files: Mapping[str, bytes],
-    listed: Mapping[str, tuple[int, frozenset[str]]],
+    own_tokens: Mapping[str, tuple[int, frozenset[str]]],
     defaults: Mapping[str, Any],
     *,
     without_flags: bool = False,
 ) -> dict[str, frozenset[str]]:
-    """The tokens that the files of a folder add to a tokenizer, name → flags, in the order in which they get ids.
+    """Find the tokens that the files of a folder add to a tokenizer: name → flags, in the order of their new ids.
 
     Those of `added_tokens_decoder`, or else of added_tokens.json, come first, by id; then those of roles and of other
     fields `…_token`, and those of the lists, unless the tokenizer has them.
 
     Args:
         files: the content of the files.
-        listed: the added tokens that the tokenizer's own file lists, name → id and flags.
+        own_tokens: the added tokens that the tokenizer's own file lists, name → id and flags.
         defaults: the tokens of roles that the configuration does not have.
         without_flags: whether special tokens have no flags.
 
@@ -104,112 +109,120 @@ def find_added_tokens(
 
     """
     config = read_configuration(files)
-    extra = _check_tokens(config.get(EXTRA_TOKEN_FIELDS[1], config.get(EXTRA_TOKEN_FIELDS[0])), EXTRA_TOKEN_FIELDS[1])
-    numbered, by_name = _list_numbered(files, config, listed)
-    named = _list_named(config, defaults, by_name)
-    names = {token_text(token) for token in named}
-    special = names | {name for name, (_, flags) in listed.items() if "ordinary" not in flags}  # these stay special
-    found = {name: flags for name, (_, flags) in listed.items()}
-    for name, flags in numbered:
-        found[name] = flags - ({"ordinary"} if name in special else set())
-        special |= set() if "ordinary" in flags else {name}
-    known, added = set(found), set[Any]()
-    for token in (*named, *extra):  # the last one that has a name decides its flags
-        name, flags = token_text(token), _read_flags(token)
+    extra_tokens = _check_tokens(
+        config.get(EXTRA_TOKEN_FIELDS[1], config.get(EXTRA_TOKEN_FIELDS[0])), EXTRA_TOKEN_FIELDS[1]
+    )
+    tokens_with_ids, flags_by_name = _list_tokens_with_ids(files, config, own_tokens)
+    named_tokens = _list_named_tokens(config, defaults, flags_by_name)
+    names = {get_token_text(token) for token in named_tokens}
+    # Special tokens stay special.
+    special_names = names | {name for name, (_, flags) in own_tokens.items() if "ordinary" not in flags}
+    flags_of = {name: flags for name, (_, flags) in own_tokens.items()}
+    for name, flags in tokens_with_ids:
+        flags_of[name] = flags - ({"ordinary"} if name in special_names else set())
+        special_names |= set() if "ordinary" in flags else {name}
+    known_names, added_keys = set(flags_of), set[Any]()
+    for token in (*named_tokens, *extra_tokens):  # the last one that has a name decides its flags
+        name, flags = get_token_text(token), _read_flags(token)
         key = token if isinstance(token, str) else (name, flags)
-        if name and name not in known and key not in added:
-            added.add(key)
-            found[name] = flags - ({"ordinary"} if name in special else set())
-            special |= set() if "ordinary" in flags else {name}
+        if name and name not in known_names and key not in added_keys:
+            added_keys.add(key)
+            flags_of[name] = flags - ({"ordinary"} if name in special_names else set())
+            special_names |= set() if "ordinary" in flags else {name}
     if without_flags:
-        found |= {name: frozenset() for name in map(token_text, (*named, *extra)) if name}
-    return {name: flags for name, flags in found.items() if name not in listed or listed[name][1] != flags}
+        flags_of |= {name: frozenset() for name in map(get_token_text, (*named_tokens, *extra_tokens)) if name}
+    return {name: flags for name, flags in flags_of.items() if name not in own_tokens or own_tokens[name][1] != flags}
 
 
-def _list_numbered(
+def _list_tokens_with_ids(
     files: Mapping[str, bytes],
     config: Mapping[str, Any],
-    listed: Mapping[str, tuple[int, frozenset[str]]],
+    own_tokens: Mapping[str, tuple[int, frozenset[str]]],
 ) -> tuple[list[tuple[str, frozenset[str]]], dict[str, frozenset[str]]]:
-    """Two results: (name, flags) of the tokens that have ids in the files, in id order; and by name, the flags to use
-    where a role names the token.
+    """List the name and the flags of each token that has an id in the files, in id order.
 
-    Without an `added_tokens_decoder`, those are the `listed` tokens, which win, and those of added_tokens.json.
+    Returns this list, and the flags by name, for roles that name such a token.
+
+    Without an `added_tokens_decoder`, those are `own_tokens`, which win, and those of added_tokens.json.
     """
-    found: dict[int, tuple[str, frozenset[str]]] = {}
+    by_id: dict[int, tuple[str, frozenset[str]]] = {}
     entries = config.get(ADDED_TOKENS_FIELD)
     if entries is not None and not isinstance(entries, dict):
-        raise FormatError(f"{short_repr(entries)} is not an object", where=f"{CONFIG}: {ADDED_TOKENS_FIELD}")
+        raise FormatError(f"{short_repr(entries)} is not an object", where=f"{CONFIG_JSON}: {ADDED_TOKENS_FIELD}")
     for token_id, item in (entries or {}).items():
-        where = f"{CONFIG}: {ADDED_TOKENS_FIELD}[{short_repr(token_id)}]"
+        where = f"{CONFIG_JSON}: {ADDED_TOKENS_FIELD}[{short_repr(token_id)}]"
         if not isinstance(item, dict) or not isinstance(item.get("content"), str) or not is_id(token_id):
             raise FormatError(f"{short_repr(item)} is not a token with an id and a content", where=where)
-        found[int(token_id)] = item["content"], _read_flags(item)
-    by_name = dict(found.values())
+        by_id[int(token_id)] = item["content"], _read_flags(item)
+    by_name = dict(by_id.values())
     if ADDED_TOKENS_FIELD not in config:
-        special = _find_special_names(config)
-        for content, token_id in read_object(files, ADDED).items():
+        special_names = _find_special_names(config)
+        for content, token_id in read_object(files, ADDED_TOKENS_JSON).items():
             if type(token_id) is not int:
-                raise FormatError(f"{short_repr(token_id)} is not an id", where=f"{ADDED}[{short_repr(content)}]")
-            by_name[content] = frozenset() if content in special else frozenset({"normalized", "ordinary"})
-            found[token_id] = content, by_name[content]
-        by_name |= {name: flags for name, (_, flags) in listed.items()}
-        found |= {token_id: (name, flags) for name, (token_id, flags) in listed.items()}
-    return [found[token_id] for token_id in sorted(found) if found[token_id][0]], by_name
+                raise FormatError(
+                    f"{short_repr(token_id)} is not an id", where=f"{ADDED_TOKENS_JSON}[{short_repr(content)}]"
+                )
+            by_name[content] = frozenset() if content in special_names else frozenset({"normalized", "ordinary"})
+            by_id[token_id] = content, by_name[content]
+        by_name |= {name: flags for name, (_, flags) in own_tokens.items()}
+        by_id |= {token_id: (name, flags) for name, (token_id, flags) in own_tokens.items()}
+    return [by_id[token_id] for token_id in sorted(by_id) if by_id[token_id][0]], by_name
 
 
 def _find_special_names(config: Mapping[str, Any]) -> set[str]:
-    """The names which added_tokens.json gives as those of special tokens; not those of objects that have a type."""
+    """Find the names that a configuration gives to special tokens; objects with a `__type` do not count."""
     tokens = [config.get(role) for role in ROLES] + (config.get(EXTRA_TOKEN_FIELDS[1]) or [])
-    texts = (token_text(token) for token in tokens if not isinstance(token, dict) or "__type" not in token)
+    texts = (get_token_text(token) for token in tokens if not isinstance(token, dict) or "__type" not in token)
     return {text for text in texts if isinstance(text, str)}
 
 
-def _list_named(config: dict[str, Any], defaults: Mapping[str, Any], flags: Mapping[str, frozenset[str]]) -> list[Any]:
-    """The tokens of fields, each a str or an object: those of roles, of fields of the model, and a dict of them.
+def _list_named_tokens(
+    config: dict[str, Any], defaults: Mapping[str, Any], flags: Mapping[str, frozenset[str]]
+) -> list[Any]:
+    """List the tokens of fields, each a str or an object: of roles, of fields of the model, and of a dict of them.
 
     Tokens of roles have the given `flags`, if there are any.
     """
-    found: list[Any] = []
+    tokens: list[Any] = []
     for role in ROLES:
         token = config.get(role, defaults.get(role))
-        name = token_text(token)
+        name = get_token_text(token)
         if token is not None and not isinstance(name, str):
-            raise FormatError(f"{short_repr(token)} is not a token", where=f"{CONFIG}: {role}")
+            raise FormatError(f"{short_repr(token)} is not a token", where=f"{CONFIG_JSON}: {role}")
         if role in config and name in flags:
             matching = {flag: flag in flags[name] for flag in MATCHING_FLAGS}
             token = {"content": name, **matching, "special": "ordinary" not in flags[name]}
-        found.append(token)
-    others = {name: token for name, token in config.items() if _is_named(name)}
-    found += (others | get(config, CONFIG, MODEL_TOKENS, dict, {})).values()
-    return [token for token in found if isinstance(token_text(token), str)]
+        tokens.append(token)
+    model_tokens = {name: token for name, token in config.items() if _is_token_field(name)}
+    tokens += (model_tokens | get(config, CONFIG_JSON, MODEL_TOKENS_FIELD, dict, {})).values()
+    return [token for token in tokens if isinstance(get_token_text(token), str)]
 
 
 def _check_tokens(value: Any, name: str) -> list[Any]:
-    """The tokens of a list, each a str or an object; none of a dict, whose tokens have names."""
+    """Return the tokens of a list, each a str or an object; none for a dict, whose tokens have names."""
     if isinstance(value, dict) or not value:
         return []
     if not isinstance(value, list):
         raise FormatError(f"{short_repr(value)} is not a list of tokens", where=name)
     for token in value:
-        if not isinstance(token_text(token), str) or not token_text(token):
+        if not isinstance(get_token_text(token), str) or not get_token_text(token):
             raise FormatError(f"{short_repr(token)} is not a token", where=name)
     return value
 
 
 def _read_flags(token: Any) -> frozenset[str]:
-    """The flags of a token as the spec has them: a str is special; an object is if it says so."""
+    """Return the flags of a token as the spec has them: a str is special; an object is if it says so."""
     if isinstance(token, str):
         return frozenset()
-    special = token.get("special", False)
-    flags = {flag for flag in MATCHING_FLAGS if token.get(flag, flag == "normalized" and not special)}
-    return frozenset(flags if special else {*flags, "ordinary"})
+    is_special = token.get("special", False)
+    flags = {flag for flag in MATCHING_FLAGS if token.get(flag, flag == "normalized" and not is_special)}
+    return frozenset(flags if is_special else {*flags, "ordinary"})
 
 
 def read_roles(
     config: Mapping[str, Any], special_tokens: Mapping[str, int], defaults: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Role → special token, by a configuration and by what holds for the roles that it does not have.
+    """Read the roles of a configuration, role → special token; `defaults` has the tokens of the other roles.
 
     A role whose token is no special token of the tokenizer is left out, and the log says so, unless it is a default.
 
@@ -220,38 +233,39 @@ def read_roles(
     roles = {}
     for role in ROLES:
         value = config.get(role, defaults.get(role))
-        token = token_text(value)
+        token = get_token_text(value)
         if value is None:
             continue
         if not isinstance(token, str):
-            raise FormatError(f"{short_repr(value)} is not a token", where=f"{CONFIG}: {role}")
+            raise FormatError(f"{short_repr(value)} is not a token", where=f"{CONFIG_JSON}: {role}")
         if token in special_tokens:
             roles[role] = token
         elif role in config and token:
-            log.warning("%s: %s is %r, which is no special token; it has no role", CONFIG, role, token)
+            log.warning("%s: %s is %r, which is no special token; it has no role", CONFIG_JSON, role, token)
     return roles
 
 
 def with_roles(spec: TokenizerSpec, files: Mapping[str, bytes]) -> TokenizerSpec:
-    """The tokenizer with the roles that the configuration gives to its special tokens."""
+    """Return the tokenizer with the roles that the configuration gives to its special tokens."""
     config = read_configuration(files)
     return replace(spec, roles=read_roles(config, spec.special_tokens, spec.roles)) if config else spec
 
 
-def find_unread(files: Mapping[str, bytes]) -> list[str]:
-    """What the configuration says that a tokenizer of this package does not hold; it changes no id.
+def find_unread_fields(files: Mapping[str, bytes]) -> list[str]:
+    """List the fields of a configuration that no tokenizer of this package holds; they change no id.
 
-    >>> find_unread({CONFIG: b'{"chat_template": "{{ messages }}", "padding_side": "left", "model_max_length": 1e30}'})
+    >>> config = b'{"chat_template": "{{ messages }}", "padding_side": "left", "model_max_length": 1e30}'
+    >>> find_unread_fields({CONFIG_JSON: config})
     ['chat_template', 'padding_side']
 
     """
-    config = read_object(files, CONFIG)
+    config = read_object(files, CONFIG_JSON)
     limit = config.get("model_max_length")
-    lost = {
-        "chat_template": CHAT_TEMPLATE in files or bool(config.get("chat_template")),
+    is_unread = {
+        "chat_template": CHAT_TEMPLATE_FILE in files or bool(config.get("chat_template")),
         "model_max_length": isinstance(limit, (int, float)) and limit < _NO_LIMIT,
         "padding_side": config.get("padding_side", "right") != "right",
         "truncation_side": config.get("truncation_side", "right") != "right",
         "clean_up_tokenization_spaces": config.get("clean_up_tokenization_spaces") is True,
     }
-    return [name for name, is_lost in lost.items() if is_lost]
+    return [name for name, is_set in is_unread.items() if is_set]

@@ -21,32 +21,36 @@ import numpy as np
 from bpe.base.records import replace
 from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats import huggingface
-from bpe.formats.gguf_patterns import LINE_VALUES, PRETOKENIZERS, Pre
+from bpe.formats.gguf_patterns import NAMES_OF_LINE_PATTERNS, PRETOKENIZERS, NamedPattern
 from bpe.formats.gguf_specials import find_types, list_added_tokens
 from bpe.formats.sentencepiece import BYTE, MAX_CHARS, NORMAL, SPACE, USER_DEFINED, list_all_splits, recover_merges
-from bpe.formats.signatures import GGUF
-from bpe.formats.tiktoken import pattern_of
-from bpe.formats.tiktoken_folder import KIMI
+from bpe.formats.signatures import GGUF_MAGIC
+from bpe.formats.tiktoken import parse_pattern
+from bpe.formats.tiktoken_folder import KIMI_PATTERN
 from bpe.pretokenize.patterns import NAMES
 from bpe.pretokenize.pretokenizer import Pretokenizer
-from bpe.text import normalizers as n
+from bpe.text import normalizers
 from bpe.vocab.byte_letters import letter_bytes
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import AFTER_MERGING
 
-PREFIX = "tokenizer.ggml."
+KEY_PREFIX = "tokenizer.ggml."
 #: Other keys on which a tokenizer depends.
 _OTHER_KEYS = ("general.name", "general.architecture")
-#: The number of a scalar type → its struct format.
-_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-_STRING, _ARRAY = 8, 9
+# The codes of the types of values.
+_UINT8, _INT8, _UINT16, _INT16, _UINT32, _INT32, _FLOAT32, _BOOL, _STRING, _ARRAY, _UINT64, _INT64, _FLOAT64 = range(13)
+#: The code of a scalar type → its struct format.
+_SCALARS = {
+    _UINT8: "B", _INT8: "b", _UINT16: "H", _INT16: "h", _UINT32: "I", _INT32: "i", _FLOAT32: "f", _BOOL: "?",
+    _UINT64: "Q", _INT64: "q", _FLOAT64: "d",
+}  # fmt: skip
 #: The most keys, and the most items of an array that is read.
 _MAX_KEYS, _MAX_ITEMS = 1 << 20, 1 << 24
 
 #: The most line ends of a token that are merged to see whether they make it; published models have at most 31.
-_MAX_LINES = 256
+_MAX_LINE_ENDS = 256
 #: Where mmBERT puts a space: before a line that does not begin with one.
-_LINE_START = rf"(?<![^\n])(?=[^\n{SPACE}])"
+_LINE_START_PATTERN = rf"(?<![^\n])(?=[^\n{SPACE}])"
 
 #: The key with the id of a role, as ggml spells it → the role.
 ROLE_KEYS: Mapping[str, str] = {
@@ -63,170 +67,179 @@ def read(data: bytes | mmap.mmap) -> TokenizerSpec:
         FormatError: for an invalid file, one without a tokenizer, and a tokenizer that is not supported.
 
     """
-    return _build(_Header(data).values())
+    return _build(_Header(data).read_values())
 
 
 class _Header:
     """The header of a GGUF file: each read checks that the file is long enough."""
 
     def __init__(self, data: bytes | mmap.mmap) -> None:
-        self.data, self.at = data, 0
+        self.data, self.offset = data, 0
 
-    def values(self) -> dict[str, Any]:
-        """The values under `tokenizer.ggml.`, by the rest of their keys, and those of `_OTHER_KEYS`."""
-        if self._read_bytes(4) != GGUF:
-            raise FormatError(f"it begins with {short_repr(self.data[:4])}; a GGUF file begins with {GGUF!r}")
-        version = self._read_scalar(4)
+    def read_values(self) -> dict[str, Any]:
+        """Read the values under `tokenizer.ggml.`, by the rest of their keys, and those of `_OTHER_KEYS`."""
+        if self._read_bytes(4) != GGUF_MAGIC:
+            raise FormatError(f"it begins with {short_repr(self.data[:4])}; a GGUF file begins with {GGUF_MAGIC!r}")
+        version = self._read_scalar(_UINT32)
         if version not in (2, 3):
             raise FormatError(f"version {version} is not known; known are 2 and 3 (little-endian)", where="offset 4")
-        self._read_scalar(10)
-        count, found = self._read_scalar(10), {}
+        self._read_scalar(_UINT64)
+        count, values = self._read_scalar(_UINT64), {}
         if count > _MAX_KEYS:
             raise FormatError(f"it declares {count} keys; they must be at most {_MAX_KEYS}", where="offset 16")
         for _ in range(count):
-            where = self.at
+            offset = self.offset
             key = self._read_string()
-            wanted = key.startswith(PREFIX) or key in _OTHER_KEYS
-            value = self._read_value(self._read_scalar(4), wanted=wanted)
-            if wanted:
-                if key.removeprefix(PREFIX) in found:
-                    raise FormatError(f"the key {short_repr(key)} occurs twice", where=f"offset {where}")
-                found[key.removeprefix(PREFIX)] = value
-        return found
+            is_needed = key.startswith(KEY_PREFIX) or key in _OTHER_KEYS
+            value = self._read_value(self._read_scalar(_UINT32), is_needed=is_needed)
+            if is_needed:
+                if key.removeprefix(KEY_PREFIX) in values:
+                    raise FormatError(f"the key {short_repr(key)} occurs twice", where=f"offset {offset}")
+                values[key.removeprefix(KEY_PREFIX)] = value
+        return values
 
     def _read_bytes(self, size: int) -> bytes:
-        if size > len(self.data) - self.at:
-            left = len(self.data) - self.at
+        if size > len(self.data) - self.offset:
+            n_left = len(self.data) - self.offset
             raise FormatError(
-                f"it declares {size} bytes, and {left} follow; the file may be truncated", where=f"offset {self.at}"
+                f"it declares {size} bytes, and {n_left} follow; the file may be truncated",
+                where=f"offset {self.offset}",
             )
-        self.at += size
-        return self.data[self.at - size : self.at]
+        self.offset += size
+        return self.data[self.offset - size : self.offset]
 
     def _read_scalar(self, kind: int) -> Any:
-        form = "<" + _SCALARS[kind]
-        return struct.unpack(form, self._read_bytes(struct.calcsize(form)))[0]
+        layout = "<" + _SCALARS[kind]
+        return struct.unpack(layout, self._read_bytes(struct.calcsize(layout)))[0]
 
     def _read_string(self) -> str:
-        """A key or a value, which may have invalid UTF-8: an author's name, for example, changes no id."""
-        return self._read_bytes(self._read_scalar(10)).decode("utf-8", "replace")
+        """Read a key or a value. It may have invalid UTF-8, because an author's name, for example, changes no id."""
+        return self._read_bytes(self._read_scalar(_UINT64)).decode("utf-8", "replace")
 
-    def _read_value(self, kind: int, *, wanted: bool) -> Any:
-        """A value; a large array that is not wanted is skipped."""
+    def _read_value(self, kind: int, *, is_needed: bool) -> Any:
+        """Read a value. An array that is not needed is skipped."""
         if kind in _SCALARS:
             return self._read_scalar(kind)
         if kind == _STRING:
             return self._read_string()
-        where = self.at
+        offset = self.offset
         if kind != _ARRAY:
-            raise FormatError(f"value type {kind} is not known", where=f"offset {where}")
-        item, count = self._read_scalar(4), self._read_scalar(10)
+            raise FormatError(f"value type {kind} is not known", where=f"offset {offset}")
+        item_kind, count = self._read_scalar(_UINT32), self._read_scalar(_UINT64)
         if count > _MAX_ITEMS:
-            raise FormatError(f"an array declares {count} items; at most {_MAX_ITEMS}", where=f"offset {where}")
-        if item in _SCALARS:
-            size = struct.calcsize("<" + _SCALARS[item])
+            raise FormatError(f"an array declares {count} items; at most {_MAX_ITEMS}", where=f"offset {offset}")
+        if item_kind in _SCALARS:
+            size = struct.calcsize("<" + _SCALARS[item_kind])
             content = self._read_bytes(size * count)
-            return list(struct.unpack(f"<{count}{_SCALARS[item]}", content)) if wanted else None
-        if item != _STRING:
-            raise FormatError(f"an array of type {item} is not known", where=f"offset {where}")
-        if wanted:
+            return list(struct.unpack(f"<{count}{_SCALARS[item_kind]}", content)) if is_needed else None
+        if item_kind != _STRING:
+            raise FormatError(f"an array of type {item_kind} is not known", where=f"offset {offset}")
+        if is_needed:
             return self._read_strings(count)
         for _ in range(count):
-            self._read_bytes(self._read_scalar(10))
+            self._read_bytes(self._read_scalar(_UINT64))
         return None
 
     def _read_strings(self, count: int) -> list[str]:
-        """Strings one after the other: `_read_string` for each of them would take five times as long."""
-        data, at, size_at, found = self.data, self.at, struct.Struct("<Q").unpack_from, list[str]()
+        """Read strings one after the other; `_read_string` for each string would take five times as long."""
+        data, offset, unpack_size, strings = self.data, self.offset, struct.Struct("<Q").unpack_from, list[str]()
         try:
             for _ in range(count):
-                (size,) = size_at(data, at)
-                text = data[at + 8 : at + 8 + size]
+                (size,) = unpack_size(data, offset)
+                text = data[offset + 8 : offset + 8 + size]
                 if len(text) < size:
                     break
-                found.append(text.decode())
-                at += 8 + size
+                strings.append(text.decode())
+                offset += 8 + size
         except UnicodeDecodeError as error:
-            raise FormatError(f"string {len(found)} is not UTF-8: {error}", where=f"offset {at}") from None
+            raise FormatError(f"string {len(strings)} is not UTF-8: {error}", where=f"offset {offset}") from None
         except struct.error:
             pass
-        self.at = at
-        return found if len(found) == count else [*found, self._read_string()]  # which raises
+        self.offset = offset
+        return strings if len(strings) == count else [*strings, self._read_string()]  # which raises
 
 
 def _build(values: dict[str, Any]) -> TokenizerSpec:
     kind = values.get("model")
     if kind is None:
-        raise FormatError(f"it has no key {PREFIX}model; the file has no tokenizer")
+        raise FormatError(f"it has no key {KEY_PREFIX}model; the file has no tokenizer")
     if kind not in ("gpt2", "llama", "gemma4"):
         raise FormatError(
             f"it is {short_repr(kind)}, which is not byte-pair encoding, or not supported; known are gpt2, llama "
             "and gemma4",
-            where=f"{PREFIX}model",
+            where=f"{KEY_PREFIX}model",
         )
-    pre = "gemma4" if kind == "gemma4" else values.get("pre", "") or "default"
-    if kind != "llama" and (not isinstance(pre, str) or pre not in PRETOKENIZERS):
+    pattern_name = "gemma4" if kind == "gemma4" else values.get("pre", "") or "default"
+    if kind != "llama" and (not isinstance(pattern_name, str) or pattern_name not in PRETOKENIZERS):
         raise FormatError(
-            f"it is {short_repr(pre)}, whose pattern is not known; known are {', '.join(PRETOKENIZERS)}",
-            where=f"{PREFIX}pre",
+            f"it is {short_repr(pattern_name)}, whose pattern is not known; known are {', '.join(PRETOKENIZERS)}",
+            where=f"{KEY_PREFIX}pre",
         )
-    listed = _read_list(values, "tokens", str)
+    names = _read_list(values, "tokens", str)
     tokens = {
-        token or f"[EMPTY_{token_id}]": token_id for token_id, token in enumerate(listed)
+        token or f"[EMPTY_{token_id}]": token_id for token_id, token in enumerate(names)
     }  # as llama.cpp names them
-    if len(tokens) < len(listed):
-        twice = next(token for token_id, token in enumerate(listed) if tokens.get(token) != token_id)
-        raise FormatError(f"token {short_repr(twice)} occurs twice; each must be unique", where=f"{PREFIX}tokens")
+    if len(tokens) < len(names):
+        repeated_token = next(token for token_id, token in enumerate(names) if tokens.get(token) != token_id)
+        raise FormatError(
+            f"token {short_repr(repeated_token)} occurs twice; each must be unique", where=f"{KEY_PREFIX}tokens"
+        )
     types = _read_list(values, "token_type", int, len(tokens)) if "token_type" in values else [NORMAL] * len(tokens)
     types = find_types(tokens, types, values)
     if kind == "llama":
-        spec = _build_scored(values, tokens, types)
-    elif pre in LINE_VALUES:
-        spec = _build_lines(values, tokens, types, pre)
+        spec = _build_scored_model(values, tokens, types)
+    elif pattern_name in NAMES_OF_LINE_PATTERNS:
+        spec = _build_line_model(values, tokens, types, pattern_name)
     else:
-        spec = _build_byte_level(values, tokens, types, PRETOKENIZERS[pre])
-    names = {token_id: name for name, token_id in spec.special_tokens.items()}
+        spec = _build_byte_level_model(values, tokens, types, PRETOKENIZERS[pattern_name])
+    special_names = {token_id: name for name, token_id in spec.special_tokens.items()}
     ids = {role: values.get(key) for key, role in ROLE_KEYS.items()}
-    known = {role: names[token_id] for role, token_id in ids.items() if isinstance(token_id, int) and token_id in names}
-    return replace(spec, roles=known)  # llama.cpp ignores ids of no token, too
+    roles = {
+        role: special_names[token_id]
+        for role, token_id in ids.items()
+        if isinstance(token_id, int) and token_id in special_names
+    }
+    return replace(spec, roles=roles)  # llama.cpp ignores ids of no token, too
 
 
 def _read_list(values: dict[str, Any], name: str, kind: type, count: int | None = None) -> list[Any]:
-    """The first `count` items of an array, all of them for None."""
-    found = values.get(name)
-    if not isinstance(found, list) or not set(map(type, found)) <= {kind}:
-        raise FormatError(f"it is not an array of {kind.__name__}; it must be one", where=PREFIX + name)
-    if kind is str and "\0" in "".join(found):
-        found = [text.partition("\0")[0] for text in found]  # a string ends there in llama.cpp
-    if count is not None and len(found) < count:
-        raise FormatError(f"it has {len(found)} items for {count} tokens", where=PREFIX + name)
-    return found[:count]
+    """Read the first `count` items of an array; all items for None."""
+    items = values.get(name)
+    if not isinstance(items, list) or not set(map(type, items)) <= {kind}:
+        raise FormatError(f"it is not an array of {kind.__name__}; it must be one", where=KEY_PREFIX + name)
+    if kind is str and "\0" in "".join(items):
+        items = [text.partition("\0")[0] for text in items]  # a string ends there in llama.cpp
+    if count is not None and len(items) < count:
+        raise FormatError(f"it has {len(items)} items for {count} tokens", where=KEY_PREFIX + name)
+    return items[:count]
 
 
 def _read_merges(values: dict[str, Any]) -> list[str] | list[list[str]]:
-    """The merges, or their pairs: a merge is divided at its first space, and of equal ones the first counts."""
+    """Read the merges, or their pairs: a merge is divided at its first space, and repeated merges are left out."""
     if values.get("pre") == "kimi-k2" and "merges" not in values:
         return []
     merges = list(dict.fromkeys(_read_list(values, "merges", str)))
     if all(merge.count(" ") == 1 and merge[0] != " " for merge in merges):
         return merges
-    found = [(merge, merge.find(" ", 1)) for merge in merges]
-    return [[merge[:at], merge[at + 1 :]] for merge, at in found if at > 0]
+    spaces = [(merge, merge.find(" ", 1)) for merge in merges]
+    return [[merge[:space], merge[space + 1 :]] for merge, space in spaces if space > 0]
 
 
 def _read_json(value: dict[str, Any]) -> TokenizerSpec:
     return huggingface.read(json.dumps(value, ensure_ascii=False).encode())
 
 
-def _build_byte_level(values: dict[str, Any], tokens: dict[str, int], types: list[int], pre: Pre) -> TokenizerSpec:
-    """The spec of a byte-level model."""
+def _build_byte_level_model(
+    values: dict[str, Any], tokens: dict[str, int], types: list[int], named_pattern: NamedPattern
+) -> TokenizerSpec:
+    """Build the spec of a byte-level model."""
     if BYTE in types:
         name = next(token for token, token_id in tokens.items() if types[token_id] == BYTE)
         raise FormatError(
             f"token {short_repr(name)} is of type byte, which a byte-level model has none of; set it to normal"
         )
-    splits = () if isinstance(pre.patterns, str) else pre.patterns
-    steps: list[dict[str, Any]] = [_describe_split(pattern) for pattern in splits]
+    split_patterns = () if isinstance(named_pattern.patterns, str) else named_pattern.patterns
+    steps: list[dict[str, Any]] = [_describe_split(pattern) for pattern in split_patterns]
     steps.append({"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False})
     spec = _read_json(
         {
@@ -234,26 +247,27 @@ def _build_byte_level(values: dict[str, Any], tokens: dict[str, int], types: lis
             "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
             "model": {
                 "type": "BPE",
-                "ignore_merges": pre.whole,
+                "ignore_merges": named_pattern.ignore_merges,
                 "vocab": tokens,
                 "merges": _read_merges(values),
             },
         }
     )
-    if isinstance(pre.patterns, str):
-        spec = replace(spec, pretokenizer=Pretokenizer(pre.patterns) if pre.patterns in NAMES else pattern_of(KIMI))
-    if pre.whole:
-        _check_words(spec)
+    if isinstance(named_pattern.patterns, str):
+        name = named_pattern.patterns
+        spec = replace(spec, pretokenizer=Pretokenizer(name) if name in NAMES else parse_pattern(KIMI_PATTERN))
+    if named_pattern.ignore_merges:
+        _check_special_names(spec)
     return replace(spec, drop_unknown=AFTER_MERGING if spec.drop_unknown else False)
 
 
-def _check_words(spec: TokenizerSpec) -> None:
+def _check_special_names(spec: TokenizerSpec) -> None:
     """Raise FormatError for a special token that can be a pretoken of ordinary text, which llama.cpp looks up."""
     assert spec.pretokenizer is not None
     letters = letter_bytes()
     for name in spec.special_tokens:
-        found = "ordinary" in spec.token_flags.get(name, ()) or not letters.keys() >= set(name)
-        if not found and len(spec.pretokenizer.split_bytes(bytes(map(letters.__getitem__, name)))) == 1:
+        is_harmless = "ordinary" in spec.token_flags.get(name, ()) or not letters.keys() >= set(name)
+        if not is_harmless and len(spec.pretokenizer.split_bytes(bytes(map(letters.__getitem__, name)))) == 1:
             raise FormatError(
                 f"special token {short_repr(name)} is a whole pretoken, which llama.cpp makes that token, allowed or "
                 "not; this is not supported: make it of type normal"
@@ -272,28 +286,28 @@ def _describe_characters(
     types: list[int],
     added: list[dict[str, Any]],
     merges: list[str] | list[list[str]],
-    prefix: bool,
+    add_prefix: bool,
 ) -> dict[str, Any]:
-    """The JSON of a model of characters, in which U+2581 stands for a space."""
-    listed = [f"<0x{byte:02X}>" for byte in range(256)]
-    typed = {token for token, token_id in tokens.items() if types[token_id] == BYTE}
-    if typed and typed != tokens.keys() & set(listed):
+    """Return the JSON of a model of characters, in which U+2581 stands for a space."""
+    byte_names = [f"<0x{byte:02X}>" for byte in range(256)]
+    byte_tokens = {token for token, token_id in tokens.items() if types[token_id] == BYTE}
+    if byte_tokens and byte_tokens != tokens.keys() & set(byte_names):
         raise FormatError(
-            f"it has {pluralize(len(typed), 'token')} of type byte, which are not those from <0x00> to <0xFF>; "
+            f"it has {pluralize(len(byte_tokens), 'token')} of type byte, which are not those from <0x00> to <0xFF>; "
             "make it so"
         )
     space = {"pattern": {"String": " "}, "content": SPACE}
-    normalizers: list[dict[str, Any]] = [{"type": "Replace", **space}]
-    steps: list[dict[str, Any]] = [{"type": "Replace", "pattern": {"String": SPACE}, "content": " "}]
-    steps += [{"type": "ByteFallback"}] if typed else []
-    steps.append({"type": "Fuse"})
-    if prefix:
-        normalizers.insert(0, {"type": "Prepend", "prepend": SPACE})
-        steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
+    normalizer_steps: list[dict[str, Any]] = [{"type": "Replace", **space}]
+    decoder_steps: list[dict[str, Any]] = [{"type": "Replace", "pattern": {"String": SPACE}, "content": " "}]
+    decoder_steps += [{"type": "ByteFallback"}] if byte_tokens else []
+    decoder_steps.append({"type": "Fuse"})
+    if add_prefix:
+        normalizer_steps.insert(0, {"type": "Prepend", "prepend": SPACE})
+        decoder_steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
     return {
         "added_tokens": added,
-        "normalizer": {"type": "Sequence", "normalizers": normalizers},
-        "decoder": {"type": "Sequence", "decoders": steps},
+        "normalizer": {"type": "Sequence", "normalizers": normalizer_steps},
+        "decoder": {"type": "Sequence", "decoders": decoder_steps},
         "model": {
             "type": "BPE",
             "byte_fallback": True,
@@ -304,32 +318,35 @@ def _describe_characters(
     }
 
 
-def _build_lines(values: dict[str, Any], tokens: dict[str, int], types: list[int], pre: str) -> TokenizerSpec:
-    """The spec of a model of characters with listed merges, such as Gemma 4's."""
+def _build_line_model(
+    values: dict[str, Any], tokens: dict[str, int], types: list[int], pattern_name: str
+) -> TokenizerSpec:
+    """Build the spec of a model of characters with listed merges, such as Gemma 4's."""
     merges = _read_merges(values)
-    if pre != "sarvam-moe":
-        _check_runs(tokens, merges)
-    prefix = pre == "mmbert"
+    if pattern_name != "sarvam-moe":
+        _check_line_end_tokens(tokens, merges)
+    prefix = pattern_name == "mmbert"
     added = list_added_tokens(tokens, types, values, None if prefix else " " + SPACE)
-    pattern = PRETOKENIZERS[pre].patterns[0]
-    value = _describe_characters(tokens, types, added, merges, prefix=False)
+    pattern = PRETOKENIZERS[pattern_name].patterns[0]
+    value = _describe_characters(tokens, types, added, merges, add_prefix=False)
     spec = _read_json({**value, "pre_tokenizer": _describe_split(pattern)})
     if prefix:
-        spec = replace(spec, normalizer=n.Sequence(n.Replace(" ", SPACE), n.Replace(_LINE_START, SPACE)))
+        steps = normalizers.Replace(" ", SPACE), normalizers.Replace(_LINE_START_PATTERN, SPACE)
+        spec = replace(spec, normalizer=normalizers.Sequence(*steps))
     return spec
 
 
-def _check_runs(tokens: dict[str, int], merges: list[str] | list[list[str]]) -> None:
+def _check_line_end_tokens(tokens: dict[str, int], merges: list[str] | list[list[str]]) -> None:
     """Raise FormatError for a token of line ends that merging does not produce: llama.cpp takes it for a whole run."""
     pairs = (merge.split(" ") if isinstance(merge, str) else merge for merge in merges)
     ranks = {(left, right): rank for rank, (left, right) in enumerate(pairs)}
     for token in tokens:
         if token.strip("\n"):
             continue
-        parts = list(token[:_MAX_LINES])
-        while found := [(ranks[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in ranks]:
-            at = min(found)[1]
-            parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        parts = list(token[:_MAX_LINE_ENDS])
+        while ranked_pairs := [(ranks[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in ranks]:
+            index = min(ranked_pairs)[1]
+            parts[index : index + 2] = [parts[index] + parts[index + 1]]
         if parts != [token]:
             raise FormatError(
                 f"token {short_repr(token)} is not what merging makes of its characters, but llama.cpp takes it for a "
@@ -337,26 +354,26 @@ def _check_runs(tokens: dict[str, int], merges: list[str] | list[list[str]]) -> 
             )
 
 
-def _build_scored(values: dict[str, Any], tokens: dict[str, int], types: list[int]) -> TokenizerSpec:
-    """The spec of sentencepiece's model as llama.cpp reads it: tokens of all types are merged, by their scores.
+def _build_scored_model(values: dict[str, Any], tokens: dict[str, int], types: list[int]) -> TokenizerSpec:
+    """Build the spec of sentencepiece's model as llama.cpp reads it: tokens of all types are merged, by their scores.
 
     It puts the space of `add_space_prefix` before each text between special tokens, removes no spaces, and has no other
     normalizer and no unknown token.
     """
     scores = [0.0] * len(tokens)
     if "scores" in values:
-        given = values["scores"]
-        kind = int if isinstance(given, list) and given and type(given[0]) is int else float
+        listed_scores = values["scores"]
+        kind = int if isinstance(listed_scores, list) and listed_scores and type(listed_scores[0]) is int else float
         scores = np.array(_read_list(values, "scores", kind, len(tokens)), dtype=np.float32).tolist()
     if any(score != score for score in scores):
-        raise FormatError("a score is not a number; all must be", where=f"{PREFIX}scores")
+        raise FormatError("a score is not a number; all must be", where=f"{KEY_PREFIX}scores")
     prefix = values.get("add_space_prefix", True)
     if not isinstance(prefix, int):
-        raise FormatError(f"it is {short_repr(prefix)}; it must be a bool", where=f"{PREFIX}add_space_prefix")
-    made = _find_mergeable(
+        raise FormatError(f"it is {short_repr(prefix)}; it must be a bool", where=f"{KEY_PREFIX}add_space_prefix")
+    mergeable_tokens = _find_mergeable_tokens(
         tokens, {token for token, token_id in tokens.items() if types[token_id] == USER_DEFINED and SPACE not in token}
     )
-    order = sorted((tokens[token] for token in made), key=lambda token_id: -scores[token_id])
+    order = sorted((tokens[token] for token in mergeable_tokens), key=lambda token_id: -scores[token_id])
     names = list(tokens)
     merges = recover_merges(
         {names[token_id]: rank for rank, token_id in enumerate(order)}, [scores[token_id] for token_id in order]
@@ -366,21 +383,25 @@ def _build_scored(values: dict[str, Any], tokens: dict[str, int], types: list[in
     return spec if merges is not None else list_all_splits(spec, names, scores, order)
 
 
-def _find_mergeable(tokens: dict[str, int], absent: set[str]) -> set[str]:
-    """The tokens that merging two adjacent symbols again and again can make, single characters included.
+def _find_mergeable_tokens(tokens: dict[str, int], excluded_tokens: set[str]) -> set[str]:
+    """Find the tokens that merging two adjacent symbols again and again can make, single characters included.
 
-    The texts that are merged have no spaces, and none of the strings in `absent`, which are found before.
+    The texts that are merged have no spaces, and none of the strings in `excluded_tokens`, which are found before.
     """
-    chars = {token for token in tokens if len(token) == 1 and token != " " and token not in absent}
-    made, longest, never = set(chars), 1, {" ", *(text for text in absent if len(text) == 1)}
-    for token in sorted((token for token in tokens if token not in absent and never.isdisjoint(token)), key=len):
-        last = len(token) - 1
-        if last >= 2 * longest:
+    chars = {token for token in tokens if len(token) == 1 and token != " " and token not in excluded_tokens}
+    excluded_chars = {" ", *(token for token in excluded_tokens if len(token) == 1)}
+    mergeable_tokens, max_length = set(chars), 1
+    candidates = [token for token in tokens if token not in excluded_tokens and excluded_chars.isdisjoint(token)]
+    for token in sorted(candidates, key=len):
+        last_split = len(token) - 1
+        if last_split >= 2 * max_length:
             continue  # one of the parts would be longer than any that is made
         if len(token) > MAX_CHARS:
             raise FormatError(f"token {short_repr(token)} has {len(token)} characters; a token has at most {MAX_CHARS}")
-        for at in range(1, len(token)):
-            if (at == 1 or token[:at] in made) and (at == last or token[at:] in made):
+        for split in range(1, len(token)):
+            if (split == 1 or token[:split] in mergeable_tokens) and (
+                split == last_split or token[split:] in mergeable_tokens
+            ):
                 break
         else:
             continue
@@ -389,6 +410,6 @@ def _find_mergeable(tokens: dict[str, int], absent: set[str]) -> set[str]:
             raise FormatError(
                 f"token {short_repr(token)} has the character {short_repr(char)}, which is not a token; it must be one"
             )
-        made.add(token)
-        longest = len(token)
-    return made
+        mergeable_tokens.add(token)
+        max_length = len(token)
+    return mergeable_tokens

@@ -15,7 +15,7 @@ from bpe.errors import FormatError, short_repr
 from bpe.formats.sentencepiece import CONTROL, NORMAL, UNKNOWN, USER_DEFINED
 
 #: Names that are control tokens: they end texts, or stand for the parts of a text to fill in.
-_ENDS = (
+_CONTROL_NAMES = (
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>",
     "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>",
     "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>", "<｜end▁of▁sentence｜>", "[e~[", "<|ifm|im_end|>",
@@ -39,13 +39,13 @@ _ROLES: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("fim_sep_token_id",): ("<|file_sep|>", "<|plamo:file_separator|>"),
 }  # fmt: skip
 #: Names that are user-defined tokens.
-_ALWAYS_FOUND = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
+_USER_DEFINED_NAMES = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
 #: The most steps to compare special tokens; published models need none, or some thousands.
-_MAX_STEPS = 10**7
+_MAX_COMPARISONS = 10**7
 
 
 def find_types(tokens: Mapping[str, int], types: list[int], values: Mapping[str, Any]) -> list[int]:
-    """The types that llama.cpp gives the tokens: those of the file, but for some names.
+    """Find the types that llama.cpp gives the tokens: those of the file, but for some names.
 
     Raises:
         FormatError: for several names of one role, of which it takes any.
@@ -61,15 +61,15 @@ def find_types(tokens: Mapping[str, int], types: list[int], values: Mapping[str,
     for keys, names in _ROLES.items():
         if any(isinstance(token_id := values.get(key), int) and 0 <= token_id < len(tokens) for key in keys):
             continue
-        known = tuple(name for name in names if name in tokens)
-        if len(known) > 1 and any(types[tokens[name]] != CONTROL for name in known):
+        present = tuple(name for name in names if name in tokens)
+        if len(present) > 1 and any(types[tokens[name]] != CONTROL for name in present):
             raise FormatError(
-                f"tokens {short_repr(known[0])} and {short_repr(known[1])} have the same role, and llama.cpp takes "
+                f"tokens {short_repr(present[0])} and {short_repr(present[1])} have the same role, and llama.cpp takes "
                 f"either for a control token; make both of type control, or set tokenizer.ggml.{keys[0]}"
             )
-        set_types(known, CONTROL)
-    set_types(_ENDS, CONTROL)
-    set_types(_ALWAYS_FOUND, USER_DEFINED)
+        set_types(present, CONTROL)
+    set_types(_CONTROL_NAMES, CONTROL)
+    set_types(_USER_DEFINED_NAMES, USER_DEFINED)
     calls = tokens.keys() & {"<|call|>", "<|calls|>"}
     if calls and tokens.keys() & {"<|return|>", "<|flush|>"}:
         set_types(("<|end|>",), USER_DEFINED)
@@ -81,7 +81,7 @@ def find_types(tokens: Mapping[str, int], types: list[int], values: Mapping[str,
 def list_added_tokens(
     tokens: Mapping[str, int], types: list[int], values: Mapping[str, Any], normalized_chars: str | None = ""
 ) -> list[dict[str, Any]]:
-    """The special tokens, as the added tokens of a tokenizer.json.
+    """List the special tokens as the added tokens of a tokenizer.json.
 
     Args:
         tokens: token → id.
@@ -93,93 +93,98 @@ def list_added_tokens(
         FormatError: for tokens that overlap so that one search after another is needed more than twice.
 
     """
-    special = {
+    special_types = {
         name: types[token_id]
         for name, token_id in tokens.items()
         if types[token_id] in (UNKNOWN, CONTROL, USER_DEFINED)
     }
-    later, strips = _find_second_pass(special, tokens, normalized_chars), dict(_find_strips(special, values))
+    second_pass = _find_second_pass(special_types, tokens, normalized_chars)
+    strip_flags = dict(_find_strip_flags(special_types, values))
     return [
         {
             "id": tokens[name],
             "content": name,
-            "normalized": name in later,
+            "normalized": name in second_pass,
             "special": kind != USER_DEFINED,
-            **strips.get(name, {}),
+            **strip_flags.get(name, {}),
         }
-        for name, kind in special.items()
+        for name, kind in special_types.items()
     ]
 
 
-def _find_strips(special: Mapping[str, int], values: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, bool]]]:
-    """The tokens that take the white space beside them, which llama.cpp knows by the names of models."""
-    model, pre = str(values.get("general.name", "")).lower(), str(values.get("pre", ""))
-    kind = str(values.get("general.architecture", ""))
-    if any(name in pre for name in ("jina-v2-de", "jina-v2-es", "jina-v2-code")) or any(
-        name in kind for name in ("nomic-bert-moe", "jina-bert-v3")
+def _find_strip_flags(
+    special_types: Mapping[str, int], values: Mapping[str, Any]
+) -> Iterator[tuple[str, dict[str, bool]]]:
+    """Find the tokens that take the white space beside them, which llama.cpp knows by the names of models."""
+    model, pattern_name = str(values.get("general.name", "")).lower(), str(values.get("pre", ""))
+    architecture = str(values.get("general.architecture", ""))
+    if any(name in pattern_name for name in ("jina-v2-de", "jina-v2-es", "jina-v2-code")) or any(
+        name in architecture for name in ("nomic-bert-moe", "jina-bert-v3")
     ):
         yield "<mask>", {"lstrip": True}
     elif "phi-3" in model or "phi3" in model:
-        for name in special.keys() - {"<unk>", "<s>", "<|endoftext|>"}:
+        for name in special_types.keys() - {"<unk>", "<s>", "<|endoftext|>"}:
             yield name, {"rstrip": True}
     elif "modern-bert" in model:
         yield "[MASK]", {"lstrip": True}
 
 
-def _find_second_pass(special: Mapping[str, int], tokens: Mapping[str, int], normalized_chars: str | None) -> set[str]:
-    """The tokens to seek after the others, so that the longest one is found where tokens overlap.
+def _find_second_pass(
+    special_types: Mapping[str, int], tokens: Mapping[str, int], normalized_chars: str | None
+) -> set[str]:
+    """Find the tokens to seek after the others, so that the longest one is found where tokens overlap.
 
     One search finds the token that begins first, llama.cpp the longest one: `bcd`, not `ab`, in `abcd`.
     """
-    ordered = sorted(special, key=lambda name: (-len(name.encode()), tokens[name]))
-    first, later = set[str](), set[str]()
-    overlaps = _Overlaps(ordered, {name for name, kind in special.items() if kind == USER_DEFINED})
-    for name in ordered:
-        other = overlaps.find_longer(name, later or first)
-        if other is not None and (later or normalized_chars is None):
+    longest_first = sorted(special_types, key=lambda name: (-len(name.encode()), tokens[name]))
+    first_pass, second_pass = set[str](), set[str]()
+    overlaps = _OverlapFinder(longest_first, {name for name, kind in special_types.items() if kind == USER_DEFINED})
+    for name in longest_first:
+        longer = overlaps.find_longer(name, second_pass or first_pass)
+        if longer is not None and (second_pass or normalized_chars is None):
             raise FormatError(
-                f"special tokens {short_repr(other)} and {short_repr(name)} overlap, and llama.cpp seeks the longest "
+                f"special tokens {short_repr(longer)} and {short_repr(name)} overlap, and llama.cpp seeks the longest "
                 "first; this is not supported here: make one of them of type normal"
             )
-        (later if later or other is not None else first).add(name)
-    if wrong := [name for name in later if set(name) & set(normalized_chars or "")]:
+        (second_pass if second_pass or longer is not None else first_pass).add(name)
+    if changed_names := [name for name in second_pass if set(name) & set(normalized_chars or "")]:
         raise FormatError(
-            f"special token {short_repr(wrong[0])} has a space or U+2581 and overlaps a longer one; this is not "
-            "supported: make one of them of type normal"
+            f"special token {short_repr(changed_names[0])} has a space or U+2581 and overlaps a longer one; this is "
+            "not supported: make one of them of type normal"
         )
-    return later
+    return second_pass
 
 
-class _Overlaps:
+class _OverlapFinder:
     """Finds special tokens that begin within another one of them."""
 
-    def __init__(self, names: list[str], always: set[str]) -> None:
-        self._sorted, self._always, self._steps = sorted(names), always, 0
-        self._begins = {name[0] for name in names}
+    def __init__(self, names: list[str], always_found: set[str]) -> None:
+        self._sorted_names, self._always_found, self._n_comparisons = sorted(names), always_found, 0
+        self._first_chars = {name[0] for name in names}
 
     def find_longer(self, name: str, longer: set[str]) -> str | None:
-        """A token of `longer` that can begin inside `name`, in a text where no longer token hides it.
+        """Find a token of `longer` that can begin inside `name`, in a text where no longer token hides it.
 
         None if there is none.
         """
-        for at in range(1, len(name)):
-            if name[at] in self._begins:
-                for other in self._list_beginning_with(name[at:]):
-                    if other in longer and not self._is_hidden(name, name[:at] + other, other):
-                        return other
+        for start in range(1, len(name)):
+            if name[start] in self._first_chars:
+                for candidate in self._list_beginning_with(name[start:]):
+                    if candidate in longer and not self._is_hidden(name, name[:start] + candidate, candidate):
+                        return candidate
         return None
 
     def _list_beginning_with(self, start: str) -> Iterator[str]:
-        for i in range(bisect_left(self._sorted, start), len(self._sorted)):
-            self._steps += 1
-            if self._steps > _MAX_STEPS:
+        for i in range(bisect_left(self._sorted_names, start), len(self._sorted_names)):
+            self._n_comparisons += 1
+            if self._n_comparisons > _MAX_COMPARISONS:
                 raise FormatError("too many special tokens overlap to compare them; make most of them of type normal")
-            if not self._sorted[i].startswith(start):
+            if not self._sorted_names[i].startswith(start):
                 return
-            if self._sorted[i] != start:
-                yield self._sorted[i]
+            if self._sorted_names[i] != start:
+                yield self._sorted_names[i]
 
-    def _is_hidden(self, name: str, text: str, other: str) -> bool:
+    def _is_hidden(self, name: str, text: str, candidate: str) -> bool:
         """Whether a token that is found in every text, or the other one, is at the beginning of a text instead."""
-        found = (text[:end] for end in range(len(name) + 1, len(text) + 1))
-        return any(start in self._always or start == other for start in found)
+        prefixes = (text[:end] for end in range(len(name) + 1, len(text) + 1))
+        return any(prefix in self._always_found or prefix == candidate for prefix in prefixes)

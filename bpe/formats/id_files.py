@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 #: Ids are written as text in pieces of this many.
-_PIECE = 1 << 18
+_IDS_PER_WRITE = 1 << 18
 #: Files are read in pieces of this many bytes.
-_READ = 1 << 20
+_READ_BYTES = 1 << 20
 #: How many bytes an error message gets of a word that is too long to be an id.
-_LONGEST = 100
+_MAX_QUOTED_BYTES = 100
 
 #: The ids of some documents, and whether the last of them continues in the next batch.
-Encoded = tuple[TokenBatch, bool]
+EncodedDocuments = tuple[TokenBatch, bool]
 
 
 def offsets_path(path: str) -> str:
-    """The path of the offsets file beside a .npy file of ids.
+    """Return the path of the offsets file beside a .npy file of ids.
 
     >>> offsets_path("train.npy")
     'train.offsets.npy'
@@ -49,30 +49,30 @@ def offsets_path(path: str) -> str:
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def write_lines(file: BinaryIO, batches: Iterable[Encoded]) -> None:
+def write_lines(file: BinaryIO, batches: Iterable[EncodedDocuments]) -> None:
     """Write one line of ids per document."""
     digits: list[str] = []  # of each id up to the largest so far: a lookup takes a third of the time of `str`
     separator = ""
-    for batch, continues in batches:
+    for batch, is_continued in batches:
         digits += map(str, range(len(digits), int(batch.ids.max(initial=0)) + 1))
-        for number, ids in enumerate(batch, start=1):
-            for start in range(0, len(ids), _PIECE):
-                piece = " ".join(map(digits.__getitem__, ids[start : start + _PIECE].tolist()))
+        for row, ids in enumerate(batch, start=1):
+            for start in range(0, len(ids), _IDS_PER_WRITE):
+                piece = " ".join(map(digits.__getitem__, ids[start : start + _IDS_PER_WRITE].tolist()))
                 file.write((separator + piece).encode())
                 separator = " "
-            if number < len(batch) or not continues:
+            if row < len(batch) or not is_continued:
                 file.write(b"\n")
                 separator = ""
 
 
-def write_npy(path: str, batches: Iterable[Encoded]) -> None:
+def write_npy(path: str, batches: Iterable[EncodedDocuments]) -> None:
     """Write ids and offsets as .npy files, batch by batch. Both files appear at the end, the offsets first."""
     with atomic_write(path) as id_file, atomic_write(offsets_path(path)) as offset_file:
         ids, offsets = _NpyWriter(id_file, np.uint32), _NpyWriter(offset_file, np.int64)
         offsets.append(np.zeros(1, dtype=np.int64))
-        for batch, continues in batches:
+        for batch, is_continued in batches:
             ends = batch.offsets[1:] + ids.length
-            offsets.append(ends[:-1] if continues else ends)
+            offsets.append(ends[:-1] if is_continued else ends)
             ids.append(batch.ids)
         ids.finish()
         offsets.finish()
@@ -117,36 +117,36 @@ def read_ids(file: BinaryIO, path: str | None) -> Iterator[tuple[str, NDArray[An
         FormatError: for a line with anything but ids, or an invalid .npy file.
 
     """
-    first = file.readline(max(_READ, len(MAGIC)))
-    if first.startswith(MAGIC):
-        for number, ids, begins in _read_npy(first, file, path):
-            yield f"document {number}", ids, begins, ids.nbytes
+    head = file.readline(max(_READ_BYTES, len(MAGIC)))
+    if head.startswith(MAGIC):
+        for index, ids, begins_document in _read_npy(head, file, path):
+            yield f"document {index}", ids, begins_document, ids.nbytes
         return
-    number, begins = 0, True
-    for piece in _split_words(first, file):
-        number += begins
-        where = f"line {number}"
-        yield where, _parse_line(piece, path or "stdin", where), begins, len(piece)
-        begins = piece.endswith(b"\n")
+    line_number, begins_document = 0, True
+    for piece in _split_words(head, file):
+        line_number += begins_document
+        where = f"line {line_number}"
+        yield where, _parse_line(piece, path or "stdin", where), begins_document, len(piece)
+        begins_document = piece.endswith(b"\n")
 
 
-def _split_words(first: bytes, file: BinaryIO) -> Iterator[bytes]:
-    """Split a file into pieces of whole words, each within one line. `first` is the part that is already read."""
-    held, more = b"", first
-    while more:
-        piece = held + more
-        cut = len(piece)
+def _split_words(head: bytes, file: BinaryIO) -> Iterator[bytes]:
+    """Split a file into pieces of whole words, each within one line. `head` is the part that is already read."""
+    remainder, chunk = b"", head
+    while chunk:
+        piece = remainder + chunk
+        split = len(piece)
         if not piece.endswith(b"\n"):
-            cut = 1 + max(piece.rfind(b" "), piece.rfind(b"\t"))
-        if cut == 0 and len(piece) > _LONGEST + _READ:
-            yield piece[:_LONGEST] + "…".encode()  # too long for an id: `_parse_line` rejects it
+            split = 1 + max(piece.rfind(b" "), piece.rfind(b"\t"))
+        if split == 0 and len(piece) > _MAX_QUOTED_BYTES + _READ_BYTES:
+            yield piece[:_MAX_QUOTED_BYTES] + "…".encode()  # too long for an id: `_parse_line` rejects it
             return
-        if cut:
-            yield piece[:cut]
-        held = piece[cut:]
-        more = file.readline(_READ)
-    if held:
-        yield held
+        if split:
+            yield piece[:split]
+        remainder = piece[split:]
+        chunk = file.readline(_READ_BYTES)
+    if remainder:
+        yield remainder
 
 
 def _parse_line(line: bytes, path: str, where: str) -> NDArray[np.int64]:
@@ -154,55 +154,55 @@ def _parse_line(line: bytes, path: str, where: str) -> NDArray[np.int64]:
     if not line:
         return np.empty(0, dtype=np.int64)
     if line.translate(None, b"0123456789 \t"):
-        bad = next(word for word in line.split() if not word.isdigit()).decode(errors="backslashreplace")
+        word = next(word for word in line.split() if not word.isdigit()).decode(errors="backslashreplace")
         rule = "a line must hold the ids of one document in decimal digits, separated by spaces"
-        raise FormatError(f"{short_repr(bad)} is not a token id; {rule}", path=path, where=where)
+        raise FormatError(f"{short_repr(word)} is not a token id; {rule}", path=path, where=where)
     ids: NDArray[np.int64] = np.fromstring(line, dtype=np.int64, sep=" ")  # numbers over 2**63 - 1 become 2**63 - 1
     return ids
 
 
-def _read_npy(first: bytes, file: BinaryIO, path: str | None) -> Iterator[tuple[int, NDArray[Any], bool]]:
-    """Yield (number of the document, ids, whether they begin it) of a .npy file. `first` is already read."""
-    count, pieces = _read_npy_pieces(first, file, path or "stdin")
+def _read_npy(head: bytes, file: BinaryIO, path: str | None) -> Iterator[tuple[int, NDArray[Any], bool]]:
+    """Yield (number of the document, ids, whether they begin it) of a .npy file. `head` is already read."""
+    count, pieces = _read_npy_pieces(head, file, path or "stdin")
     if path is None or not os.path.isfile(path) or not os.path.isfile(offsets_path(path)):
-        begins = True
+        begins_document = True
         for ids in pieces:
-            yield 0, ids, begins
-            begins = False
+            yield 0, ids, begins_document
+            begins_document = False
         return
-    with open(offsets_path(path), "rb") as beside:
-        _, parts = _read_npy_pieces(b"", beside, offsets_path(path))
-        bounds = np.concatenate(list(parts))
-    valid = len(bounds) > 0 and bounds[0] == 0 and bounds[-1] == count and not np.any(bounds[1:] < bounds[:-1])
-    if not valid:
+    with open(offsets_path(path), "rb") as offsets_file:
+        _, offset_pieces = _read_npy_pieces(b"", offsets_file, offsets_path(path))
+        offsets = np.concatenate(list(offset_pieces))
+    is_valid = len(offsets) > 0 and offsets[0] == 0 and offsets[-1] == count and not np.any(offsets[1:] < offsets[:-1])
+    if not is_valid:
         raise FormatError(
-            f"the offsets are {short_repr(bounds.tolist(), 40)}; they must rise from 0 to the number of ids, {count}",
+            f"the offsets are {short_repr(offsets.tolist(), 40)}; they must rise from 0 to the number of ids, {count}",
             path=offsets_path(path),
         )
-    held, position = np.empty(0, dtype=np.int64), 0
-    for index, end in enumerate(bounds[1:].tolist()):
-        begins = True
-        while begins or position < end:
-            if not len(held) and position < end:
-                held = next(pieces)
-            part, held = held[: end - position], held[end - position :]
+    pending_ids, position = np.empty(0, dtype=np.int64), 0
+    for index, end in enumerate(offsets[1:].tolist()):
+        begins_document = True
+        while begins_document or position < end:
+            if not len(pending_ids) and position < end:
+                pending_ids = next(pieces)
+            part, pending_ids = pending_ids[: end - position], pending_ids[end - position :]
             position += len(part)
-            yield index, part, begins
-            begins = False
+            yield index, part, begins_document
+            begins_document = False
 
 
-def _read_npy_pieces(first: bytes, file: BinaryIO, path: str) -> tuple[int, Iterator[NDArray[Any]]]:
-    """The length of the array in a .npy file, and its elements in pieces of about _READ bytes (at least one piece).
+def _read_npy_pieces(head: bytes, file: BinaryIO, path: str) -> tuple[int, Iterator[NDArray[Any]]]:
+    """Return the length of the array in a .npy file, and its elements in at least one piece of about _READ_BYTES.
 
-    `first` is already read.
+    `head` is the part of the file that is already read.
     """
-    held = first + file.read(max(MAX_HEADER - len(first), 0))
-    length, dtype, start = parse_npy_header(held, path)
-    return length, _read_npy_numbers(held[start:], file, path, length, dtype)
+    data = head + file.read(max(MAX_HEADER - len(head), 0))
+    length, dtype, start = parse_npy_header(data, path)
+    return length, _read_npy_numbers(data[start:], file, path, length, dtype)
 
 
 def _count_bytes_left(file: BinaryIO) -> int:
-    """The number of bytes of a regular file that are not read yet; -1 for any other file."""
+    """Count the bytes of a regular file that are not read yet; -1 for any other file."""
     with suppress(OSError, ValueError):  # a file object without a descriptor
         status = os.fstat(file.fileno())
         if stat.S_ISREG(status.st_mode):
@@ -211,23 +211,23 @@ def _count_bytes_left(file: BinaryIO) -> int:
 
 
 def _read_npy_numbers(
-    held: bytes, file: BinaryIO, path: str, count: int, dtype: np.dtype[Any]
+    data: bytes, file: BinaryIO, path: str, count: int, dtype: np.dtype[Any]
 ) -> Iterator[NDArray[Any]]:
-    left, most = count, max(_READ // dtype.itemsize, 1)
-    whole = _count_bytes_left(file) >= count * dtype.itemsize - len(held)
+    n_left, max_items = count, max(_READ_BYTES // dtype.itemsize, 1)
+    is_complete = _count_bytes_left(file) >= count * dtype.itemsize - len(data)
     while True:
-        size = min(left, most) * dtype.itemsize
-        held += file.read(max(size - len(held), 0))
-        if len(held) < size and whole:
+        size = min(n_left, max_items) * dtype.itemsize
+        data += file.read(max(size - len(data), 0))
+        if len(data) < size and is_complete:
             raise OSError(f"{path} got shorter while it was read; read it when no other program writes to it")
-        if len(held) < size:
+        if len(data) < size:
             raise FormatError(f"it ends before the last of its {count} ids; it must be a complete .npy file", path=path)
         try:
-            yield id_array(np.frombuffer(held[:size], dtype=dtype))
+            yield id_array(np.frombuffer(data[:size], dtype=dtype))
         except ValueError as error:
             raise FormatError(f"{error}; it must be a .npy file of token ids", path=path) from None
-        held, left = held[size:], left - size // dtype.itemsize
-        if not left:
+        data, n_left = data[size:], n_left - size // dtype.itemsize
+        if not n_left:
             return
 
 
@@ -239,16 +239,16 @@ MAGIC = b"\x93NUMPY"
 #: The size in bytes of the headers that `npy_header` makes.
 HEADER_SIZE = 128
 #: The largest accepted size of a header's text in bytes; NumPy's default limit is 10,000.
-_MAX_TEXT = 1 << 16
+_MAX_HEADER_TEXT = 1 << 16
 #: As many bytes hold every accepted header.
-MAX_HEADER = _MAX_TEXT + 12
+MAX_HEADER = _MAX_HEADER_TEXT + 12
 
 _SIZE = r"(?:0|[1-9]\d{0,18})[ \n]*"
 _VALUE = rf"""'[^'\\]*'|"[^"\\]*"|True|False|\([ \n]*(?:{_SIZE}(?:,[ \n]*{_SIZE})*,?[ \n]*)?\)"""
 _FIELD = rf"""[ \n]*['"](descr|fortran_order|shape)['"][ \n]*:[ \n]*({_VALUE})[ \n]*"""
 _FIELDS = re.compile(rf"[ \n]*\{{{_FIELD},{_FIELD},{_FIELD},?[ \n]*\}}[ \n]*")
 #: The accepted dtypes.
-_INTEGERS = re.compile(r"[<>=|]?[iu][1248]")
+_INTEGER_DTYPES = re.compile(r"[<>=|]?[iu][1248]")
 
 
 class NpyHeader(NamedTuple):
@@ -260,7 +260,7 @@ class NpyHeader(NamedTuple):
 
 
 def npy_header(dtype: DTypeLike, length: int) -> bytes:
-    """The header of a one-dimensional little-endian array, always 128 bytes.
+    """Return the header of a one-dimensional little-endian array, always 128 bytes.
 
     >>> header = npy_header("uint16", 3)
     >>> len(header), header[10:70]
@@ -286,19 +286,19 @@ def parse_npy_header(data: bytes, path: str) -> NpyHeader:
     if not data.startswith(MAGIC) or data[6:8] not in (b"\x01\0", b"\x02\0", b"\x03\0"):
         raise FormatError("it does not begin like version 1, 2 or 3 of the format; it must be a .npy file", path=path)
     size = int.from_bytes(data[start - width : start], "little")
-    if len(data) < start or len(data) < start + size <= start + _MAX_TEXT:
+    if len(data) < start or len(data) < start + size <= start + _MAX_HEADER_TEXT:
         raise FormatError("the file ends within its header; it must be a complete .npy file", path=path)
-    header = data[start : start + min(size, _MAX_TEXT)].decode("latin-1")
-    found = _FIELDS.fullmatch(header)
-    fields = {} if found is None else dict(zip(found.groups()[::2], found.groups()[1::2], strict=True))
-    if size > _MAX_TEXT or len(fields) < 3:
+    header = data[start : start + min(size, _MAX_HEADER_TEXT)].decode("latin-1")
+    match = _FIELDS.fullmatch(header)
+    fields = {} if match is None else dict(zip(match.groups()[::2], match.groups()[1::2], strict=True))
+    if size > _MAX_HEADER_TEXT or len(fields) < 3:
         raise FormatError(
             f"its header is {short_repr(header)}; it must have descr, fortran_order and shape of an array of token ids",
             path=path,
         )
-    shape = [int(number) for number in re.findall(r"\d+", fields["shape"])]
+    shape = [int(digits) for digits in re.findall(r"\d+", fields["shape"])]
     kind = fields["descr"][1:-1]
-    if len(shape) != 1 or not _INTEGERS.fullmatch(kind):
+    if len(shape) != 1 or not _INTEGER_DTYPES.fullmatch(kind):
         raise FormatError(
             f"its array is {kind} of shape {fields['shape']}; it must be a .npy file of token ids, integers in one "
             "dimension",

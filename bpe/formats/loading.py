@@ -17,26 +17,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bpe.base.records import replace
 from bpe.errors import FormatError, check_choice, get_log, short_repr, with_path
-from bpe.formats.packed import first_bytes
+from bpe.formats.packed import read_first_bytes
 from bpe.formats.signatures import (
-    CHAT_TEMPLATE,
-    CLIP,
-    CONFIG,
-    CONFIGURATION,
-    GGUF,
-    MERGES,
-    NATIVE,
-    RANKS,
-    SENTENCEPIECE,
-    TEKKEN,
-    VOCAB,
+    CHAT_TEMPLATE_FILE,
+    CLIP_HEADER,
+    CONFIG_JSON,
+    CONFIGURATION_FILES,
+    GGUF_MAGIC,
+    MERGES_TXT,
+    SENTENCEPIECE_MODEL,
+    TEKKEN_JSON,
+    TIKTOKEN_MODEL,
+    TOKENIZER_JSON,
+    VOCAB_JSON,
+    find_rank_file,
     looks_like_merge_lines,
     looks_like_model,
     looks_like_old_codes,
     looks_like_ranks,
     looks_like_tekken,
     map_gguf,
-    rank_file_of,
 )
 
 if TYPE_CHECKING:
@@ -66,12 +66,12 @@ class Format(NamedTuple):
     reader: str = "read"
 
     def read(self, content: bytes | Files) -> TokenizerSpec:
-        """The tokenizer in the content of the file or the files."""
+        """Read the tokenizer in the content of the file or the files."""
         spec: TokenizerSpec = getattr(self._import(), self.reader)(content)
         return spec
 
     def write(self, spec: TokenizerSpec) -> bytes | dict[str, bytes]:
-        """The content of the file or the files; ValueError for a tokenizer that they cannot hold at all."""
+        """Return the content of the file or the files; ValueError for a tokenizer that they cannot hold at all."""
         content: bytes | dict[str, bytes] = self._import().write(spec)
         return content
 
@@ -83,20 +83,23 @@ class Format(NamedTuple):
 FORMATS: Mapping[str, Format] = {
     each.name: each
     for each in (
-        Format("huggingface", "a tokenizer.json", (NATIVE,)),
+        Format("huggingface", "a tokenizer.json", (TOKENIZER_JSON,)),
         Format(
-            "vocab-merges", "vocab.json and merges.txt in a folder", (VOCAB, MERGES, *CONFIGURATION), is_folder=True
+            "vocab-merges",
+            "vocab.json and merges.txt in a folder",
+            (VOCAB_JSON, MERGES_TXT, *CONFIGURATION_FILES),
+            is_folder=True,
         ),
-        Format("tiktoken", "a rank file, .tiktoken", (RANKS, "*.tiktoken"), reader="read_published"),
+        Format("tiktoken", "a rank file, .tiktoken", (TIKTOKEN_MODEL, "*.tiktoken"), reader="read_published"),
         Format(
             "tiktoken-folder",
             "tiktoken.model and tokenizer_config.json in a folder",
-            (RANKS, "*.tiktoken", CONFIG),
+            (TIKTOKEN_MODEL, "*.tiktoken", CONFIG_JSON),
             is_folder=True,
         ),
-        Format("tekken", "a tekken.json", (TEKKEN,)),
+        Format("tekken", "a tekken.json", (TEKKEN_JSON,)),
         Format("clip", "CLIP's merge list", reader="read_default"),
-        Format("sentencepiece", "a sentencepiece .model of type BPE", (SENTENCEPIECE,), is_written=False),
+        Format("sentencepiece", "a sentencepiece .model of type BPE", (SENTENCEPIECE_MODEL,), is_written=False),
         Format("gguf", "a GGUF file with a tokenizer", is_written=False),
         Format("subword-nmt", "a file of codes"),
     )
@@ -104,12 +107,12 @@ FORMATS: Mapping[str, Format] = {
 
 
 def format_names(*, written: bool = False) -> tuple[str, ...]:
-    """The names of all formats, or with `written` of those that are written too."""
-    return tuple(name for name, each in FORMATS.items() if each.is_written or not written)
+    """List the names of all formats, or with `written` of those that are written too."""
+    return tuple(name for name, format_ in FORMATS.items() if format_.is_written or not written)
 
 
 def check_format(name: str, *, written: bool = False) -> Format:
-    """The format of this name.
+    """Return the format of this name.
 
     Raises:
         ValueError: for a name that is not known, and with `written` for a format that is only read.
@@ -130,7 +133,7 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
     """Load a tokenizer from a file or a folder.
 
     Args:
-        path: a file, or a folder with one of the sets of files that `folder_format` knows. A file that belongs to
+        path: a file, or a folder with one of the sets of files of `detect_folder_format`. A file that belongs to
             others, such as vocab.json, is loaded with them from its folder.
         format: the name of the format; None to detect it.
 
@@ -142,13 +145,13 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
     """
     from bpe.base.utf8 import read_file
 
-    chosen = None if format is None else check_format(format)
-    where = Path(path)
-    if where.is_dir():
-        return _load_folder(where, chosen)
-    if chosen is not None and chosen.is_folder:
-        return _load_folder(where.parent, chosen)
-    if chosen is None or chosen.name == "gguf":
+    file_format = None if format is None else check_format(format)
+    file_path = Path(path)
+    if file_path.is_dir():
+        return _load_folder(file_path, file_format)
+    if file_format is not None and file_format.is_folder:
+        return _load_folder(file_path.parent, file_format)
+    if file_format is None or file_format.name == "gguf":
         header = map_gguf(path)
         if header is not None:
             with header, with_path(path):
@@ -157,30 +160,31 @@ def load_spec(path: str | os.PathLike[str], format: str | None = None) -> Tokeni
                 return gguf.read(header)
     data = read_file(path)
     with with_path(path):
-        chosen = chosen or FORMATS[_detect(data, where)]
-        if not chosen.is_folder:
-            return chosen.read(data)
-    return _load_folder(where.parent, chosen)
+        file_format = file_format or FORMATS[_detect(data, file_path)]
+        if not file_format.is_folder:
+            return file_format.read(data)
+    return _load_folder(file_path.parent, file_format)
 
 
 def _detect(data: bytes, path: Path) -> str:
-    """The name of the format of a file."""
+    """Detect the format of a file; returns its name."""
     name = path.name.lower()
-    head = first_bytes(data, 200)
+    head = read_first_bytes(data, 200)
     if looks_like_ranks(data):
-        beside = path.parent / CONFIG
+        config_path = path.parent / CONFIG_JSON
         from bpe.formats import tiktoken
 
-        ours = name == RANKS or name.endswith(".tiktoken")
-        return "tiktoken-folder" if ours and beside.is_file() and tiktoken.find_published(data) is None else "tiktoken"
-    if name in (VOCAB, MERGES) and _has_vocab_and_merges(path.parent):
+        is_rank_file_name = name == TIKTOKEN_MODEL or name.endswith(".tiktoken")
+        is_in_folder = is_rank_file_name and config_path.is_file() and tiktoken.find_published(data) is None
+        return "tiktoken-folder" if is_in_folder else "tiktoken"
+    if name in (VOCAB_JSON, MERGES_TXT) and _has_vocab_and_merges(path.parent):
         return "vocab-merges"
-    if head.startswith(CLIP.encode()):
+    if head.startswith(CLIP_HEADER.encode()):
         return "clip"
-    version = head.startswith(b"#") and re.match(rb"#version: ?[\d.]+\r?\n", head) is not None
-    if version or looks_like_merge_lines(head):
-        marked = b"</w>" in data if version else looks_like_old_codes(data)
-        if marked and name not in (MERGES, "vocab.bpe"):
+    has_version = head.startswith(b"#") and re.match(rb"#version: ?[\d.]+\r?\n", head) is not None
+    if has_version or looks_like_merge_lines(head):
+        has_end_of_word = b"</w>" in data if has_version else looks_like_old_codes(data)
+        if has_end_of_word and name not in (MERGES_TXT, "vocab.bpe"):
             return "subword-nmt"
         raise FormatError(
             "it is a list of merges, which can be of several formats; load GPT-2's merges.txt from a folder that has "
@@ -190,80 +194,81 @@ def _detect(data: bytes, path: Path) -> str:
         return "sentencepiece"
     if data.lstrip()[:1] not in (b"{", b"["):
         raise FormatError(_explain_unknown(data, name))
-    if name in CONFIGURATION:
+    if name in CONFIGURATION_FILES:
         raise FormatError("it is a part of a tokenizer, not a whole one; load its folder")
     return "tekken" if looks_like_tekken(data) else "huggingface"
 
 
 def _explain_unknown(data: bytes, name: str) -> str:
-    """Why a file is of no known format."""
+    """Say why a file is of no known format."""
     if not data:
         return "it is empty"
     if name.endswith(".gguf"):
-        return f"it begins with {short_repr(data[:4])}; a GGUF file begins with {GGUF!r}"
+        return f"it begins with {short_repr(data[:4])}; a GGUF file begins with {GGUF_MAGIC!r}"
     if name.endswith(".model"):
         return "it is neither a model of sentencepiece nor a rank file"
     if data.startswith(b"\x1f\x8b"):
         return "it is gzip data that is neither a rank file nor CLIP's list; decompress it"
     if data.startswith(b"\xef\xbb\xbf"):
         return "it begins with a byte order mark (U+FEFF), which no format has; save it without one"
-    known = ", ".join(each.files for each in FORMATS.values())
-    return f"it begins with {short_repr(data[:20])}, and is of no known format; known are {known}"
+    known_files = ", ".join(format_.files for format_ in FORMATS.values())
+    return f"it begins with {short_repr(data[:20])}, and is of no known format; known are {known_files}"
 
 
 def _has_vocab_and_merges(folder: Path) -> bool:
-    return (folder / VOCAB).is_file() and (folder / MERGES).is_file()
+    return (folder / VOCAB_JSON).is_file() and (folder / MERGES_TXT).is_file()
 
 
-def folder_format(names: list[str]) -> tuple[str, list[str]] | None:
-    """The format of a folder with these files, and the files that belong to it; None if it has no tokenizer.
+def detect_folder_format(names: list[str]) -> tuple[str, list[str]] | None:
+    """Detect the format of a folder with these files, and the files that belong to it; None if it has no tokenizer.
 
     tokenizer.json comes first, because it says most; then tekken.json, vocab.json with merges.txt, rank files and
     sentencepiece's model.
 
-    >>> folder_format(["merges.txt", "model.safetensors", "tokenizer_config.json", "vocab.json"])
+    >>> detect_folder_format(["merges.txt", "model.safetensors", "tokenizer_config.json", "vocab.json"])
     ('vocab-merges', ['vocab.json', 'merges.txt', 'tokenizer_config.json'])
 
     """
-    if NATIVE in names:
-        return "huggingface", [NATIVE]
-    if TEKKEN in names:
-        return "tekken", [TEKKEN]
-    if {VOCAB, MERGES} <= set(names):
+    if TOKENIZER_JSON in names:
+        return "huggingface", [TOKENIZER_JSON]
+    if TEKKEN_JSON in names:
+        return "tekken", [TEKKEN_JSON]
+    if {VOCAB_JSON, MERGES_TXT} <= set(names):
         return "vocab-merges", [name for name in FORMATS["vocab-merges"].names if name in names]
-    ranks = rank_file_of(names)
+    ranks = find_rank_file(names)
     if ranks is not None:
-        if CONFIG in names:
-            return "tiktoken-folder", [ranks, CONFIG]
+        if CONFIG_JSON in names:
+            return "tiktoken-folder", [ranks, CONFIG_JSON]
         return "tiktoken", [ranks]
-    if SENTENCEPIECE in names:
-        return "sentencepiece", [SENTENCEPIECE]
+    if SENTENCEPIECE_MODEL in names:
+        return "sentencepiece", [SENTENCEPIECE_MODEL]
     return None
 
 
-def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
+def _load_folder(folder: Path, requested_format: Format | None) -> TokenizerSpec:
     """Load the tokenizer in a folder; of several, the one whose format is chosen or comes first."""
     from bpe.base.utf8 import read_file
 
-    names = _names_in(folder)
-    settings = [name for name in CONFIGURATION if name in names]
-    if chosen is None and {NATIVE, TEKKEN} <= set(names):
-        get_log().warning(
-            "%s has a %s and a %s; the first is read: format='tekken' reads the other", folder, NATIVE, TEKKEN
+    names = _list_files(folder)
+    config_files = [name for name in CONFIGURATION_FILES if name in names]
+    if requested_format is None and {TOKENIZER_JSON, TEKKEN_JSON} <= set(names):
+        message = "%s has a %s and a %s; the first is read: format='tekken' reads the other"
+        get_log().warning(message, folder, TOKENIZER_JSON, TEKKEN_JSON)
+    if requested_format is not None:
+        names = [name for name in names if any(fnmatchcase(name, pattern) for pattern in requested_format.names)]
+    detected = detect_folder_format(names)
+    if detected is None or (requested_format is not None and requested_format.name != detected[0]):
+        expected = "; ".join(
+            format_.files for format_ in (FORMATS.values() if requested_format is None else [requested_format])
         )
-    if chosen is not None:
-        names = [name for name in names if any(fnmatchcase(name, pattern) for pattern in chosen.names)]
-    found = folder_format(names)
-    if found is None or (chosen is not None and chosen.name != found[0]):
-        what = "; ".join(each.files for each in (FORMATS.values() if chosen is None else [chosen]))
-        reason = f"the folder has no tokenizer; it must have one of these: {what}"
+        reason = f"the folder has no tokenizer; it must have one of these: {expected}"
         raise FileNotFoundError(errno.ENOENT, reason, os.fspath(folder))
-    name, files = found
-    contents = {each: read_file(folder / each) for each in files}
-    if name == "sentencepiece" and looks_like_ranks(contents[SENTENCEPIECE]):
-        contents, name = {RANKS: contents[SENTENCEPIECE]}, "tiktoken"
-        if CONFIG in names:
-            contents[CONFIG], name = read_file(folder / CONFIG), "tiktoken-folder"
+    name, files = detected
+    contents = {file: read_file(folder / file) for file in files}
+    if name == "sentencepiece" and looks_like_ranks(contents[SENTENCEPIECE_MODEL]):
+        contents, name = {TIKTOKEN_MODEL: contents[SENTENCEPIECE_MODEL]}, "tiktoken"
+        if CONFIG_JSON in names:
+            contents[CONFIG_JSON], name = read_file(folder / CONFIG_JSON), "tiktoken-folder"
     format_ = FORMATS[name]
     if format_.is_folder:
         with with_path(folder):
@@ -274,11 +279,11 @@ def _load_folder(folder: Path, chosen: Format | None) -> TokenizerSpec:
     if name not in ("huggingface", "sentencepiece"):
         return spec
     with with_path(folder):
-        return _configure(spec, data, {each: read_file(folder / each) for each in settings})
+        return _configure(spec, data, {file: read_file(folder / file) for file in config_files})
 
 
 def _configure(spec: TokenizerSpec, data: bytes, files: Files) -> TokenizerSpec:
-    """The tokenizer of a tokenizer.json or a model of sentencepiece, with what the files beside it add to it."""
+    """Add what the files beside a tokenizer.json or a model of sentencepiece say of its tokenizer."""
     from bpe.formats import configuration
 
     if not files:
@@ -286,20 +291,20 @@ def _configure(spec: TokenizerSpec, data: bytes, files: Files) -> TokenizerSpec:
     from bpe.formats import schema, vocab_merges
     from bpe.formats.huggingface.added_tokens import add_tokens, read_own_tokens
 
-    native = not looks_like_model(data)
-    config = configuration.read_object(files, CONFIG)
-    kind = schema.get(config, CONFIG, "tokenizer_class", schema.read_text, None)
-    known = vocab_merges.KINDS.get((kind or "").removesuffix("Fast")) if native else None
-    defaults = spec.roles if known is None else known.roles
-    listed = read_own_tokens(data) if native else {}
-    added = configuration.find_added_tokens(files, listed, defaults)
-    with with_path(None, CONFIG):
-        spec = add_tokens(spec, added, {name: flags for name, (_, flags) in listed.items()})
+    is_json = not looks_like_model(data)
+    config = configuration.read_object(files, CONFIG_JSON)
+    kind = schema.get(config, CONFIG_JSON, "tokenizer_class", schema.read_text, None)
+    class_defaults = vocab_merges.TOKENIZER_CLASSES.get((kind or "").removesuffix("Fast")) if is_json else None
+    defaults = spec.roles if class_defaults is None else class_defaults.roles
+    own_tokens = read_own_tokens(data) if is_json else {}
+    added_tokens = configuration.find_added_tokens(files, own_tokens, defaults)
+    with with_path(None, CONFIG_JSON):
+        spec = add_tokens(spec, added_tokens, {name: flags for name, (_, flags) in own_tokens.items()})
     return configuration.with_roles(replace(spec, roles=defaults), files)
 
 
-def unread_fields(path: str | os.PathLike[str]) -> list[str]:
-    """The settings of `transformers` in a folder that no tokenizer of this package holds; for a file, none.
+def list_unread_fields(path: str | os.PathLike[str]) -> list[str]:
+    """List the settings of `transformers` in a folder that no tokenizer of this package holds; for a file, none.
 
     Raises:
         FormatError: for a configuration that is not JSON.
@@ -312,13 +317,13 @@ def unread_fields(path: str | os.PathLike[str]) -> list[str]:
     folder = Path(path)
     if not folder.is_dir():
         return []
-    wanted = {CONFIG, CHAT_TEMPLATE}.intersection(_names_in(folder))
+    config_files = {CONFIG_JSON, CHAT_TEMPLATE_FILE}.intersection(_list_files(folder))
     with with_path(folder):
-        return configuration.find_unread({each: read_file(folder / each) for each in wanted})
+        return configuration.find_unread_fields({file: read_file(folder / file) for file in config_files})
 
 
-def _names_in(folder: Path) -> list[str]:
-    return sorted(each.name for each in folder.iterdir() if _is_regular(each))
+def _list_files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if _is_regular(path))
 
 
 def _is_regular(path: Path) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-_ADDRESS = "https://openaipublic.blob.core.windows.net"
+_BASE_URL = "https://openaipublic.blob.core.windows.net"
 _END = "<|endoftext|>"
 _PROMPT_END = "<|endofprompt|>"
 
@@ -43,7 +43,7 @@ class PublishedEncoding:
     equivalent_files: tuple[str, ...] = ()
 
 
-_SHA256 = {
+_SHA256_BY_PATH = {
     "gpt-2/encodings/main/vocab.bpe": "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
     "gpt-2/encodings/main/encoder.json": "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
     "encodings/r50k_base.tiktoken": "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
@@ -53,7 +53,7 @@ _SHA256 = {
 }
 #: The name of a file → its address and SHA-256. The cache names a file by the SHA-1 of its address.
 FILES: dict[str, PublishedFile] = {
-    path.rpartition("/")[2]: PublishedFile(f"{_ADDRESS}/{path}", sha256) for path, sha256 in _SHA256.items()
+    path.rpartition("/")[2]: PublishedFile(f"{_BASE_URL}/{path}", sha256) for path, sha256 in _SHA256_BY_PATH.items()
 }
 
 #: The files of gpt2 and of r50k_base, which have the same tokens, ids and merges.
@@ -99,7 +99,7 @@ ENCODINGS: Mapping[str, PublishedEncoding] = {
 }
 
 #: The name of an encoding → the models that use it.
-_MODELS: Mapping[str, tuple[str, ...]] = {
+_MODELS_BY_ENCODING: Mapping[str, tuple[str, ...]] = {
     "o200k_base": ("o1", "o3", "o4-mini", "gpt-5", "gpt-4.1", "gpt-4o"),
     "cl100k_base": (
         "gpt-4",
@@ -134,7 +134,7 @@ _MODELS: Mapping[str, tuple[str, ...]] = {
 }
 
 #: The name of a model → the name of its encoding.
-MODELS: Mapping[str, str] = {model: name for name, models in _MODELS.items() for model in models}
+MODELS: Mapping[str, str] = {model: name for name, models in _MODELS_BY_ENCODING.items() for model in models}
 
 #: The beginning of a model's name → the name of its encoding; the first one that fits decides.
 MODEL_PREFIXES: Mapping[str, str] = {

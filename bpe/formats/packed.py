@@ -10,7 +10,7 @@ max_unpacked = 1 << 28
 
 
 def unpack(data: bytes) -> bytes:
-    """The content of a file, decompressed if it is gzip data.
+    """Return the content of a file, decompressed if it is gzip data.
 
     Raises:
         FormatError: for damaged gzip data, and for more than `max_unpacked` bytes.
@@ -26,15 +26,15 @@ def unpack(data: bytes) -> bytes:
 
 
 def decode_text(data: bytes, rule: str) -> str:
-    """The text of UTF-8; `rule` says in an error what it must be."""
+    """Decode UTF-8; in an error, `rule` says what the text must be."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         raise FormatError(f"it is not UTF-8: {error}; {rule}") from None
 
 
-def first_bytes(data: bytes, size: int) -> bytes:
-    """The first bytes of a file, decompressed if it is gzip data; b"" for damaged gzip data."""
+def read_first_bytes(data: bytes, size: int) -> bytes:
+    """Read the first bytes of a file, decompressed if it is gzip data; b"" for damaged gzip data."""
     try:
         return _unpack_start(data, size)
     except FormatError:
@@ -42,20 +42,20 @@ def first_bytes(data: bytes, size: int) -> bytes:
 
 
 def _unpack_start(data: bytes, size: int) -> bytes:
-    """The first bytes of a file, decompressed if it is gzip data; no more are decompressed."""
+    """Return the first bytes of a file, decompressed if it is gzip data; no more are decompressed."""
     if data[:2] != b"\x1f\x8b":
         return data if size > len(data) else data[:size]
     import zlib  # here, because most processes never need it
 
-    parts, rest, left = [], data, size
+    parts, remaining_data, n_left = [], data, size
     try:
-        while rest and left:  # for each member; zeros may follow the last one
+        while remaining_data and n_left:  # for each member; zeros may follow the last one
             member = zlib.decompressobj(wbits=31)
-            parts.append(member.decompress(rest, left))
-            left -= len(parts[-1])
-            if left and not member.eof:
+            parts.append(member.decompress(remaining_data, n_left))
+            n_left -= len(parts[-1])
+            if n_left and not member.eof:
                 raise EOFError("it ends too early")
-            rest = member.unused_data.lstrip(b"\0")
+            remaining_data = member.unused_data.lstrip(b"\0")
     except (EOFError, zlib.error) as error:
         raise FormatError(f"the gzip data is damaged: {error}") from None
     return b"".join(parts)

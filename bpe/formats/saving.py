@@ -15,9 +15,8 @@ from bpe.base.records import replace
 from bpe.encode.engine import Engine
 from bpe.errors import FormatError, get_log
 from bpe.formats import clip, huggingface, tiktoken
-from bpe.formats.huggingface.writing import check_name
 from bpe.formats.loading import Format, check_format, format_names
-from bpe.formats.signatures import NATIVE, rank_file_of
+from bpe.formats.signatures import MERGES_TXT, TOKENIZER_JSON, VOCAB_JSON, find_rank_file
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.comparing import Difference, compare, compare_roles
 from bpe.vocab.merging import merging_suffices
@@ -25,7 +24,7 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.special_names import bos_token, eos_token
 
 #: What file names end in → what such files are, and which formats may be written to them.
-_ENDINGS = (
+_NAME_ENDINGS = (
     (".gguf", "a GGUF file, a format that is only read", ()),
     (".model", "a model of sentencepiece, a format that is only read, or a rank file", ("tiktoken",)),
     (".tiktoken", "a rank file", ("tiktoken",)),
@@ -55,28 +54,28 @@ def save_spec(
     """
     format_ = check_target(path, format)
     if format_.name == "huggingface":
-        target = Path(path) / NATIVE if format is not None and Path(path).is_dir() else path
-        return _save_native(spec, target)
+        target = Path(path) / TOKENIZER_JSON if format is not None and Path(path).is_dir() else path
+        return _save_tokenizer_json(spec, target)
     content = format_.write(spec)
-    lost = find_losses(spec, format_, content)
-    harmful = [each for each in lost if not each.harmless]
-    if harmful and not lossy:
+    losses = find_losses(spec, format_, content)
+    harmful_losses = [loss for loss in losses if not loss.harmless]
+    if harmful_losses and not lossy:
         raise ValueError(
-            f"format {format_.name} does not keep {'; '.join(map(str, harmful))}; save it as huggingface, which keeps "
-            "everything, or pass lossy=True to write it without"
+            f"format {format_.name} does not keep {'; '.join(map(str, harmful_losses))}; save it as huggingface, which "
+            "keeps everything, or pass lossy=True to write it without"
         )
-    for each in lost:
-        log.warning("%s does not keep %s", os.fspath(path), each)
+    for loss in losses:
+        log.warning("%s does not keep %s", os.fspath(path), loss)
     if isinstance(content, bytes):
         with atomic_write(path) as file:
             file.write(content)
     else:
         _write_folder(content, Path(path))
-    return lost
+    return losses
 
 
 def check_target(path: str | os.PathLike[str], format: str | None = None) -> Format:  # noqa: A002
-    """The format to write to a path; None stands for the one that its name stands for.
+    """Return the format to write to a path; for None, the one that the name of the file stands for.
 
     Raises:
         ValueError: for a format that is not known or only read, and for a file name that belongs to another one.
@@ -84,7 +83,7 @@ def check_target(path: str | os.PathLike[str], format: str | None = None) -> For
     """
     format_ = check_format(choose_format(path) if format is None else format, written=True)
     name = Path(os.fspath(path)).name.lower()
-    for ending, kind, formats in _ENDINGS:
+    for ending, kind, formats in _NAME_ENDINGS:
         if name.endswith(ending) and format_.name not in formats and not Path(path).is_dir():
             fix = f", or another format: {' or '.join(formats)}" if formats else ""
             raise ValueError(
@@ -92,12 +91,24 @@ def check_target(path: str | os.PathLike[str], format: str | None = None) -> For
                 f"{format_.files}; give another name{fix}"
             )
     if format_.name == "huggingface" and not Path(path).is_dir():
-        check_name(path)
+        _check_json_name(path)
     return format_
 
 
+def _check_json_name(path: str | os.PathLike[str]) -> None:
+    """Raise ValueError for a file name that belongs to another format than tokenizer.json."""
+    name = Path(os.fspath(path)).name.lower()
+    if name in (VOCAB_JSON, MERGES_TXT):
+        kind, fix = "half of GPT-2's pair of files", "name it tokenizer.json"
+    elif name.endswith((".gz", ".bz2", ".xz", ".zst", ".zip")):
+        kind, fix = "a compressed file", "name it .json and compress it afterwards"
+    else:
+        return
+    raise ValueError(f"path is {os.fspath(path)!r}, the name of {kind}; save writes a tokenizer.json: {fix}")
+
+
 def choose_format(path: str | os.PathLike[str]) -> str:
-    """The format that the name of a file to write stands for.
+    """Return the format that the name of a file to write stands for.
 
     >>> choose_format("cl100k_base.tiktoken"), choose_format("out/tekken.json"), choose_format("tokenizer.json")
     ('tiktoken', 'tekken', 'huggingface')
@@ -106,7 +117,7 @@ def choose_format(path: str | os.PathLike[str]) -> str:
     return "tiktoken" if name.endswith(".tiktoken") else "tekken" if name == "tekken.json" else "huggingface"
 
 
-def check_named(path: str | os.PathLike[str]) -> None:
+def check_name_has_format(path: str | os.PathLike[str]) -> None:
     """Raise ValueError for the name of a file to write that stands for no format, such as "out.xyz"."""
     if check_target(path).name == "huggingface" and not os.fspath(path).lower().endswith(".json"):
         raise ValueError(
@@ -115,8 +126,8 @@ def check_named(path: str | os.PathLike[str]) -> None:
         )
 
 
-def _save_native(spec: TokenizerSpec, path: str | os.PathLike[str]) -> list[Difference]:
-    data, reason = huggingface.write(spec, facts=True), huggingface.explain_refusal(spec)
+def _save_tokenizer_json(spec: TokenizerSpec, path: str | os.PathLike[str]) -> list[Difference]:
+    data, reason = huggingface.write(spec, with_facts=True), huggingface.explain_refusal(spec)
     if reason is not None:
         log.warning("%s: Hugging Face's tokenizers cannot load this file, and refuses it: %s", path, reason)
     with atomic_write(path) as file:
@@ -129,8 +140,8 @@ def _write_folder(content: Mapping[str, bytes], folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"path is {os.fspath(folder)!r}, a file; this format needs a folder for {', '.join(content)}")
     folder.mkdir(exist_ok=True)
-    ranks = rank_file_of(list(content))
-    if ranks is not None and ranks != rank_file_of(list({*content, *os.listdir(folder)})):
+    ranks = find_rank_file(list(content))
+    if ranks is not None and ranks != find_rank_file(list({*content, *os.listdir(folder)})):
         raise ValueError(
             f"path is {os.fspath(folder)!r}, which has another rank file than {ranks}, and programs would load that; "
             "name another folder, or remove the file"
@@ -138,30 +149,33 @@ def _write_folder(content: Mapping[str, bytes], folder: Path) -> None:
     for name, data in content.items():
         with atomic_write(folder / name) as file:
             file.write(data)
-    if (folder / NATIVE).exists():
-        log.warning("%s has a %s too, which programs load instead of these files", folder, NATIVE)
+    if (folder / TOKENIZER_JSON).exists():
+        log.warning("%s has a %s too, which programs load instead of these files", folder, TOKENIZER_JSON)
 
 
 def find_losses(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[str, bytes]) -> list[Difference]:
-    """What the written content of a format does not keep of a tokenizer."""
+    """Find what the written content of a format does not keep of a tokenizer."""
     try:
-        back = _read_again(spec, format_, content)
+        read_back = _read_again(spec, format_, content)
     except FormatError as error:
         reason = f"{error.message}; save it as huggingface"
         raise ValueError(f"format {format_.name} cannot hold this tokenizer: {reason}") from None
-    bounds = {"bos_token": bos_token(back), "eos_token": eos_token(back)}  # found by the names of the tokens, too
-    kept = {role: back.roles.get(role) or bounds.get(role) for role in spec.roles}
-    back = replace(back, roles={role: token for role, token in kept.items() if token is not None})
-    return compare_all(spec, back, ("the tokenizer", "the file"))
+    # These two are found by the names of the tokens, too.
+    named_roles = {"bos_token": bos_token(read_back), "eos_token": eos_token(read_back)}
+    kept_roles = {role: read_back.roles.get(role) or named_roles.get(role) for role in spec.roles}
+    read_back = replace(read_back, roles={role: token for role, token in kept_roles.items() if token is not None})
+    return compare_all(spec, read_back, ("the tokenizer", "the file"))
 
 
 def compare_all(a: TokenizerSpec, b: TokenizerSpec, names: tuple[str, str]) -> list[Difference]:
-    """All differences, those of roles too; those that are known to change no id are marked as harmless."""
-    found = [*compare(a, b, names), *compare_roles(a, b, names)]
-    ignoring = a if a.ignore_merges else b
+    """List all differences, those of roles too; differences that are known to change no id are marked as harmless."""
+    differences = [*compare(a, b, names), *compare_roles(a, b, names)]
+    spec = a if a.ignore_merges else b
     return [
-        replace(each, harmless=merging_suffices(ignoring, Engine)) if each.field == "ignore_merges" else each
-        for each in found
+        replace(difference, harmless=merging_suffices(spec, Engine))
+        if difference.field == "ignore_merges"
+        else difference
+        for difference in differences
     ]
 
 
@@ -169,9 +183,9 @@ def _read_again(spec: TokenizerSpec, format_: Format, content: bytes | Mapping[s
     if not isinstance(content, bytes):
         return format_.read(content)
     if format_.name == "tiktoken":  # a file that is not OpenAI's holds neither a pattern nor special tokens
-        name, special = tiktoken.find_published(content) or (None, {})
-        return tiktoken.read(content, None if name is None else Pretokenizer(name), special)
+        name, special_ids = tiktoken.find_published(content) or (None, {})
+        return tiktoken.read(content, None if name is None else Pretokenizer(name), special_ids)
     if format_.name == "clip":  # the list holds no normalizer; from_clip has it, with ftfy or without
-        usual = [clip.clean_up(True, True, True, ftfy) for ftfy in (True, False)]
-        return clip.read(content, spec.normalizer if spec.normalizer in usual else usual[1])
+        normalizers = [clip.build_normalizer(True, True, True, ftfy) for ftfy in (True, False)]
+        return clip.read(content, spec.normalizer if spec.normalizer in normalizers else normalizers[1])
     return format_.read(content)

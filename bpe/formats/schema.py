@@ -17,7 +17,7 @@ from bpe.vocab.vocabulary import ID_LIMIT, Vocabulary
 T = TypeVar("T")
 
 #: The end of an error about a feature that a later release may support.
-LATER = "this release does not read it"
+UNSUPPORTED = "this release does not read it"
 #: How deep normalizers, pretokenizers, decoders and post-processors may be nested.
 MAX_DEPTH = 50
 
@@ -42,8 +42,8 @@ def load(data: bytes) -> object:
         result = dict(pairs)
         if len(result) == len(pairs):
             return result
-        seen: set[str] = set()
-        key = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        seen_keys: set[str] = set()
+        key = next(key for key, _ in pairs if key in seen_keys or seen_keys.add(key))  # type: ignore[func-returns-value]
         duplicates.append(_DuplicateKey(key))
         return duplicates[-1]
 
@@ -68,22 +68,22 @@ def load(data: bytes) -> object:
 def _may_escape_surrogate(data: bytes) -> bool:
     r"""Whether a `\uD…` escape occurs, which may be a lone surrogate. After an odd number of `\`, it is plain text."""
     for escape in (b"\\ud", b"\\uD"):
-        found = data.find(escape)  # a regular expression would take as long as all other reading
-        while found >= 0:
-            first = found
-            while data[first - 1 : first] == b"\\":
-                first -= 1
-            if (found - first) % 2 == 0:
+        position = data.find(escape)  # a regular expression would take as long as all other reading
+        while position >= 0:
+            first_backslash = position
+            while data[first_backslash - 1 : first_backslash] == b"\\":
+                first_backslash -= 1
+            if (position - first_backslash) % 2 == 0:
                 return True
-            found = data.find(escape, found + 1)
+            position = data.find(escape, position + 1)
     return False
 
 
 def _check_keys_and_text(value: object) -> None:
     """Raise FormatError, with its position, for a duplicate key or a lone surrogate."""
-    waiting: list[tuple[str, object]] = [("", value)]
-    while waiting:
-        where, item = waiting.pop()
+    stack: list[tuple[str, object]] = [("", value)]
+    while stack:
+        where, item = stack.pop()
         if isinstance(item, _DuplicateKey):
             raise FormatError(f"the key {short_repr(item.key)} occurs twice; keys must be unique", where=where or None)
         if isinstance(item, str) and not _is_text(item):
@@ -91,11 +91,11 @@ def _check_keys_and_text(value: object) -> None:
                 f"{short_repr(item)} holds a lone surrogate, which is not Unicode text", where=where or None
             )
         if isinstance(item, dict):
-            for key, each in item.items():
+            for key, member in item.items():
                 position = f"{where}.{key}".lstrip(".") if key.isidentifier() else f"{where}[{short_repr(key)}]"
-                waiting += ((position, key), (position, each))
+                stack += ((position, key), (position, member))
         elif isinstance(item, list):
-            waiting += ((f"{where}[{i}]", each) for i, each in enumerate(item))
+            stack += ((f"{where}[{i}]", member) for i, member in enumerate(item))
 
 
 def _is_text(value: str) -> bool:
@@ -126,24 +126,24 @@ class Field(NamedTuple):
 
 
 def read_fields(value: object, where: str, fields: Mapping[str, Field]) -> dict[str, Any]:
-    """The values of an object's fields, in the order of the table, which has all fields that it may have.
+    """Read the values of an object's fields, in the order of the table, which has all fields that it may have.
 
     >>> read_fields({"stride": 2}, "truncation", {"stride": Field(int), "direction": Field(str, "Right")})
     {'stride': 2, 'direction': 'Right'}
     """
     item = check_object(value, where, fields)
-    found = {name: get(item, where, name, field.read, field.default) for name, field in fields.items()}
-    return {name: each for name, each in found.items() if fields[name].kept}
+    values = {name: get(item, where, name, field.read, field.default) for name, field in fields.items()}
+    return {name: value for name, value in values.items() if fields[name].kept}
 
 
-def check_object(value: object, where: str, known: Collection[str]) -> dict[str, Any]:
+def check_object(value: object, where: str, known_fields: Collection[str]) -> dict[str, Any]:
     """Return `value` if it is an object with no fields but the known ones; raise FormatError otherwise."""
     if not isinstance(value, dict):
         raise FormatError(f"{short_repr(value)} is not an object", where=where)
     for key in value:
-        if key not in known:
+        if key not in known_fields:
             raise FormatError(
-                f"field {short_repr(key)} is not known; {LATER}. Known are {', '.join(known)}", where=where
+                f"field {short_repr(key)} is not known; {UNSUPPORTED}. Known are {', '.join(known_fields)}", where=where
             )
     return value
 
@@ -151,7 +151,7 @@ def check_object(value: object, where: str, known: Collection[str]) -> dict[str,
 def get(
     item: Mapping[str, Any], where: str, name: str, read: type[T] | Callable[[Any, str], T], default: T = REQUIRED
 ) -> T:
-    """A field of an object; `read` and `default` as in `Field`."""
+    """Read a field of an object; `read` and `default` as in `Field`."""
     if name not in item:
         if default is REQUIRED:
             raise FormatError(f"it has no {name}; it must have one", where=where)
@@ -168,7 +168,7 @@ def check_type(value: Any, where: str, kind: type[T]) -> T:
 
 
 def read_type(value: object, where: str, default: str | None = None) -> str:
-    """The field "type" of an object, which must have one unless there is a default."""
+    """Read the field "type" of an object, which must have one unless there is a default."""
     kind = value.get("type", default) if isinstance(value, dict) else None
     if not isinstance(kind, str):
         raise FormatError(f"{short_repr(value)} is not an object with a type", where=where)
@@ -179,18 +179,18 @@ def read_type(value: object, where: str, default: str | None = None) -> str:
 
 
 def accept_any(value: Any, where: str) -> Any:
-    """Any value: a field that has no effect, or one that its reader checks."""
+    """Return any value: for a field that has no effect, or one that its reader checks."""
     del where
     return value
 
 
 def read_text(value: object, where: str) -> str | None:
-    """A string; None if it is null or empty."""
+    """Read a string; None if it is null or empty."""
     return None if value is None else check_type(value, where, str) or None
 
 
 def read_id(value: object, where: str) -> int:
-    """An int that may be an id."""
+    """Read an int that may be an id."""
     if type(value) is not int or not 0 <= value < ID_LIMIT:
         raise FormatError(
             f"{short_repr(value)} is not a token id; it must be an int from 0 to {ID_LIMIT - 1}", where=where
@@ -199,7 +199,7 @@ def read_id(value: object, where: str) -> int:
 
 
 def read_known_id(value: object, where: str, vocabulary: Vocabulary) -> int:
-    """The id of a token of a vocabulary."""
+    """Read the id of a token of a vocabulary."""
     if (token_id := read_id(value, where)) not in vocabulary:
         raise FormatError(f"no token has the id {token_id}; it must be the id of a token", where=where)
     return token_id

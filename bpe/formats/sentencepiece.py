@@ -24,7 +24,7 @@ import regex
 from bpe.errors import FormatError, pluralize, short_repr
 from bpe.formats import huggingface
 from bpe.formats.schema import errors_at
-from bpe.text import normalizers as n
+from bpe.text import normalizers
 from bpe.text.pipeline_normalizers import CharacterMap, CharacterMapBeside, DummyPrefix, Prepend
 from bpe.vocab.editing import ADDED
 from bpe.vocab.spec import TokenizerSpec
@@ -35,13 +35,23 @@ from bpe.vocab.vocabulary import SPECIAL, Vocabulary
 Value = int | bytes
 #: The character that stands for a space.
 SPACE = "\u2581"
+#: The types of pieces.
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
-_TYPES = {1: "Unigram", 2: "BPE", 3: "word", 4: "character"}
+#: The types of models.
+_UNIGRAM, _BPE = 1, 2
+_MODEL_TYPES = {_UNIGRAM: "Unigram", _BPE: "BPE", 3: "word", 4: "character"}
 #: The most pieces, and the most characters of a piece; published models have 262,144 of at most 93.
 MAX_PIECES, MAX_CHARS = 1 << 24, 1024
 #: The most steps to recover merges, about the sum of the squared lengths of the pieces; published models need 10**7.
 MAX_STEPS = 10**9
-#: The number of a field of the trainer's settings that names the piece of a role → (the role, the piece by default).
+
+# The wire types of protocol buffers, and the field numbers of sentencepiece_model.proto.
+_VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
+_PIECE, _TRAINER_SPEC, _NORMALIZER_SPEC, _DENORMALIZER_SPEC = 1, 2, 3, 5
+_PIECE_TEXT, _PIECE_SCORE, _PIECE_TYPE = 1, 2, 3
+_MODEL_TYPE, _WHITESPACE_AS_SUFFIX, _BYTE_FALLBACK, _UNK_SURFACE = 3, 24, 35, 44
+_CHARSMAP, _DUMMY_PREFIX, _REMOVE_SPACES, _ESCAPE_SPACES = 2, 3, 4, 5
+#: The field of the trainer's settings that names the piece of a role → (the role, the piece by default).
 _ROLES = {
     45: ("unk_token", "<unk>"), 46: ("bos_token", "<s>"), 47: ("eos_token", "</s>"), 48: ("pad_token", "<pad>"),
 }  # fmt: skip
@@ -88,37 +98,37 @@ def read(data: bytes) -> TokenizerSpec:
 
 
 def _parse(data: bytes) -> Model:
-    """The parts of a ModelProto."""
-    model, kind, parts = Model(), 1, set()
+    """Parse a ModelProto."""
+    model, kind, has_normalizer = Model(), _UNIGRAM, False
     for offset, field_number, value in iterate_fields(data):
-        parts.add(field_number)
-        if field_number == 1:
+        if field_number == _PIECE:
             _add_piece(model, _check_message(value, offset))
-        elif field_number == 2:
-            for at, setting, content in iterate_fields(_check_message(value, offset)):
-                if setting == 3:
-                    kind = _check_int(content, at)
-                elif setting == 35:
+        elif field_number == _TRAINER_SPEC:
+            for setting_offset, setting, content in iterate_fields(_check_message(value, offset)):
+                if setting == _MODEL_TYPE:
+                    kind = _check_int(content, setting_offset)
+                elif setting == _BYTE_FALLBACK:
                     model.byte_fallback = bool(content)
                 elif setting in _ROLES:
-                    model.roles[_ROLES[setting][0]] = _read_text(content, at, "trainer_spec")
-                elif setting == 44:
-                    model.unk_surface = _read_text(content, at, "trainer_spec.unk_surface")
-                elif setting == 24 and content:
+                    model.roles[_ROLES[setting][0]] = _read_text(content, setting_offset, "trainer_spec")
+                elif setting == _UNK_SURFACE:
+                    model.unk_surface = _read_text(content, setting_offset, "trainer_spec.unk_surface")
+                elif setting == _WHITESPACE_AS_SUFFIX and content:
                     raise FormatError("treat_whitespace_as_suffix is set; it is not supported", where="trainer_spec")
-        elif field_number == 3:
+        elif field_number == _NORMALIZER_SPEC:
+            has_normalizer = True
             _read_normalizer(model, _check_message(value, offset))
-        elif field_number == 5:
+        elif field_number == _DENORMALIZER_SPEC:
             for _, setting, content in iterate_fields(_check_message(value, offset)):
-                if setting == 2 and content:
+                if setting == _CHARSMAP and content:
                     raise FormatError("it has rules; they are not supported", where="denormalizer_spec")
-    if kind != 2:
-        name = _TYPES.get(kind, str(kind))
+    if kind != _BPE:
+        name = _MODEL_TYPES.get(kind, str(kind))
         raise FormatError(
             f"the model is of type {name}, which is not byte-pair encoding; it must be of type BPE",
             where="trainer_spec.model_type",
         )
-    if 3 not in parts:
+    if not has_normalizer:
         raise FormatError("it has no normalizer_spec; the file may be truncated")
     return model
 
@@ -145,11 +155,11 @@ def _read_text(value: Value, offset: int, where: str) -> str:
 def _add_piece(model: Model, data: bytes) -> None:
     piece, score, kind = "", 0.0, NORMAL
     for offset, field_number, value in iterate_fields(data):
-        if field_number == 1:
+        if field_number == _PIECE_TEXT:
             piece = _read_text(value, offset, f"piece {len(model.pieces)}")
-        elif field_number == 2:
+        elif field_number == _PIECE_SCORE:
             score = read_float(value)
-        elif field_number == 3:
+        elif field_number == _PIECE_TYPE:
             kind = _check_int(value, offset)
     model.pieces.append(piece)
     model.scores.append(score)
@@ -158,35 +168,37 @@ def _add_piece(model: Model, data: bytes) -> None:
 
 def _read_normalizer(model: Model, data: bytes) -> None:
     for offset, field_number, value in iterate_fields(data):
-        if field_number == 2:
+        if field_number == _CHARSMAP:
             model.charsmap = _check_message(value, offset)
-        elif field_number == 3:
+        elif field_number == _DUMMY_PREFIX:
             model.dummy_prefix = bool(value)
-        elif field_number == 4:
+        elif field_number == _REMOVE_SPACES:
             model.remove_spaces = bool(value)
-        elif field_number == 5:
+        elif field_number == _ESCAPE_SPACES:
             model.escape_spaces = bool(value)
 
 
 def _build(model: Model) -> TokenizerSpec:
-    """The spec of a model.
+    """Build the spec of a model.
 
     Raises:
         FormatError: for pieces that contradict each other, and for settings that are not supported.
 
     """
-    _check(model)
+    _check_model(model)
     ids = {piece: token_id for token_id, piece in enumerate(model.pieces)}
     order = [token_id for token_id, kind in enumerate(model.types) if kind == NORMAL]
     order.sort(key=lambda token_id: -model.scores[token_id])
     tokens = {model.pieces[token_id]: rank for rank, token_id in enumerate(order)}
     _check_characters(tokens)
     merges = recover_merges(tokens, [model.scores[token_id] for token_id in order])
-    special = {token_id: kind for token_id, kind in enumerate(model.types) if kind in (UNKNOWN, CONTROL, USER_DEFINED)}
+    special_types = {
+        token_id: kind for token_id, kind in enumerate(model.types) if kind in (UNKNOWN, CONTROL, USER_DEFINED)
+    }
     for token_id, piece in enumerate(model.pieces):
-        if special.get(token_id) == USER_DEFINED and model.escape_spaces and " " in piece:
-            del special[token_id]  # normalized text has no space, so the piece is never found
-    unk = next(model.pieces[token_id] for token_id, kind in special.items() if kind == UNKNOWN)
+        if special_types.get(token_id) == USER_DEFINED and model.escape_spaces and " " in piece:
+            del special_types[token_id]  # normalized text has no space, so the piece is never found
+    unk = next(model.pieces[token_id] for token_id, kind in special_types.items() if kind == UNKNOWN)
     value = {
         "added_tokens": [
             {
@@ -195,7 +207,7 @@ def _build(model: Model) -> TokenizerSpec:
                 "normalized": kind == USER_DEFINED,
                 "special": kind != USER_DEFINED,
             }
-            for token_id, kind in special.items()
+            for token_id, kind in special_types.items()
         ],
         "normalizer": None,
         "pre_tokenizer": None,
@@ -211,52 +223,54 @@ def _build(model: Model) -> TokenizerSpec:
     }
     spec = huggingface.read(json.dumps(value, ensure_ascii=False).encode())
     normalizer = _build_normalizer(model)
-    flags = {model.pieces[token_id]: ADDED for token_id, kind in special.items() if kind == USER_DEFINED}
+    flags = {model.pieces[token_id]: ADDED for token_id, kind in special_types.items() if kind == USER_DEFINED}
     roles = {role: piece for role, piece in model.roles.items() if piece in spec.special_tokens}
     flags = effective_flags(flags, normalizer)
     kinds = spec.vocabulary.kinds.copy()
-    kinds[list(special)] = SPECIAL  # no text becomes one of them, as that of a symbol or of a merge might
+    kinds[list(special_types)] = SPECIAL  # no text becomes one of them, as that of a symbol or of a merge might
     vocabulary = Vocabulary.from_arrays(spec.vocabulary.blob, spec.vocabulary.offsets, kinds)
     spec = replace(spec, vocabulary=vocabulary, normalizer=normalizer, token_flags=flags, roles=roles)
     return spec if merges is not None else list_all_splits(spec, model.pieces, model.scores, order)
 
 
-def _check(model: Model) -> None:
+def _check_model(model: Model) -> None:
     """Raise FormatError for a model that is not supported or contradicts itself."""
     if not model.pieces or len(model.pieces) > MAX_PIECES:
         raise FormatError(f"it has {pluralize(len(model.pieces), 'piece')}; it must have 1 to {MAX_PIECES}")
-    seen: dict[str, int] = {}
+    id_of: dict[str, int] = {}
     for token_id, (piece, score, kind) in enumerate(zip(model.pieces, model.scores, model.types, strict=True)):
-        if not piece or math.isnan(score) or kind not in range(1, 7):
+        if not piece or math.isnan(score) or not NORMAL <= kind <= BYTE:
             reason = f"{short_repr(piece)} of type {kind} with the score {score} is not a valid piece"
             raise FormatError(reason, where=f"piece {token_id}")
-        if seen.setdefault(piece, token_id) != token_id:
+        if id_of.setdefault(piece, token_id) != token_id:
             raise FormatError(
-                f"{short_repr(piece)} is piece {seen[piece]} too; each must be unique", where=f"piece {token_id}"
+                f"{short_repr(piece)} is piece {id_of[piece]} too; each must be unique", where=f"piece {token_id}"
             )
     if model.types.count(UNKNOWN) != 1:
         raise FormatError(f"it has {pluralize(model.types.count(UNKNOWN), 'unknown piece')}; it must have one")
-    if (longest := max(model.pieces, key=len)) and len(longest) > MAX_CHARS:
-        raise FormatError(f"piece {short_repr(longest)} has {len(longest)} characters; a piece has at most {MAX_CHARS}")
+    if (longest_piece := max(model.pieces, key=len)) and len(longest_piece) > MAX_CHARS:
+        raise FormatError(
+            f"piece {short_repr(longest_piece)} has {len(longest_piece)} characters; a piece has at most {MAX_CHARS}"
+        )
     if UNUSED in model.types:
         name = model.pieces[model.types.index(UNUSED)]
         raise FormatError(f"piece {short_repr(name)} is unused; models with unused pieces are not supported")
     if model.remove_spaces and (
-        changed := [piece for piece in _list_user_defined(model) if _loses_spaces(piece, model)]
+        changed_pieces := [piece for piece in _list_user_defined(model) if _loses_spaces(piece, model)]
     ):
         raise FormatError(
-            f"piece {short_repr(changed[0])} is user-defined, and remove_extra_whitespaces removes spaces like its "
-            "own; this is not supported: train the model with remove_extra_whitespaces=False"
+            f"piece {short_repr(changed_pieces[0])} is user-defined, and remove_extra_whitespaces removes spaces like "
+            "its own; this is not supported: train the model with remove_extra_whitespaces=False"
         )
     if model.charsmap and any("\0" in piece for piece in _list_user_defined(model)):
         raise FormatError(
             "a user-defined piece has the character U+0000, beside a character map; this is not supported"
         )
-    listed = {f"<0x{byte:02X}>" for byte in range(256)}
-    found = {piece for piece, kind in zip(model.pieces, model.types, strict=True) if kind == BYTE}
-    if found and found != listed:
-        raise FormatError(f"it has {pluralize(len(found), 'byte piece')}; they must be <0x00> to <0xFF>")
-    if model.byte_fallback != bool(found):
+    byte_names = {f"<0x{byte:02X}>" for byte in range(256)}
+    byte_pieces = {piece for piece, kind in zip(model.pieces, model.types, strict=True) if kind == BYTE}
+    if byte_pieces and byte_pieces != byte_names:
+        raise FormatError(f"it has {pluralize(len(byte_pieces), 'byte piece')}; they must be <0x00> to <0xFF>")
+    if model.byte_fallback != bool(byte_pieces):
         raise FormatError("byte_fallback and byte pieces go together; it has only one of them")
 
 
@@ -271,82 +285,85 @@ def _loses_spaces(piece: str, model: Model) -> bool:
 
 
 def _list_decoders(model: Model, unk: str) -> list[dict[str, Any]]:
-    """The steps from pieces to text; the unknown piece becomes its surface, as sentencepiece decodes it."""
-    whole = {"String": unk}
+    """List the steps from pieces to text; the unknown piece becomes its surface, as sentencepiece decodes it."""
+    unk_pattern = {"String": unk}
     if any(unk in piece and piece != unk for piece in model.pieces):
-        whole = {"Regex": rf"(?<![\s\S]){regex.escape(unk)}(?![\s\S])"}
+        unk_pattern = {"Regex": rf"(?<![\s\S]){regex.escape(unk)}(?![\s\S])"}
     steps: list[dict[str, Any]] = [
-        {"type": "Replace", "pattern": whole, "content": model.unk_surface},
+        {"type": "Replace", "pattern": unk_pattern, "content": model.unk_surface},
         {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
     ]
     if model.byte_fallback:
         steps.append({"type": "ByteFallback", "by_character": True})
     steps.append({"type": "Fuse"})
     if model.dummy_prefix or model.remove_spaces:
-        which = "each" if model.remove_spaces else "first"
-        steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0, "of_tokens": which})
+        stripped_tokens = "each" if model.remove_spaces else "first"
+        steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0, "of_tokens": stripped_tokens})
     return steps
 
 
-def _build_normalizer(model: Model) -> n.Normalizer | None:
-    """What sentencepiece does to a text before it looks for pieces. User-defined pieces stay as they are."""
-    steps: list[n.Normalizer] = []
-    own = _list_user_defined(model)
+def _build_normalizer(model: Model) -> normalizers.Normalizer | None:
+    """Build what sentencepiece does to a text before it looks for pieces. User-defined pieces stay as they are."""
+    steps: list[normalizers.Normalizer] = []
+    user_defined = _list_user_defined(model)
     if model.charsmap:
-        charsmap, kept = base64.b64encode(model.charsmap).decode(), "\0".join(own)
+        charsmap, joined_names = base64.b64encode(model.charsmap).decode(), "\0".join(user_defined)
         with errors_at("normalizer_spec.precompiled_charsmap"):
-            steps.append(CharacterMapBeside(charsmap, kept) if own else CharacterMap(charsmap))
+            steps.append(CharacterMapBeside(charsmap, joined_names) if user_defined else CharacterMap(charsmap))
     if model.remove_spaces:
-        steps += [n.Replace(r"\A +", spelled=r"\A +"), n.Replace(" {2,}", " ")]
+        steps += [normalizers.Replace(r"\A +", spelled=r"\A +"), normalizers.Replace(" {2,}", " ")]
     space = SPACE if model.escape_spaces else " "
     if model.dummy_prefix:
-        deletes = model.charsmap and not model.remove_spaces  # a text of which nothing is left has a space, too
-        steps.append(DummyPrefix(space) if own or deletes else Prepend(space))
+        may_delete_text = model.charsmap and not model.remove_spaces  # a text of which nothing is left has a space, too
+        steps.append(DummyPrefix(space) if user_defined or may_delete_text else Prepend(space))
     if model.escape_spaces:
-        steps.append(n.Replace(" ", SPACE))
+        steps.append(normalizers.Replace(" ", SPACE))
     if model.remove_spaces:
-        steps.append(n.Replace(rf"{space}+\Z", spelled=rf"{space}+\z"))  # U+2581 of the text itself, too
-    return n.Sequence(*steps) if steps else None
+        steps.append(normalizers.Replace(rf"{space}+\Z", spelled=rf"{space}+\z"))  # U+2581 of the text itself, too
+    return normalizers.Sequence(*steps) if steps else None
 
 
 # Merges ---------------------------------------------------------------------------------------------------------------
 
 
 def recover_merges(tokens: dict[str, int], scores: Sequence[float]) -> list[list[str]] | None:
-    """One merge for each piece of several characters, best rank first.
+    """Recover one merge for each piece of several characters, best rank first.
 
     None if no list of one merge per piece gives sentencepiece's result.
 
     `tokens` maps pieces to ranks, and `scores` are their scores, descending.
     """
-    if any(one == other for one, other in pairwise(scores)) or sum(len(token) ** 2 for token in tokens) > MAX_STEPS:
+    if (
+        any(score == next_score for score, next_score in pairwise(scores))
+        or sum(len(token) ** 2 for token in tokens) > MAX_STEPS
+    ):
         return None
     merges = []
     for token, rank in tokens.items():
         if len(token) == 1:
             continue
         parts = list(token)
-        ranks = [tokens.get(token[at : at + 2], rank) for at in range(len(token) - 1)]
+        ranks = [tokens.get(token[index : index + 2], rank) for index in range(len(token) - 1)]
         while len(ranks) > 1:
             best = min(ranks)
             if best >= rank:
                 return None  # a split that needs a worse piece, or none
-            at = ranks.index(best)
-            parts[at] += parts.pop(at + 1)
-            del ranks[at]
-            if at > 0:
-                ranks[at - 1] = tokens.get(parts[at - 1] + parts[at], rank)
-            if at < len(ranks):
-                ranks[at] = tokens.get(parts[at] + parts[at + 1], rank)
+            index = ranks.index(best)
+            parts[index] += parts.pop(index + 1)
+            del ranks[index]
+            if index > 0:
+                ranks[index - 1] = tokens.get(parts[index - 1] + parts[index], rank)
+            if index < len(ranks):
+                ranks[index] = tokens.get(parts[index] + parts[index + 1], rank)
         merges.append(parts)
     return merges
 
 
 def _check_characters(tokens: dict[str, int]) -> None:
     """Raise FormatError for a piece with a character that is no piece: a merge of it has no id."""
-    absent = {char for token in tokens if len(token) > 1 for char in token} - tokens.keys()
-    if absent:
-        char = min(absent)
+    missing_chars = {char for token in tokens if len(token) > 1 for char in token} - tokens.keys()
+    if missing_chars:
+        char = min(missing_chars)
         token = next(token for token in tokens if char in token)
         raise FormatError(
             f"piece {short_repr(token)} has the character {short_repr(char)}, which is not a piece; it must be one"
@@ -356,7 +373,7 @@ def _check_characters(tokens: dict[str, int]) -> None:
 def list_all_splits(
     spec: TokenizerSpec, pieces: Sequence[str], scores: Sequence[float], order: Sequence[int]
 ) -> TokenizerSpec:
-    """The spec with every split of every piece into two symbols or pieces, which share the rank of their score.
+    """Return the spec with every split of every piece into two symbols or pieces, ranked by the score of the piece.
 
     `order` has the ids of the pieces that are merged, best score first.
     """
@@ -385,7 +402,7 @@ def list_all_splits(
 
 
 def iterate_fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
-    """(offset, number, value) of each field of a message.
+    """Yield the offset, the number and the value of each field of a message.
 
     Raises:
         FormatError: for data that is not a message; it names the offset.
@@ -394,44 +411,47 @@ def iterate_fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
     [(0, 1, 150), (3, 2, b'hi')]
 
     """
-    at = 0
-    while at < len(data):
-        offset = at
-        key, at = _read_varint(data, at)
-        number, kind = key >> 3, key & 7
-        if number == 0 or number >= 1 << 29:
-            raise FormatError(f"field number {number} is not valid", where=f"offset {offset}")
-        if kind == 0:
-            value, at = _read_varint(data, at)
-            yield offset, number, value
+    offset = 0
+    while offset < len(data):
+        field_offset = offset
+        key, offset = _read_varint(data, offset)
+        field_number, wire_type = key >> 3, key & 7
+        if field_number == 0 or field_number >= 1 << 29:
+            raise FormatError(f"field number {field_number} is not valid", where=f"offset {field_offset}")
+        if wire_type == _VARINT:
+            value, offset = _read_varint(data, offset)
+            yield field_offset, field_number, value
             continue
-        if kind not in (1, 2, 5):
-            raise FormatError(f"wire type {kind} of field {number} is not known", where=f"offset {offset}")
-        size = {1: 8, 5: 4}.get(kind, 0)
-        if kind == 2:
-            size, at = _read_varint(data, at)
-        if size > len(data) - at:
+        if wire_type not in (_FIXED64, _LENGTH_DELIMITED, _FIXED32):
             raise FormatError(
-                f"field {number} declares {size} bytes, and {len(data) - at} follow; the file may be truncated",
-                where=f"offset {offset}",
+                f"wire type {wire_type} of field {field_number} is not known", where=f"offset {field_offset}"
             )
-        yield offset, number, data[at : at + size]
-        at += size
+        size = {_FIXED64: 8, _FIXED32: 4}.get(wire_type, 0)
+        if wire_type == _LENGTH_DELIMITED:
+            size, offset = _read_varint(data, offset)
+        if size > len(data) - offset:
+            raise FormatError(
+                f"field {field_number} declares {size} bytes, and {len(data) - offset} follow; the file may be "
+                "truncated",
+                where=f"offset {field_offset}",
+            )
+        yield field_offset, field_number, data[offset : offset + size]
+        offset += size
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """(the number at this offset, the offset after it)."""
+def _read_varint(data: bytes, offset: int) -> tuple[int, int]:
+    """Read the number at this offset; returns it and the offset after it."""
     value = 0
-    for i, byte in enumerate(data[at : at + 10]):
+    for i, byte in enumerate(data[offset : offset + 10]):
         value |= (byte & 0x7F) << (7 * i)
         if byte < 0x80:
-            return value & 0xFFFFFFFFFFFFFFFF, at + i + 1
-    raise FormatError("a number is not complete; the file may be truncated", where=f"offset {at}")
+            return value & 0xFFFFFFFFFFFFFFFF, offset + i + 1
+    raise FormatError("a number is not complete; the file may be truncated", where=f"offset {offset}")
 
 
 def read_float(value: Value) -> float:
-    """The float of a fixed32 field."""
+    """Read the float of a fixed32 field."""
     if not isinstance(value, bytes) or len(value) != 4:
         raise FormatError("a field that must be a float is not one")
-    (number,) = struct.unpack("<f", value)
-    return float(number)
+    (result,) = struct.unpack("<f", value)
+    return float(result)

@@ -11,34 +11,38 @@ import stat
 from typing import TYPE_CHECKING
 
 from bpe.errors import FormatError
-from bpe.formats.packed import first_bytes, unpack
+from bpe.formats.packed import read_first_bytes, unpack
 
 if TYPE_CHECKING:
     from mmap import mmap
 
 #: The file that the commands of `tokenizers` and `transformers` write.
-NATIVE = "tokenizer.json"
+TOKENIZER_JSON = "tokenizer.json"
 #: The name of sentencepiece's model in a folder, and of Mistral's file.
-SENTENCEPIECE, TEKKEN = "tokenizer.model", "tekken.json"
+SENTENCEPIECE_MODEL, TEKKEN_JSON = "tokenizer.model", "tekken.json"
 #: The two files of GPT-2.
-VOCAB, MERGES = "vocab.json", "merges.txt"
+VOCAB_JSON, MERGES_TXT = "vocab.json", "merges.txt"
 #: The names of rank files in a folder; others end in `.tiktoken`.
-RANKS, QWEN_RANKS = "tiktoken.model", "qwen.tiktoken"
-CONFIG, SPECIAL_MAP, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
+TIKTOKEN_MODEL, QWEN_TIKTOKEN = "tiktoken.model", "qwen.tiktoken"
+CONFIG_JSON, SPECIAL_MAP_JSON, ADDED_TOKENS_JSON = (
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+)
 #: The files that say which tokens are added, and which roles they have.
-CONFIGURATION = (CONFIG, SPECIAL_MAP, ADDED)
+CONFIGURATION_FILES = (CONFIG_JSON, SPECIAL_MAP_JSON, ADDED_TOKENS_JSON)
 #: The file that holds the chat template since transformers 4.54, instead of a field of the configuration.
-CHAT_TEMPLATE = "chat_template.jinja"
+CHAT_TEMPLATE_FILE = "chat_template.jinja"
 #: How CLIP's list of merges begins.
-CLIP = '"bpe_simple_vocab_16e6.txt#version: 0.2'
-GGUF = b"GGUF"
-#: The mark of the end of a word in codes of subword-nmt.
+CLIP_HEADER = '"bpe_simple_vocab_16e6.txt#version: 0.2'
+GGUF_MAGIC = b"GGUF"
+#: The mark of the end of a word in CLIP's merges and in codes of subword-nmt.
 END_OF_WORD = "</w>"
 
 
 def looks_like_ranks(data: bytes) -> bool:
     """Whether a file begins like a rank file, with a line of base64, a space and a number."""
-    head = first_bytes(data, 1000)
+    head = read_first_bytes(data, 1000)
     return not head.startswith(b"{") and re.match(rb"[A-Za-z0-9+/]+={0,2} \d+\r?\n", head) is not None
 
 
@@ -72,14 +76,14 @@ def looks_like_tekken(data: bytes) -> bool:
     return data[:1] == b"{" and b'"token_bytes"' in data and b'"merges"' not in data
 
 
-def rank_file_of(names: list[str]) -> str | None:
-    """The name of the rank file among the names of a folder's files; None if there is none, or several."""
-    found = [name for name in names if name == RANKS or name.endswith(".tiktoken")]
-    return RANKS if RANKS in found else found[0] if len(found) == 1 else None
+def find_rank_file(names: list[str]) -> str | None:
+    """Find the name of the rank file among the names of a folder's files; None if there is none, or several."""
+    rank_files = [name for name in names if name == TIKTOKEN_MODEL or name.endswith(".tiktoken")]
+    return TIKTOKEN_MODEL if TIKTOKEN_MODEL in rank_files else rank_files[0] if len(rank_files) == 1 else None
 
 
 def map_gguf(path: str | os.PathLike[str]) -> mmap | None:
-    """A GGUF file mapped into memory, so that its weights are not read; None for any other file.
+    """Map a GGUF file into memory, so that its weights are not read; None for any other file.
 
     Raises:
         OSError: for a file that cannot be read.
@@ -88,7 +92,7 @@ def map_gguf(path: str | os.PathLike[str]) -> mmap | None:
     if not stat.S_ISREG(os.stat(path).st_mode):
         return None
     with open(path, "rb") as file:
-        if file.read(4) != GGUF:
+        if file.read(4) != GGUF_MAGIC:
             return None
         import mmap as memory
 

@@ -19,9 +19,9 @@ from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary
 
-UNK = "<unk>"
+UNK_TOKEN = "<unk>"
 #: Words are what spaces and line ends separate; other white space is text.
-WORDS = r"[^ \r\n]+"
+WORD_PATTERN = r"[^ \r\n]+"
 
 Version = tuple[int, int]
 #: The text of a token, without the mark, and whether it ends words.
@@ -29,7 +29,7 @@ Token = tuple[str, bool]
 
 
 def parse(data: bytes, merges: int = -1) -> tuple[Version, list[tuple[str, str]]]:
-    """(version, pairs in order, without repeated ones) of a file of codes.
+    """Parse a file of codes: returns the version, and the pairs in order without repeated ones.
 
     Args:
         data: the content, gzipped or not.
@@ -54,10 +54,10 @@ def parse(data: bytes, merges: int = -1) -> tuple[Version, list[tuple[str, str]]
 
 
 def _read_version(header: str) -> Version:
-    found = re.fullmatch(r"#version: *(0\.[12])(\.0+)* *\r?", header)
-    if found is None:
+    match = re.fullmatch(r"#version: *(0\.[12])(\.0+)* *\r?", header)
+    if match is None:
         raise FormatError(f"{short_repr(header)} is not a version that is known; known are 0.1 and 0.2", where="line 1")
-    return (0, int(found[1][-1]))
+    return (0, int(match[1][-1]))
 
 
 def read(data: bytes, merges: int = -1) -> TokenizerSpec:
@@ -68,34 +68,36 @@ def read(data: bytes, merges: int = -1) -> TokenizerSpec:
 
     """
     version, pairs = parse(data, merges)
-    glued = version == (0, 2)
+    is_glued = version == (0, 2)
     ids: dict[Token, int] = {}
     results: set[Token] = set()
-    kept: list[tuple[Token, Token]] = []
+    applied_pairs: list[tuple[Token, Token]] = []
     for left, right in pairs:
         if (left + right).endswith(END_OF_WORD) and not right.endswith(END_OF_WORD):
             raise FormatError(f"the merge {short_repr((left, right))} makes the text {END_OF_WORD}; no token may be it")
         pair = _parse_token(left), _parse_token(right)
-        symbols = [_divide(token, glued) for token in pair]
-        possible = all(len(each) == 1 or key in results for key, each in zip(pair, symbols, strict=True))
-        if pair[0][1] or not possible:
+        symbols = [_divide(token, is_glued) for token in pair]
+        is_possible = all(
+            len(part_symbols) == 1 or key in results for key, part_symbols in zip(pair, symbols, strict=True)
+        )
+        if pair[0][1] or not is_possible:
             continue  # a part that no merge produces, or that ends words, on the left: the merge is never applied
-        kept.append(pair)
+        applied_pairs.append(pair)
         results.add((pair[0][0] + pair[1][0], pair[1][1]))
         for symbol in (*symbols[0], *symbols[1]):
             ids.setdefault(symbol, len(ids))
-    if not glued:
+    if not is_glued:
         ids.setdefault(("", True), len(ids))
-    made = dict(ids)
-    merged: list[tuple[int, int, int]] = []
-    for first, last in kept:
-        result = made.setdefault((first[0] + last[0], last[1]), len(made))
-        merged.append((made[first], made[last], result))
-    n = len(made)
-    tokens = [(token_id, (text + END_OF_WORD * ends).encode()) for (text, ends), token_id in made.items()]
-    table = np.array(merged, dtype=np.int32).reshape(-1, 3)
+    all_ids = dict(ids)
+    rows: list[tuple[int, int, int]] = []
+    for left_token, right_token in applied_pairs:
+        merged = left_token[0] + right_token[0], right_token[1]
+        rows.append((all_ids[left_token], all_ids[right_token], all_ids.setdefault(merged, len(all_ids))))
+    n = len(all_ids)
+    tokens = [(token_id, (text + END_OF_WORD * ends_word).encode()) for (text, ends_word), token_id in all_ids.items()]
+    table = np.array(rows, dtype=np.int32).reshape(-1, 3)
     try:
-        vocabulary = Vocabulary(tokens, [(n, UNK.encode())])
+        vocabulary = Vocabulary(tokens, [(n, UNK_TOKEN.encode())])
     except ValueError as error:
         raise FormatError(f"{error}; the text {END_OF_WORD} cannot be a part of a word in codes") from None
     return TokenizerSpec(
@@ -103,29 +105,29 @@ def read(data: bytes, merges: int = -1) -> TokenizerSpec:
         vocabulary=vocabulary,
         merges=np.ascontiguousarray(table[:, :2]),
         merge_results=np.ascontiguousarray(table[:, 2]),
-        pretokenizer=Pretokenizer.from_regex(WORDS),
-        unk_token=UNK,
+        pretokenizer=Pretokenizer.from_regex(WORD_PATTERN),
+        unk_token=UNK_TOKEN,
         end_of_word=END_OF_WORD,
-        end_of_word_glued=glued,
-        ends_word=np.array([*(ends for _, ends in made), False], dtype=np.bool_),
+        end_of_word_glued=is_glued,
+        ends_word=np.array([*(ends_word for _, ends_word in all_ids), False], dtype=np.bool_),
     )
 
 
-def _divide(token: Token, glued: bool) -> list[Token]:
-    """The symbols of a token, before any merge."""
-    text, ends = token
-    if glued:
-        return [(char, ends and i == len(text) - 1) for i, char in enumerate(text)]
-    return [(char, False) for char in text] + [("", True)] * ends
+def _divide(token: Token, is_glued: bool) -> list[Token]:
+    """Return the symbols of a token, before any merge."""
+    text, ends_word = token
+    if is_glued:
+        return [(char, ends_word and i == len(text) - 1) for i, char in enumerate(text)]
+    return [(char, False) for char in text] + [("", True)] * ends_word
 
 
 def _parse_token(part: str) -> Token:
-    ends = part.endswith(END_OF_WORD)
-    return part.removesuffix(END_OF_WORD) if ends else part, ends
+    ends_word = part.endswith(END_OF_WORD)
+    return part.removesuffix(END_OF_WORD) if ends_word else part, ends_word
 
 
 def write(spec: TokenizerSpec) -> bytes:
-    """Codes of version 0.2, or of 0.1 where the mark is a symbol of its own.
+    """Write codes of version 0.2, or of 0.1 where the mark is a symbol of its own.
 
     What the codes do not keep is not checked here (`saving.py` reads them again).
 
@@ -140,10 +142,10 @@ def write(spec: TokenizerSpec) -> bytes:
         )
     texts = {token_id: token.decode() for token_id, token in spec.vocabulary.items(ORDINARY)}
     header = "#version: 0.2\n" if spec.end_of_word_glued else ""
-    wrong = [text for text in texts.values() if re.search(r"[ \r\n]", text)]
-    if wrong:
+    unwritable = [text for text in texts.values() if re.search(r"[ \r\n]", text)]
+    if unwritable:
         raise ValueError(
-            f"format subword-nmt cannot hold the token {short_repr(wrong[0])}: spaces and line ends separate symbols; "
-            "save it as huggingface"
+            f"format subword-nmt cannot hold the token {short_repr(unwritable[0])}: spaces and line ends separate "
+            "symbols; save it as huggingface"
         )
     return (header + "".join(f"{texts[left]} {texts[right]}\n" for left, right in spec.merges.tolist())).encode()

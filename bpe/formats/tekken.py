@@ -27,20 +27,20 @@ from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL
 
 #: The special tokens of a file that lists none, as the first releases of the format are.
-DEFAULT_SPECIAL = (
+DEFAULT_SPECIAL_TOKENS = (
     "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]",
     "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]",
     "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]",
 )  # fmt: skip
 #: The name of a special token that the file does not list.
-FILLER = "<SPECIAL_{}>"
+UNLISTED_NAME = "<SPECIAL_{}>"
 #: The most special tokens; published files have 1,000.
-MAX_SPECIAL = 1 << 20
+MAX_SPECIAL_TOKENS = 1 << 20
 
 
-def _read_count(value: Any, where: str, most: int = ID_LIMIT) -> int:
-    if type(value) is not int or not 0 <= value <= most:
-        raise FormatError(f"it is {short_repr(value)}; it must be an int from 0 to {most}", where=where)
+def _read_count(value: Any, where: str, maximum: int = ID_LIMIT) -> int:
+    if type(value) is not int or not 0 <= value <= maximum:
+        raise FormatError(f"it is {short_repr(value)}; it must be an int from 0 to {maximum}", where=where)
     return value
 
 
@@ -56,34 +56,34 @@ def read(data: bytes) -> TokenizerSpec:
         raise FormatError(f"{short_repr(value)} is not an object; a tekken.json is one")
     config: dict[str, Any] = get(value, "the file", "config", dict)
     pattern = get(config, "config", "pattern", str)
-    n_special = get(config, "config", "default_num_special_tokens", partial(_read_count, most=MAX_SPECIAL))
+    n_special = get(config, "config", "default_num_special_tokens", partial(_read_count, maximum=MAX_SPECIAL_TOKENS))
     size = get(config, "config", "default_vocab_size", _read_count)
-    listed: list[Any] = get(value, "the file", "vocab", list)
-    if not n_special < size <= len(listed) + n_special:
-        sizes = f"{pluralize(len(listed), 'token')} in the vocab and {pluralize(n_special, 'special token')}"
+    entries: list[Any] = get(value, "the file", "vocab", list)
+    if not n_special < size <= len(entries) + n_special:
+        sizes = f"{pluralize(len(entries), 'token')} in the vocab and {pluralize(n_special, 'special token')}"
         rule = "it must be at most their sum, and more than the special tokens"
         refuse("config.default_vocab_size", size, f"there are {sizes}", rule)
-    tokens = _read_tokens(listed[: size - n_special])
+    tokens = _read_tokens(entries[: size - n_special])
     blob, offsets = b"".join(tokens), offsets_of(list(map(len, tokens)))
     table = RankTable(blob, offsets)
     if not table.distinct:
-        seen: set[bytes] = set()
-        twice = next(token for token in tokens if token in seen or seen.add(token))  # type: ignore[func-returns-value]
-        raise FormatError(f"token {short_repr(twice)} is given twice; each must be unique", where="vocab")
+        seen_tokens: set[bytes] = set()
+        repeated_token = next(token for token in tokens if token in seen_tokens or seen_tokens.add(token))  # type: ignore[func-returns-value]
+        raise FormatError(f"token {short_repr(repeated_token)} is given twice; each must be unique", where="vocab")
     ids = np.arange(n_special, size, dtype=np.int32)
-    special = _read_special(value, n_special)
+    special_ids = _read_special_tokens(value, n_special)
     with errors_at("config.pattern"):
-        pretokenizer = tiktoken.pattern_of(pattern)
+        pretokenizer = tiktoken.parse_pattern(pattern)
     with errors_at("vocab"):
-        spec = tiktoken.build_spec((blob, offsets, ids), table, pretokenizer, special, shared_ids=False)
-    ignored = get(config, "config", "ignore_merges", bool, True)
-    return spec if ignored else replace(spec, ignore_merges=False, unreachable=None)
+        spec = tiktoken.build_spec((blob, offsets, ids), table, pretokenizer, special_ids, shared_ids=False)
+    ignore_merges = get(config, "config", "ignore_merges", bool, True)
+    return spec if ignore_merges else replace(spec, ignore_merges=False, unreachable=None)
 
 
-def _read_tokens(listed: list[Any]) -> list[bytes]:
-    """The tokens in order of their ranks, which are 0, 1, 2, …; the first 256 are the bytes."""
+def _read_tokens(entries: list[Any]) -> list[bytes]:
+    """Read the tokens in order of their ranks, which are 0, 1, 2, …; the first 256 are the bytes."""
     tokens = []
-    for i, item in enumerate(listed):
+    for i, item in enumerate(entries):
         text: Any = item.get("token_bytes") if isinstance(item, dict) else None
         rank = item.get("rank") if isinstance(item, dict) else None
         try:
@@ -104,28 +104,28 @@ def _read_tokens(listed: list[Any]) -> list[bytes]:
     return tokens
 
 
-def _read_special(value: dict[str, Any], n_special: int) -> dict[str, int]:
-    """Name → id of the special tokens; the ids from the number of listed ones on have the names of fillers."""
-    listed = value.get("special_tokens")
-    if listed is None:
-        listed = [{"rank": i, "token_str": name} for i, name in enumerate(DEFAULT_SPECIAL)]
-    if not isinstance(listed, list) or len(listed) > n_special:
+def _read_special_tokens(value: dict[str, Any], n_special: int) -> dict[str, int]:
+    """Read the special tokens: name → id. Those that the file does not list have the names of `UNLISTED_NAME`."""
+    entries = value.get("special_tokens")
+    if entries is None:
+        entries = [{"rank": i, "token_str": name} for i, name in enumerate(DEFAULT_SPECIAL_TOKENS)]
+    if not isinstance(entries, list) or len(entries) > n_special:
         rule = f"it must be a list of at most {pluralize(n_special, 'token')}"
-        refuse("special_tokens", listed, rule, "see config.default_num_special_tokens")
-    special: dict[str, int] = {}
-    fillers = [{"rank": i, "token_str": FILLER.format(i)} for i in range(len(listed), n_special)]
-    for i, item in enumerate([*listed, *fillers]):
+        refuse("special_tokens", entries, rule, "see config.default_num_special_tokens")
+    special_ids: dict[str, int] = {}
+    fillers = [{"rank": i, "token_str": UNLISTED_NAME.format(i)} for i in range(len(entries), n_special)]
+    for i, item in enumerate([*entries, *fillers]):
         name = item.get("token_str") if isinstance(item, dict) else None
         rank = item.get("rank") if isinstance(item, dict) else None
-        if not isinstance(name, str) or not name or name in special or type(rank) is not int or rank != i:
+        if not isinstance(name, str) or not name or name in special_ids or type(rank) is not int or rank != i:
             rule = f"it must be a token of its own with the rank {i}"
             refuse(f"special_tokens[{i}]", item, rule, "number the special tokens 0, 1, 2, … in order")
-        special[name] = i
-    return special
+        special_ids[name] = i
+    return special_ids
 
 
 def write(spec: TokenizerSpec) -> bytes:
-    """A tekken.json of version v3, with its special tokens listed, as mistral-common reads it.
+    """Write a tekken.json of version v3, with its special tokens listed, as mistral-common reads it.
 
     What the file does not keep is not checked here (`saving.py` reads it again).
 
@@ -133,12 +133,12 @@ def write(spec: TokenizerSpec) -> bytes:
         ValueError: for a tokenizer that the format cannot hold at all.
 
     """
-    special = dict(spec.vocabulary.items(SPECIAL))
+    special_tokens = dict(spec.vocabulary.items(SPECIAL))
     tokens = [token for _, token in spec.vocabulary.items(ORDINARY)]
     reason = None
     if spec.model != "byte" or spec.end_of_word is not None:
         reason = "the format holds byte-level models without an end-of-word mark"
-    elif sorted(special) != list(range(len(special))) or len(spec.vocabulary) != spec.vocabulary.limit:
+    elif sorted(special_tokens) != list(range(len(special_tokens))) or len(spec.vocabulary) != spec.vocabulary.limit:
         reason = "its special tokens do not have the ids 0, 1, 2, … before all others"
     elif tokens[:256] != [bytes([byte]) for byte in range(256)]:
         reason = "its first 256 tokens are not the bytes 0 to 255 in order"
@@ -152,16 +152,16 @@ def write(spec: TokenizerSpec) -> bytes:
     )
     value: dict[str, Any] = {
         "config": {
-            "pattern": tiktoken.pattern_text(spec.pretokenizer),
+            "pattern": tiktoken.write_pattern(spec.pretokenizer),
             "num_vocab_tokens": len(tokens),
-            "default_vocab_size": len(tokens) + len(special),
-            "default_num_special_tokens": len(special),
+            "default_vocab_size": len(tokens) + len(special_tokens),
+            "default_num_special_tokens": len(special_tokens),
             "version": "v3",
         },
         "vocab": list(vocab),
         "special_tokens": [
             {"rank": token_id, "token_str": token.decode(), "is_control": True}
-            for token_id, token in sorted(special.items())
+            for token_id, token in sorted(special_tokens.items())
         ],
     }
     if not spec.ignore_merges and merging_suffices(spec, Engine):
@@ -170,7 +170,7 @@ def write(spec: TokenizerSpec) -> bytes:
 
 
 def _decode_token(token: bytes) -> str | None:
-    """The token as text; None if it is not UTF-8."""
+    """Decode a token; None if it is not UTF-8."""
     try:
         return token.decode()
     except UnicodeDecodeError:

@@ -30,7 +30,7 @@ from bpe.encode._encoder import Encoder
 from bpe.errors import FormatError, check_int, describe, short_repr, with_article, with_path
 from bpe.formats._ranks import RankTable, read_ranks
 from bpe.formats.openai_encodings import ENCODINGS, FILES, PublishedEncoding
-from bpe.formats.packed import first_bytes, unpack
+from bpe.formats.packed import read_first_bytes, unpack
 from bpe.merge._merger import Merger
 from bpe.merge.tables import MergeList, SymbolTables, TokenBytes
 from bpe.pretokenize.patterns import PATTERNS, SPELLINGS, WHOLE
@@ -48,29 +48,29 @@ PUBLISHED: Mapping[str, tuple[str, Mapping[str, int]]] = {
 }
 
 #: The most bytes of a file that may be one of these; the largest one has 3,613,922.
-LARGEST_PUBLISHED = 1 << 23
+MAX_PUBLISHED_BYTES = 1 << 23
 
-Tokens = tuple[bytes, NDArray[np.int64], NDArray[np.int32]]  # sorted by rank: concatenated bytes, offsets, ranks
+RankedTokens = tuple[bytes, NDArray[np.int64], NDArray[np.int32]]  # sorted by rank: concatenated bytes, offsets, ranks
 
 
 def find_published(data: bytes) -> tuple[str, Mapping[str, int]] | None:
-    """The pattern and the special tokens of one of OpenAI's rank files (gzipped or not); None for any other file."""
+    """Find the pattern and the special tokens of a rank file of OpenAI's (gzipped or not); None for other files."""
     if data[:1] == b"{" or data[:2] not in (b"\x1f\x8b", b"IQ"):  # IQ== is "!", the first token of each file
         return None
-    content = first_bytes(data, LARGEST_PUBLISHED + 1)
-    return PUBLISHED.get(hashlib.sha256(content).hexdigest()) if len(content) <= LARGEST_PUBLISHED else None
+    content = read_first_bytes(data, MAX_PUBLISHED_BYTES + 1)
+    return PUBLISHED.get(hashlib.sha256(content).hexdigest()) if len(content) <= MAX_PUBLISHED_BYTES else None
 
 
 def read_published(data: bytes) -> TokenizerSpec:
     """Read one of OpenAI's own rank files, whose pattern and special tokens are known."""
-    known = find_published(data)
-    if known is None:
+    published = find_published(data)
+    if published is None:
         raise FormatError(
             "it is a rank file, and its pattern is unknown, because it is not one of OpenAI's own; load it with a "
             "pattern: Tokenizer.from_tiktoken(path, pretokenizer, special_tokens), or make a tokenizer.json of it: "
             "bpe convert IN OUT --pretokenizer NAME"
         )
-    return read(data, Pretokenizer(known[0]), dict(known[1]))
+    return read(data, Pretokenizer(published[0]), dict(published[1]))
 
 
 def load(
@@ -98,38 +98,38 @@ def load(
     if preset is not None:
         pretokenizer = preset.pattern
         special_tokens = preset.special_tokens if special_tokens is None else special_tokens
-    special = check_special_ids(special_tokens or {})
+    special_ids = check_special_ids(special_tokens or {})
     data, pattern = read_file(path), as_pretokenizer(pretokenizer)
-    known = None if force else find_published(data)
-    if known is not None and pattern != Pretokenizer(known[0]):
+    published = None if force else find_published(data)
+    if published is not None and pattern != Pretokenizer(published[0]):
         raise ValueError(
-            f"pretokenizer is {pattern!r}, but {os.fspath(path)} is one of OpenAI's, whose pattern is {known[0]!r}; "
-            f"with another pattern, ids differ from tiktoken's: pass {known[0]!r}, or force=True"
+            f"pretokenizer is {pattern!r}, but {os.fspath(path)} is one of OpenAI's, whose pattern is "
+            f"{published[0]!r}; with another pattern, ids differ from tiktoken's: pass {published[0]!r}, or force=True"
         )
     with with_path(path):
-        return read(data, pattern, special, shared_ids=preset is not None)
+        return read(data, pattern, special_ids, shared_ids=preset is not None)
 
 
 def _find_preset(pretokenizer: object) -> PublishedEncoding | None:
-    """The encoding of OpenAI's with this name; None for the name of a pattern, such as "gpt2", and anything else."""
+    """Find OpenAI's encoding of this name; None for the name of a pattern, such as "gpt2", and anything else."""
     if not isinstance(pretokenizer, str) or pretokenizer in PATTERNS:
         return None
     return ENCODINGS.get(pretokenizer)
 
 
 def check_special_ids(special_tokens: Mapping[str, int]) -> dict[str, int]:
-    """Special tokens with ids as int.
+    """Check special tokens; returns their ids as int.
 
     Raises:
         TypeError, ValueError: for names that are not str or empty, and ids that are not int or out of range.
 
     """
-    special: dict[str, int] = {}
+    special_ids: dict[str, int] = {}
     for name, token_id in special_tokens.items():
         if not isinstance(name, str) or not name:
             raise TypeError(f"special token {short_repr(name)} must be a str of at least one character")
-        special[name] = check_int(f"the id of {name!r}", token_id, 0, 2**31 - 1)
-    return special
+        special_ids[name] = check_int(f"the id of {name!r}", token_id, 0, 2**31 - 1)
+    return special_ids
 
 
 def read(
@@ -157,7 +157,7 @@ def read(
 def from_ranks(
     ranks: Mapping[bytes, int], pretokenizer: Pretokenizer | None, special_tokens: Mapping[str, int]
 ) -> TokenizerSpec:
-    """The spec of tokens with their ranks, as `tiktoken.Encoding` takes them.
+    """Build the spec of tokens with their ranks, as `tiktoken.Encoding` takes them.
 
     A special token may have the id of another token (the first one is then what the id decodes to), and the spelling
     of an ordinary token. A token without bytes is left out, because encoding never produces it.
@@ -168,39 +168,39 @@ def from_ranks(
 
     """
     if not set(map(type, ranks)) <= {bytes}:
-        wrong = next(token for token in ranks if type(token) is not bytes)
-        raise TypeError(f"mergeable_ranks has the token {describe(wrong)}; it must map bytes to int")
-    numbers = list(ranks.values())
-    if not set(map(type, numbers)) <= {int} or (numbers and not 0 <= min(numbers) <= max(numbers) < ID_LIMIT):
-        numbers = [
+        invalid_token = next(token for token in ranks if type(token) is not bytes)
+        raise TypeError(f"mergeable_ranks has the token {describe(invalid_token)}; it must map bytes to int")
+    rank_list = list(ranks.values())
+    if not set(map(type, rank_list)) <= {int} or (rank_list and not 0 <= min(rank_list) <= max(rank_list) < ID_LIMIT):
+        rank_list = [
             check_int(f"the rank of {short_repr(token)}", rank, 0, ID_LIMIT - 1) for token, rank in ranks.items()
         ]
-    order = np.argsort(np.array(numbers, dtype=np.int64), kind="stable")
-    given = list(ranks)
-    ordered = [given[i] for i in order.tolist() if given[i]]
-    sorted_ranks = np.array([numbers[i] for i in order.tolist() if given[i]], dtype=np.int32)
-    if not ordered:
+    order = np.argsort(np.array(rank_list, dtype=np.int64), kind="stable")
+    all_tokens = list(ranks)
+    sorted_tokens = [all_tokens[i] for i in order.tolist() if all_tokens[i]]
+    sorted_ranks = np.array([rank_list[i] for i in order.tolist() if all_tokens[i]], dtype=np.int32)
+    if not sorted_tokens:
         raise ValueError("mergeable_ranks holds no tokens; it must map at least one token to its rank")
-    if (same := np.flatnonzero(np.diff(sorted_ranks) == 0)).size:
-        first, second = ordered[same[0]], ordered[same[0] + 1]
+    if (equal_ranks := np.flatnonzero(np.diff(sorted_ranks) == 0)).size:
+        first, second = sorted_tokens[equal_ranks[0]], sorted_tokens[equal_ranks[0] + 1]
         raise ValueError(
             f"mergeable_ranks gives {short_repr(first)} and {short_repr(second)} the same rank, "
-            f"{sorted_ranks[same[0]]}; a rank "
+            f"{sorted_ranks[equal_ranks[0]]}; a rank "
             "is a token's id, so each must be unique"
         )
-    tokens = b"".join(ordered), offsets_of([len(token) for token in ordered]), sorted_ranks
+    tokens = b"".join(sorted_tokens), offsets_of([len(token) for token in sorted_tokens]), sorted_ranks
     return build_spec(tokens, RankTable(*tokens[:2]), pretokenizer, special_tokens, shared_ids=True)
 
 
 def build_spec(
-    tokens: Tokens,
+    tokens: RankedTokens,
     table: RankTable,
     pretokenizer: Pretokenizer | None,
     special_tokens: Mapping[str, int],
     *,
     shared_ids: bool,
 ) -> TokenizerSpec:
-    """The spec of tokens that are sorted by rank; `table` is their table.
+    """Build the spec of tokens that are sorted by rank; `table` is their table.
 
     Args:
         tokens: the tokens, which must be distinct.
@@ -228,12 +228,12 @@ def build_spec(
     )
 
 
-def _read_line_by_line(data: bytes) -> Tokens:
+def _read_line_by_line(data: bytes) -> RankedTokens:
     """Read ranks in Python: lines of any layout in any order, with precise errors."""
     tokens: dict[bytes, int] = {}
-    seen: set[int] = set()
+    seen_ranks: set[int] = set()
     for line_number, line in enumerate(data.splitlines(), 1):
-        fields, fault = line.split(), None
+        fields, error = line.split(), None
         if not line or (fields[:1] == [b"="] and len(fields) == 2 and fields[1].isdigit()):
             continue  # Whisper's file has a token without bytes: encoding never produces it, and its id stays unused
         try:
@@ -241,24 +241,24 @@ def _read_line_by_line(data: bytes) -> Tokens:
         except (binascii.Error, ValueError, IndexError):
             token, rank, fields = b"", 0, []
         if len(fields) != 2:
-            fault = f"{short_repr(line)} is not a token in base64, a space and a rank"
+            error = f"{short_repr(line)} is not a token in base64, a space and a rank"
         elif not token or not 0 <= rank < ID_LIMIT:
-            fault = (
+            error = (
                 f"token {short_repr(token)} has rank {rank}; tokens must have bytes, and ranks are from 0 to "
                 f"{ID_LIMIT - 1}"
             )
-        elif token in tokens or rank in seen:
-            what = f"token {short_repr(token)}" if token in tokens else f"rank {rank}"
-            fault = f"{what} is given twice; each must be unique"
-        if fault is not None:
-            raise FormatError(fault, where=f"line {line_number}")
+        elif token in tokens or rank in seen_ranks:
+            repeated = f"token {short_repr(token)}" if token in tokens else f"rank {rank}"
+            error = f"{repeated} is given twice; each must be unique"
+        if error is not None:
+            raise FormatError(error, where=f"line {line_number}")
         tokens[token] = rank
-        seen.add(rank)
+        seen_ranks.add(rank)
     if not tokens:
         raise FormatError("the file holds no ranks; it must have a token and its rank on each line")
-    ordered = sorted(tokens, key=tokens.__getitem__)
-    offsets = offsets_of([len(token) for token in ordered])
-    return b"".join(ordered), offsets, np.array([tokens[token] for token in ordered], dtype=np.int32)
+    sorted_tokens = sorted(tokens, key=tokens.__getitem__)
+    offsets = offsets_of([len(token) for token in sorted_tokens])
+    return b"".join(sorted_tokens), offsets, np.array([tokens[token] for token in sorted_tokens], dtype=np.int32)
 
 
 def _build_vocabulary(
@@ -268,28 +268,28 @@ def _build_vocabulary(
     special_tokens: Mapping[str, int],
     shared_ids: bool,
 ) -> Vocabulary:
-    """The vocabulary of the tokens and the special tokens, after checking that their ids and names are distinct."""
-    special: dict[int, bytes] = {}
+    """Build the vocabulary of the tokens and the special tokens, whose ids and names must be distinct."""
+    names: dict[int, bytes] = {}
     for name, token_id in special_tokens.items():
         i = int(np.searchsorted(ranks, token_id))
-        fault = None
+        conflict = None
         if i < len(ranks) and ranks[i] == token_id:
-            fault = f"special token {name!r} has id {token_id}, which is an ordinary token's rank"
-        elif token_id in special:
-            fault = (
-                f"token id {token_id} is given twice: {short_repr(special[token_id])} and {short_repr(name.encode())}"
+            conflict = f"special token {name!r} has id {token_id}, which is an ordinary token's rank"
+        elif token_id in names:
+            conflict = (
+                f"token id {token_id} is given twice: {short_repr(names[token_id])} and {short_repr(name.encode())}"
             )
         else:
-            special[token_id] = name.encode()
-        if fault is not None and not shared_ids:
-            raise FormatError(fault)
+            names[token_id] = name.encode()
+        if conflict is not None and not shared_ids:
+            raise FormatError(conflict)
     try:
-        vocabulary = Vocabulary.from_sorted(blob, offsets, ranks, special)
+        vocabulary = Vocabulary.from_sorted(blob, offsets, ranks, names)
     except ValueError as error:
         raise FormatError(str(error)) from None
-    if special and not shared_ids and (ordinary := vocabulary.find_ids(special.values())):
-        what = f"special token {min(ordinary).decode()!r} is an ordinary token too"
-        raise FormatError(f"{what}; leave it out of special_tokens")
+    if names and not shared_ids and (ordinary_ids := vocabulary.find_ids(names.values())):
+        reason = f"special token {min(ordinary_ids).decode()!r} is an ordinary token too"
+        raise FormatError(f"{reason}; leave it out of special_tokens")
     return vocabulary
 
 
@@ -305,40 +305,40 @@ def recover_merges(
         that these merges never produce, or None if unknown).
 
     """
-    pairs = table.merges()
-    merged = pairs[:, 0] >= 0
-    without = np.flatnonzero(~merged & (np.diff(offsets) > 1))
-    if len(table.splits(without)):
-        splits = table.splits(np.arange(len(ranks), dtype=np.int64))
-        if _any_merges_to_itself(blob, offsets, without, splits):
+    pairs = table.recover_merges()
+    has_merge = pairs[:, 0] >= 0
+    unmerged_tokens = np.flatnonzero(~has_merge & (np.diff(offsets) > 1))
+    if len(table.list_splits(unmerged_tokens)):
+        splits = table.list_splits(np.arange(len(ranks), dtype=np.int64))
+        if _any_merges_to_itself(blob, offsets, unmerged_tokens, splits):
             results = ranks[splits[:, 2]]
             return ranks[splits[:, :2]], results, results, None
-    merges = np.flatnonzero(merged)
-    return ranks.take(pairs.take(merges, axis=0)), ranks.take(merges), None, ranks[without]
+    merges = np.flatnonzero(has_merge)
+    return ranks.take(pairs.take(merges, axis=0)), ranks.take(merges), None, ranks[unmerged_tokens]
 
 
 def _any_merges_to_itself(
-    blob: bytes, offsets: NDArray[np.int64], wanted: NDArray[np.int64], splits: NDArray[np.int32]
+    blob: bytes, offsets: NDArray[np.int64], candidates: NDArray[np.int64], splits: NDArray[np.int32]
 ) -> bool:
-    """Whether merging the bytes of any of the tokens `wanted` by tiktoken's rule gives that token.
+    """Whether merging the bytes of any of the tokens `candidates` by tiktoken's rule gives that token.
 
     tiktoken merges any two adjacent parts whose concatenation is a token; `splits` has these pairs for all tokens.
     O(n log n) in the bytes of the tokens.
     """
     results = np.ascontiguousarray(splits[:, 2])
     merges = MergeList(np.ascontiguousarray(splits[:, :2]), results, results, len(offsets) - 1)
-    of_byte = np.full(256, NO_TOKEN, dtype=np.uint32)
-    single = np.flatnonzero(np.diff(offsets) == 1)
-    of_byte[np.frombuffer(blob, dtype=np.uint8)[offsets[single]]] = single
-    symbols = SymbolTables(of_byte, of_byte, NO_TOKEN, NO_TOKEN, False, False)
+    token_of_byte = np.full(256, NO_TOKEN, dtype=np.uint32)
+    byte_tokens = np.flatnonzero(np.diff(offsets) == 1)
+    token_of_byte[np.frombuffer(blob, dtype=np.uint8)[offsets[byte_tokens]]] = byte_tokens
+    symbols = SymbolTables(token_of_byte, token_of_byte, NO_TOKEN, NO_TOKEN, False, False)
     kernel = Encoder(Merger(merges, symbols), TokenBytes(blob, offsets, None, 0), WHOLE, 1 << 20)
     kernel.finish()
-    texts = (blob[offsets[token] : offsets[token + 1]] for token in wanted.tolist())
+    texts = (blob[offsets[token] : offsets[token + 1]] for token in candidates.tolist())
     return any(len(kernel.encode(text)[0]) == 1 for text in texts)
 
 
 def read_gpt2_ranks(merges: bytes, encoder: bytes, *, own_bytes: bool = False) -> dict[bytes, int]:
-    r"""The ranks of GPT-2's tokens, without `<|endoftext|>`.
+    r"""Read the ranks of GPT-2's tokens, without `<|endoftext|>`.
 
     Args:
         merges: the content of `vocab.bpe`: a line with the version, then the two parts of a token on each line.
@@ -375,22 +375,22 @@ def read_gpt2_ranks(merges: bytes, encoder: bytes, *, own_bytes: bool = False) -
         ranks.setdefault(letters_to_bytes("".join(parts)), 256 + line_number - 2)
     if not isinstance(ids, dict):
         raise FormatError(f"it is {with_article(ids)}; it must map tokens to ids", path="encoder.json")
-    spelled: dict[bytes, Any] = {}
+    encoder_ranks: dict[bytes, Any] = {}
     for token, token_id in ids.items():
         if token in ("<|endoftext|>", "<|startoftext|>"):
             continue
         if not letters >= set(token):
             raise FormatError(f"token {short_repr(token)} is not in GPT-2's letters", path="encoder.json")
-        spelled[letters_to_bytes(token)] = token_id
+        encoder_ranks[letters_to_bytes(token)] = token_id
     if own_bytes:
-        ranks.update((token, token_id) for token, token_id in spelled.items() if len(token) == 1)
-    if spelled != ranks:
+        ranks.update((token, token_id) for token, token_id in encoder_ranks.items() if len(token) == 1)
+    if encoder_ranks != ranks:
         raise FormatError("the ids of encoder.json are not the ranks of vocab.bpe; the files must belong together")
     return ranks
 
 
-def pattern_of(pat_str: str) -> Pretokenizer:
-    r"""The pretokenizer of a pattern that is written for `tiktoken`, whose engine is Rust's `fancy_regex`.
+def parse_pattern(pat_str: str) -> Pretokenizer:
+    r"""Return the pretokenizer of a pattern that is written for `tiktoken`, whose engine is Rust's `fancy_regex`.
 
     A published pattern gets its scanner. In any other, `$` and `&&` mean what they mean in Rust: `$` the end of the
     text only, and `&&` in a class an intersection.
@@ -399,7 +399,7 @@ def pattern_of(pat_str: str) -> Pretokenizer:
         TypeError: if the pattern is not a str.
         ValueError: for a pattern that does not compile.
 
-    >>> pattern_of(r"\w+|\s+$|\s").pattern, pattern_of(r"[\w&&[^a]]+|a").split("bac")
+    >>> parse_pattern(r"\w+|\s+$|\s").pattern, parse_pattern(r"[\w&&[^a]]+|a").split("bac")
     ('\\w+|\\s+\\Z|\\s', ['b', 'a', 'c'])
 
     """
@@ -413,10 +413,10 @@ def pattern_of(pat_str: str) -> Pretokenizer:
     return Pretokenizer.from_regex(pat_str)
 
 
-def pattern_text(pretokenizer: Pretokenizer) -> str:
-    r"""The pattern of a pretokenizer as `tiktoken` takes it, the inverse of `pattern_of`.
+def write_pattern(pretokenizer: Pretokenizer) -> str:
+    r"""Return the pattern of a pretokenizer as `tiktoken` takes it, the inverse of `parse_pattern`.
 
-    >>> pattern_text(pattern_of(r"[\w&&[^a]]+|\s+$|."))
+    >>> write_pattern(parse_pattern(r"[\w&&[^a]]+|\s+$|."))
     '[\\w&&[^a]]+|\\s+\\Z|.'
 
     """
@@ -424,7 +424,7 @@ def pattern_text(pretokenizer: Pretokenizer) -> str:
 
 
 def write(spec: TokenizerSpec) -> bytes:
-    """A rank file: each ordinary token in base64, a space and its id. OpenAI's files are written as published.
+    """Write a rank file: each ordinary token in base64, a space and its id. OpenAI's files are written as published.
 
     What the file does not keep, such as the pattern, is not checked here (`saving.py` reads it again).
 

@@ -22,16 +22,16 @@ from bpe.formats import huggingface
 from bpe.formats.configuration import (
     EXTRA_TOKEN_FIELDS,
     find_added_tokens,
+    get_token_text,
     read_configuration,
     read_object,
     read_roles,
-    token_text,
 )
 from bpe.formats.huggingface.added_tokens import add_tokens
 from bpe.formats.huggingface.spelling import explain_difference
 from bpe.formats.packed import decode_text, unpack
 from bpe.formats.schema import get, read_text
-from bpe.formats.signatures import ADDED, CONFIG, MERGES, SPECIAL_MAP, VOCAB
+from bpe.formats.signatures import ADDED_TOKENS_JSON, CONFIG_JSON, MERGES_TXT, SPECIAL_MAP_JSON, VOCAB_JSON
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.text.normalizers import NFC, Normalizer
 from bpe.vocab.byte_letters import to_letters
@@ -39,8 +39,8 @@ from bpe.vocab.merging import merging_suffices
 from bpe.vocab.spec import MATCHING_FLAGS, TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, SPECIAL
 
-HEADER = "#version: 0.2"
-END = "<|endoftext|>"
+MERGES_HEADER = "#version: 0.2"
+END_OF_TEXT = "<|endoftext|>"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class TokenizerClass:
     without_flags: bool = False
 
 
-_GPT2 = TokenizerClass(dict.fromkeys(("bos_token", "eos_token", "unk_token"), END))
+_GPT2 = TokenizerClass(dict.fromkeys(("bos_token", "eos_token", "unk_token"), END_OF_TEXT))
 _ROBERTA = TokenizerClass(
     template=("cls_token", "sep_token"),
     roles={
@@ -72,11 +72,11 @@ _ROBERTA = TokenizerClass(
     },
 )  # fmt: skip
 #: The classes that are read, without a `Fast` at the end.
-KINDS: Mapping[str, TokenizerClass] = {
+TOKENIZER_CLASSES: Mapping[str, TokenizerClass] = {
     "GPT2Tokenizer": _GPT2,
     "CodeGenTokenizer": _GPT2,
     "Qwen2Tokenizer": TokenizerClass(
-        dict.fromkeys(("eos_token", "unk_token", "pad_token"), END), "qwen2", NFC(), without_flags=True
+        dict.fromkeys(("eos_token", "unk_token", "pad_token"), END_OF_TEXT), "qwen2", NFC(), without_flags=True
     ),
     **dict.fromkeys(("RobertaTokenizer", "LongformerTokenizer", "BartTokenizer", "LEDTokenizer"), _ROBERTA),
 }
@@ -92,24 +92,24 @@ def read(files: Mapping[str, bytes]) -> TokenizerSpec:
 
     """
     config = read_configuration(files)
-    name = get(config, CONFIG, "tokenizer_class", read_text, None)
-    kind = KINDS.get((name or "GPT2Tokenizer").removesuffix("Fast"))
+    name = get(config, CONFIG_JSON, "tokenizer_class", read_text, None)
+    kind = TOKENIZER_CLASSES.get((name or "GPT2Tokenizer").removesuffix("Fast"))
     if kind is None:
         raise FormatError(
-            f"it is {short_repr(name)}, whose pretokenizer is not known; known are {', '.join(KINDS)}: load the two "
-            "files with their pretokenizer, Tokenizer.from_vocab_merges(vocab, merges, pretokenizer)",
-            where=f"{CONFIG}: tokenizer_class",
+            f"it is {short_repr(name)}, whose pretokenizer is not known; known are {', '.join(TOKENIZER_CLASSES)}: "
+            "load the two files with their pretokenizer, Tokenizer.from_vocab_merges(vocab, merges, pretokenizer)",
+            where=f"{CONFIG_JSON}: tokenizer_class",
         )
-    spec = _build(_read_vocab(files), files[MERGES], [], kind.normalizer)
+    spec = _build(_read_vocab(files), files[MERGES_TXT], [], kind.normalizer)
     added = find_added_tokens(files, {}, kind.roles, without_flags=kind.without_flags)
-    if CONFIG not in files and not spec.vocabulary.find_ids([END.encode()]):
-        added.pop(END, None)  # the class is not known, and neither is a token that is missing
-    with with_path(None, CONFIG):
+    if CONFIG_JSON not in files and not spec.vocabulary.find_ids([END_OF_TEXT.encode()]):
+        added.pop(END_OF_TEXT, None)  # the class is not known, and neither is a token that is missing
+    with with_path(None, CONFIG_JSON):
         spec = add_tokens(spec, added)
-    prefix = get(config, CONFIG, "add_prefix_space", bool, False)
+    prefix = get(config, CONFIG_JSON, "add_prefix_space", bool, False)
     return replace(
         spec,
-        ignore_merges=get(config, CONFIG, "ignore_merges", bool, False),
+        ignore_merges=get(config, CONFIG_JSON, "ignore_merges", bool, False),
         pretokenizer=Pretokenizer(kind.pattern, add_prefix_space=prefix),
         roles=read_roles(config, spec.special_tokens, kind.roles),
         template=_read_template(config, kind, spec),
@@ -131,17 +131,17 @@ def read_two_files(
         FormatError: for invalid files; it names the file and the line or field.
 
     """
-    files = {VOCAB: vocab, MERGES: merges}
+    files = {VOCAB_JSON: vocab, MERGES_TXT: merges}
     ids = _read_vocab(files)
     if special_tokens is None:
-        special_tokens = {END: ids[END]} if END in ids else {}
+        special_tokens = {END_OF_TEXT: ids[END_OF_TEXT]} if END_OF_TEXT in ids else {}
     by_id = sorted(special_tokens.items(), key=lambda item: item[1])
     added = [{"id": token_id, "content": name, "special": True} for name, token_id in by_id]
     return replace(_build(ids, merges, added, normalizer), pretokenizer=pretokenizer)
 
 
 def make_vocab_file(vocab: Mapping[str, int] | Mapping[bytes, int], special_tokens: Mapping[str, int]) -> bytes:
-    """The `vocab.json` of tokens with their ids. The names of special tokens are not in letters.
+    """Make the `vocab.json` of tokens with their ids. The names of special tokens are not in letters.
 
     Raises:
         TypeError: for a token that is not str or bytes, or an id that is not an int.
@@ -164,7 +164,7 @@ def make_vocab_file(vocab: Mapping[str, int] | Mapping[bytes, int], special_toke
 
 
 def make_merges_file(merges: Iterable[str] | Iterable[tuple[str, str]] | Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The `merges.txt` of pairs of tokens, or of strings with a space between the two.
+    """Make the `merges.txt` of pairs of tokens, or of strings with a space between the two.
 
     Raises:
         TypeError: for anything else.
@@ -172,18 +172,18 @@ def make_merges_file(merges: Iterable[str] | Iterable[tuple[str, str]] | Iterabl
 
     """
     check_iterable("merges", merges, "a path, or pairs of tokens")
-    lines = [HEADER]
-    for index, given in enumerate(merges):
+    lines = [MERGES_HEADER]
+    for index, merge in enumerate(merges):
         where = f"merges[{index}]"
-        pair = given.split(" ") if isinstance(given, str) else given
+        pair = merge.split(" ") if isinstance(merge, str) else merge
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(
-                f"{where} is {describe(given)}; it must be a pair of tokens, or a str with a space between two"
+                f"{where} is {describe(merge)}; it must be a pair of tokens, or a str with a space between two"
             )
         names = [_spell_in_letters(token, where) for token in pair]
         if any(not name or re.search(r"\s", name) for name in names):
             raise FormatError(
-                f"it is {short_repr(given)}; tokens are bytes, or str in GPT-2's letters: Ġ for a space", where=where
+                f"it is {short_repr(merge)}; tokens are bytes, or str in GPT-2's letters: Ġ for a space", where=where
             )
         lines.append(" ".join(names))
         check_unicode(where, lines[-1])
@@ -199,7 +199,7 @@ def _spell_in_letters(token: object, where: str) -> str:
 
 
 def write(spec: TokenizerSpec) -> dict[str, bytes]:
-    """The five files of a folder: name → content. `GPT2Tokenizer` of `transformers` reads them.
+    """Write the five files of a folder: name → content. `GPT2Tokenizer` of `transformers` reads them.
 
     What the files do not keep is not checked here (`saving.py` reads them again).
 
@@ -215,16 +215,16 @@ def write(spec: TokenizerSpec) -> dict[str, bytes]:
     if reason is not None:
         raise ValueError(f"format vocab-merges cannot hold this tokenizer: {reason}; save it as huggingface")
     letters = {token_id: to_letters(token) for token_id, token in spec.vocabulary.items(ORDINARY)}
-    others = {token_id: token.decode() for token_id, token in spec.vocabulary.items(SPECIAL)}
-    vocab = {token: token_id for token_id, token in sorted({**letters, **others}.items())}
+    special_names = {token_id: token.decode() for token_id, token in spec.vocabulary.items(SPECIAL)}
+    vocab = {token: token_id for token_id, token in sorted({**letters, **special_names}.items())}
     pairs = (f"{letters[left]} {letters[right]}\n" for left, right in spec.merges.tolist())
     config, roles = _write_config(spec)
     return {
-        VOCAB: json.dumps(vocab, ensure_ascii=False).encode(),
-        MERGES: f"{HEADER}\n{''.join(pairs)}".encode(),
-        CONFIG: _dump(config),
-        SPECIAL_MAP: _dump(roles),
-        ADDED: _dump({}),  # every token is in vocab.json
+        VOCAB_JSON: json.dumps(vocab, ensure_ascii=False).encode(),
+        MERGES_TXT: f"{MERGES_HEADER}\n{''.join(pairs)}".encode(),
+        CONFIG_JSON: _dump(config),
+        SPECIAL_MAP_JSON: _dump(roles),
+        ADDED_TOKENS_JSON: _dump({}),  # every token is in vocab.json
     }
 
 
@@ -233,50 +233,55 @@ def _dump(value: object) -> bytes:
 
 
 def _write_config(spec: TokenizerSpec) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(tokenizer_config.json, special_tokens_map.json)."""
-    special = [name for name in spec.special_tokens if "ordinary" not in spec.token_flags.get(name, ())]
+    """Return the objects of tokenizer_config.json and special_tokens_map.json."""
+    special_names = [name for name in spec.special_tokens if "ordinary" not in spec.token_flags.get(name, ())]
     pretokenizer, names = spec.pretokenizer, {token_id: name for name, token_id in spec.special_tokens.items()}
-    name, roles = "GPT2Tokenizer", {}
+    class_name, roles = "GPT2Tokenizer", {}
     if pretokenizer is not None and pretokenizer.name == "qwen2" and isinstance(spec.normalizer, NFC):
-        name = "Qwen2Tokenizer"
-    template = [[names.get(token_id) for token_id in side] for side in spec.template or ((), ())]
+        class_name = "Qwen2Tokenizer"
+    template = [[names.get(token_id) for token_id in template_ids] for template_ids in spec.template or ((), ())]
     if len(template[0]) == len(template[1]) == 1 and None not in (*template[0], *template[1]):
-        name, roles = "RobertaTokenizer", {"cls_token": template[0][0], "sep_token": template[1][0]}
-    known = spec.roles or {role: token_text(default) for role, default in KINDS[name].roles.items()}
-    roles = {role: known.get(role) for role in {**KINDS[name].roles, **known}} | roles
-    roles = {role: each if each in special else None for role, each in roles.items()}
+        class_name, roles = "RobertaTokenizer", {"cls_token": template[0][0], "sep_token": template[1][0]}
+    known_roles = spec.roles or {
+        role: get_token_text(default) for role, default in TOKENIZER_CLASSES[class_name].roles.items()
+    }
+    roles = {role: known_roles.get(role) for role in {**TOKENIZER_CLASSES[class_name].roles, **known_roles}} | roles
+    roles = {role: token if token in special_names else None for role, token in roles.items()}
     config: dict[str, Any] = {
-        "tokenizer_class": name,
+        "tokenizer_class": class_name,
         "add_prefix_space": pretokenizer is not None and pretokenizer.add_prefix_space,
         "added_tokens_decoder": {
             str(token_id): {
-                "content": each,
-                **{flag: flag in spec.token_flags.get(each, ()) for flag in MATCHING_FLAGS},
-                "special": each in special,
+                "content": token,
+                **{flag: flag in spec.token_flags.get(token, ()) for flag in MATCHING_FLAGS},
+                "special": token in special_names,
             }
-            for token_id, each in sorted(names.items())
+            for token_id, token in sorted(names.items())
         },
         "clean_up_tokenization_spaces": False,
         **roles,
     }
     if spec.ignore_merges and merging_suffices(spec, Engine):
         config["ignore_merges"] = True  # other programs, which do not know the field, give the same ids without it
-    if template[0] and not template[1] and name != "RobertaTokenizer":
+    if template[0] and not template[1] and class_name != "RobertaTokenizer":
         config |= {"add_bos_token": True, "bos_token": template[0][0]}
-    listed = [each for each in special if each not in roles.values()]
-    config[EXTRA_TOKEN_FIELDS[0]] = listed
-    return config, {**{role: each for role, each in roles.items() if each is not None}, EXTRA_TOKEN_FIELDS[0]: listed}
+    unassigned = [token for token in special_names if token not in roles.values()]
+    config[EXTRA_TOKEN_FIELDS[0]] = unassigned
+    return config, {
+        **{role: token for role, token in roles.items() if token is not None},
+        EXTRA_TOKEN_FIELDS[0]: unassigned,
+    }
 
 
 def _read_vocab(files: Mapping[str, bytes]) -> dict[str, int]:
-    for name in (VOCAB, MERGES):
+    for name in (VOCAB_JSON, MERGES_TXT):
         if name not in files:
             raise FormatError(f"{name} is missing; vocab.json and merges.txt belong together")
-    return read_object(files, VOCAB)
+    return read_object(files, VOCAB_JSON)
 
 
 def _read_lines(data: bytes) -> list[str]:
-    """The lines of a merge list, of which the first may be a header."""
+    """Read the lines of a merge list, of which the first may be a header."""
     lines = decode_text(unpack(data), "it must be a merge list").split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -290,8 +295,8 @@ def _read_lines(data: bytes) -> list[str]:
 def _build(
     vocab: dict[str, int], merges: bytes, added: list[dict[str, Any]], normalizer: Normalizer | None
 ) -> TokenizerSpec:
-    """The spec of a vocabulary, merges and added tokens, read in the shape of a tokenizer.json."""
-    with with_path(None, MERGES):
+    """Build the spec of a vocabulary, merges and added tokens, read in the shape of a tokenizer.json."""
+    with with_path(None, MERGES_TXT):
         lines = _read_lines(merges)
     header = bool(lines) and lines[0].startswith("#version")
     value = {
@@ -305,9 +310,9 @@ def _build(
         where = error.where or ""
         line = re.fullmatch(r"model\.merges\[(\d+)\]", where)
         if line is not None:
-            where = f"{MERGES}, line {int(line[1]) + header + 1}"
+            where = f"{MERGES_TXT}, line {int(line[1]) + header + 1}"
         elif where.startswith("model.vocab"):
-            where = VOCAB + where.removeprefix("model.vocab")
+            where = VOCAB_JSON + where.removeprefix("model.vocab")
         raise FormatError(error.message, where=where or None) from None
     return replace(spec, normalizer=normalizer)
 
@@ -315,18 +320,18 @@ def _build(
 def _read_template(
     config: dict[str, Any], kind: TokenizerClass, spec: TokenizerSpec
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """The ids before and after a text."""
+    """Read the ids before and after a text."""
     roles: tuple[str | None, ...] | None = kind.template
     if roles is None:
-        bos, eos = (get(config, CONFIG, f"add_{role}_token", bool, False) for role in ("bos", "eos"))
+        bos, eos = (get(config, CONFIG_JSON, f"add_{role}_token", bool, False) for role in ("bos", "eos"))
         roles = ("bos_token" if bos else None, "eos_token" if eos else None)
-    sides = tuple(() if role is None else (_find_role(config, kind, spec, role),) for role in roles)
-    return (sides[0], sides[1]) if any(sides) else None
+    template = tuple(() if role is None else (_find_role(config, kind, spec, role),) for role in roles)
+    return (template[0], template[1]) if any(template) else None
 
 
 def _find_role(config: dict[str, Any], kind: TokenizerClass, spec: TokenizerSpec, role: str) -> int:
-    """The id of the token of a role, which must be a special one."""
-    content = token_text(config.get(role, kind.roles.get(role)))
+    """Find the id of the token of a role, which must be a special one."""
+    content = get_token_text(config.get(role, kind.roles.get(role)))
     if not isinstance(content, str) or content not in spec.special_tokens:
-        raise FormatError(f"{short_repr(content)} is not a special token", where=f"{CONFIG}: {role}")
+        raise FormatError(f"{short_repr(content)} is not a special token", where=f"{CONFIG_JSON}: {role}")
     return spec.special_tokens[content]

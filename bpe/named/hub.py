@@ -1,7 +1,7 @@
 """Tokenizers of the Hugging Face Hub: finds and downloads the files of a repository through `huggingface_hub`.
 
 Files are taken one by one, the first set of `FILE_SETS` that the repository has: tokenizer.json, tekken.json,
-tiktoken.model or qwen.tiktoken, vocab.json with merges.txt, tokenizer.model; and what says which tokens are added and
+vocab.json with merges.txt, tiktoken.model or qwen.tiktoken, tokenizer.model; and what says which tokens are added and
 which roles they have, if there is any. Weights are never downloaded. The cache, the endpoint, the token and offline
 mode are those of `huggingface_hub`: HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE.
 """
@@ -16,20 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from bpe.errors import describe, short_repr
-from bpe.formats.signatures import CONFIGURATION
+from bpe.formats.signatures import CONFIGURATION_FILES
 
-#: The formats in the order in which they are looked for: the format, the files that it must have, and others.
+#: The formats in the order of `loading.detect_folder_format`: the format, the files that it must have, and others.
 FILE_SETS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
-    ("huggingface", ("tokenizer.json",), CONFIGURATION),
+    ("huggingface", ("tokenizer.json",), CONFIGURATION_FILES),
     ("tekken", ("tekken.json",), ()),
+    ("vocab-merges", ("vocab.json", "merges.txt"), CONFIGURATION_FILES),
     ("tiktoken-folder", ("tiktoken.model", "tokenizer_config.json"), ()),
     ("tiktoken-folder", ("qwen.tiktoken", "tokenizer_config.json"), ()),
-    (
-        "vocab-merges",
-        ("vocab.json", "merges.txt"),
-        CONFIGURATION,
-    ),
-    ("sentencepiece", ("tokenizer.model",), CONFIGURATION),
+    ("sentencepiece", ("tokenizer.model",), CONFIGURATION_FILES),
 )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from bpe.base.forks import lock_of
 from bpe.errors import describe, short_repr, with_path
 from bpe.formats.openai_encodings import ENCODINGS, FILES, MODEL_PREFIXES, MODELS
-from bpe.formats.tiktoken import check_special_ids, from_ranks, pattern_of, read, read_gpt2_ranks
+from bpe.formats.tiktoken import check_special_ids, from_ranks, parse_pattern, read, read_gpt2_ranks
 from bpe.named import cache, plugins
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.tokenizer import Tokenizer
@@ -184,7 +184,7 @@ def build_encoding(
     """
     try:
         special: dict[str, Any] = check_special_ids(special_tokens)
-        spec = from_ranks(mergeable_ranks, pattern_of(pat_str), special)
+        spec = from_ranks(mergeable_ranks, parse_pattern(pat_str), special)
     except ValueError as error:
         numbers = [each for each in (*mergeable_ranks.values(), *special_tokens.values()) if isinstance(each, int)]
         largest, limit = max(numbers, default=0), id_limit(len(numbers))

@@ -184,7 +184,7 @@ def test_encode_writes_one_line_of_ids_per_document(tokenizer_file, text_file, c
 def test_ids_written_in_pieces_equal_the_whole(tokenizer_file, text_file, capsys, monkeypatch):
     assert main(["encode", text_file, "-t", tokenizer_file, "--per-line"]) == 0
     whole = capsys.readouterr().out
-    monkeypatch.setattr(idfiles, "_PIECE", 3)
+    monkeypatch.setattr(idfiles, "_IDS_PER_WRITE", 3)
     monkeypatch.setattr(encoding, "_GROUP", 8)
     assert main(["encode", text_file, "-t", tokenizer_file, "--per-line"]) == 0
     assert capsys.readouterr().out == whole
@@ -275,7 +275,7 @@ def test_stdin_to_stdout(tokenizer_file, text_file, stdin, capsysbinary):
 @pytest.mark.parametrize("dtype", ["u1", "<u2", "<u4", ">u4", "<i8", ">i8"])
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
 def test_arrays_of_ids_are_decoded_incrementally(tmp_path, stdin, capsysbinary, monkeypatch, size, dtype, version):
-    monkeypatch.setattr(idfiles, "_READ", size)
+    monkeypatch.setattr(idfiles, "_READ_BYTES", size)
     tok = bpe.train(texts=["abc"], vocab_size=256)
     tok.save(tmp_path / "t.json")
     for text in (b"", b"a", bytes(range(256)), "다람쥐 ".encode() * 30):
@@ -290,7 +290,7 @@ def test_arrays_of_ids_are_decoded_incrementally(tmp_path, stdin, capsysbinary, 
 @pytest.mark.parametrize("model", ["byte", "char"])
 def test_lines_of_ids_are_decoded_incrementally(tmp_path, stdin, capsysbinary, monkeypatch, size, model):
     """Pieces may end anywhere in a line; errors give positions within the line, and long words are not held whole."""
-    monkeypatch.setattr(idfiles, "_READ", size)
+    monkeypatch.setattr(idfiles, "_READ_BYTES", size)
     path = str(tmp_path / "t.json")
     tok = bpe.train(texts=["low lower"], num_merges=9, model=model, end_of_word=None if model == "byte" else "</w>")
     tok.save(path)

@@ -13,7 +13,7 @@ from peers import Peer
 import bpe
 from bpe.compat.subword_nmt import BPE, read_vocabulary
 from bpe.formats import subword_nmt
-from bpe.formats.subword_nmt import WORDS
+from bpe.formats.subword_nmt import WORD_PATTERN
 
 apply_bpe = Peer("subword_nmt.apply_bpe")
 learn_bpe = Peer("subword_nmt.learn_bpe")
@@ -32,7 +32,11 @@ def codes() -> str:
 def old_codes() -> str:
     """Codes of version 0.1, with the mark as a symbol of its own."""
     tok = bpe.train(
-        texts=[TEXT], num_merges=40, model="char", end_of_word="</w>", pretokenizer=bpe.Pretokenizer.from_regex(WORDS)
+        texts=[TEXT],
+        num_merges=40,
+        model="char",
+        end_of_word="</w>",
+        pretokenizer=bpe.Pretokenizer.from_regex(WORD_PATTERN),
     )
     texts = [tok.token_bytes(number).decode() for number in range(tok.n_vocab)]
     return "".join(f"{texts[left]} {texts[right]}\n" for left, right in tok.merges.tolist())

@@ -10,7 +10,7 @@ SPACE = "\u2581"
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 
 
-def varint(value: int) -> bytes:
+def encode_varint(value: int) -> bytes:
     out = b""
     while value >= 0x80:
         out += bytes([value & 0x7F | 0x80])
@@ -18,31 +18,33 @@ def varint(value: int) -> bytes:
     return out + bytes([value])
 
 
-def number(field: int, value: int) -> bytes:
-    return varint(field << 3) + varint(value)
+def encode_number(field: int, value: int) -> bytes:
+    return encode_varint(field << 3) + encode_varint(value)
 
 
-def message(field: int, content: bytes) -> bytes:
-    return varint(field << 3 | 2) + varint(len(content)) + content
+def encode_message(field: int, content: bytes) -> bytes:
+    return encode_varint(field << 3 | 2) + encode_varint(len(content)) + content
 
 
-def model_proto(pieces, *, kind=2, byte_fallback=False, dummy=True, remove=True, escape=True, charsmap=b"") -> bytes:
+def build_model(pieces, *, kind=2, byte_fallback=False, dummy=True, remove=True, escape=True, charsmap=b"") -> bytes:
     """A model of `pieces`: (text, score, type)."""
     data = b""
     for text, score, piece_type in pieces:
-        score_field = varint(2 << 3 | 5) + struct.pack("<f", score)
-        data += message(1, message(1, text.encode()) + score_field + number(3, piece_type))
-    data += message(2, number(3, kind) + number(35, byte_fallback))
-    settings = number(3, dummy) + number(4, remove) + number(5, escape)
-    return data + message(3, message(1, b"own") + (message(2, charsmap) if charsmap else b"") + settings)
+        score_field = encode_varint(2 << 3 | 5) + struct.pack("<f", score)
+        data += encode_message(1, encode_message(1, text.encode()) + score_field + encode_number(3, piece_type))
+    data += encode_message(2, encode_number(3, kind) + encode_number(35, byte_fallback))
+    settings = encode_number(3, dummy) + encode_number(4, remove) + encode_number(5, escape)
+    return data + encode_message(
+        3, encode_message(1, b"own") + (encode_message(2, charsmap) if charsmap else b"") + settings
+    )
 
 
-def usual_pieces(merged: list[str], chars: str, *, bytes_too=True) -> list[tuple[str, float, int]]:
+def list_usual_pieces(merge_results: list[str], chars: str, *, bytes_too=True) -> list[tuple[str, float, int]]:
     """The pieces of a model: unknown, control, bytes, merge results with the scores 0, -1, …, characters."""
     pieces: list[tuple[str, float, int]] = [("<unk>", 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL)]
     if bytes_too:
         pieces += [(f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256)]
-    scored = [*merged, *chars]
+    scored = [*merge_results, *chars]
     return pieces + [(text, -float(i), NORMAL) for i, text in enumerate(scored)]
 
 
@@ -58,9 +60,9 @@ def naive_ids(text: str, pieces, *, byte_fallback=False, dummy=True, remove=True
     ids = {piece: i for i, (piece, _, kind) in enumerate(pieces) if kind == NORMAL}
     bytes_of = {piece: i for i, (piece, _, kind) in enumerate(pieces) if kind == BYTE}
     symbols = list(text)
-    while found := [(-pieces[ids[a + b]][1], i) for i, (a, b) in enumerate(pairwise(symbols)) if a + b in ids]:
-        at = min(found)[1]
-        symbols[at : at + 2] = ["".join(symbols[at : at + 2])]
+    while mergeable := [(-pieces[ids[a + b]][1], i) for i, (a, b) in enumerate(pairwise(symbols)) if a + b in ids]:
+        index = min(mergeable)[1]
+        symbols[index : index + 2] = ["".join(symbols[index : index + 2])]
     out: list[int] = []
     last_known = True
     for symbol in symbols:
@@ -74,7 +76,7 @@ def naive_ids(text: str, pieces, *, byte_fallback=False, dummy=True, remove=True
     return out
 
 
-def gguf_file(values: dict[str, object], *, version=3, tensors=0) -> bytes:
+def build_gguf(values: dict[str, object], *, version=3, tensors=0) -> bytes:
     """A GGUF file with these values: str, bool, int, and lists of str, int or float."""
 
     def string(text: str) -> bytes:
@@ -92,6 +94,6 @@ def gguf_file(values: dict[str, object], *, version=3, tensors=0) -> bytes:
         else:
             kind = {str: 8, int: 5, float: 6}[type(value[0])]
             data += struct.pack("<IIQ", 9, kind, len(value))
-            form = {5: "<i", 6: "<f"}.get(kind)
-            data += b"".join(struct.pack(form, each) if form else string(each) for each in value)
+            layout = {5: "<i", 6: "<f"}.get(kind)
+            data += b"".join(struct.pack(layout, item) if layout else string(item) for item in value)
     return data

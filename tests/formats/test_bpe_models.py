@@ -49,9 +49,9 @@ def metaspace(scheme):
     return {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": True}
 
 
-def random_model(rng, **fixed):
-    """A model with random options, vocabulary and merges; `fixed` are fields to set."""
-    item = {
+def random_model(rng, **fixed_fields):
+    """A model with random options, vocabulary and merges; `fixed_fields` are fields to set."""
+    model = {
         "type": "BPE",
         "dropout": None,
         "unk_token": rng.choice([None, "<unk>", "<unk>", "?", "a"]),
@@ -60,26 +60,29 @@ def random_model(rng, **fixed):
         "fuse_unk": rng.random() < 0.5,
         "byte_fallback": rng.random() < 0.5,
         "ignore_merges": rng.random() < 0.3,
-        **fixed,
+        **fixed_fields,
     }
-    prefix, suffix = item["continuing_subword_prefix"] or "", item["end_of_word_suffix"] or ""
-    kept_bytes = rng.choice([1.0, 0.8]) if item["byte_fallback"] else 0
-    tokens = [item["unk_token"]] if item["unk_token"] else []
+    prefix, suffix = model["continuing_subword_prefix"] or "", model["end_of_word_suffix"] or ""
+    kept_bytes = rng.choice([1.0, 0.8]) if model["byte_fallback"] else 0
+    tokens = [model["unk_token"]] if model["unk_token"] else []
     tokens += [f"<0x{byte:02X}>" for byte in range(256) if rng.random() < kept_bytes]
     parts = [t for t in ("<0xC3>", "<0xA9>", "<0xED>", "<0x95>") if t in tokens and rng.random() < 0.3]
-    symbols = {first + char + last for char in CHARACTERS for first in ("", prefix) for last in ("", suffix)}
+    symbols = {start + char + end for char in CHARACTERS for start in ("", prefix) for end in ("", suffix)}
     parts += [symbol for symbol in sorted(symbols) if rng.random() < 0.6]
-    vocab = {token: number for number, token in enumerate(dict.fromkeys([*tokens, *parts]))}
+    vocab = {token: token_id for token_id, token in enumerate(dict.fromkeys([*tokens, *parts]))}
     merges = []
     for _ in range(rng.randrange(14) if parts else 0):
-        continuing = [part for part in parts if part.startswith(prefix)]
-        left, right = rng.choice(parts), rng.choice(continuing if continuing and rng.random() < 0.7 else parts)
-        rest = right.encode()[len(prefix.encode()) :]
-        if rest and rest[0] & 0xC0 != 0x80 and [left, right] not in merges:
+        continuing_parts = [part for part in parts if part.startswith(prefix)]
+        left, right = (
+            rng.choice(parts),
+            rng.choice(continuing_parts if continuing_parts and rng.random() < 0.7 else parts),
+        )
+        remainder = right.encode()[len(prefix.encode()) :]
+        if remainder and remainder[0] & 0xC0 != 0x80 and [left, right] not in merges:
             merges.append([left, right])
-            parts.append(left + rest.decode())
+            parts.append(left + remainder.decode())
             vocab.setdefault(parts[-1], len(vocab))
-    return {**item, "vocab": vocab, "merges": merges}
+    return {**model, "vocab": vocab, "merges": merges}
 
 
 def random_decoder(rng, suffix):
@@ -103,22 +106,22 @@ def random_text(rng):
     return "".join(rng.choice(CHARACTERS + OTHERS) for _ in range(rng.choice([1, 4, 8, 90])))
 
 
-def file_of(model, **fields):
+def build_file(model, **fields):
     empty = dict.fromkeys(("truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder"))
-    item = {"version": "1.0", **empty, "added_tokens": [], **fields, "model": model}
-    return json.dumps(item, ensure_ascii=False).encode()
+    content = {"version": "1.0", **empty, "added_tokens": [], **fields, "model": model}
+    return json.dumps(content, ensure_ascii=False).encode()
 
 
-def streamed(rng, tok, ids):
-    decoder, text, at = tok.decoder(), "", 0
-    while at < len(ids):
+def decode_in_steps(rng, tok, ids):
+    decoder, text, position = tok.decoder(), "", 0
+    while position < len(ids):
         size = rng.randrange(1, 4)
-        text += decoder.push(ids[at : at + size])
-        at += size
+        text += decoder.push(ids[position : position + size])
+        position += size
     return text + decoder.flush()
 
 
-def theirs_decoded(peer, ids):
+def decode_with_peer(peer, ids):
     """Their text; None where `tokenizers` panics."""
     try:
         return peer.decode(ids, skip_special_tokens=False)
@@ -128,12 +131,12 @@ def theirs_decoded(peer, ids):
         return None
 
 
-def check_model(seed, n_texts=4, **fixed):
+def check_model(seed, n_texts=4, **fixed_fields):
     """Compare ids, tokens, offsets and decoding of a random model with those of `tokenizers`."""
     rng = random.Random(seed)
-    model = random_model(rng, **fixed)
+    model = random_model(rng, **fixed_fields)
     suffix = model["end_of_word_suffix"]
-    data = file_of(
+    data = build_file(
         model,
         decoder=random_decoder(rng, suffix or "</w>"),
         pre_tokenizer=rng.choice([None, {"type": "WhitespaceSplit"}]),
@@ -147,17 +150,17 @@ def check_model(seed, n_texts=4, **fixed):
         ids, spans = tok.encode_with_offsets(text)
         assert tok.encode(text).tolist() == expected.ids == ids.tolist()
         assert tok.encode_batch([text, text]).to_list() == [expected.ids] * 2
-        assert [id_ for part in tok.encode_stream(iter(text)) for id_ in part.tolist()] == expected.ids
+        assert [token_id for part in tok.encode_stream(iter(text)) for token_id in part.tolist()] == expected.ids
         if not affix_bytes:  # these are no text; `tokenizers` gives them positions of other text
             assert list(map(tuple, spans.tolist())) == expected.offsets
         check_columns(tok, text, expected)
         for sample in (expected.ids, rng.choices(list(model["vocab"].values()), k=6) if model["vocab"] else []):
-            wanted = theirs_decoded(peer, sample) if sample else ""
-            if wanted is not None:
-                assert tok.decode(sample) == wanted
-                assert tok.decode_batch([sample, []]) == [wanted, ""]
-                if "\ufffd" not in wanted:  # else characters were returned before their run turned out bad
-                    assert streamed(rng, tok, sample) == wanted
+            decoded = decode_with_peer(peer, sample) if sample else ""
+            if decoded is not None:
+                assert tok.decode(sample) == decoded
+                assert tok.decode_batch([sample, []]) == [decoded, ""]
+                if "\ufffd" not in decoded:  # else characters were returned before their run turned out bad
+                    assert decode_in_steps(rng, tok, sample) == decoded
 
 
 def check_columns(tok, text, expected, specials=frozenset()):
@@ -189,7 +192,7 @@ TINY = {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "abab": 3}, "merges": 
 
 def test_unknown_tokens_are_written_after_the_bytes_between_them():
     vocab = {"<unk>": 0, "a": 1, "<0xC3>": 2, "<0xA9>": 3}
-    data = file_of({"type": "BPE", "unk_token": "<unk>", "byte_fallback": True, "vocab": vocab, "merges": []})
+    data = build_file({"type": "BPE", "unk_token": "<unk>", "byte_fallback": True, "vocab": vocab, "merges": []})
     tok, text = bpe.Tokenizer(read(data)), "жéa"
     expected = tokenizers.Tokenizer.from_str(data.decode()).encode(text)
     assert tok.encode(text).tolist() == expected.ids == [2, 3, 0, 1]
@@ -200,7 +203,7 @@ def test_unknown_tokens_are_written_after_the_bytes_between_them():
 def test_merges_of_an_unknown_token_that_is_a_symbol_too():
     vocab = {"?": 0, "b": 1, "??": 2, "한": 3, "한한": 4}
     model = {"type": "BPE", "unk_token": "?", "vocab": vocab, "merges": [["?", "?"], ["한", "한"]]}
-    data = file_of(model)
+    data = build_file(model)
     peer, tok = tokenizers.Tokenizer.from_str(data.decode()), bpe.Tokenizer(read(data))
     for text in ("中国中", "\u1112\u1161\u11ab", "한한中国", "x中?", "中" * 301):
         expected = peer.encode(text)
@@ -215,15 +218,15 @@ def test_normalized_tokens_are_decoded_as_they_are_found():
         (TINY, {"type": "Fuse"}),
         ({**TINY, "end_of_word_suffix": "b"}, {"type": "BPEDecoder", "suffix": "b"}),
     ):
-        data = file_of(model, added_tokens=added, normalizer={"type": "Lowercase"}, decoder=decoder)
+        data = build_file(model, added_tokens=added, normalizer={"type": "Lowercase"}, decoder=decoder)
         peer, tok = tokenizers.Tokenizer.from_str(data.decode()), bpe.Tokenizer(read(data))
         ids = [0, 4, 5, 6, 2]
-        assert tok.decode(ids) == peer.decode(ids) == streamed(random.Random(1), tok, ids)
+        assert tok.decode(ids) == peer.decode(ids) == decode_in_steps(random.Random(1), tok, ids)
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     letters = {letter: n for n, letter in enumerate(sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()))}
-    added = [{**each, "id": each["id"] + 252} for each in added]
+    added = [{**token, "id": token["id"] + 252} for token in added]
     parts = {"added_tokens": added, "normalizer": {"type": "Lowercase"}, "pre_tokenizer": level, "decoder": level}
-    data = file_of({"type": "BPE", "vocab": letters, "merges": []}, **parts)
+    data = build_file({"type": "BPE", "vocab": letters, "merges": []}, **parts)
     peer, tok = tokenizers.Tokenizer.from_str(data.decode()), bpe.Tokenizer(read(data))
     ids = [256, 65, 257, 258]
     assert tok.decode(ids) == peer.decode(ids) == tok.decode_bytes(ids).decode()
@@ -232,10 +235,10 @@ def test_normalized_tokens_are_decoded_as_they_are_found():
 
 @pytest.mark.parametrize("dropout", [None, 1.0])
 def test_bytes_of_a_prefix_and_a_suffix_get_the_offsets_of_tokenizers(dropout):
-    vocab = {name: number for number, name in enumerate(["a", "<s>", *(f"<0x{byte:02X}>" for byte in range(256))])}
+    vocab = {name: token_id for token_id, name in enumerate(["a", "<s>", *(f"<0x{byte:02X}>" for byte in range(256))])}
     affixes = {"continuing_subword_prefix": "##", "end_of_word_suffix": "</w>"}
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
-    data = file_of(
+    data = build_file(
         {"type": "BPE", "byte_fallback": True, "dropout": dropout, **affixes, "vocab": vocab, "merges": []},
         pre_tokenizer={"type": "WhitespaceSplit"},
         normalizer={"type": "Replace", "pattern": {"String": "x"}, "content": "한국"},
@@ -247,41 +250,41 @@ def test_bytes_of_a_prefix_and_a_suffix_get_the_offsets_of_tokenizers(dropout):
     ids, spans = tok.encode_with_offsets("aé")
     assert len(ids) == 9
     assert spans.tolist() == [[0, 1]] + [[1, 2]] * 2 + [[2, 2]] * 6  # by our convention, they are at the word's end
-    in_bytes = tok.encode_with_offsets("aé", unit="byte", convention="tokenizers")[1]
-    assert in_bytes[-1].tolist() == [8, 9]
+    byte_spans = tok.encode_with_offsets("aé", unit="byte", convention="tokenizers")[1]
+    assert byte_spans[-1].tolist() == [8, 9]
 
 
 def test_characters_without_a_token_are_left_out_unless_the_file_says_error():
-    tok = bpe.Tokenizer(read(file_of(TINY)))
+    tok = bpe.Tokenizer(read(build_file(TINY)))
     assert tok.encode("xaxbx").tolist() == [2]
-    strict = bpe.Tokenizer(read(file_of({**TINY, "unknown_symbols": "error"})))
+    strict_tok = bpe.Tokenizer(read(build_file({**TINY, "unknown_symbols": "error"})))
     with pytest.raises(ValueError, match="not in the vocabulary"):
-        strict.encode("xab")
-    assert tok != strict
-    for each in (tok, strict):
-        assert bpe.Tokenizer(read(write(each.spec))) == each
+        strict_tok.encode("xab")
+    assert tok != strict_tok
+    for tokenizer in (tok, strict_tok):
+        assert bpe.Tokenizer(read(write(tokenizer.spec))) == tokenizer
 
 
 def test_a_files_dropout_applies_to_every_method():
-    tok = bpe.Tokenizer(read(file_of({**TINY, "dropout": 1.0})))
+    tok = bpe.Tokenizer(read(build_file({**TINY, "dropout": 1.0})))
     assert tok.encode("abab").tolist() == tok.encode_batch(["abab"])[0].tolist() == [0, 1, 0, 1]
     assert tok.encode_with_offsets("abab")[0].tolist() == [0, 1, 0, 1]
     assert tok.count_tokens("abab") == 4
     assert [part.tolist() for part in tok.encode_stream(["ab", "ab"])] == [[0, 1, 0, 1]]
     assert tok.encode("abab", dropout=0).tolist() == tok.encode_batch(["abab"], dropout=0)[0].tolist() == [3]
     assert bpe.Tokenizer(read(write(tok.spec))) == tok
-    half = bpe.Tokenizer(read(file_of({**TINY, "dropout": 0.5})))
-    assert len({tuple(half.encode("abab" * 4).tolist()) for _ in range(50)}) > 5
+    half_dropout = bpe.Tokenizer(read(build_file({**TINY, "dropout": 0.5})))
+    assert len({tuple(half_dropout.encode("abab" * 4).tolist()) for _ in range(50)}) > 5
 
 
 def test_added_tokens_may_be_parts_and_results_of_merges_as_in_gemma():
     added = [
-        {"id": number, "content": content, "single_word": False, "lstrip": False, "rstrip": False,
+        {"id": token_id, "content": content, "single_word": False, "lstrip": False, "rstrip": False,
          "normalized": False, "special": False}
-        for number, content in ((2, "ab"), (4, "b"))
+        for token_id, content in ((2, "ab"), (4, "b"))
     ]  # fmt: skip
     model = {"type": "BPE", "vocab": {"a": 0, "c": 1, "ab": 2, "abc": 3, "b": 4}, "merges": [["a", "b"], ["ab", "c"]]}
-    data = file_of(model, added_tokens=added)
+    data = build_file(model, added_tokens=added)
     peer, tok = tokenizers.Tokenizer.from_str(data.decode()), bpe.Tokenizer(read(data))
     for text in ("abc", "aabcb", "acb"):
         assert tok.encode(text).tolist() == peer.encode(text).ids
@@ -305,7 +308,7 @@ def test_added_tokens_may_be_parts_and_results_of_merges_as_in_gemma():
 )
 def test_damaged_models_are_refused(change, where):
     with pytest.raises(FormatError, match=where):
-        read(file_of({**TINY, **change}))
+        read(build_file({**TINY, **change}))
 
 
 @pytest.mark.parametrize(
@@ -330,7 +333,7 @@ def test_damaged_models_are_refused(change, where):
 )
 def test_unsupported_and_damaged_decoders_are_refused(decoder):
     with pytest.raises(FormatError, match="decoder"):
-        read(file_of(TINY, decoder=decoder))
+        read(build_file(TINY, decoder=decoder))
 
 
 def test_deeply_nested_decoders_are_refused():
@@ -338,7 +341,7 @@ def test_deeply_nested_decoders_are_refused():
     for _ in range(60):
         decoder = {"type": "Sequence", "decoders": [decoder]}
     with pytest.raises(FormatError, match="nested"):
-        read(file_of(TINY, decoder=decoder))
+        read(build_file(TINY, decoder=decoder))
 
 
 if __name__ == "__main__":

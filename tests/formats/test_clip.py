@@ -70,7 +70,7 @@ def test_ids_equal_the_naive_reference(tok: bpe.Tokenizer, plain: reference.Clip
     expected = plain.encode(text)
     assert tok.encode(text).tolist() == expected
     assert tok.encode(text.encode()).tolist() == expected
-    assert tok.tokens(text) == [tok.token_bytes(number) for number in expected]
+    assert tok.tokens(text) == [tok.token_bytes(token_id) for token_id in expected]
     assert tok.count_tokens(text) == len(expected)
 
 
@@ -101,8 +101,8 @@ def test_tokenize_defaults(tok: bpe.Tokenizer) -> None:
     assert rows[0, :4].tolist() == [START, 674, END, 0]
     assert rows[1, :3].tolist() == [START, END, 0]
     assert lengths.tolist() == [3, 2]
-    one, length = tok.clip_rows("king")
-    assert one.tolist() == rows[:1].tolist()
+    row, length = tok.clip_rows("king")
+    assert row.tolist() == rows[:1].tolist()
     assert length.tolist() == [3]
     empty, none = tok.clip_rows([])
     assert empty.shape == (0, 77)
@@ -139,28 +139,30 @@ def test_special_tokens_are_text_by_default(tok: bpe.Tokenizer) -> None:
 
 def test_options_of_the_clean_up(shared_vocab: Callable[[str], Path], plain: reference.Clip) -> None:
     path = shared_vocab(LIST)
-    bare = bpe.Tokenizer.from_clip(path, lowercase=False, clean_whitespace=False, unescape_html=False, ftfy=False)
-    assert bare.normalizer is None
-    assert bare.tokens("R&amp;B  X") == [b"R</w>", b"&</w>", b"amp</w>", b";</w>", b"B</w>", b"X</w>"]
+    without_clean_up = bpe.Tokenizer.from_clip(
+        path, lowercase=False, clean_whitespace=False, unescape_html=False, ftfy=False
+    )
+    assert without_clean_up.normalizer is None
+    assert without_clean_up.tokens("R&amp;B  X") == [b"R</w>", b"&</w>", b"amp</w>", b";</w>", b"B</w>", b"X</w>"]
     cased = bpe.Tokenizer.from_clip(path, lowercase=False, ftfy=False)
     assert cased.tokens("R&amp;amp;B") == [b"R</w>", b"&</w>", b"B</w>"]
-    lower = bpe.Tokenizer.from_clip(path, clean_whitespace=False, unescape_html=False, ftfy=False)
-    assert lower.normalizer in (Lowercase(final_sigma=True), lower.normalizer)
-    assert lower.tokens("KING&lt;") == [b"king</w>", b"&</w>", b"lt</w>", b";</w>"]
+    with_lowercase = bpe.Tokenizer.from_clip(path, clean_whitespace=False, unescape_html=False, ftfy=False)
+    assert with_lowercase.normalizer in (Lowercase(final_sigma=True), with_lowercase.normalizer)
+    assert with_lowercase.tokens("KING&lt;") == [b"king</w>", b"&</w>", b"lt</w>", b";</w>"]
     no_repair = bpe.Tokenizer.from_clip(path, ftfy=False)
-    without = reference.Clip(path.read_text(encoding="utf-8").split("\n"))
+    plain_without_clean_up = reference.Clip(path.read_text(encoding="utf-8").split("\n"))
     for text in TEXTS:
-        assert no_repair.encode(text).tolist() == without.encode(text)
-    assert len({tok.fingerprint for tok in (bare, cased, lower, no_repair)}) == 4
+        assert no_repair.encode(text).tolist() == plain_without_clean_up.encode(text)
+    assert len({tok.fingerprint for tok in (without_clean_up, cased, with_lowercase, no_repair)}) == 4
 
 
 def test_ftfy_repairs_text(shared_vocab: Callable[[str], Path]) -> None:
     pytest.importorskip("ftfy")
-    repaired = bpe.Tokenizer.from_clip(shared_vocab(LIST), ftfy=True)
-    assert repaired == bpe.Tokenizer.from_clip(shared_vocab(LIST))
-    assert repaired.encode("plaÃ®t").tolist() == repaired.encode("plaît").tolist()
-    plain = bpe.Tokenizer.from_clip(shared_vocab(LIST), ftfy=False)
-    assert plain.encode("plaÃ®t").tolist() != plain.encode("plaît").tolist()
+    with_ftfy = bpe.Tokenizer.from_clip(shared_vocab(LIST), ftfy=True)
+    assert with_ftfy == bpe.Tokenizer.from_clip(shared_vocab(LIST))
+    assert with_ftfy.encode("plaÃ®t").tolist() == with_ftfy.encode("plaît").tolist()
+    without_ftfy = bpe.Tokenizer.from_clip(shared_vocab(LIST), ftfy=False)
+    assert without_ftfy.encode("plaÃ®t").tolist() != without_ftfy.encode("plaît").tolist()
 
 
 def test_ftfy_is_optional_unless_required(
@@ -169,7 +171,7 @@ def test_ftfy_is_optional_unless_required(
     """By default, text is repaired if ftfy is installed, and otherwise a warning is logged; ftfy=True requires ftfy."""
     monkeypatch.setitem(sys.modules, "ftfy", None)
     find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "ftfy" else find(name, *rest))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *args: None if name == "ftfy" else find(name, *args))
     with caplog.at_level(logging.WARNING, logger="bpe"):
         tok = bpe.Tokenizer.from_clip(shared_vocab(LIST))
     assert "ftfy is not installed" in caplog.text
@@ -187,11 +189,11 @@ def test_gzipped_lists_load(shared_vocab: Callable[[str], Path], tmp_path: Path,
 
 def test_save_and_load(tok: bpe.Tokenizer, tmp_path: Path) -> None:
     tok.save(tmp_path / "clip.json")
-    again = bpe.Tokenizer.load(tmp_path / "clip.json")
-    assert again == tok
+    reloaded = bpe.Tokenizer.load(tmp_path / "clip.json")
+    assert reloaded == tok
     for text in TEXTS:
-        assert again.encode(text).tolist() == tok.encode(text).tolist()
-    rows, lengths = again.clip_rows(TEXTS, truncate=True)
+        assert reloaded.encode(text).tolist() == tok.encode(text).tolist()
+    rows, lengths = reloaded.clip_rows(TEXTS, truncate=True)
     expected = tok.clip_rows(TEXTS, truncate=True)
     assert np.array_equal(rows, expected[0])
     assert np.array_equal(lengths, expected[1])

@@ -19,7 +19,7 @@ from generated import token
 
 import bpe
 from bpe.formats import packed
-from bpe.formats.tiktoken_folder import KIMI
+from bpe.formats.tiktoken_folder import KIMI_PATTERN
 from bpe.vocab.spec import ROLES
 
 VOCAB = generated.BYTE_LETTERS | {"lo": 256, "low": 257}
@@ -28,11 +28,11 @@ RANKS = b"".join(b"%s %d\n" % (base64.b64encode(bytes([byte])), byte) for byte i
 MARKED = {"content": "<m>", "lstrip": True, "rstrip": False, "single_word": False, "normalized": False}
 
 
-def native(*added: dict[str, Any]) -> dict[str, Any]:
+def build_tokenizer_json(*added: dict[str, Any]) -> dict[str, Any]:
     return generated.file_of(VOCAB, MERGES, added)
 
 
-def write(folder: Path, files: dict[str, Any]) -> Path:
+def write_folder(folder: Path, files: dict[str, Any]) -> Path:
     folder.mkdir(exist_ok=True)
     for name, content in files.items():
         (folder / name).write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
@@ -98,7 +98,7 @@ FOLDERS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     ),
     "an id that is taken": (
         {
-            "tokenizer.json": native({"id": 258, **token("<y>")}),
+            "tokenizer.json": build_tokenizer_json({"id": 258, **token("<y>")}),
             "tokenizer_config.json": {"pad_token": {**MARKED, "content": "<p>", "__type": "AddedToken"}},
             "added_tokens.json": {"<p>": 258},
         },
@@ -118,43 +118,45 @@ FOLDERS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
 def test_added_tokens_of_the_configuration(name: str, tmp_path: Path) -> None:
     files, ids = FOLDERS[name]
     config = {"tokenizer_class": "PreTrainedTokenizerFast"} | files["tokenizer_config.json"]
-    folder = write(tmp_path / "one", {"tokenizer.json": native(), **files, "tokenizer_config.json": config})
+    folder = write_folder(
+        tmp_path / "one", {"tokenizer.json": build_tokenizer_json(), **files, "tokenizer_config.json": config}
+    )
     tok = bpe.Tokenizer.load(folder)
     assert tok.special_tokens == ids
     tok.save(tmp_path / "again.json")
     assert bpe.Tokenizer.load(tmp_path / "again.json") == tok
     text = "low " + "".join(f"{token}x {token}" for token in ids) + "! lo"
-    theirs = pytest.importorskip("transformers").AutoTokenizer.from_pretrained(folder)
-    expected = theirs.encode(text, add_special_tokens=False)
+    peer = pytest.importorskip("transformers").AutoTokenizer.from_pretrained(folder)
+    expected = peer.encode(text, add_special_tokens=False)
     assert tok.encode(text, allowed_special="all").tolist() == expected
-    assert tok.decode(expected, skip_special=True) == theirs.decode(expected, skip_special_tokens=True)
-    assert {token.content: number for number, token in theirs.added_tokens_decoder.items()} == ids
-    assert {role: name for role, name in theirs.special_tokens_map.items() if role in ROLES} == tok.roles
+    assert tok.decode(expected, skip_special=True) == peer.decode(expected, skip_special_tokens=True)
+    assert {token.content: token_id for token_id, token in peer.added_tokens_decoder.items()} == ids
+    assert {role: name for role, name in peer.special_tokens_map.items() if role in ROLES} == tok.roles
 
 
 def test_flags_that_mattered_to_no_id_before(tmp_path: Path) -> None:
     files = {
-        "tokenizer.json": native(token("w", id=86, normalized=True)),
+        "tokenizer.json": build_tokenizer_json(token("w", id=86, normalized=True)),
         "tokenizer_config.json": {"added_tokens_decoder": {"257": token("low", single_word=True)}},
     }
-    tok = bpe.Tokenizer.load(write(tmp_path / "one", files))
+    tok = bpe.Tokenizer.load(write_folder(tmp_path / "one", files))
     assert tok.encode("low xlow", allowed_special="all").tolist() == [257, 220, 87, 256, 86]
 
 
 def test_ids_with_gaps_are_refused(tmp_path: Path) -> None:
-    gap = native()
+    gap = build_tokenizer_json()
     gap["model"]["vocab"] = VOCAB | {"zz": 400}
-    folder = write(tmp_path / "one", {"tokenizer.json": gap, "tokenizer_config.json": {"pad_token": "<p>"}})
+    folder = write_folder(tmp_path / "one", {"tokenizer.json": gap, "tokenizer_config.json": {"pad_token": "<p>"}})
     with pytest.raises(bpe.FormatError, match="have gaps below 401, so that the next id, of the token '<p>'"):
         bpe.Tokenizer.load(folder)
 
 
 def test_a_rank_file_named_tokenizer_model(tmp_path: Path) -> None:
-    folder = write(tmp_path / "one", {"tokenizer.model": RANKS})
+    folder = write_folder(tmp_path / "one", {"tokenizer.model": RANKS})
     for path in (folder, folder / "tokenizer.model"):
         with pytest.raises(bpe.FormatError, match="it is a rank file, and its pattern is unknown"):
             bpe.Tokenizer.load(path)
-    write(folder, {"tokenizer_config.json": {"tokenizer_class": "PreTrainedTokenizer", "pat_str": "\\w+|\\W+"}})
+    write_folder(folder, {"tokenizer_config.json": {"tokenizer_class": "PreTrainedTokenizer", "pat_str": "\\w+|\\W+"}})
     assert bpe.Tokenizer.load(folder).encode("a b").tolist() == [97, 32, 98]
 
 
@@ -172,11 +174,11 @@ def test_a_rank_file_named_tokenizer_model(tmp_path: Path) -> None:
 )
 def test_kimis_pattern_is_taken_for_its_repositories_alone(auto_map: Any, known: bool, tmp_path: Path) -> None:
     config = {"tokenizer_class": "TikTokenTokenizer", "auto_map": auto_map}
-    folder = write(tmp_path / "one", {"tiktoken.model": RANKS, "tokenizer_config.json": config})
+    folder = write_folder(tmp_path / "one", {"tiktoken.model": RANKS, "tokenizer_config.json": config})
     if known:
         tok = bpe.Tokenizer.load(folder)
         assert tok.pretokenizer is not None
-        assert tok.pretokenizer.pattern.removeprefix("(?V1)") == KIMI
+        assert tok.pretokenizer.pattern.removeprefix("(?V1)") == KIMI_PATTERN
         return
     rule = "the pattern of the class TikTokenTokenizer is known only for tokenization_kimi and tokenization_moonshot"
     with pytest.raises(bpe.FormatError, match=f"auto_map: .*{rule}: write the pattern to the field pat_str"):
@@ -185,9 +187,9 @@ def test_kimis_pattern_is_taken_for_its_repositories_alone(auto_map: Any, known:
 
 def test_tokens_of_kimi_that_are_not_special(tmp_path: Path) -> None:
     decoder = {"256": token("[EOS]"), "257": token("<think>", special=False)}
-    for more in ({}, {"pat_str": r"\w+|\W+"}):
-        config = {"tokenizer_class": "TikTokenTokenizer", "added_tokens_decoder": decoder, **more}
-        folder = write(tmp_path / "one", {"tiktoken.model": RANKS, "tokenizer_config.json": config})
+    for extra_fields in ({}, {"pat_str": r"\w+|\W+"}):
+        config = {"tokenizer_class": "TikTokenTokenizer", "added_tokens_decoder": decoder, **extra_fields}
+        folder = write_folder(tmp_path / "one", {"tiktoken.model": RANKS, "tokenizer_config.json": config})
         tok = bpe.Tokenizer.load(folder)
         assert tok.decode([257, 111, 107, 256], skip_special=True) == "<think>ok"
         assert tok.encode("<think>[EOS]").tolist()[0] == 257
@@ -196,7 +198,7 @@ def test_tokens_of_kimi_that_are_not_special(tmp_path: Path) -> None:
 
 
 def test_a_tekken_json_beside_a_tokenizer_json_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    folder = write(tmp_path / "one", {"tokenizer.json": native(), "tekken.json": b"{}"})
+    folder = write_folder(tmp_path / "one", {"tokenizer.json": build_tokenizer_json(), "tekken.json": b"{}"})
     with caplog.at_level(logging.WARNING, logger="bpe"):
         bpe.Tokenizer.load(folder)
     assert "has a tokenizer.json and a tekken.json; the first is read: format='tekken' reads the other" in caplog.text
@@ -210,12 +212,12 @@ def test_gzip_data_is_decompressed_up_to_a_limit(tmp_path: Path, monkeypatch: py
     message = f"{len(bomb)} bytes of gzip data hold more than {1 << 20}, the most that are decompressed"
     with pytest.raises(bpe.FormatError, match=re.escape(message)):
         bpe.Tokenizer.from_tiktoken(path, "gpt2")
-    assert packed.first_bytes(bomb, 200) == RANKS[:200]
-    assert packed.first_bytes(bomb[:-20], 900) == RANKS[:900]  # the rest is not looked at
-    two = gzip.compress(RANKS[:300]) + gzip.compress(RANKS[300:]) + bytes(9)
-    path.write_bytes(two)
+    assert packed.read_first_bytes(bomb, 200) == RANKS[:200]
+    assert packed.read_first_bytes(bomb[:-20], 900) == RANKS[:900]  # the rest is not looked at
+    two_members = gzip.compress(RANKS[:300]) + gzip.compress(RANKS[300:]) + bytes(9)
+    path.write_bytes(two_members)
     assert bpe.Tokenizer.from_tiktoken(path, "gpt2").vocab_size == 256
-    for damaged in (two[:-20], two[:40] + two[41:], two + b"x"):
+    for damaged in (two_members[:-20], two_members[:40] + two_members[41:], two_members + b"x"):
         path.write_bytes(damaged)
         with pytest.raises(bpe.FormatError, match="the gzip data is damaged"):
             bpe.Tokenizer.from_tiktoken(path, "gpt2")

@@ -13,8 +13,8 @@ from conftest import CORPORA
 from peers import Peer
 
 import bpe
-from bpe.formats.loading import FORMATS, folder_format
-from bpe.formats.tiktoken_folder import KIMI, KIMI_SPECIAL, QWEN_SPECIAL
+from bpe.formats.loading import FORMATS, detect_folder_format
+from bpe.formats.tiktoken_folder import KIMI_PATTERN, N_KIMI_SPECIAL_TOKENS, QWEN_SPECIAL_TOKENS
 
 tiktoken = Peer("tiktoken")
 
@@ -39,7 +39,7 @@ def ranked() -> bpe.Tokenizer:
     )
 
 
-def ids(tok: bpe.Tokenizer) -> list[list[int]]:
+def encode_texts(tok: bpe.Tokenizer) -> list[list[int]]:
     return [tok.encode(text, allowed_special="all").tolist() for text in HOSTILE]
 
 
@@ -57,7 +57,7 @@ def test_a_tokenizer_comes_back_equal(form, pretokenizer, trained, tmp_path):
     path = tmp_path / ("t.json" if form == "huggingface" else "folder")
     tok.save(path, format=form)
     assert bpe.Tokenizer.load(path) == tok
-    assert ids(bpe.Tokenizer.load(path, format=form)) == ids(tok)
+    assert encode_texts(bpe.Tokenizer.load(path, format=form)) == encode_texts(tok)
 
 
 def test_flags_and_templates_come_back(trained, tmp_path):
@@ -83,11 +83,11 @@ def test_a_rank_file_keeps_ranks_only(trained, tmp_path, caplog):
     assert not path.exists()
     trained.save(path, lossy=True)
     assert "does not keep pretokenizer" in caplog.text
-    back = bpe.Tokenizer.from_tiktoken(path, "gpt2", trained.special_tokens)
-    assert ids(back) == ids(trained)
-    found = bpe.diff(trained, back, ["low lower"])
-    assert not found
-    assert [(each.field, each.harmless) for each in found.tokenizers] == [("ignore_merges", True)]
+    reloaded = bpe.Tokenizer.from_tiktoken(path, "gpt2", trained.special_tokens)
+    assert encode_texts(reloaded) == encode_texts(trained)
+    diff = bpe.diff(trained, reloaded, ["low lower"])
+    assert not diff
+    assert [(difference.field, difference.harmless) for difference in diff.tokenizers] == [("ignore_merges", True)]
 
 
 def test_openai_files_are_written_as_published(shared_vocab, tmp_path):
@@ -118,15 +118,15 @@ def test_clip_list_is_written(tmp_path):
     assert bpe.Tokenizer.load(tmp_path / "a.txt.gz") == tok
     tok.save(tmp_path / "b.txt", format="clip")
     assert (tmp_path / "b.txt").read_bytes() == lines
-    plain = bpe.Tokenizer.from_clip(tmp_path / "a.txt", lowercase=False)
+    cased = bpe.Tokenizer.from_clip(tmp_path / "a.txt", lowercase=False)
     with pytest.raises(ValueError, match="format clip does not keep normalizer"):
-        plain.save(tmp_path / "c.txt", format="clip")
+        cased.save(tmp_path / "c.txt", format="clip")
 
 
 # Against the libraries that define the formats ------------------------------------------------------------------------
 
 
-def as_encoding(tok: bpe.Tokenizer, pattern: str):
+def build_encoding(tok: bpe.Tokenizer, pattern: str):
     ranks = {tok.token_bytes(i): i for i in range(tok.n_vocab) if i not in tok.special_tokens.values()}
     return tiktoken.Encoding("x", pat_str=pattern, mergeable_ranks=ranks, special_tokens=tok.special_tokens)
 
@@ -134,7 +134,7 @@ def as_encoding(tok: bpe.Tokenizer, pattern: str):
 def test_tekken_gives_tiktokens_ids(ranked, tmp_path):
     ranked.save(tmp_path / "tekken.json")
     config = json.loads((tmp_path / "tekken.json").read_bytes())["config"]
-    peer = as_encoding(ranked, config["pattern"])
+    peer = build_encoding(ranked, config["pattern"])
     for text in HOSTILE:
         assert ranked.encode(text).tolist() == peer.encode(text, disallowed_special=()), text
 
@@ -148,10 +148,10 @@ def test_the_pattern_of_kimi(trained, tmp_path):
     decoder = {"260": {"content": "[BOS]", "special": True}, "261": {"content": "<|call|>", "special": False}}
     config.write_text(json.dumps({"tokenizer_class": "TikTokenTokenizer", "added_tokens_decoder": decoder}))
     tok = bpe.Tokenizer.load(tmp_path / "kimi")
-    assert len(tok.special_tokens) == KIMI_SPECIAL
+    assert len(tok.special_tokens) == N_KIMI_SPECIAL_TOKENS
     assert tok.special_tokens["<|reserved_token_259|>"] == 259
     assert tok.special_tokens["<|call|>"] == 261
-    peer = as_encoding(tok, KIMI)
+    peer = build_encoding(tok, KIMI_PATTERN)
     for text in [*HOSTILE, "漢字한국Kanji漢e 日本'LLx"]:
         assert tok.encode(text).tolist() == peer.encode(text, disallowed_special=()), text
     config.write_text(json.dumps({"tokenizer_class": "QWenTokenizer"}))
@@ -165,9 +165,9 @@ def test_the_pattern_of_kimi(trained, tmp_path):
 
 @pytest.mark.parametrize("ignore_merges", [False, True])
 def test_a_tokenizer_of_qwen_1_is_written_as_one(ignore_merges, tmp_path):
-    own = bpe.train(texts=TEXTS * 4, vocab_size=300, normalizer="nfc", pretokenizer="qwen2")
-    own = bpe.Tokenizer(replace(own.spec, ignore_merges=ignore_merges))
-    tok = own.with_tokens(special=QWEN_SPECIAL)
+    trained_tok = bpe.train(texts=TEXTS * 4, vocab_size=300, normalizer="nfc", pretokenizer="qwen2")
+    trained_tok = bpe.Tokenizer(replace(trained_tok.spec, ignore_merges=ignore_merges))
+    tok = trained_tok.with_tokens(special=QWEN_SPECIAL_TOKENS)
     tok.save(tmp_path / "qwen", format="tiktoken-folder")
     tok.save(tmp_path / "qwen", format="tiktoken-folder")
     assert sorted(os.listdir(tmp_path / "qwen")) == ["qwen.tiktoken", "tokenizer_config.json"]
@@ -175,9 +175,9 @@ def test_a_tokenizer_of_qwen_1_is_written_as_one(ignore_merges, tmp_path):
     assert bpe.Tokenizer.load(tmp_path / "qwen").fingerprint == tok.fingerprint
     bpe.convert(tmp_path / "qwen", tmp_path / "again", to_format="tiktoken-folder")
     assert bpe.Tokenizer.load(tmp_path / "again" / "qwen.tiktoken") == tok
-    for other in (tok.with_tokens(special=["<|own|>"]), own):
+    for other_tok in (tok.with_tokens(special=["<|own|>"]), trained_tok):
         with pytest.raises(ValueError, match="format tiktoken-folder does not keep normalizer: "):
-            other.save(tmp_path / "other", format="tiktoken-folder")
+            other_tok.save(tmp_path / "other", format="tiktoken-folder")
     (tmp_path / "qwen" / "qwen.tiktoken").rename(tmp_path / "qwen" / "tiktoken.model")
     with pytest.raises(ValueError, match=r"which has another rank file than qwen\.tiktoken, and programs would load"):
         tok.save(tmp_path / "qwen", format="tiktoken-folder")
@@ -186,7 +186,7 @@ def test_a_tokenizer_of_qwen_1_is_written_as_one(ignore_merges, tmp_path):
 def test_a_folder_as_transformers_4_writes_it(trained, tmp_path):
     trained.save(tmp_path / "f", format="vocab-merges")
     vocab = json.loads((tmp_path / "f" / "vocab.json").read_bytes())
-    vocab = {token: number - 2 for token, number in vocab.items() if number >= 2}
+    vocab = {token: token_id - 2 for token, token_id in vocab.items() if token_id >= 2}
     n = len(vocab)
     merges = (tmp_path / "f" / "merges.txt").read_bytes()
     folder = tmp_path / "g"
@@ -212,8 +212,8 @@ def test_a_folder_as_transformers_4_writes_it(trained, tmp_path):
     }
     assert tok.pretokenizer == bpe.Pretokenizer("gpt2", add_prefix_space=True)
     assert tok == bpe.Tokenizer.load(folder / "merges.txt") == bpe.Tokenizer.load(folder / "vocab.json")
-    plain = bpe.Tokenizer.from_vocab_merges(folder / "vocab.json", folder / "merges.txt", "gpt2", {"<|end|>": n})
-    assert plain.tokens("low lower") == trained.tokens("low lower")
+    two_files = bpe.Tokenizer.from_vocab_merges(folder / "vocab.json", folder / "merges.txt", "gpt2", {"<|end|>": n})
+    assert two_files.tokens("low lower") == trained.tokens("low lower")
 
 
 # Errors ---------------------------------------------------------------------------------------------------------------
@@ -276,12 +276,12 @@ def test_an_invalid_folder_is_refused(name, content, message, tmp_path):
 def test_an_invalid_tekken_is_refused(change, message, ranked, tmp_path):
     ranked.save(tmp_path / "tekken.json")
     value = json.loads((tmp_path / "tekken.json").read_bytes())
-    for name, new in change.items():
-        item = value
-        *parts, last = [int(part) if part.isdigit() else part for part in name.split(".")]
+    for name, new_value in change.items():
+        parent = value
+        *parts, key = [int(part) if part.isdigit() else part for part in name.split(".")]
         for part in parts:
-            item = item[part]
-        item[last] = new
+            parent = parent[part]
+        parent[key] = new_value
     (tmp_path / "tekken.json").write_text(json.dumps(value))
     with pytest.raises(bpe.FormatError, match=message):
         bpe.Tokenizer.load(tmp_path / "tekken.json")
@@ -289,11 +289,11 @@ def test_an_invalid_tekken_is_refused(change, message, ranked, tmp_path):
 
 def test_what_a_format_cannot_hold_is_an_error(trained, tmp_path):
     char = bpe.train(texts=TEXTS, vocab_size=60, model="char", end_of_word="</w>", unk_token="<unk>")
-    for each in FORMATS.values():
-        if not each.is_written or each.name in ("huggingface", "subword-nmt"):
+    for format_ in FORMATS.values():
+        if not format_.is_written or format_.name in ("huggingface", "subword-nmt"):
             continue
         with pytest.raises(ValueError, match="cannot hold"):
-            char.save(tmp_path / "x", format=each.name, lossy=True)
+            char.save(tmp_path / "x", format=format_.name, lossy=True)
     with pytest.raises(ValueError, match=r"does not keep pretokenizer: Pretokenizer\('cl100k'\) in the tokenizer"):
         bpe.train(texts=TEXTS, vocab_size=270, pretokenizer="cl100k").save(tmp_path / "x", format="vocab-merges")
     with pytest.raises(ValueError, match="format is 'own'; it must be one of 'huggingface', 'vocab-merges'"):
@@ -331,12 +331,12 @@ def test_names_of_other_formats_are_refused(name, form, message, trained, tmp_pa
 
 
 def test_files_of_a_folder_are_chosen_by_name(trained, tmp_path, caplog):
-    assert folder_format(["tokenizer.json", "tekken.json", "vocab.json", "merges.txt"]) == (
+    assert detect_folder_format(["tokenizer.json", "tekken.json", "vocab.json", "merges.txt"]) == (
         "huggingface",
         ["tokenizer.json"],
     )
-    assert folder_format(["qwen.tiktoken", "tokenizer_config.json"])[0] == "tiktoken-folder"
-    assert folder_format(["a.tiktoken", "b.tiktoken"]) is None
+    assert detect_folder_format(["qwen.tiktoken", "tokenizer_config.json"])[0] == "tiktoken-folder"
+    assert detect_folder_format(["a.tiktoken", "b.tiktoken"]) is None
     trained.save(tmp_path, format="huggingface")  # into a folder that exists
     assert (tmp_path / "tokenizer.json").exists()
     trained.save(tmp_path, format="vocab-merges")
@@ -349,18 +349,18 @@ def test_files_of_a_folder_are_chosen_by_name(trained, tmp_path, caplog):
 
 def test_diff_finds_what_differs(trained):
     assert not bpe.diff(trained, bpe.Tokenizer(trained.spec), TEXTS)
-    other = bpe.train(texts=TEXTS * 4, vocab_size=290, special_tokens=["<|user|>"], pretokenizer="cl100k")
-    found = bpe.diff(trained, other, ["low", "lower lowest 123"])
-    assert found
-    kinds = [(each.kind, each.field) for each in found.tokenizers]
+    other_tok = bpe.train(texts=TEXTS * 4, vocab_size=290, special_tokens=["<|user|>"], pretokenizer="cl100k")
+    diff = bpe.diff(trained, other_tok, ["low", "lower lowest 123"])
+    assert diff
+    kinds = [(difference.kind, difference.field) for difference in diff.tokenizers]
     assert kinds[0] == ("vocabulary", "vocabulary")
     assert ("settings", "special_tokens") in kinds
     assert ("settings", "pretokenizer") in kinds
-    assert [each.text for each in found.texts] == [0, 1]
-    assert found.texts[0].index == 0
+    assert [difference.text for difference in diff.texts] == [0, 1]
+    assert diff.texts[0].index == 0
     spec = trained.spec
-    merged = replace(spec, merges=spec.merges[::-1].copy(), merge_results=spec.merge_results[::-1].copy())
-    (only,) = bpe.diff(trained, bpe.Tokenizer(merged)).tokenizers
+    reversed_spec = replace(spec, merges=spec.merges[::-1].copy(), merge_results=spec.merge_results[::-1].copy())
+    (only,) = bpe.diff(trained, bpe.Tokenizer(reversed_spec)).tokenizers
     assert only.message.startswith("the same in another order; merge 0 is ")
     with pytest.raises(TypeError, match=r"b is 'x', a str; it must be a bpe\.Tokenizer"):
         bpe.diff(trained, "x")
@@ -371,13 +371,13 @@ def test_a_setting_that_changes_ids_is_a_difference(tmp_path):
     tokens = [bytes([byte]) for byte in range(256)] + [b"ab", b"abc"]
     (tmp_path / "x.tiktoken").write_bytes(b"".join(b"%b %d\n" % (base64.b64encode(t), i) for i, t in enumerate(tokens)))
     spec = bpe.Tokenizer.from_tiktoken(tmp_path / "x.tiktoken", "gpt2").spec
-    for merges, harmless in ((spec.merges, True), (spec.merges[:1], False)):
+    for merges, is_harmless in ((spec.merges, True), (spec.merges[:1], False)):
         results = spec.merge_results[: len(merges)]
-        one = replace(spec, merges=merges, merge_results=results, unreachable=None)
-        found = bpe.diff(*(bpe.Tokenizer(replace(one, ignore_merges=each)) for each in (True, False)), ["abc"])
-        assert [(each.field, each.harmless) for each in found.tokenizers] == [("ignore_merges", harmless)]
-        assert bool(found) == bool(found.texts) == (not harmless)
-    assert str(found.tokenizers[0]) == "ignore_merges: True in the first, False in the second"
+        changed_spec = replace(spec, merges=merges, merge_results=results, unreachable=None)
+        diff = bpe.diff(*(bpe.Tokenizer(replace(changed_spec, ignore_merges=each)) for each in (True, False)), ["abc"])
+        assert [(each.field, each.harmless) for each in diff.tokenizers] == [("ignore_merges", is_harmless)]
+        assert bool(diff) == bool(diff.texts) == (not is_harmless)
+    assert str(diff.tokenizers[0]) == "ignore_merges: True in the first, False in the second"
 
 
 def test_convert_returns_the_losses(trained, tmp_path):
@@ -385,8 +385,8 @@ def test_convert_returns_the_losses(trained, tmp_path):
     assert bpe.convert(tmp_path / "tokenizer.json", tmp_path / "f", to_format="vocab-merges") == []
     with pytest.raises(ValueError, match="does not keep"):
         bpe.convert(tmp_path / "f", tmp_path / "x.tiktoken")
-    lost = bpe.convert(tmp_path / "f", tmp_path / "x.tiktoken", lossy=True)
-    assert [each.field for each in lost] == ["special_tokens", "pretokenizer", "ignore_merges"]
+    losses = bpe.convert(tmp_path / "f", tmp_path / "x.tiktoken", lossy=True)
+    assert [loss.field for loss in losses] == ["special_tokens", "pretokenizer", "ignore_merges"]
     assert (tmp_path / "x.tiktoken").exists()
 
 

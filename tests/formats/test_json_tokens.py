@@ -15,8 +15,8 @@ from bpe.errors import FormatError
 from bpe.formats import _json_tokens as jsontokens
 from bpe.formats.huggingface import read, write
 from bpe.formats.huggingface.lists import PLACEHOLDERS, KernelLists, UnusualError, split_off_lists
-from bpe.formats.huggingface.reading import _build
-from bpe.formats.huggingface.spelling import byte_by_letter
+from bpe.formats.huggingface.spelling import build_letter_table
+from bpe.formats.huggingface.whole_file import _build
 from bpe.formats.schema import load
 from bpe.vocab.spec import TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY
@@ -24,7 +24,7 @@ from bpe.vocab.vocabulary import ORDINARY
 TEXT = 'Ein "Text" mit \\ und / und é, 日本語, 😀\n\tdef f(x):\n    return "\\"" # 한국어 the the them\n'
 
 
-def file(**options) -> dict:
+def build_file(**options) -> dict:
     tok = bpe.train(texts=[TEXT], vocab_size=300, special_tokens=["<s>", "<|日|>"], pretokenizer="gpt2", **options)
     return json.loads(write(tok.spec))
 
@@ -32,20 +32,20 @@ def file(**options) -> dict:
 def read_usual(data: bytes) -> TokenizerSpec | None:
     """What the kernel reads; None for a file that is left to `json`."""
     try:
-        found = split_off_lists(data, load)
-        return None if found is None else _build(found[0], list_spans=found[1:])
+        split = split_off_lists(data, load)
+        return None if split is None else _build(split[0], list_spans=split[1:])
     except (FormatError, UnusualError):
         return None
 
 
-def without_kernel(data: bytes) -> bpe.Tokenizer | None:
+def load_without_kernel(data: bytes) -> bpe.Tokenizer | None:
     try:
         return bpe.Tokenizer(_build(load(data)))
     except FormatError:
         return None
 
 
-def with_kernel(data: bytes) -> bpe.Tokenizer | None:
+def load_with_kernel(data: bytes) -> bpe.Tokenizer | None:
     spec = read_usual(data)
     return None if spec is None else bpe.Tokenizer(spec)
 
@@ -56,58 +56,66 @@ WAYS = [{}, {"indent": 2}, {"ensure_ascii": False}, {"separators": (",", ":")}, 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("strings", [True, False])
 def test_the_kernel_reads_common_files(way, strings):
-    one = file()
-    one["model"]["vocab"] |= {"😀": 300, "a b": 301, "\u0000": 302}  # not written in byte letters
+    content = build_file()
+    content["model"]["vocab"] |= {"😀": 300, "a b": 301, "\u0000": 302}  # not written in byte letters
     if strings:
-        one["model"]["merges"] = [" ".join(pair) for pair in one["model"]["merges"]]
-    for model in (one["model"], dict(reversed(one["model"].items()))):
-        one["model"] = model
-        for top in (one, dict(reversed(one.items()))):
+        content["model"]["merges"] = [" ".join(pair) for pair in content["model"]["merges"]]
+    for model in (content["model"], dict(reversed(content["model"].items()))):
+        content["model"] = model
+        for top in (content, dict(reversed(content.items()))):
             data = json.dumps(top, **way).encode()
-            assert with_kernel(data) is not None
-            assert with_kernel(data) == without_kernel(data)
-            assert with_kernel(b" \r\n\t" + data + b"\n") == without_kernel(data)
+            assert load_with_kernel(data) is not None
+            assert load_with_kernel(data) == load_without_kernel(data)
+            assert load_with_kernel(b" \r\n\t" + data + b"\n") == load_without_kernel(data)
 
 
 def test_ids_in_any_order():
-    one = file()
-    source = random.Random(3)
+    content = build_file()
+    rng = random.Random(3)
     for _ in range(5):
-        items = list(one["model"]["vocab"].items())
-        source.shuffle(items)
-        one["model"]["vocab"] = dict(items)
-        data = json.dumps(one).encode()
-        assert with_kernel(data) == without_kernel(data) == bpe.Tokenizer(_build(load(json.dumps(file()).encode())))
-    one["model"]["vocab"] = {token: 7 * number for token, number in items}
-    for token in one["added_tokens"]:
+        items = list(content["model"]["vocab"].items())
+        rng.shuffle(items)
+        content["model"]["vocab"] = dict(items)
+        data = json.dumps(content).encode()
+        assert (
+            load_with_kernel(data)
+            == load_without_kernel(data)
+            == bpe.Tokenizer(_build(load(json.dumps(build_file()).encode())))
+        )
+    content["model"]["vocab"] = {token: 7 * token_id for token, token_id in items}
+    for token in content["added_tokens"]:
         token["id"] *= 7
-    data = json.dumps(one).encode()
-    assert with_kernel(data) == without_kernel(data) is not None
+    data = json.dumps(content).encode()
+    assert load_with_kernel(data) == load_without_kernel(data) is not None
 
 
 def test_the_kernel_never_differs_on_randomly_changed_files():
-    source = random.Random(5)
-    one = file()
-    one["model"]["vocab"] = {token: number for token, number in one["model"]["vocab"].items() if number < 30}
-    kept = one["model"]["vocab"].keys()
-    one["model"]["vocab"] |= {"Ġt": 30, "Ġth": 31, "é": 32, "☃": 33}
-    kept |= {"Ġ"}
-    one["model"]["vocab"] |= {letter: 40 + i for i, letter in enumerate("Ġth") if letter not in one["model"]["vocab"]}
-    one["model"]["merges"] = ["Ġ t", "Ġt h"]
-    files = [json.dumps(one, **way).encode() for way in WAYS]
-    assert all(with_kernel(data) is not None for data in files)
+    rng = random.Random(5)
+    content = build_file()
+    content["model"]["vocab"] = {
+        token: token_id for token, token_id in content["model"]["vocab"].items() if token_id < 30
+    }
+    names = content["model"]["vocab"].keys()
+    content["model"]["vocab"] |= {"Ġt": 30, "Ġth": 31, "é": 32, "☃": 33}
+    names |= {"Ġ"}
+    content["model"]["vocab"] |= {
+        letter: 40 + i for i, letter in enumerate("Ġth") if letter not in content["model"]["vocab"]
+    }
+    content["model"]["merges"] = ["Ġ t", "Ġt h"]
+    files = [json.dumps(content, **way).encode() for way in WAYS]
+    assert all(load_with_kernel(data) is not None for data in files)
     read_by_kernel = 0
     for _ in range(4000):
-        data = bytearray(source.choice(files))
-        for _ in range(source.choice([1, 1, 2])):
-            at = source.randrange(len(data))
-            new = source.choice(
+        data = bytearray(rng.choice(files))
+        for _ in range(rng.choice([1, 1, 2])):
+            position = rng.randrange(len(data))
+            new_byte = rng.choice(
                 [b'"', b"\\", b",", b":", b"{", b"}", b"[", b"]", b" ", b"0", b"\xc4", b"\xff", b"u", b"", b"\n"]
             )
-            data[at : at + source.choice([0, 1, 1, 3])] = new
-        found = with_kernel(bytes(data))
-        read_by_kernel += found is not None
-        assert found is None or found == without_kernel(bytes(data))
+            data[position : position + rng.choice([0, 1, 1, 3])] = new_byte
+        tok = load_with_kernel(bytes(data))
+        read_by_kernel += tok is not None
+        assert tok is None or tok == load_without_kernel(bytes(data))
     assert read_by_kernel > 100  # for example after changes of ignored fields
 
 
@@ -134,7 +142,7 @@ LISTS = [
 
 @pytest.mark.parametrize("vocab", LISTS, ids=lambda vocab: repr(vocab[:20]))
 def test_unusual_vocabs_are_left_to_json(vocab):
-    assert jsontokens.read_vocab(vocab, 0, byte_by_letter()[:512]) is None
+    assert jsontokens.read_vocab(vocab, 0, build_letter_table()[:512]) is None
 
 
 STRINGS = [b'{"\xff":1}', b'{" ":1," ":2}']
@@ -142,22 +150,22 @@ STRINGS = [b'{"\xff":1}', b'{" ":1," ":2}']
 
 @pytest.mark.parametrize("vocab", STRINGS)
 def test_unusual_strings_are_left_to_json(vocab):
-    found = jsontokens.read_vocab(vocab[:-1] + b',"a":5}', 0, byte_by_letter()[:512])
-    assert found is not None
+    tokens = jsontokens.read_vocab(vocab[:-1] + b',"a":5}', 0, build_letter_table()[:512])
+    assert tokens is not None
     with pytest.raises((UnusualError, FormatError)):
-        KernelLists("byte", found, *np.empty((2, 0), dtype=np.int32))
+        KernelLists("byte", tokens, *np.empty((2, 0), dtype=np.int32))
 
 
 def test_the_kernel_reads_a_vocab():
     data = '{"a":1, "\\u0120b" : 0,"\\"\\\\\\/":5,"Ġ":3,"\\n":4, "日":9}'.encode()
-    found = jsontokens.read_vocab(data, 0, byte_by_letter()[:512])
-    assert found is not None
-    assert found.blob.tobytes() == b'a b"\\/ '
-    assert found.offsets.tolist() == [0, 1, 3, 6, 7]
-    assert found.token_ids.tolist() == [1, 0, 5, 3]
-    assert found.others == [(b'"\\n"', 4), ('"日"'.encode(), 9)]
-    assert len(found) == 6
-    assert [found.find(token) for token in (b"a", b" b", b"b", b"", b" ")] == [0, 1, -1, -1, 3]
+    tokens = jsontokens.read_vocab(data, 0, build_letter_table()[:512])
+    assert tokens is not None
+    assert tokens.blob.tobytes() == b'a b"\\/ '
+    assert tokens.offsets.tolist() == [0, 1, 3, 6, 7]
+    assert tokens.token_ids.tolist() == [1, 0, 5, 3]
+    assert tokens.others == [(b'"\\n"', 4), ('"日"'.encode(), 9)]
+    assert len(tokens) == 6
+    assert [tokens.find(token) for token in (b"a", b" b", b"b", b"", b" ")] == [0, 1, -1, -1, 3]
 
 
 MERGES = [
@@ -177,9 +185,9 @@ MERGES = [
 @pytest.mark.parametrize(("merges", "expected"), MERGES)
 def test_the_kernel_reads_merges(merges, expected):
     data = b'{"a":0,"b":1,"ab":2,"aba":3}'
-    found = jsontokens.read_vocab(data, 0, byte_by_letter()[:512])
-    assert found is not None
-    pairs = found.merges(merges, 0)
+    tokens = jsontokens.read_vocab(data, 0, build_letter_table()[:512])
+    assert tokens is not None
+    pairs = tokens.read_merges(merges, 0)
     if expected is None:
         assert pairs is None
     else:
@@ -189,25 +197,25 @@ def test_the_kernel_reads_merges(merges, expected):
         assert pairs[2] == len(merges)
 
 
-@pytest.mark.parametrize("letters", [byte_by_letter()[:512], None])
+@pytest.mark.parametrize("letters", [build_letter_table()[:512], None])
 @pytest.mark.parametrize(
     "merges", [b'[["a","b\\q]', b'[["a","b\\q"]]', b'[["a\\q,"b"]', b'["a b\\q]', b'[["a","b\x01]', b'["a \\u12]']
 )
 def test_unusual_strings_of_merges_are_left_to_json(merges, letters):
-    found = jsontokens.read_vocab(b'{"a":0,"b":1,"ab":2}', 0, letters)
-    assert found is not None
-    assert found.merges(merges, 0) is None
+    tokens = jsontokens.read_vocab(b'{"a":0,"b":1,"ab":2}', 0, letters)
+    assert tokens is not None
+    assert tokens.read_merges(merges, 0) is None
 
 
 def test_unusual_files_are_left_to_json():
     for change in (
-        lambda one: one["model"]["merges"].append(one["model"]["merges"][0]),
-        lambda one: one["model"]["vocab"].__setitem__("Ġé", 5),
-        lambda one: one.__setitem__("truncation", 5),
+        lambda content: content["model"]["merges"].append(content["model"]["merges"][0]),
+        lambda content: content["model"]["vocab"].__setitem__("Ġé", 5),
+        lambda content: content.__setitem__("truncation", 5),
     ):
-        one = file()
-        change(one)
-        data = json.dumps(one).encode()
+        content = build_file()
+        change(content)
+        data = json.dumps(content).encode()
         assert read_usual(data) is None
         with pytest.raises(FormatError):
             read(data)
@@ -221,11 +229,11 @@ TEXTS = [
 
 @pytest.mark.parametrize("vocab", TEXTS)
 def test_the_kernel_reads_a_vocab_of_text(vocab):
-    found = jsontokens.read_vocab(vocab.encode(), 0, None)
-    assert found is not None
-    assert found.end == jsontokens.value_end(vocab.encode(), 0) == len(vocab.encode())
-    tokens = [found.blob[a:b].tobytes().decode() for a, b in pairwise(found.offsets.tolist())]
-    assert dict(zip(tokens, found.token_ids.tolist(), strict=True)) == json.loads(vocab)
+    tokens = jsontokens.read_vocab(vocab.encode(), 0, None)
+    assert tokens is not None
+    assert tokens.end == jsontokens.find_value_end(vocab.encode(), 0) == len(vocab.encode())
+    texts = [tokens.blob[a:b].tobytes().decode() for a, b in pairwise(tokens.offsets.tolist())]
+    assert dict(zip(texts, tokens.token_ids.tolist(), strict=True)) == json.loads(vocab)
 
 
 @pytest.mark.parametrize("vocab", ['{"\\ud83d":1}', '{"\\q":1}', '{"a\x01":1}', '{"\\u12":1}', '{"a\\'])
@@ -235,8 +243,14 @@ def test_unusual_text_is_left_to_json(vocab):
 
 def test_strings_and_brackets_are_passed_over():
     data = b'[{"a]":"\\"}",  "b":[[],{}]}] ]'
-    assert jsontokens.value_end(data, 0) == len(data) - 2
-    assert [jsontokens.value_end(bad, 0) for bad in (b"[", b'["]', b'["\\', b"x", b'{"a":[}')] == [-1, -1, -1, -1, -1]
+    assert jsontokens.find_value_end(data, 0) == len(data) - 2
+    assert [jsontokens.find_value_end(invalid, 0) for invalid in (b"[", b'["]', b'["\\', b"x", b'{"a":[}')] == [
+        -1,
+        -1,
+        -1,
+        -1,
+        -1,
+    ]
 
 
 @given(
@@ -246,8 +260,8 @@ def test_strings_and_brackets_are_passed_over():
 )
 def test_the_end_of_a_list_is_found(value, indent, source):
     data = json.dumps(value, indent=indent, ensure_ascii=source.random() < 0.5).encode()
-    assert jsontokens.value_end(data + b' ]"', 0) == len(data)
-    assert jsontokens.value_end(data[: source.randrange(len(data))], 0) == -1
+    assert jsontokens.find_value_end(data + b' ]"', 0) == len(data)
+    assert jsontokens.find_value_end(data[: source.randrange(len(data))], 0) == -1
 
 
 def test_a_repeated_token_is_left_to_json():
@@ -270,33 +284,33 @@ def test_many_and_long_merges():
             half = letter * (1 << size - 1)
             merges.append([half, half])
             vocab[half + half] = len(vocab)
-    one = file()
-    one["model"] |= {"vocab": vocab, "merges": merges}
-    one["added_tokens"] = []
-    data = json.dumps(one).encode()
-    found = with_kernel(data)
-    assert found is not None
-    assert found == without_kernel(data)
-    assert found.token_bytes(found.n_vocab - 1) == b"h" * (1 << 15)
-    one["model"]["merges"][77][0] = "absent"
-    assert read_usual(json.dumps(one).encode()) is None
+    content = build_file()
+    content["model"] |= {"vocab": vocab, "merges": merges}
+    content["added_tokens"] = []
+    data = json.dumps(content).encode()
+    tok = load_with_kernel(data)
+    assert tok is not None
+    assert tok == load_without_kernel(data)
+    assert tok.token_bytes(tok.n_vocab - 1) == b"h" * (1 << 15)
+    content["model"]["merges"][77][0] = "absent"
+    assert read_usual(json.dumps(content).encode()) is None
 
 
-def characters(vocab: list[str], merges: list[list[str]], **fields) -> dict:
+def build_character_file(vocab: list[str], merges: list[list[str]], **fields) -> dict:
     tok = bpe.train(texts=["ab"], vocab_size=2, model="char", pretokenizer="whitespace")
-    one = json.loads(write(tok.spec))
-    one["model"] |= {"vocab": {token: i for i, token in enumerate(vocab)}, "merges": merges, **fields}
-    return one
+    content = json.loads(write(tok.spec))
+    content["model"] |= {"vocab": {token: i for i, token in enumerate(vocab)}, "merges": merges, **fields}
+    return content
 
 
 def test_merges_with_a_subword_prefix_are_read_by_the_kernel():
     vocab = ["a", "b", "##b", "##é", "ab", "abé", "##bé", "é", "##", "a##"]
     for merges in ([["a", "##b"], ["ab", "##é"], ["##b", "##é"]], ["##b ##é", "a ##b"], [["a", "##bé"]]):
-        data = json.dumps(characters(vocab, merges, continuing_subword_prefix="##")).encode()
-        assert with_kernel(data) is not None
-        assert with_kernel(data) == without_kernel(data)
+        data = json.dumps(build_character_file(vocab, merges, continuing_subword_prefix="##")).encode()
+        assert load_with_kernel(data) is not None
+        assert load_with_kernel(data) == load_without_kernel(data)
     for prefix, merge in (("##", ["a", "##"]), ("x", ["a", "é"]), ("##", ["b", "##b"]), ("####", ["a", "##b"])):
-        data = json.dumps(characters(vocab, [merge], continuing_subword_prefix=prefix)).encode()
+        data = json.dumps(build_character_file(vocab, [merge], continuing_subword_prefix=prefix)).encode()
         assert read_usual(data) is None
         with pytest.raises(FormatError):
             read(data)
@@ -304,13 +318,16 @@ def test_merges_with_a_subword_prefix_are_read_by_the_kernel():
 
 def test_merges_of_added_tokens_are_read_by_the_kernel():
     """As in Gemma's file."""
-    one = characters(["a", "b", "ab", "aba", "<s>"], ["a b", "ab a"])
-    one["added_tokens"] = [{"id": 2, "content": "ab", "special": True}, {"id": 4, "content": "<s>", "special": True}]
-    data = json.dumps(one).encode()
-    found = with_kernel(data)
-    assert found is not None
-    assert found == without_kernel(data)
-    assert found.encode("aba ab").tolist() == [3, 2]
+    content = build_character_file(["a", "b", "ab", "aba", "<s>"], ["a b", "ab a"])
+    content["added_tokens"] = [
+        {"id": 2, "content": "ab", "special": True},
+        {"id": 4, "content": "<s>", "special": True},
+    ]
+    data = json.dumps(content).encode()
+    tok = load_with_kernel(data)
+    assert tok is not None
+    assert tok == load_without_kernel(data)
+    assert tok.encode("aba ab").tolist() == [3, 2]
 
 
 def test_character_models_are_read_by_the_kernel():
@@ -318,9 +335,9 @@ def test_character_models_are_read_by_the_kernel():
         texts=[TEXT + "日本語 é😀"], vocab_size=100, model="char", pretokenizer="whitespace", special_tokens=["<s>"]
     )
     data = write(tok.spec)
-    found = read_usual(data)
-    assert found is not None
-    assert bpe.Tokenizer(found) == without_kernel(data) == tok
+    spec = read_usual(data)
+    assert spec is not None
+    assert bpe.Tokenizer(spec) == load_without_kernel(data) == tok
     invalid = data.replace("日".encode(), b"\xe6\x97")
     assert read_usual(invalid) is None
     with pytest.raises(FormatError, match="UTF-8"):
@@ -339,16 +356,16 @@ OWN = {
 def test_own_models_are_read_by_the_kernel(name):
     tok = OWN[name]()
     for special in ([], ["<s>", "<|日|>"], ["😀"]):
-        wanted = tok.with_tokens(special=special) if special else tok
-        data = write(wanted.spec)
+        expected = tok.with_tokens(special=special) if special else tok
+        data = write(expected.spec)
         assert json.loads(data)["model"]["type"].startswith("bpe.")
-        assert with_kernel(data) == without_kernel(data) == wanted
+        assert load_with_kernel(data) == load_without_kernel(data) == expected
 
 
 def test_lists_of_other_objects_are_left_to_json():
     """A vocab or merges elsewhere in the file, twice, or the marks that stand for them."""
-    one = file()
-    vocab, merges = one["model"]["vocab"], one["model"]["merges"]
+    content = build_file()
+    vocab, merges = content["model"]["vocab"], content["model"]["merges"]
     for change in (
         lambda top: {"vocab": vocab} | top,
         lambda top: {"other": {"merges": merges}} | top,
@@ -357,17 +374,17 @@ def test_lists_of_other_objects_are_left_to_json():
         lambda top: [top],
         lambda top: top | {"model": [top["model"]]},
     ):
-        assert read_usual(json.dumps(change(one)).encode()) is None
-    data = json.dumps(one).encode()
-    twice = data.replace(b'"vocab"', b'"vocab": {"a": 0}, "vocab"', 1)
-    assert twice != data
+        assert read_usual(json.dumps(change(content)).encode()) is None
+    data = json.dumps(content).encode()
+    with_two_vocabs = data.replace(b'"vocab"', b'"vocab": {"a": 0}, "vocab"', 1)
+    assert with_two_vocabs != data
     assert read_usual(data) is not None
-    assert read_usual(twice) is None
+    assert read_usual(with_two_vocabs) is None
 
 
 def test_find_ids_returns_those_of_ordinary_tokens():
-    vocabulary = bpe.Tokenizer(read(json.dumps(file()).encode())).spec.vocabulary
+    vocabulary = bpe.Tokenizer(read(json.dumps(build_file()).encode())).spec.vocabulary
     tokens = {token for _, token in vocabulary.items(ORDINARY)}
-    asked = {*list(tokens)[::3], b"<s>", b"no such token", b"zz", b"thx"}
-    assert vocabulary.find_ids(asked) == {token: vocabulary.ids[token] for token in asked & tokens}
+    queries = {*list(tokens)[::3], b"<s>", b"no such token", b"zz", b"thx"}
+    assert vocabulary.find_ids(queries) == {token: vocabulary.ids[token] for token in queries & tokens}
     assert vocabulary.find_ids(set()) == {}

@@ -33,15 +33,15 @@ CHARACTERS = "ab cd\x0b\x00\t\n 漢字仮名한국어éñ🙂\U000e0001\U0007000
 LACKING = [frozenset(b"\x00\x01\x0b\x7f\xf2"), frozenset(b"\xf1"), frozenset(b"\xe6\x9f"), frozenset(b"\x0b \xc3a")]
 
 
-def text_of(rng: random.Random, size: int) -> str:
+def random_text(rng: random.Random, size: int) -> str:
     return "".join(rng.choices(CHARACTERS, k=size))
 
 
-def merges_of(rng: random.Random, vocab: dict[str, int], suffix: str) -> list[list[str]]:
+def random_merges(rng: random.Random, vocab: dict[str, int], suffix: str) -> list[list[str]]:
     """Merges of tokens that are neighbours in a text once the bytes without a token are left out; they are entered."""
     merges: list[list[str]] = []
     for _ in range(100):
-        word = [LETTERS[byte] for byte in text_of(rng, 6).encode() if LETTERS[byte] in vocab]
+        word = [LETTERS[byte] for byte in random_text(rng, 6).encode() if LETTERS[byte] in vocab]
         start, middle, end = sorted(rng.sample(range(len(word) + 1), 3)) if len(word) > 2 else (0, 0, 0)
         left, right = "".join(word[start:middle]), "".join(word[middle:end])
         right += suffix if right + suffix in vocab and rng.random() < 0.5 else ""
@@ -51,28 +51,30 @@ def merges_of(rng: random.Random, vocab: dict[str, int], suffix: str) -> list[li
     return merges
 
 
-def file_of(vocab: dict[str, int], merges: list[list[str]], added: dict[str, bool], **fields: Any) -> str:
+def build_file(vocab: dict[str, int], merges: list[list[str]], added: dict[str, bool], **fields: Any) -> str:
     """A tokenizer.json; `added` has the names of added tokens, and whether each is special."""
-    new = [name for name in added if name not in vocab]
-    numbers = {name: vocab.get(name, len(vocab) + new.index(name) if name in new else 0) for name in added}
+    new_names = [name for name in added if name not in vocab]
+    token_ids = {
+        name: vocab.get(name, len(vocab) + new_names.index(name) if name in new_names else 0) for name in added
+    }
     tokens = [
-        generated.token(name, id=numbers[name], normalized=not special, special=special)
-        for name, special in sorted(added.items(), key=lambda item: numbers[item[0]])
+        generated.token(name, id=token_ids[name], normalized=not special, special=special)
+        for name, special in sorted(added.items(), key=lambda item: token_ids[item[0]])
     ]
     return json.dumps(generated.file_of(vocab, merges, tokens, **fields))
 
 
 def random_file(seed: int) -> str:
     rng = random.Random(seed)
-    lacking = LACKING[seed % 5] if seed % 5 < 4 else frozenset(rng.sample(range(256), rng.randrange(1, 80)))
+    missing_bytes = LACKING[seed % 5] if seed % 5 < 4 else frozenset(rng.sample(range(256), rng.randrange(1, 80)))
     suffix = "</w>" if seed % 7 == 6 else ""
-    letters = [letter for byte, letter in enumerate(LETTERS) if byte not in lacking]
+    letters = [letter for byte, letter in enumerate(LETTERS) if byte not in missing_bytes]
     vocab = {token: i for i, token in enumerate(dict.fromkeys(letters + [letter + suffix for letter in letters]))}
-    merges = merges_of(rng, vocab, suffix)
+    merges = random_merges(rng, vocab, suffix)
     if ignores := not suffix and rng.random() < 0.3:
         for _ in range(10):
-            vocab.setdefault("".join(LETTERS[byte] for byte in text_of(rng, 3).encode()), len(vocab))
-    return file_of(
+            vocab.setdefault("".join(LETTERS[byte] for byte in random_text(rng, 3).encode()), len(vocab))
+    return build_file(
         vocab, merges, {"<|end|>": True} if rng.random() < 0.5 else {}, normalizer=rng.choice([None, {"type": "NFC"}]),
         model={"ignore_merges": ignores, "end_of_word_suffix": suffix or None},
     )  # fmt: skip
@@ -80,57 +82,62 @@ def random_file(seed: int) -> str:
 
 def check_one_text(file: str, text: str, *, decoded: bool = True) -> None:
     """Compare everything that a text becomes with what `tokenizers` makes of it."""
-    theirs, same = tokenizers.Tokenizer.from_str(file), compat.Tokenizer.from_str(file)
+    peer, compat_tok = tokenizers.Tokenizer.from_str(file), compat.Tokenizer.from_str(file)
     tok = bpe.Tokenizer(read(file.encode()))
-    want, found = theirs.encode(text), same.encode(text)
-    ids = want.ids
+    expected, encoding = peer.encode(text), compat_tok.encode(text)
+    ids = expected.ids
     assert tok.encode(text, allowed_special="all").tolist() == ids
-    dropped = tok.encode(text, allowed_special="all", dropout=1e-15, seed=1).tolist()
-    assert dropped == ids or tok.spec.ignore_merges
+    ids_with_dropout = tok.encode(text, allowed_special="all", dropout=1e-15, seed=1).tolist()
+    assert ids_with_dropout == ids or tok.spec.ignore_merges
     assert tok.encode_batch([text] * 2, allowed_special="all").to_list() == [ids, ids]
     assert tok.count_tokens(text, allowed_special="all") == len(ids)
     stream = tok.encode_stream([text[:3], text[3:]], allowed_special="all")
     assert np.concatenate([[], *stream]).tolist() == ids
-    own, spans = tok.encode_with_offsets(text, allowed_special="all", convention="tokenizers")
-    assert (own.tolist(), [*map(tuple, spans.tolist())]) == (ids, want.offsets)
-    assert (found.ids, found.tokens, found.offsets, found.word_ids) == (ids, want.tokens, want.offsets, want.word_ids)
+    ids_with_spans, spans = tok.encode_with_offsets(text, allowed_special="all", convention="tokenizers")
+    assert (ids_with_spans.tolist(), [*map(tuple, spans.tolist())]) == (ids, expected.offsets)
+    assert (encoding.ids, encoding.tokens, encoding.offsets, encoding.word_ids) == (
+        ids,
+        expected.tokens,
+        expected.offsets,
+        expected.word_ids,
+    )
     if decoded:
-        assert tok.decode(ids) == same.decode(ids, False) == theirs.decode(ids, skip_special_tokens=False)
+        assert tok.decode(ids) == compat_tok.decode(ids, False) == peer.decode(ids, skip_special_tokens=False)
 
 
 @pytest.mark.parametrize("seed", range(21))
 def test_bytes_without_a_token_are_left_out_as_in_tokenizers(seed: int) -> None:
     file, rng = random_file(seed), random.Random(seed)
     for size in (0, 1, 2, 9, 40, 300):
-        check_one_text(file, text_of(rng, size), decoded=seed % 7 != 6)
+        check_one_text(file, random_text(rng, size), decoded=seed % 7 != 6)
 
 
 def test_all_ways_to_encode_leave_bytes_out(tmp_path: Path) -> None:
     """Files, shards, copies, saved files, and another package's tokenizer."""
     file, rng = random_file(0), random.Random(5)
-    texts = [text_of(rng, 60) for _ in range(50)]
-    theirs = tokenizers.Tokenizer.from_str(file)
-    want = [theirs.encode(text).ids for text in texts]
+    texts = [random_text(rng, 60) for _ in range(50)]
+    peer = tokenizers.Tokenizer.from_str(file)
+    expected = [peer.encode(text).ids for text in texts]
     path = tmp_path / "tokenizer.json"
     path.write_text(file)
     tok = bpe.Tokenizer.load(path)
     tok.save(tmp_path / "again.json")
-    for each in (tok, pickle.loads(pickle.dumps(tok)), bpe.Tokenizer.load(tmp_path / "again.json")):
-        assert each.fingerprint == tok.fingerprint
-        assert each.encode_batch(texts * 20, threads=2).to_list() == want * 20
+    for tokenizer in (tok, pickle.loads(pickle.dumps(tok)), bpe.Tokenizer.load(tmp_path / "again.json")):
+        assert tokenizer.fingerprint == tok.fingerprint
+        assert tokenizer.encode_batch(texts * 20, threads=2).to_list() == expected * 20
     (tmp_path / "corpus.txt").write_bytes("<|end|>".join(texts).encode())
     corpus = bpe.Sources(tmp_path / "corpus.txt", separator="<|end|>", format="text")  # it has NUL bytes
-    assert tok.encode_files(corpus).to_list() == want
-    assert bpe.evaluate(tok, texts=texts).to_dict()["tokens"] == sum(map(len, want))
-    ours = accelerate(transformers.PreTrainedTokenizerFast(tokenizer_file=str(path)))
-    assert ours(texts)["input_ids"] == want
+    assert tok.encode_files(corpus).to_list() == expected
+    assert bpe.evaluate(tok, texts=texts).to_dict()["tokens"] == sum(map(len, expected))
+    accelerated = accelerate(transformers.PreTrainedTokenizerFast(tokenizer_file=str(path)))
+    assert accelerated(texts)["input_ids"] == expected
 
 
 @pytest.mark.parametrize("lacking", LACKING)
 def test_pieces_are_split_where_nothing_is_left_out_around(lacking: frozenset[int]) -> None:
     """Words are split between characters of three bytes unless the model lacks bytes of such characters."""
     letters = [letter for byte, letter in enumerate(LETTERS) if byte not in lacking]
-    file = file_of({letter: i for i, letter in enumerate(letters)}, [], {})
+    file = build_file({letter: i for i, letter in enumerate(letters)}, [], {})
     merger = bpe.Tokenizer(read(file.encode()))._engine.merger
     assert merger.can_split == lacking.isdisjoint({*range(0x80, 0xC0), *range(0xE0, 0xF0)})
 
@@ -138,9 +145,9 @@ def test_pieces_are_split_where_nothing_is_left_out_around(lacking: frozenset[in
 def test_own_tokenizers_that_lack_bytes_still_raise(tmp_path: Path) -> None:
     tok = bpe.train(texts=["ab ab"], vocab_size=5, alphabet=bpe.Alphabet(initial="corpus"))
     tok.save(tmp_path / "tok.json")
-    for each in (tok, bpe.Tokenizer.load(tmp_path / "tok.json")):
+    for tokenizer in (tok, bpe.Tokenizer.load(tmp_path / "tok.json")):
         with pytest.raises(ValueError, match="byte 0x78 of the text 'xab' is not in the vocabulary"):
-            each.encode("xab")
+            tokenizer.encode("xab")
     with pytest.raises(ValueError, match="vocab-merges does not keep drop_unknown"):
         tok.save(tmp_path / "folder", format="vocab-merges")
 
@@ -156,7 +163,7 @@ def test_added_tokens_that_are_letters_of_bytes_that_no_text_has(
     added = dict.fromkeys(ODD, special) | {"<｜begin▁of▁sentence｜>": True, "<|User|>": False}
     step = None if normalizer is None else {"type": "Sequence", "normalizers": [{"type": normalizer}]}
     vocab = {token: i for i, token in enumerate(vocab)}
-    file = file_of(vocab, [["h", "e"], ["Ã", "ł"]], added, normalizer=step)
+    file = build_file(vocab, [["h", "e"], ["Ã", "ł"]], added, normalizer=step)
     pieces = [*ODD[:9], "hello", " he", "A\u0300", "o\u0308", "à", "é", "中", "\n", "<|User|>", "\U00040000"]
     rng = random.Random(3)
     for size in (1, 4, 30):
@@ -167,8 +174,8 @@ def test_a_name_in_letters_is_decoded_as_text_in_own_files(tmp_path: Path) -> No
     """Where the decoder of `tokenizers` would take the name for bytes."""
     tok = bpe.train(texts=["low lower"], vocab_size=260, special_tokens=["<é>"])
     tok.save(tmp_path / "tok.json")
-    again = bpe.Tokenizer.load(tmp_path / "tok.json")
-    assert again.fingerprint == tok.fingerprint
-    assert again.decode(again.encode("<é>", allowed_special="all")) == "<é>"
-    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tok.json"))
-    assert theirs.decode(theirs.encode("<é>").ids, skip_special_tokens=False) == "<\ufffd>"
+    reloaded = bpe.Tokenizer.load(tmp_path / "tok.json")
+    assert reloaded.fingerprint == tok.fingerprint
+    assert reloaded.decode(reloaded.encode("<é>", allowed_special="all")) == "<é>"
+    peer = tokenizers.Tokenizer.from_file(str(tmp_path / "tok.json"))
+    assert peer.decode(peer.encode("<é>").ids, skip_special_tokens=False) == "<\ufffd>"

@@ -38,19 +38,21 @@ PIECES = [
 ]  # fmt: skip
 
 
-def with_all_splits(vocab):
+def list_all_splits(vocab):
     """The merges that the converter of sentencepiece models writes: every split of every token, by the token's rank."""
-    found = []
-    for token, number in vocab.items():
-        splits = [(token[:at], token[at:]) for at in range(1, len(token))]
-        inside = [pair for pair in splits if pair[0] in vocab and pair[1] in vocab]
-        found += [(number, list(pair)) for pair in sorted(inside, key=lambda pair: (vocab[pair[0]], vocab[pair[1]]))]
-    return [pair for _, pair in sorted(found, key=lambda item: item[0])]
+    ranked_pairs = []
+    for token, token_id in vocab.items():
+        splits = [(token[:split], token[split:]) for split in range(1, len(token))]
+        token_pairs = [pair for pair in splits if pair[0] in vocab and pair[1] in vocab]
+        ranked_pairs += [
+            (token_id, list(pair)) for pair in sorted(token_pairs, key=lambda pair: (vocab[pair[0]], vocab[pair[1]]))
+        ]
+    return [pair for _, pair in sorted(ranked_pairs, key=lambda item: item[0])]
 
 
-def added(number, content, *, special=True, rstrip=False):
+def describe_added_token(token_id, content, *, special=True, rstrip=False):
     flags = {"single_word": False, "lstrip": False, "rstrip": rstrip, "normalized": False, "special": special}
-    return {"id": number, "content": content, **flags}
+    return {"id": token_id, "content": content, **flags}
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +68,10 @@ def vocab():
     return json.loads(trained.to_str())["model"]["vocab"]
 
 
-def shape(name, vocab):
+def build_shape(name, vocab):
     """The file of a published tokenizer's shape, as bytes."""
     vocab = dict(vocab)
-    tokens = [added(number, content) for number, content in enumerate(SPECIALS)]
+    tokens = [describe_added_token(token_id, content) for token_id, content in enumerate(SPECIALS)]
     decoders, normalizer, pre_tokenizer = (
         [*DECODERS, STRIP],
         {"type": "Sequence", "normalizers": [PREPEND, TO_MARK]},
@@ -80,7 +82,10 @@ def shape(name, vocab):
         scheme = "first" if name == "tinyllama" else "always"
         pre_tokenizer = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": False}
     if name == "phi3":
-        tokens += [added(len(vocab), "<|end|>", rstrip=True), added(len(vocab) + 1, "<|user|>", rstrip=True)]
+        tokens += [
+            describe_added_token(len(vocab), "<|end|>", rstrip=True),
+            describe_added_token(len(vocab) + 1, "<|user|>", rstrip=True),
+        ]
     if name == "gemma":
         decoders, normalizer = DECODERS, TO_MARK
         pre_tokenizer = {
@@ -88,11 +93,14 @@ def shape(name, vocab):
         }  # fmt: skip
         for content in ("▁▁", "▁▁▁", "▁▁▁▁", "\n"):
             vocab.setdefault(content, len(vocab))
-        tokens += [added(vocab["▁▁"], "▁▁", special=False), added(vocab["\n"], "\n", special=False)]
+        tokens += [
+            describe_added_token(vocab["▁▁"], "▁▁", special=False),
+            describe_added_token(vocab["\n"], "\n", special=False),
+        ]
     model = {
         "type": "BPE", "dropout": None, "unk_token": "<unk>", "continuing_subword_prefix": None,
         "end_of_word_suffix": None, "fuse_unk": True, "byte_fallback": True, "ignore_merges": name == "mistral",
-        "vocab": vocab, "merges": with_all_splits(vocab),
+        "vocab": vocab, "merges": list_all_splits(vocab),
     }  # fmt: skip
     template = {
         "type": "TemplateProcessing",
@@ -100,56 +108,56 @@ def shape(name, vocab):
         "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
         "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}},
     }
-    item = {
+    content = {
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": tokens, "normalizer": normalizer,
         "pre_tokenizer": pre_tokenizer, "post_processor": template,
         "decoder": {"type": "Sequence", "decoders": decoders}, "model": model,
     }  # fmt: skip
-    return json.dumps(item, ensure_ascii=False).encode()
+    return json.dumps(content, ensure_ascii=False).encode()
 
 
 @pytest.mark.parametrize("name", ["llama2", "tinyllama", "mistral", "phi3", "gemma"])
 def test_ids_offsets_and_text_match_tokenizers(name, vocab):
-    data = shape(name, vocab)
+    data = build_shape(name, vocab)
     peer, tok = tokenizers.Tokenizer.from_str(data.decode()), bpe.Tokenizer(read(data))
     assert bpe.Tokenizer(read(write(tok.spec))) == tok
     rng = random.Random(name)
     texts = [*CORPUS, "", " ", "a", *("".join(rng.choices(PIECES, k=rng.randrange(1, 20))) for _ in range(60))]
     expected = [peer.encode(text, add_special_tokens=False) for text in texts]
-    for text, theirs in zip(texts, expected, strict=True):
+    for text, encoding in zip(texts, expected, strict=True):
         ids = tok.encode(text, allowed_special="all")
-        assert ids.tolist() == theirs.ids
-        assert tok.decode(ids) == peer.decode(theirs.ids, skip_special_tokens=False)
-        assert tok.decode(ids, skip_special=True) == peer.decode(theirs.ids)
+        assert ids.tolist() == encoding.ids
+        assert tok.decode(ids) == peer.decode(encoding.ids, skip_special_tokens=False)
+        assert tok.decode(ids, skip_special=True) == peer.decode(encoding.ids)
         decoder = tok.decoder()
-        assert "".join(decoder.push(number) for number in theirs.ids) + decoder.flush() == tok.decode(ids)
+        assert "".join(decoder.push(token_id) for token_id in encoding.ids) + decoder.flush() == tok.decode(ids)
         parts = tok.encode_stream(iter(text), allowed_special="all")
-        assert [number for part in parts for number in part.tolist()] == theirs.ids
+        assert [token_id for part in parts for token_id in part.tolist()] == encoding.ids
     batch = tok.encode_batch(texts, allowed_special="all", threads=2)
-    assert batch.to_list() == [theirs.ids for theirs in expected]
-    plain = "the tokens of 한국어 and 日本語: é"
-    ids, spans = tok.encode_with_offsets(plain)
-    theirs = peer.encode(plain, add_special_tokens=False)
-    assert (ids.tolist(), ids.tolist()) == (theirs.ids, tok.encode(plain).tolist())
-    assert [plain[start:end] for start, end in spans.tolist()][-1] == "é"
+    assert batch.to_list() == [encoding.ids for encoding in expected]
+    text = "the tokens of 한국어 and 日本語: é"
+    ids, spans = tok.encode_with_offsets(text)
+    encoding = peer.encode(text, add_special_tokens=False)
+    assert (ids.tolist(), ids.tolist()) == (encoding.ids, tok.encode(text).tolist())
+    assert [text[start:end] for start, end in spans.tolist()][-1] == "é"
     assert tok.template == ((1,), ())
 
 
 def test_characters_of_byte_tokens_are_streamed_as_soon_as_by_tokenizers(vocab):
-    data = shape("llama2", vocab)
+    data = build_shape("llama2", vocab)
     peer, tok = tokenizers.Tokenizer.from_str(data.decode()), bpe.Tokenizer(read(data))
     stream, decoder = tokenizers.decoders.DecodeStream(skip_special_tokens=False), tok.decoder()
     byte_ids = [vocab[f"<0x{byte:02X}>"] for byte in "é낮😊\n".encode()]
-    for number in [*tok.encode("tokens").tolist(), *byte_ids, *tok.encode("text").tolist()]:
-        assert decoder.push(number) == (stream.step(peer, number) or "")
+    for token_id in [*tok.encode("tokens").tolist(), *byte_ids, *tok.encode("text").tolist()]:
+        assert decoder.push(token_id) == (stream.step(peer, token_id) or "")
     assert decoder.flush() == ""
 
 
 def test_bytes_that_are_not_text_are_streamed_without_the_characters_before_them(vocab):
-    tok = bpe.Tokenizer(read(shape("llama2", vocab)))
+    tok = bpe.Tokenizer(read(build_shape("llama2", vocab)))
     ids = [vocab[f"<0x{byte:02X}>"] for byte in b"\xc3\xa9\xc3\x0a\x41"]
     decoder = tok.decoder()
-    assert [decoder.push(number) for number in ids] == ["", "é", "", "\ufffd\ufffd", "\ufffd"]
+    assert [decoder.push(token_id) for token_id in ids] == ["", "é", "", "\ufffd\ufffd", "\ufffd"]
     assert decoder.flush() == ""
     assert tok.decode(ids) == "\ufffd" * 5  # as in `tokenizers`, which cannot know at the first character
     decoder.push(ids[:1])
@@ -159,7 +167,7 @@ def test_bytes_that_are_not_text_are_streamed_without_the_characters_before_them
 @pytest.mark.parametrize("name", ["llama2", "gemma"])
 def test_a_long_text_is_cut_before_marks_and_gives_the_same_ids(name, vocab):
     """Without a pretokenizer the whole text is one word; no merge crosses a mark, so parts of it are cached."""
-    data = shape(name, vocab)
+    data = build_shape(name, vocab)
     peer, tok = tokenizers.Tokenizer.from_str(data.decode()), bpe.Tokenizer(read(data))
     rng = random.Random(1)
     text = "".join(rng.choices(PIECES[:8] + PIECES[9:19], k=4000))
@@ -193,9 +201,9 @@ def test_a_tokenizer_like_llama_2_is_trained(options, tmp_path):
     peer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     rng = random.Random(str(options))
     for text in [*CORPUS[:4], *("".join(rng.choices(PIECES, k=rng.randrange(1, 12))) for _ in range(40))]:
-        theirs = peer.encode(text)
-        assert tok.encode(text, allowed_special="all").tolist() == theirs.ids
-        assert tok.decode(theirs.ids) == peer.decode(theirs.ids, skip_special_tokens=False)
+        encoding = peer.encode(text)
+        assert tok.encode(text, allowed_special="all").tolist() == encoding.ids
+        assert tok.decode(encoding.ids) == peer.decode(encoding.ids, skip_special_tokens=False)
     for text in CORPUS[:4]:
         assert tok.decode(tok.encode(text)) == text
     assert [token for token in tok.tokens("in 2024") if token.strip("▁").isdigit()] == ["2", "0", "2", "4"]

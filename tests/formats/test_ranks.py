@@ -22,7 +22,7 @@ from bpe.formats import tiktoken
 from bpe.vocab.vocabulary import Vocabulary
 
 
-def flat(tokens: list[bytes]) -> tuple[bytes, Any]:
+def flatten_tokens(tokens: list[bytes]) -> tuple[bytes, Any]:
     offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
     np.cumsum([len(token) for token in tokens], out=offsets[1:])
     return b"".join(tokens), offsets
@@ -32,7 +32,7 @@ def naive_merges(tokens: list[bytes]) -> list[list[int]]:
     """Encode each token's bytes with the merges found so far; if two symbols remain, their pair is its merge."""
     index_of = {token: index for index, token in enumerate(tokens)}
     ranks: dict[tuple[bytes, bytes], int] = {}
-    found = [[-1, -1] for _ in tokens]
+    pairs_by_token = [[-1, -1] for _ in tokens]
     for index, token in enumerate(tokens):
         symbols = [token[i : i + 1] for i in range(len(token))]
         if len(symbols) < 2 or any(symbol not in index_of for symbol in symbols):
@@ -40,8 +40,8 @@ def naive_merges(tokens: list[bytes]) -> list[list[int]]:
         left = reference.encode_word(symbols, ranks)
         if len(left) == 2:
             ranks[left[0], left[1]] = index
-            found[index] = [index_of[left[0]], index_of[left[1]]]
-    return found
+            pairs_by_token[index] = [index_of[left[0]], index_of[left[1]]]
+    return pairs_by_token
 
 
 # Merges -------------------------------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def naive_merges(tokens: list[bytes]) -> list[list[int]]:
 @given(tokens=st.lists(st.text("abc", min_size=1, max_size=12).map(str.encode), unique=True, max_size=40))
 def test_merges_of_random_tokens(tokens: list[bytes]) -> None:
     """Bytes may have no token or a worse rank than tokens that contain them; some tokens are unreachable."""
-    assert core.RankTable(*flat(tokens)).merges().tolist() == naive_merges(tokens)
+    assert core.RankTable(*flatten_tokens(tokens)).recover_merges().tolist() == naive_merges(tokens)
 
 
 @settings(max_examples=100)
@@ -64,17 +64,17 @@ def test_merges_of_trained_vocabularies(texts: list[str], size: int, swaps: list
     """Training's merges are recovered; if some tokens change places, the result equals the naive one."""
     tok = bpe.train(texts=["a", *texts], vocab_size=size)
     tokens = list(tok.vocab())
-    assert core.RankTable(*flat(tokens)).merges()[256:].tolist() == tok.merges.tolist()
-    for one, other in swaps:
-        if max(one, other) < len(tokens):
-            tokens[one], tokens[other] = tokens[other], tokens[one]
-    assert core.RankTable(*flat(tokens)).merges().tolist() == naive_merges(tokens)
+    assert core.RankTable(*flatten_tokens(tokens)).recover_merges()[256:].tolist() == tok.merges.tolist()
+    for i, j in swaps:
+        if max(i, j) < len(tokens):
+            tokens[i], tokens[j] = tokens[j], tokens[i]
+    assert core.RankTable(*flatten_tokens(tokens)).recover_merges().tolist() == naive_merges(tokens)
 
 
 def test_merges_of_long_tokens() -> None:
     for letters in ("a", "ab", "aab"):
         tokens = [b"a", b"b", *((letters * 150)[:size].encode() for size in range(2, 150))]
-        assert core.RankTable(*flat(tokens)).merges().tolist() == naive_merges(tokens)
+        assert core.RankTable(*flatten_tokens(tokens)).recover_merges().tolist() == naive_merges(tokens)
 
 
 def naive_splits(tokens: list[bytes]) -> list[tuple[int, int, int]]:
@@ -91,31 +91,32 @@ def naive_splits(tokens: list[bytes]) -> list[tuple[int, int, int]]:
 @given(tokens=st.lists(st.text("ab", min_size=1, max_size=12).map(str.encode), unique=True, max_size=40))
 def test_tokens_made_of_tokens_with_worse_ranks(tokens: list[bytes]) -> None:
     """If there are such tokens, every split of a token is a merge with that token's rank, by tiktoken's rule."""
-    blob, offsets = flat(tokens)
-    every = np.arange(len(tokens), dtype=np.int64)
+    blob, offsets = flatten_tokens(tokens)
+    all_indices = np.arange(len(tokens), dtype=np.int64)
     table = core.RankTable(blob, offsets)
-    assert list(map(tuple, table.splits(every).tolist())) == naive_splits(tokens)
-    pairs = table.merges()
-    numbers = 3 * every.astype(np.int32)
-    merges, made, ranks, unreachable = tiktoken.recover_merges(blob, offsets, numbers, table)
-    known = {token: index for index, token in enumerate(tokens)}
-    without = [index for index in range(len(tokens)) if pairs[index, 0] < 0 and len(tokens[index]) > 1]
-    late = [
+    assert list(map(tuple, table.list_splits(all_indices).tolist())) == naive_splits(tokens)
+    pairs = table.recover_merges()
+    token_ranks = 3 * all_indices.astype(np.int32)
+    merges, results, ranks, unreachable = tiktoken.recover_merges(blob, offsets, token_ranks, table)
+    index_of = {token: index for index, token in enumerate(tokens)}
+    unmerged = [index for index in range(len(tokens)) if pairs[index, 0] < 0 and len(tokens[index]) > 1]
+    with_late_part = [
         index
-        for index in without
-        if all(bytes([byte]) in known for byte in tokens[index]) and len(merged_by_ranks(tokens[index], known)) == 1
+        for index in unmerged
+        if all(bytes([byte]) in index_of for byte in tokens[index])
+        and len(merge_by_ranks(tokens[index], index_of)) == 1
     ]
-    assert (ranks is not None) == bool(late)
+    assert (ranks is not None) == bool(with_late_part)
     if ranks is not None:
         assert [(left // 3, right // 3) for left, right in merges.tolist()] == [row[:2] for row in naive_splits(tokens)]
-        assert made.tolist() == ranks.tolist() == [3 * row[2] for row in naive_splits(tokens)]
+        assert results.tolist() == ranks.tolist() == [3 * row[2] for row in naive_splits(tokens)]
         assert unreachable is None
     else:
         assert unreachable is not None
-        assert unreachable.tolist() == [3 * index for index in without]
+        assert unreachable.tolist() == [3 * index for index in unmerged]
 
 
-def merged_by_ranks(token: bytes, ranks: dict[bytes, int]) -> list[bytes]:
+def merge_by_ranks(token: bytes, ranks: dict[bytes, int]) -> list[bytes]:
     """The bytes of a token merged by tiktoken's rule, without looking up the whole token first."""
     parts = [token[i : i + 1] for i in range(len(token))]
     return reference.merge_lowest(parts, lambda left, right: ranks.get(left + right, reference.NOT_A_PAIR))
@@ -141,8 +142,8 @@ def test_loading_long_tokens_is_near_linear(tmp_path: Any) -> None:
 def test_many_special_tokens_of_a_rank_file(tmp_path: Any) -> None:
     """Loading once searched all ranks for each of them."""
     path = tmp_path / "ranks.tiktoken"
-    path.write_bytes(rank_file({b"%d" % number: number for number in range(20_000)}))
-    special = {f"<{number}>": number for number in range(20_000, 50_000)}
+    path.write_bytes(rank_file({b"%d" % token_id: token_id for token_id in range(20_000)}))
+    special = {f"<{token_id}>": token_id for token_id in range(20_000, 50_000)}
     tok = bpe.Tokenizer.from_tiktoken(path, None, special)
     assert tok.encode("7<20000><49999>8", allowed_special="all").tolist() == [7, 20_000, 49_999, 8]
     with pytest.raises(bpe.FormatError, match="special token '77' is an ordinary token too"):
@@ -150,7 +151,7 @@ def test_many_special_tokens_of_a_rank_file(tmp_path: Any) -> None:
 
 
 def test_an_empty_list_of_tokens() -> None:
-    assert core.RankTable(b"", np.zeros(1, dtype=np.int64)).merges().shape == (0, 2)
+    assert core.RankTable(b"", np.zeros(1, dtype=np.int64)).recover_merges().shape == (0, 2)
     assert core.read_ranks(b"") is None
 
 
@@ -160,11 +161,11 @@ def test_an_empty_list_of_tokens() -> None:
 @settings(max_examples=300)
 @given(tokens=st.lists(st.binary(min_size=1, max_size=10) | st.text("ab", min_size=1, max_size=9).map(str.encode)))
 def test_repeated_tokens_are_detected(tokens: list[bytes]) -> None:
-    assert core.RankTable(*flat(tokens)).distinct == (len(set(tokens)) == len(tokens))
+    assert core.RankTable(*flatten_tokens(tokens)).distinct == (len(set(tokens)) == len(tokens))
 
 
 def test_tokens_that_differ_in_zero_bytes_are_different() -> None:
-    assert core.RankTable(*flat([b"a", b"a\0", b"a\0\0", b"\0", b"\0\0", b"\0" * 7, b"\0" * 8])).distinct
+    assert core.RankTable(*flatten_tokens([b"a", b"a\0", b"a\0\0", b"\0", b"\0\0", b"\0" * 7, b"\0" * 8])).distinct
 
 
 # Reading ------------------------------------------------------------------------------------------------------------
@@ -175,18 +176,22 @@ def test_tokens_that_differ_in_zero_bytes_are_different() -> None:
 def test_ranks_round_trip(ranks: dict[bytes, int]) -> None:
     ordered = dict(zip(ranks, sorted(set(ranks.values())), strict=False))
     data = rank_file(ordered)
-    for same in (data, data.removesuffix(b"\n")):
-        read = core.read_ranks(same)
+    for content in (data, data.removesuffix(b"\n")):
+        read = core.read_ranks(content)
         assert read is not None
-        blob, offsets, numbers = read
-        assert (blob, offsets.tolist()) == (b"".join(ordered), flat(list(ordered))[1].tolist())
-        assert numbers.tolist() == list(ordered.values())
-    by_line = tiktoken._read_line_by_line(data)
-    assert (blob, offsets.tolist(), numbers.tolist()) == (by_line[0], by_line[1].tolist(), by_line[2].tolist())
+        blob, offsets, kernel_ranks = read
+        assert (blob, offsets.tolist()) == (b"".join(ordered), flatten_tokens(list(ordered))[1].tolist())
+        assert kernel_ranks.tolist() == list(ordered.values())
+    tokens = tiktoken._read_line_by_line(data)
+    assert (blob, offsets.tolist(), kernel_ranks.tolist()) == (tokens[0], tokens[1].tolist(), tokens[2].tolist())
     shuffled = list(ordered.items())
     random.Random(1).shuffle(shuffled)
-    unusual = tiktoken._read_line_by_line(rank_file(dict(shuffled), "\r\n\r\n"))
-    assert (blob, offsets.tolist(), numbers.tolist()) == (unusual[0], unusual[1].tolist(), unusual[2].tolist())
+    unusual_tokens = tiktoken._read_line_by_line(rank_file(dict(shuffled), "\r\n\r\n"))
+    assert (blob, offsets.tolist(), kernel_ranks.tolist()) == (
+        unusual_tokens[0],
+        unusual_tokens[1].tolist(),
+        unusual_tokens[2].tolist(),
+    )
 
 
 @examples(300)
@@ -199,8 +204,8 @@ def test_the_kernel_equals_reading_line_by_line(data: bytes) -> None:
     read = core.read_ranks(data)
     if read is None or not core.RankTable(*read[:2]).distinct:
         return
-    by_line = tiktoken._read_line_by_line(data)
-    assert (read[0], read[1].tolist(), read[2].tolist()) == (by_line[0], by_line[1].tolist(), by_line[2].tolist())
+    tokens = tiktoken._read_line_by_line(data)
+    assert (read[0], read[1].tolist(), read[2].tolist()) == (tokens[0], tokens[1].tolist(), tokens[2].tolist())
 
 
 @pytest.mark.parametrize(
@@ -240,15 +245,17 @@ def test_the_kernel_leaves_unusual_lines_to_python(data: bytes) -> None:
     special=st.dictionaries(st.integers(0, 70), st.binary(min_size=1, max_size=3), max_size=5),
 )
 def test_vocabulary_from_arrays_equals_the_one_from_objects(numbers: list[int], special: dict[int, bytes]) -> None:
-    tokens = [b"t%d" % number for number in numbers]
-    special = {number: b"<" + token for number, token in special.items() if number not in numbers}
-    one = Vocabulary(zip(numbers, tokens, strict=True), special.items())
-    other = Vocabulary.from_sorted(*flat(tokens), np.array(numbers, dtype=np.int32), special)
-    assert (one.blob, one.limit) == (other.blob, other.limit)
-    assert one.offsets.tolist() == other.offsets.tolist()
-    assert one.kinds.tolist() == other.kinds.tolist()
-    for longest in (0, 2, 3, 9):
-        assert list(one.items(None, longest)) == [item for item in one.items() if len(item[1]) <= longest]
+    tokens = [b"t%d" % token_id for token_id in numbers]
+    special = {token_id: b"<" + token for token_id, token in special.items() if token_id not in numbers}
+    from_objects = Vocabulary(zip(numbers, tokens, strict=True), special.items())
+    from_arrays = Vocabulary.from_sorted(*flatten_tokens(tokens), np.array(numbers, dtype=np.int32), special)
+    assert (from_objects.blob, from_objects.limit) == (from_arrays.blob, from_arrays.limit)
+    assert from_objects.offsets.tolist() == from_arrays.offsets.tolist()
+    assert from_objects.kinds.tolist() == from_arrays.kinds.tolist()
+    for max_length in (0, 2, 3, 9):
+        assert list(from_objects.items(None, max_length)) == [
+            item for item in from_objects.items() if len(item[1]) <= max_length
+        ]
 
 
 def test_special_tokens_between_ranks(tmp_path: Any) -> None:
@@ -272,10 +279,10 @@ def test_the_readers_unreachable_tokens_are_right(tmp_path_factory: Any, tokens:
     tok = bpe.Tokenizer.from_tiktoken(path, "whitespace")
     from dataclasses import replace
 
-    tried = bpe.Tokenizer(replace(tok.spec, unreachable=None))
-    assert tok == tried
+    computed = bpe.Tokenizer(replace(tok.spec, unreachable=None))
+    assert tok == computed
     for word in (text, " ".join(token.decode() for token in tokens)):
-        assert tok.encode(word).tolist() == tried.encode(word).tolist()
+        assert tok.encode(word).tolist() == computed.encode(word).tolist()
 
 
 def test_a_token_without_bytes_is_left_out(tmp_path):
@@ -294,4 +301,4 @@ def test_many_tokens_of_one_hash_are_refused() -> None:
     tokens = [b"".join(parts) for parts in product(blocks, repeat=5)]
     for n, refused in ((17, False), (18, True)):
         with pytest.raises(FormatError, match="have one hash") if refused else nullcontext():
-            assert core.RankTable(*flat(tokens[:n])).distinct
+            assert core.RankTable(*flatten_tokens(tokens[:n])).distinct

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sentencepiece_files import gguf_file
+from sentencepiece_files import build_gguf
 
 import bpe
 from bpe.vocab.spec import ROLES
@@ -33,12 +33,12 @@ def plain() -> bpe.Tokenizer:
 @pytest.fixture
 def folder(plain: bpe.Tokenizer, tmp_path: Path) -> Path:
     """A tokenizer's folder as models are published."""
-    where = tmp_path / "model"
-    where.mkdir()
-    plain.save(where / "tokenizer.json")
+    path = tmp_path / "model"
+    path.mkdir()
+    plain.save(path / "tokenizer.json")
     config = QWEN | {"chat_template": "{{ messages }}", "model_max_length": 32768, "padding_side": "right"}
-    (where / "tokenizer_config.json").write_text(json.dumps(config))
-    return where
+    (path / "tokenizer_config.json").write_text(json.dumps(config))
+    return path
 
 
 def test_roles_are_read_from_the_configuration_in_a_folder(plain: bpe.Tokenizer, folder: Path) -> None:
@@ -62,22 +62,23 @@ def test_roles_are_kept(folder: Path, tmp_path: Path) -> None:
     tok = bpe.Tokenizer.load(folder)
     assert pickle.loads(pickle.dumps(tok)).roles == ROLES_READ
     assert pickle.loads(pickle.dumps(tok.spec)).roles == ROLES_READ
-    for name, form in (("tokenizer.json", None), ("pair", "vocab-merges"), ("kimi", "tiktoken-folder")):
-        assert not [each for each in bpe.convert(folder, tmp_path / name, to_format=form) if each.field == "roles"]
-        back = bpe.Tokenizer.load(tmp_path / name)
-        assert (back, back.roles) == (tok, ROLES_READ)
+    for name, format_ in (("tokenizer.json", None), ("pair", "vocab-merges"), ("kimi", "tiktoken-folder")):
+        losses = bpe.convert(folder, tmp_path / name, to_format=format_)
+        assert not [loss for loss in losses if loss.field == "roles"]
+        reloaded = bpe.Tokenizer.load(tmp_path / name)
+        assert (reloaded, reloaded.roles) == (tok, ROLES_READ)
     assert bpe.Tokenizer.load(tmp_path / "pair").spec.roles == ROLES_READ
     bpe.convert(tmp_path / "pair", tmp_path / "again", to_format="vocab-merges")
-    for each in (tmp_path / "pair").iterdir():
-        assert (tmp_path / "again" / each.name).read_bytes() == each.read_bytes()
+    for path in (tmp_path / "pair").iterdir():
+        assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
 
 
 def test_a_conversion_says_what_is_lost(folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    lost = bpe.convert(folder, tmp_path / "ranks.tiktoken", lossy=True)
-    found = {each.field: each for each in lost}
-    assert all(found[name].harmless for name in ("roles", "chat_template", "model_max_length"))
-    assert "padding_side" not in found
-    assert found["roles"].message == (
+    losses = bpe.convert(folder, tmp_path / "ranks.tiktoken", lossy=True)
+    by_field = {loss.field: loss for loss in losses}
+    assert all(by_field[name].harmless for name in ("roles", "chat_template", "model_max_length"))
+    assert "padding_side" not in by_field
+    assert by_field["roles"].message == (
         "eos_token is '<|im_end|>' in the tokenizer, none in the file; unk_token is '<|endoftext|>' in the tokenizer, "
         "none in the file; pad_token is '<|endoftext|>' in the tokenizer, none in the file"
     )
@@ -86,9 +87,9 @@ def test_a_conversion_says_what_is_lost(folder: Path, tmp_path: Path, caplog: py
 
 
 def test_diff_lists_roles_as_harmless(plain: bpe.Tokenizer, folder: Path) -> None:
-    found = bpe.diff(plain, bpe.Tokenizer.load(folder))
-    assert not found
-    assert str(found.tokenizers[0]) == (
+    diff = bpe.diff(plain, bpe.Tokenizer.load(folder))
+    assert not diff
+    assert str(diff.tokenizers[0]) == (
         "roles: eos_token is none in the first, '<|im_end|>' in the second; unk_token is none in the first, "
         "'<|endoftext|>' in the second; pad_token is none in the first, '<|endoftext|>' in the second; this changes no "
         "id"
@@ -97,9 +98,9 @@ def test_diff_lists_roles_as_harmless(plain: bpe.Tokenizer, folder: Path) -> Non
 
 def test_roles_go_with_their_tokens(folder: Path) -> None:
     tok = bpe.Tokenizer.load(folder)
-    kept = dict.fromkeys(("unk_token", "pad_token"), "<|endoftext|>")
-    assert tok.without_tokens(["<|im_end|>"])[0].roles == kept
-    assert tok.without_tokens([tok.token_id("<|im_end|>")])[0].roles == kept
+    roles = dict.fromkeys(("unk_token", "pad_token"), "<|endoftext|>")
+    assert tok.without_tokens(["<|im_end|>"])[0].roles == roles
+    assert tok.without_tokens([tok.token_id("<|im_end|>")])[0].roles == roles
     assert tok.with_tokens(special=["<pad>"]).roles == ROLES_READ
     assert bpe.extend(tok, {"lowlow": 9}, 263).roles == ROLES_READ
 
@@ -144,12 +145,12 @@ def test_roles_must_be_known_and_special(plain: bpe.Tokenizer) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             bpe.Tokenizer(replace(plain.spec, roles=roles))
-    every = replace(plain.spec, roles=dict.fromkeys(ROLES, "<|im_end|>"))
-    assert bpe.Tokenizer(every).roles == dict.fromkeys(ROLES, "<|im_end|>")
+    with_all_roles = replace(plain.spec, roles=dict.fromkeys(ROLES, "<|im_end|>"))
+    assert bpe.Tokenizer(with_all_roles).roles == dict.fromkeys(ROLES, "<|im_end|>")
 
 
 def test_roles_of_a_gguf_file(plain: bpe.Tokenizer) -> None:
-    special = {number: name for name, number in plain.special_tokens.items()}
+    special = {token_id: name for name, token_id in plain.special_tokens.items()}
     values: dict[str, object] = {
         "model": "gpt2",
         "pre": "gpt-2",
@@ -166,10 +167,10 @@ def test_roles_of_a_gguf_file(plain: bpe.Tokenizer) -> None:
     }
     from bpe.formats import gguf
 
-    spec = gguf.read(gguf_file({f"tokenizer.ggml.{key}": value for key, value in values.items()}))
+    spec = gguf.read(build_gguf({f"tokenizer.ggml.{key}": value for key, value in values.items()}))
     assert spec.roles == {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>"}
     assert eos_token(spec) == "<|im_end|>"
     values["eos_token_id"] = [1]
-    assert gguf.read(gguf_file({f"tokenizer.ggml.{key}": value for key, value in values.items()})).roles == {
+    assert gguf.read(build_gguf({f"tokenizer.ggml.{key}": value for key, value in values.items()})).roles == {
         "bos_token": "<|im_start|>"
     }

@@ -12,10 +12,10 @@ from sentencepiece_files import (
     SPACE,
     UNUSED,
     USER_DEFINED,
-    gguf_file,
-    model_proto,
+    build_gguf,
+    build_model,
+    list_usual_pieces,
     naive_ids,
-    usual_pieces,
 )
 
 import bpe
@@ -39,56 +39,56 @@ TEXTS = [
 ]
 
 
-def tokenizer(pieces, **options) -> bpe.Tokenizer:
-    return bpe.Tokenizer(sentencepiece.read(model_proto(pieces, **options)))
+def load_model(pieces, **options) -> bpe.Tokenizer:
+    return bpe.Tokenizer(sentencepiece.read(build_model(pieces, **options)))
 
 
 @pytest.mark.parametrize("fallback", [True, False])
 @pytest.mark.parametrize("dummy", [True, False])
 @pytest.mark.parametrize("remove", [True, False])
 def test_ids_follow_the_rule(fallback, dummy, remove):
-    pieces = usual_pieces(MERGED, CHARS, bytes_too=fallback)
-    tok = tokenizer(pieces, byte_fallback=fallback, dummy=dummy, remove=remove)
+    pieces = list_usual_pieces(MERGED, CHARS, bytes_too=fallback)
+    tok = load_model(pieces, byte_fallback=fallback, dummy=dummy, remove=remove)
     assert tok.spec.merge_ranks is None
     for text in TEXTS:
-        wanted = naive_ids(text, pieces, byte_fallback=fallback, dummy=dummy, remove=remove)
-        assert tok.encode(text).tolist() == wanted, text
+        expected = naive_ids(text, pieces, byte_fallback=fallback, dummy=dummy, remove=remove)
+        assert tok.encode(text).tolist() == expected, text
     assert tok.decode(tok.encode("lower lowest")) == "lower lowest"
     assert tok.special_tokens["</s>"] == 2
 
 
 @pytest.mark.parametrize("dummy", [True, False])
 def test_other_programs_read_what_is_saved(dummy, tmp_path):
-    tok = tokenizer(usual_pieces(MERGED, CHARS, bytes_too=True), byte_fallback=True, dummy=dummy)
+    tok = load_model(list_usual_pieces(MERGED, CHARS, bytes_too=True), byte_fallback=True, dummy=dummy)
     tok.save(tmp_path / "tokenizer.json")
     assert bpe.Tokenizer.load(tmp_path / "tokenizer.json") == tok
-    theirs = pytest.importorskip("tokenizers").Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    peer = pytest.importorskip("tokenizers").Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     for text in TEXTS:
-        assert tok.encode(text, allowed_special="all").tolist() == theirs.encode(text, add_special_tokens=False).ids
+        assert tok.encode(text, allowed_special="all").tolist() == peer.encode(text, add_special_tokens=False).ids
 
 
 def test_pieces_in_any_order():
     rng = random.Random(0)
-    general = 0
+    n_general = 0
     for _ in range(60):
         chars = "abc" + SPACE
-        merged = list(dict.fromkeys("".join(rng.choices(chars, k=rng.randint(2, 4))) for _ in range(8)))
-        pieces = usual_pieces(merged, chars, bytes_too=False)
+        merge_results = list(dict.fromkeys("".join(rng.choices(chars, k=rng.randint(2, 4))) for _ in range(8)))
+        pieces = list_usual_pieces(merge_results, chars, bytes_too=False)
         if rng.random() < 0.3:
             pieces = [(text, min(score, -3.0), kind) for text, score, kind in pieces]
-        tok = tokenizer(pieces, remove=False)
-        general += tok.spec.merge_ranks is not None
+        tok = load_model(pieces, remove=False)
+        n_general += tok.spec.merge_ranks is not None
         for _ in range(10):
             text = "".join(rng.choices("abc ", k=rng.randint(0, 9)))
-            assert tok.encode(text).tolist() == naive_ids(text, pieces, remove=False), (merged, text)
-    assert general > 5
+            assert tok.encode(text).tolist() == naive_ids(text, pieces, remove=False), (merge_results, text)
+    assert n_general > 5
 
 
 def test_files_are_recognized(tmp_path):
-    pieces = usual_pieces(MERGED, CHARS)
-    (tmp_path / "tokenizer.model").write_bytes(model_proto(pieces, byte_fallback=True))
+    pieces = list_usual_pieces(MERGED, CHARS)
+    (tmp_path / "tokenizer.model").write_bytes(build_model(pieces, byte_fallback=True))
     tok = bpe.Tokenizer.load(tmp_path / "tokenizer.model")
-    assert tok == bpe.Tokenizer.load(tmp_path) == tokenizer(pieces, byte_fallback=True)
+    assert tok == bpe.Tokenizer.load(tmp_path) == load_model(pieces, byte_fallback=True)
     tok.save(tmp_path / "t.json")
     assert bpe.Tokenizer.load(tmp_path / "t.json") == tok
     (tmp_path / "other.tiktoken").write_bytes(b"YQ== 0\n")
@@ -98,43 +98,43 @@ def test_files_are_recognized(tmp_path):
 
 
 def test_user_defined_pieces_are_found_first():
-    pieces = [*usual_pieces(MERGED, CHARS), ("<b>", 0.0, USER_DEFINED), (SPACE * 3, 0.0, USER_DEFINED)]
+    pieces = [*list_usual_pieces(MERGED, CHARS), ("<b>", 0.0, USER_DEFINED), (SPACE * 3, 0.0, USER_DEFINED)]
     n = len(pieces)
-    tok = tokenizer(pieces, byte_fallback=True, dummy=False, remove=False)
+    tok = load_model(pieces, byte_fallback=True, dummy=False, remove=False)
     assert tok.encode("<b>   ").tolist() == [n - 2, n - 1]
 
 
 @pytest.mark.parametrize(
     ("pieces", "options", "message"),
     [
-        (usual_pieces(MERGED, CHARS, bytes_too=False), {"kind": 1}, "the model is of type Unigram, which is not"),
-        (usual_pieces(MERGED, "lo", bytes_too=False), {}, "has the character 'e', which is not a piece"),
-        (usual_pieces(["lo", "lo"], "lo", bytes_too=False), {}, "'lo' is piece 3 too; each must be unique"),
-        (usual_pieces([], "lo", bytes_too=False)[1:], {}, "it has 0 unknown pieces; it must have one"),
-        (usual_pieces([], "lo"), {}, "byte_fallback and byte pieces go together"),
-        (usual_pieces([], "lo")[:100], {"byte_fallback": True}, "it has 97 byte pieces; they must be"),
-        ([*usual_pieces([], "lo", bytes_too=False), ("x", 0.0, UNUSED)], {}, "piece 'x' is unused; models with"),
+        (list_usual_pieces(MERGED, CHARS, bytes_too=False), {"kind": 1}, "the model is of type Unigram, which is not"),
+        (list_usual_pieces(MERGED, "lo", bytes_too=False), {}, "has the character 'e', which is not a piece"),
+        (list_usual_pieces(["lo", "lo"], "lo", bytes_too=False), {}, "'lo' is piece 3 too; each must be unique"),
+        (list_usual_pieces([], "lo", bytes_too=False)[1:], {}, "it has 0 unknown pieces; it must have one"),
+        (list_usual_pieces([], "lo"), {}, "byte_fallback and byte pieces go together"),
+        (list_usual_pieces([], "lo")[:100], {"byte_fallback": True}, "it has 97 byte pieces; they must be"),
+        ([*list_usual_pieces([], "lo", bytes_too=False), ("x", 0.0, UNUSED)], {}, "piece 'x' is unused; models with"),
         (
-            [*usual_pieces([], "lo", bytes_too=False), ("x" + SPACE, 0.0, USER_DEFINED)],
+            [*list_usual_pieces([], "lo", bytes_too=False), ("x" + SPACE, 0.0, USER_DEFINED)],
             {},
             "piece 'x\u2581' is user-defined, and remove_extra_whitespaces removes spaces like its own",
         ),
         (
-            [*usual_pieces([], "lo", bytes_too=False), ("x\0", 0.0, USER_DEFINED)],
+            [*list_usual_pieces([], "lo", bytes_too=False), ("x\0", 0.0, USER_DEFINED)],
             {"charsmap": b"\x04\0\0\0\0\0\0\0"},
             r"a user-defined piece has the character U\+0000",
         ),
         ([("<unk>", float("nan"), 2)], {}, "is not a valid piece"),
-        (usual_pieces(["a" * 1025], "a", bytes_too=False), {}, "has 1025 characters; a piece has at most 1024"),
+        (list_usual_pieces(["a" * 1025], "a", bytes_too=False), {}, "has 1025 characters; a piece has at most 1024"),
     ],
 )
 def test_unsupported_models_are_refused(pieces, options, message):
     with pytest.raises(bpe.FormatError, match=message):
-        sentencepiece.read(model_proto(pieces, **options))
+        sentencepiece.read(build_model(pieces, **options))
 
 
 def test_a_truncated_model_is_refused():
-    data = model_proto(usual_pieces(MERGED, CHARS, bytes_too=False))
+    data = build_model(list_usual_pieces(MERGED, CHARS, bytes_too=False))
     for end in range(len(data)):
         with pytest.raises(bpe.FormatError):
             sentencepiece.read(data[:end])
@@ -180,10 +180,10 @@ def test_the_unknown_piece_is_decoded_as_by_the_wheel(options, tmp_path):
     peer = spm.SentencePieceProcessor(model_proto=out.getvalue())
     tok = bpe.Tokenizer(sentencepiece.read(out.getvalue()))
     tok.save(tmp_path / "t.json")
-    back = bpe.Tokenizer.load(tmp_path / "t.json")
+    reloaded = bpe.Tokenizer.load(tmp_path / "t.json")
     for text in (*TEXTS, "éé low한", "<unk> [U]", "한"):
         ids = peer.encode(text)
-        assert tok.decode(ids) == back.decode(ids) == peer.decode(ids)
+        assert tok.decode(ids) == reloaded.decode(ids) == peer.decode(ids)
     assert peer.unk_id() == 0
     assert tok.decode([5, 0]) == peer.decode([5, 0])
 
@@ -221,29 +221,29 @@ def test_user_defined_pieces_are_those_of_the_wheel(rules, dummy, remove, user, 
         ids = peer.encode(text)
         assert tok.encode(text).tolist() == ids, text
         assert tok.encode_with_offsets(text)[0].tolist() == ids, text
-        assert [number for part in tok.encode_stream(list(text)) for number in part] == ids, text
+        assert [token_id for part in tok.encode_stream(list(text)) for token_id in part] == ids, text
         assert SPACE in text or tok.decode(ids) == peer.decode(ids), text
 
 
 def test_tokenizers_refuses_what_it_would_encode_differently(tmp_path):
     tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
-    pieces = [*usual_pieces(MERGED, CHARS), ("<b>", 0.0, USER_DEFINED)]
+    pieces = [*list_usual_pieces(MERGED, CHARS), ("<b>", 0.0, USER_DEFINED)]
     for charsmap in (b"", b"\x04\0\0\0\0\0\0\0"):
         for dummy in (True, False):
-            tok = tokenizer(pieces, byte_fallback=True, dummy=dummy, remove=False, charsmap=charsmap)
+            tok = load_model(pieces, byte_fallback=True, dummy=dummy, remove=False, charsmap=charsmap)
             tok.save(tmp_path / "t.json")
             assert bpe.Tokenizer.load(tmp_path / "t.json") == tok
             if dummy or charsmap:
                 with pytest.raises(Exception, match="data did not match"):
                     tokenizers.Tokenizer.from_file(str(tmp_path / "t.json"))
             else:
-                theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "t.json"))
-                assert theirs.encode("low <b> low").ids == tok.encode("low <b> low").tolist()
+                peer = tokenizers.Tokenizer.from_file(str(tmp_path / "t.json"))
+                assert peer.encode("low <b> low").ids == tok.encode("low <b> low").tolist()
 
 
 def test_spaces_that_are_not_escaped_are_decoded_as_by_the_wheel():
     spm = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed")
-    data = model_proto(usual_pieces([" l", " lo"], " low", bytes_too=False), escape=False)
+    data = build_model(list_usual_pieces([" l", " lo"], " low", bytes_too=False), escape=False)
     peer, tok = spm.SentencePieceProcessor(model_proto=data), bpe.Tokenizer(sentencepiece.read(data))
     for text in ("low low", " lo  w"):
         ids = peer.encode(text)
@@ -256,8 +256,8 @@ def test_spaces_that_are_not_escaped_are_decoded_as_by_the_wheel():
 def test_bytes_and_leading_spaces_are_decoded_as_by_the_wheel(dummy, remove, tmp_path):
     spm = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed")
     names = [SPACE, SPACE * 2, SPACE + "a", "a", "x<", "x<unk>"]
-    pieces = [*usual_pieces([], "x<unk>"), *((name, -float(i), NORMAL) for i, name in enumerate(names))]
-    data = model_proto(pieces, byte_fallback=True, dummy=dummy, remove=remove)
+    pieces = [*list_usual_pieces([], "x<unk>"), *((name, -float(i), NORMAL) for i, name in enumerate(names))]
+    data = build_model(pieces, byte_fallback=True, dummy=dummy, remove=remove)
     peer, tok = spm.SentencePieceProcessor(model_proto=data), bpe.Tokenizer(sentencepiece.read(data))
     tok.save(tmp_path / "t.json")
     assert bpe.Tokenizer.load(tmp_path / "t.json") == tok
@@ -269,20 +269,20 @@ def test_bytes_and_leading_spaces_are_decoded_as_by_the_wheel(dummy, remove, tmp
     cases += [rng.choices(near, k=rng.randrange(1, 9)) for _ in range(300)]
     for ids in cases:
         decoder = tok.decoder()
-        streamed = "".join(decoder.push(number) for number in ids) + decoder.flush()
+        streamed = "".join(decoder.push(token_id) for token_id in ids) + decoder.flush()
         assert tok.decode(ids) == peer.decode(ids) == streamed, ids
         assert tok.decode_batch([ids]) == [tok.decode(ids)]
 
 
 def test_control_pieces_of_one_character_are_never_text():
     spm = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed")
-    data = model_proto([*usual_pieces([], "b" + SPACE, bytes_too=False), ("a", 0.0, CONTROL)])
+    data = build_model([*list_usual_pieces([], "b" + SPACE, bytes_too=False), ("a", 0.0, CONTROL)])
     peer, tok = spm.SentencePieceProcessor(model_proto=data), bpe.Tokenizer(sentencepiece.read(data))
     assert tok.encode("ab").tolist() == peer.encode("ab") == [4, 0, 3]
 
 
 def test_a_surface_that_is_not_utf8_is_refused():
-    data = model_proto(usual_pieces(MERGED, CHARS)) + bytes([2 << 3 | 2, 5, 0xE2, 0x02, 0x02, 0xC3, 0x28])
+    data = build_model(list_usual_pieces(MERGED, CHARS)) + bytes([2 << 3 | 2, 5, 0xE2, 0x02, 0x02, 0xC3, 0x28])
     with pytest.raises(bpe.FormatError, match=r"trainer_spec\.unk_surface: its text is not UTF-8"):
         sentencepiece.read(data)
 
@@ -290,16 +290,16 @@ def test_a_surface_that_is_not_utf8_is_refused():
 # GGUF -----------------------------------------------------------------------------------------------------------------
 
 
-def values_of(tok: bpe.Tokenizer, pre: str) -> dict[str, object]:
-    special = {number: name for name, number in tok.special_tokens.items()}
-    names = [special.get(number) or to_letters(tok.token_bytes(number)) for number in range(tok.n_vocab)]
+def describe_as_gguf(tok: bpe.Tokenizer, pre: str) -> dict[str, object]:
+    special = {token_id: name for name, token_id in tok.special_tokens.items()}
+    names = [special.get(token_id) or to_letters(tok.token_bytes(token_id)) for token_id in range(tok.n_vocab)]
     return {
         "general.architecture": "own",
         "general.list": [1, 2, 3],
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": pre,
         "tokenizer.ggml.tokens": names,
-        "tokenizer.ggml.token_type": [CONTROL if number in special else NORMAL for number in range(tok.n_vocab)],
+        "tokenizer.ggml.token_type": [CONTROL if token_id in special else NORMAL for token_id in range(tok.n_vocab)],
         "tokenizer.ggml.merges": [f"{names[left]} {names[right]}" for left, right in tok.merges.tolist()],
         "general.bool": True,
     }
@@ -313,10 +313,10 @@ def byte_level() -> bpe.Tokenizer:
 
 
 def test_gguf_of_a_byte_level_model(byte_level, tmp_path):
-    data = gguf_file(values_of(byte_level, "qwen2"))
+    data = build_gguf(describe_as_gguf(byte_level, "qwen2"))
     (tmp_path / "model.gguf").write_bytes(data + bytes(1000))
     assert bpe.Tokenizer.load(tmp_path / "model.gguf") == byte_level
-    llama3 = bpe.Tokenizer(gguf.read(gguf_file(values_of(byte_level, "llama-bpe"))))
+    llama3 = bpe.Tokenizer(gguf.read(build_gguf(describe_as_gguf(byte_level, "llama-bpe"))))
     assert llama3.spec.ignore_merges
     assert llama3.pretokenizer == bpe.Pretokenizer("llama3")
     for end in range(len(data)):
@@ -325,17 +325,19 @@ def test_gguf_of_a_byte_level_model(byte_level, tmp_path):
 
 
 def test_gguf_of_a_sentencepiece_model():
-    pieces = usual_pieces(MERGED, CHARS)
+    pieces = list_usual_pieces(MERGED, CHARS)
     texts, scores, types = (list(column) for column in zip(*pieces, strict=True))
     values = {"model": "llama", "tokens": texts, "scores": scores, "token_type": types}
 
     def read(change):
-        both = {**values, **change}
-        return gguf.read(gguf_file({f"tokenizer.ggml.{key}": value for key, value in both.items()}, version=2))
+        changed_values = {**values, **change}
+        return gguf.read(
+            build_gguf({f"tokenizer.ggml.{key}": value for key, value in changed_values.items()}, version=2)
+        )
 
-    own, theirs = bpe.Tokenizer(read({})), tokenizer(pieces, byte_fallback=True, remove=False)
+    gguf_tok, peer = bpe.Tokenizer(read({})), load_model(pieces, byte_fallback=True, remove=False)
     for text in TEXTS:
-        assert own.encode(text).tolist() == theirs.encode(text).tolist()
+        assert gguf_tok.encode(text).tolist() == peer.encode(text).tolist()
     for prefix in (True, False):
         change = {"tokens": [*texts, "<b>"], "scores": [*scores, 0.0], "token_type": [*types, USER_DEFINED]}
         ids = bpe.Tokenizer(read({**change, "add_space_prefix": prefix})).encode("<b>").tolist()
@@ -358,8 +360,8 @@ def test_gguf_of_a_sentencepiece_model():
 )
 def test_unsupported_gguf_files_are_refused(change, message, byte_level):
     with pytest.raises(bpe.FormatError, match=message):
-        gguf.read(gguf_file({**values_of(byte_level, "qwen2"), **change}))
+        gguf.read(build_gguf({**describe_as_gguf(byte_level, "qwen2"), **change}))
     with pytest.raises(bpe.FormatError, match=r"it has no key tokenizer\.ggml\.model"):
-        gguf.read(gguf_file({"a": 1}))
+        gguf.read(build_gguf({"a": 1}))
     with pytest.raises(bpe.FormatError, match="version 9 is not known"):
-        gguf.read(gguf_file({"a": 1}, version=9))
+        gguf.read(build_gguf({"a": 1}, version=9))

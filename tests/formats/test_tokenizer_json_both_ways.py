@@ -53,14 +53,14 @@ CORPUS = (
 # Their files ----------------------------------------------------------------------------------------------------------
 
 
-def bpe_file(
+def build_peer(
     vocab=None, merges=(), special=(), pre=None, normalizer=None, decoder=None, post=None, **model
 ) -> tokenizers.Tokenizer:
     if vocab is None:
         vocab = {letter: i for i, letter in enumerate(to_letters(bytes(byte_alphabet())))}
         vocab |= {"th": 256, "the": 257, "Ġthe": 258}
         merges = [("t", "h"), ("th", "e"), ("Ġ", "the")]
-    made = tokenizers.Tokenizer(models.BPE(vocab=vocab, merges=list(merges), **model))
+    tokenizer = tokenizers.Tokenizer(models.BPE(vocab=vocab, merges=list(merges), **model))
     for name, part in (
         ("pre_tokenizer", pre),
         ("normalizer", normalizer),
@@ -68,40 +68,43 @@ def bpe_file(
         ("post_processor", post),
     ):
         if part is not None:
-            setattr(made, name, part)
-    made.add_special_tokens(list(special))
-    return made
+            setattr(tokenizer, name, part)
+    tokenizer.add_special_tokens(list(special))
+    return tokenizer
 
 
 CL100K_PUBLISHED = Pretokenizer("cl100k").pattern.replace("{1,3}+", "{1,3}")
 THEIRS = {
     "ByteLevel": (
-        lambda: bpe_file(pre=byte_level(), decoder=decoders.ByteLevel(), post=processors.ByteLevel()),
+        lambda: build_peer(pre=byte_level(), decoder=decoders.ByteLevel(), post=processors.ByteLevel()),
         Pretokenizer("gpt2"),
     ),
     "ByteLevel, prefix": (
-        lambda: bpe_file(pre=pre_tokenizers.ByteLevel()),
+        lambda: build_peer(pre=pre_tokenizers.ByteLevel()),
         Pretokenizer("gpt2", add_prefix_space=True),
     ),
-    "ByteLevel, whole": (lambda: bpe_file(pre=pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)), None),
-    "ByteLevel, whole, prefix": (lambda: bpe_file(pre=pre_tokenizers.ByteLevel(use_regex=False)), prefixed()),
-    "special": (lambda: bpe_file(pre=byte_level(), special=["<s>", "</s>"]), Pretokenizer("gpt2")),
-    "cl100k": (lambda: bpe_file(pre=split_then_bytes(CL100K_PUBLISHED)), Pretokenizer("cl100k")),
+    "ByteLevel, whole": (
+        lambda: build_peer(pre=pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)),
+        None,
+    ),
+    "ByteLevel, whole, prefix": (lambda: build_peer(pre=pre_tokenizers.ByteLevel(use_regex=False)), prefixed()),
+    "special": (lambda: build_peer(pre=byte_level(), special=["<s>", "</s>"]), Pretokenizer("gpt2")),
+    "cl100k": (lambda: build_peer(pre=split_then_bytes(CL100K_PUBLISHED)), Pretokenizer("cl100k")),
     "cl100k removed": (
-        lambda: bpe_file(pre=split_then_bytes(CL100K_PUBLISHED, "removed", True)),
+        lambda: build_peer(pre=split_then_bytes(CL100K_PUBLISHED, "removed", True)),
         Pretokenizer("cl100k"),
     ),
     "StarCoder": (
-        lambda: bpe_file(pre=pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), byte_level()])),
+        lambda: build_peer(pre=pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), byte_level()])),
         Pretokenizer("starcoder"),
     ),
-    "o200k": (lambda: bpe_file(pre=split_then_bytes(SPELLED["o200k"], "removed", True)), Pretokenizer("o200k")),
+    "o200k": (lambda: build_peer(pre=split_then_bytes(SPELLED["o200k"], "removed", True)), Pretokenizer("o200k")),
     "Llama 3": (
-        lambda: bpe_file(pre=split_then_bytes(LLAMA3), ignore_merges=True, special=["<|eot|>"]),
+        lambda: build_peer(pre=split_then_bytes(LLAMA3), ignore_merges=True, special=["<|eot|>"]),
         Pretokenizer.from_regex(LLAMA3, gaps="keep"),
     ),
     "CLIP": (
-        lambda: bpe_file(
+        lambda: build_peer(
             pre=split_then_bytes(CLIP_FILE, "removed", True),
             end_of_word_suffix="</w>",
             normalizer=normalizers.Sequence(
@@ -111,7 +114,7 @@ THEIRS = {
         Pretokenizer.from_regex(CLIP_FILE),
     ),
     "words, bytes": (
-        lambda: bpe_file(
+        lambda: build_peer(
             pre=pre_tokenizers.Sequence(
                 [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
             )
@@ -119,13 +122,13 @@ THEIRS = {
         Pretokenizer("whitespace"),
     ),
     "Whitespace": (
-        lambda: bpe_file(
+        lambda: build_peer(
             {"<unk>": 0, "t": 1, "h": 2, "th": 3}, [("t", "h")], pre=pre_tokenizers.Whitespace(), unk_token="<unk>"
         ),
         words(),
     ),
     "WhitespaceSplit": (
-        lambda: bpe_file(
+        lambda: build_peer(
             {"<unk>": 0, "t": 1, "h": 2, "th": 3},
             [("t", "h")],
             pre=pre_tokenizers.WhitespaceSplit(),
@@ -135,7 +138,7 @@ THEIRS = {
         Pretokenizer("whitespace"),
     ),
     "removed white space": (
-        lambda: bpe_file(
+        lambda: build_peer(
             {"?": 0, "t": 1, "h": 2, "th": 3},
             [("t", "h")],
             pre=pre_tokenizers.Split(tokenizers.Regex(r"\s+"), "removed"),
@@ -144,7 +147,7 @@ THEIRS = {
         Pretokenizer("whitespace"),
     ),
     "suffix": (
-        lambda: bpe_file(
+        lambda: build_peer(
             {"<unk>": 0, "t": 1, "h": 2, "th": 3, "e</w>": 4, "h</w>": 5, "the</w>": 6},
             [("t", "h"), ("th", "e</w>")],
             pre=pre_tokenizers.WhitespaceSplit(),
@@ -157,66 +160,69 @@ THEIRS = {
         Pretokenizer("whitespace"),
     ),
     "no pretokenizer": (
-        lambda: bpe_file({"t": 0, "h": 1, "e": 2, " ": 3, "e ": 4}, [("e", " ")], decoder=decoders.Fuse()),
+        lambda: build_peer({"t": 0, "h": 1, "e": 2, " ": 3, "e ": 4}, [("e", " ")], decoder=decoders.Fuse()),
         None,
     ),
     "string pattern": (
-        lambda: bpe_file({"t": 0, "h": 1, "?": 2}, pre=pre_tokenizers.Split("the", "isolated"), unk_token="?"),
+        lambda: build_peer({"t": 0, "h": 1, "?": 2}, pre=pre_tokenizers.Split("the", "isolated"), unk_token="?"),
         Pretokenizer.from_regex("the", gaps="keep"),
     ),
-    "added at the end": (lambda: bpe_file({"t": 0, "h": 1}, special=["<a>", "<b>"]), None),
+    "added at the end": (lambda: build_peer({"t": 0, "h": 1}, special=["<a>", "<b>"]), None),
 }
 
 
 @pytest.mark.parametrize("kind", THEIRS)
 def test_their_files_have_the_same_ids_here(kind):
     make, pretokenizer = THEIRS[kind]
-    theirs = make()
-    spec = read(saved(theirs))
+    peer = make()
+    spec = read(saved(peer))
     assert spec.pretokenizer == pretokenizer
-    again = hugging(spec)
-    ours = bpe.Tokenizer(spec)
+    reloaded = hugging(spec)
+    tok = bpe.Tokenizer(spec)
 
     parts = ["the", " the", "th", "Th", "e", " ", "t", "h", "<s>", "<a>", "<unk>", "</w>", "\n"]
 
     @given(TEXTS | st.lists(st.sampled_from(parts)).map("".join))
     @examples(15)
     def check(text):
-        ids = theirs.encode(text).ids
-        assert again.encode(text).ids == ids
-        if theirs.model.unk_token is not None or (spec.model == "byte" and spec.end_of_word is None):
-            assert ours.encode(text, allowed_special="all").tolist() == ids
+        ids = peer.encode(text).ids
+        assert reloaded.encode(text).ids == ids
+        if peer.model.unk_token is not None or (spec.model == "byte" and spec.end_of_word is None):
+            assert tok.encode(text, allowed_special="all").tolist() == ids
 
     check()
 
 
 def test_files_of_old_versions_load():
     spec = make_spec(merges=BYTE_MERGES)
-    old = json.loads(write(spec))
-    old["model"]["merges"] = [" ".join(pair) for pair in old["model"]["merges"]]
+    old_file = json.loads(write(spec))
+    old_file["model"]["merges"] = [" ".join(pair) for pair in old_file["model"]["merges"]]
     for name in ("type", "fuse_unk", "byte_fallback", "ignore_merges", "dropout"):
-        del old["model"][name]
-    old["model"] |= {"unk_token": "", "continuing_subword_prefix": "", "end_of_word_suffix": ""}
-    del old["version"], old["truncation"], old["padding"], old["pre_tokenizer"]["use_regex"]
-    assert_same(read(json.dumps(old).encode()), replaced(spec, pretokenizer=Pretokenizer("gpt2")))
+        del old_file["model"][name]
+    old_file["model"] |= {"unk_token": "", "continuing_subword_prefix": "", "end_of_word_suffix": ""}
+    del old_file["version"], old_file["truncation"], old_file["padding"], old_file["pre_tokenizer"]["use_regex"]
+    assert_same(read(json.dumps(old_file).encode()), replaced(spec, pretokenizer=Pretokenizer("gpt2")))
 
 
 def test_normalized_special_tokens_without_a_normalizer():
-    old = json.loads(write(make_spec(special=["<s>"])))
-    old["added_tokens"][0]["normalized"] = True
-    assert read(json.dumps(old).encode()).special_tokens == {"<s>": 256}
+    old_file = json.loads(write(make_spec(special=["<s>"])))
+    old_file["added_tokens"][0]["normalized"] = True
+    assert read(json.dumps(old_file).encode()).special_tokens == {"<s>": 256}
 
 
 @pytest.mark.parametrize("pattern", ["[[:alpha:]]+", r"\s{2,}+", "^t", r"\h", "[a-h&&[^c]]{2}+", "(?<=t)(?=h)"])
 def test_patterns_of_normalizers_are_saved_as_they_were(pattern):
-    theirs = bpe_file(pre=pre_tokenizers.ByteLevel(), normalizer=normalizers.Replace(tokenizers.Regex(pattern), "_"))
-    spec = read(saved(theirs))
+    peer = build_peer(pre=pre_tokenizers.ByteLevel(), normalizer=normalizers.Replace(tokenizers.Regex(pattern), "_"))
+    spec = read(saved(peer))
     assert read(write(spec)).normalizer == spec.normalizer
-    again, copied = hugging(spec), pickle.loads(pickle.dumps(spec.normalizer))  # the file is one that tokenizers reads
+    reloaded, copied = (
+        hugging(spec),
+        pickle.loads(pickle.dumps(spec.normalizer)),
+    )  # the file is one that tokenizers reads
     assert write(replaced(spec, normalizer=copied.with_timeout(9))) == write(spec)
     for text in ("the heat  \n\tth abccba12", "the\nthe é"):
-        assert again.encode(text).ids == theirs.encode(text).ids
-        assert bpe.Tokenizer(spec).encode(text).tolist() == theirs.encode(text).ids
+        assert reloaded.encode(text).ids == peer.encode(text).ids
+        assert bpe.Tokenizer(spec).encode(text).tolist() == peer.encode(text).ids
     with pytest.raises(ValueError, match="what the pattern was translated from"):
         n.Replace("a", spelled="b")
 
@@ -265,24 +271,21 @@ SETTINGS = {
 
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_our_trained_tokenizers_have_the_same_ids_there(kind, tmp_path):
-    ours = bpe.train(texts=CORPUS * 2, num_merges=150, **grouped(**SETTINGS[kind]))
-    ours.save(tmp_path / "tokenizer.json")
-    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    again = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
-    assert again == ours
-    assert_same(again.spec, ours.spec)
+    tok = bpe.train(texts=CORPUS * 2, num_merges=150, **grouped(**SETTINGS[kind]))
+    tok.save(tmp_path / "tokenizer.json")
+    peer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    reloaded = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
+    assert reloaded == tok
+    assert_same(reloaded.spec, tok.spec)
     for text in CORPUS:
-        assert theirs.encode(text).ids == ours.encode(text, allowed_special="all").tolist()
-        assert (
-            theirs.decode(theirs.encode(text).ids) == ours.decode(ours.encode(text))
-            or ours.spec.end_of_word is not None
-        )
+        assert peer.encode(text).ids == tok.encode(text, allowed_special="all").tolist()
+        assert peer.decode(peer.encode(text).ids) == tok.decode(tok.encode(text)) or tok.spec.end_of_word is not None
 
     @given(TEXTS)
     @examples(15)
     def check(text):
-        assert theirs.encode(text).ids == ours.encode(text, allowed_special="all").tolist()
-        assert again.encode(text).tolist() == ours.encode(text).tolist()
+        assert peer.encode(text).ids == tok.encode(text, allowed_special="all").tolist()
+        assert reloaded.encode(text).tolist() == tok.encode(text).tolist()
 
     check()
 
@@ -298,44 +301,44 @@ def test_our_trained_tokenizers_have_the_same_ids_there(kind, tmp_path):
     ids=str,
 )
 def test_features_that_only_we_have_round_trip_and_are_refused_there(options, tmp_path):
-    ours = bpe.train(texts=CORPUS, num_merges=50, **options)
-    ours.save(tmp_path / "tokenizer.json")
-    again = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
-    assert again == ours
+    tok = bpe.train(texts=CORPUS, num_merges=50, **options)
+    tok.save(tmp_path / "tokenizer.json")
+    reloaded = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
+    assert reloaded == tok
     for text in CORPUS:
-        assert again.encode(text).tolist() == ours.encode(text).tolist()
-        assert again.decode(again.encode(text)) == ours.decode(ours.encode(text))
+        assert reloaded.encode(text).tolist() == tok.encode(text).tolist()
+        assert reloaded.decode(reloaded.encode(text)) == tok.decode(tok.encode(text))
     with pytest.raises(Exception, match="did not match any variant"):
         tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
 
 
-def trained_there(unk=None, fuse=False, suffix=None, pre=None, normalizer=None, **options):
+def train_peer(unk=None, fuse=False, suffix=None, pre=None, normalizer=None, **options):
     given_options = {"unk_token": unk, "end_of_word_suffix": suffix}
-    known = {name: value for name, value in given_options.items() if value is not None}
-    made = tokenizers.Tokenizer(models.BPE(fuse_unk=fuse, **known))
-    made.pre_tokenizer = pre or byte_level()
+    options_given = {name: value for name, value in given_options.items() if value is not None}
+    tokenizer = tokenizers.Tokenizer(models.BPE(fuse_unk=fuse, **options_given))
+    tokenizer.pre_tokenizer = pre or byte_level()
     if normalizer is not None:
-        made.normalizer = normalizer
+        tokenizer.normalizer = normalizer
     if suffix is not None:
         options["end_of_word_suffix"] = suffix
     trainer = trainers.BpeTrainer(vocab_size=500, show_progress=False, **options)
-    made.train_from_iterator(CORPUS * 2, trainer)
-    return made
+    tokenizer.train_from_iterator(CORPUS * 2, trainer)
+    return tokenizer
 
 
 TRAINED = {
-    "bytes": lambda: trained_there(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=["<s>"]),
-    "bytes, Llama 3": lambda: trained_there(
+    "bytes": lambda: train_peer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=["<s>"]),
+    "bytes, Llama 3": lambda: train_peer(
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), pre=split_then_bytes(LLAMA3)
     ),
-    "bytes, NFKC": lambda: trained_there(
+    "bytes, NFKC": lambda: train_peer(
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), normalizer=normalizers.NFKC()
     ),
-    "characters": lambda: trained_there(unk="<unk>", special_tokens=["<unk>"], pre=pre_tokenizers.WhitespaceSplit()),
-    "characters, fused": lambda: trained_there(
+    "characters": lambda: train_peer(unk="<unk>", special_tokens=["<unk>"], pre=pre_tokenizers.WhitespaceSplit()),
+    "characters, fused": lambda: train_peer(
         unk="<unk>", fuse=True, limit_alphabet=20, special_tokens=["<unk>"], pre=pre_tokenizers.Whitespace()
     ),
-    "characters, suffix": lambda: trained_there(
+    "characters, suffix": lambda: train_peer(
         unk="<unk>", suffix="</w>", special_tokens=["<unk>", "<s>"], pre=pre_tokenizers.WhitespaceSplit()
     ),
 }
@@ -343,15 +346,15 @@ TRAINED = {
 
 @pytest.mark.parametrize("kind", TRAINED)
 def test_their_trained_tokenizers_have_the_same_ids_here(kind, tmp_path):
-    theirs = TRAINED[kind]()
+    peer = TRAINED[kind]()
     for pretty in (False, True):
-        theirs.save(str(tmp_path / "tokenizer.json"), pretty=pretty)
-        ours = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
+        peer.save(str(tmp_path / "tokenizer.json"), pretty=pretty)
+        tok = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
 
     @given(st.sampled_from(CORPUS) | TEXTS)
     @examples(25)
     def check(text):
-        assert ours.encode(text, allowed_special="all").tolist() == theirs.encode(text).ids
+        assert tok.encode(text, allowed_special="all").tolist() == peer.encode(text).ids
 
     check()
 
@@ -361,8 +364,8 @@ def test_their_predefined_tokenizers(tmp_path):
     byte_level.train_from_iterator(CORPUS, vocab_size=400, show_progress=False, special_tokens=["<s>"])
     char_level = tokenizers.CharBPETokenizer(split_on_whitespace_only=True, lowercase=True)
     char_level.train_from_iterator(CORPUS, vocab_size=300, show_progress=False)
-    for theirs in (byte_level, char_level):
-        theirs.save(str(tmp_path / "tokenizer.json"))
-        ours = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
+    for peer in (byte_level, char_level):
+        peer.save(str(tmp_path / "tokenizer.json"))
+        tok = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
         for text in CORPUS:
-            assert ours.encode(text, allowed_special="all").tolist() == theirs.encode(text).ids
+            assert tok.encode(text, allowed_special="all").tolist() == peer.encode(text).ids

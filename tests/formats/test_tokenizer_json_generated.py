@@ -24,68 +24,68 @@ from bpe.formats.huggingface import explain_refusal, read, write
 tokenizers = Peer("tokenizers")
 
 
-def file_of(vocab: dict[str, int], merges: list[list[str]], added: list[dict[str, Any]], **fields: Any) -> str:
+def build_file(vocab: dict[str, int], merges: list[list[str]], added: list[dict[str, Any]], **fields: Any) -> str:
     return json.dumps(generated.file_of(vocab, merges, added, **fields))
 
 
 def compare(data: str, texts: list[str]) -> bpe.Tokenizer:
     """Compare ids, texts and the file that is written again."""
-    theirs, compat = tokenizers.Tokenizer.from_str(data), Tokenizer.from_str(data)
-    ours = bpe.Tokenizer(read(data.encode()))
-    again = tokenizers.Tokenizer.from_str(write(ours.spec).decode()) if explain_refusal(ours.spec) is None else theirs
-    assert bpe.Tokenizer(read(write(ours.spec))) == ours
+    peer, compat_tok = tokenizers.Tokenizer.from_str(data), Tokenizer.from_str(data)
+    tok = bpe.Tokenizer(read(data.encode()))
+    reloaded = tokenizers.Tokenizer.from_str(write(tok.spec).decode()) if explain_refusal(tok.spec) is None else peer
+    assert bpe.Tokenizer(read(write(tok.spec))) == tok
     for text in texts:
-        assert again.encode(text).ids == theirs.encode(text).ids, text
-    results = load_check("check_tokenizer_json").results(random.Random(0), theirs, ours, compat, texts)
-    for kind, own, wanted in results:
-        assert own == wanted, kind
-    return ours
+        assert reloaded.encode(text).ids == peer.encode(text).ids, text
+    results = load_check("check_tokenizer_json").results(random.Random(0), peer, tok, compat_tok, texts)
+    for kind, actual, expected in results:
+        assert actual == expected, kind
+    return tok
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_generated_files_give_the_results_of_tokenizers(seed: int) -> None:
-    chance = random.Random(seed)
-    file = generated.tokenizer(chance)
+    rng = random.Random(seed)
+    file = generated.tokenizer(rng)
     file["decoder"] = None
     data = json.dumps(file)
-    theirs = tokenizers.Tokenizer.from_str(data)
+    peer = tokenizers.Tokenizer.from_str(data)
     try:
-        ours = bpe.Tokenizer(read(data.encode()))
+        tok = bpe.Tokenizer(read(data.encode()))
     except FormatError:
         return
-    if generated.is_undecided(file, theirs):
+    if generated.is_undecided(file, peer):
         return
-    names = [each["content"] for each in file["added_tokens"]]
-    for text in (generated.text(chance, names) for _ in range(4)):
+    names = [token["content"] for token in file["added_tokens"]]
+    for text in (generated.text(rng, names) for _ in range(4)):
         try:
-            ids = ours.encode(text, allowed_special="all").tolist()
+            ids = tok.encode(text, allowed_special="all").tolist()
         except ValueError:  # a byte without a token
             continue
-        assert ids == theirs.encode(text, add_special_tokens=False).ids, (text, data)
-    assert bpe.Tokenizer(read(write(ours.spec))) == ours
+        assert ids == peer.encode(text, add_special_tokens=False).ids, (text, data)
+    assert bpe.Tokenizer(read(write(tok.spec))) == tok
 
 
 def test_a_token_of_a_merge_may_be_added() -> None:
     vocab = {**LETTERS, "!!": 256, "Ġa": 257, "Ġab": 258, "12": 259}
     merges = [["!", "!"], ["Ġ", "a"], ["Ġa", "b"], ["1", "2"]]
-    plain = bpe.Tokenizer(read(file_of(vocab, merges, []).encode()))
+    plain = bpe.Tokenizer(read(build_file(vocab, merges, []).encode()))
     texts = ["a!! b", "!!!", "x a Ġa ab Ġab 12", " !é12 1 2", "", "Ġ Ċ\n"]
     for names in (["!!"], ["Ġa"], ["!", "1", "2"], ["Ġab", "Ġ"], ["!!", "Ġa", "Ġab", "12", "Ċ"]):
         for special in (True, False):
             tok = compare(
-                file_of(vocab, merges, [token(name, id=vocab[name], special=special) for name in names]), texts
+                build_file(vocab, merges, [token(name, id=vocab[name], special=special) for name in names]), texts
             )
             assert tok.special_tokens == {name: vocab[name] for name in names}
             assert tok.encode("!! a", dropout=0.0).tolist() == tok.encode("!! a").tolist()
             assert tok.count_tokens("a!! b") == len(tok.encode("a!! b"))
-            kept, _ = tok.without_tokens(names, renumber=False)
-            assert kept.special_tokens == {}
-            assert kept.encode("!! a").tolist() == plain.encode("!! a").tolist()
+            reduced, _ = tok.without_tokens(names, renumber=False)
+            assert reduced.special_tokens == {}
+            assert reduced.encode("!! a").tolist() == plain.encode("!! a").tolist()
 
 
 def test_formats_that_cannot_hold_such_a_token_refuse_it(tmp_path: Any) -> None:
     vocab = {**LETTERS, "!!": 256}
-    tok = bpe.Tokenizer(read(file_of(vocab, [["!", "!"]], [token("!!", id=256)]).encode()))
+    tok = bpe.Tokenizer(read(build_file(vocab, [["!", "!"]], [token("!!", id=256)]).encode()))
     for name in ("tiktoken", "tiktoken-folder", "tekken"):
         with pytest.raises(ValueError, match=name):
             tok.save(tmp_path / f"{name}.out", format=name)
@@ -100,22 +100,22 @@ def test_words_that_are_added_tokens_with_ignore_merges() -> None:
     added = [token("<x>", id=256, single_word=True), token("ab", id=257, normalized=True), token("Ġab", id=258)]
     fields = {"pre_tokenizer": {**LEVEL, "use_regex": False}, "normalizer": {"type": "Lowercase"}}
     compare(
-        file_of(vocab, [], added, model={"ignore_merges": True}, **fields), ["<x>", "a<x>", "AB", " ab", "<X>", "ab"]
+        build_file(vocab, [], added, model={"ignore_merges": True}, **fields), ["<x>", "a<x>", "AB", " ab", "<X>", "ab"]
     )
 
 
 def test_the_decoder_byte_level_keeps_the_mark_as_for_clip() -> None:
-    vocab = {**LETTERS, **{letter + "</w>": 256 + number for letter, number in LETTERS.items()}, "bc</w>": 512}
+    vocab = {**LETTERS, **{letter + "</w>": 256 + token_id for letter, token_id in LETTERS.items()}, "bc</w>": 512}
     level = {**LEVEL, "use_regex": True}
     mark = {"type": "BPEDecoder", "suffix": "</w>"}
     replace = {"type": "Replace", "pattern": {"String": "</w>"}, "content": " "}
     fuse = {"type": "Fuse"}
     pairs = [[level, mark], [level, replace], [level, fuse], [mark, level], [replace, level], [fuse, level]]
     decoders = [level, mark, *pairs]
-    for each in decoders:
-        decoder = {"type": "Sequence", "decoders": each} if isinstance(each, list) else each
-        added = [token(name, id=number) for name, number in (("é", 165), ("Ġé", 513), ("<s>", 514))]
-        data = file_of(vocab, [["b", "c</w>"]], added, decoder=decoder, model={"end_of_word_suffix": "</w>"})
+    for steps in decoders:
+        decoder = {"type": "Sequence", "decoders": steps} if isinstance(steps, list) else steps
+        added = [token(name, id=token_id) for name, token_id in (("é", 165), ("Ġé", 513), ("<s>", 514))]
+        data = build_file(vocab, [["b", "c</w>"]], added, decoder=decoder, model={"end_of_word_suffix": "</w>"})
         compare(data, ["a bc", "é b é<s>a", "bc</w> 中", ""])
 
 
@@ -123,12 +123,13 @@ def test_this_packages_decoder_of_marks_is_kept(tmp_path: Any) -> None:
     tok = bpe.train(texts=["low lower"] * 3, vocab_size=520, end_of_word="</w>", special_tokens=["éé"])
     ids = tok.encode("low lower éé", allowed_special="all")
     tok.save(tmp_path / "tokenizer.json")
-    back = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
-    assert back == tok
-    assert back.decode(ids) == tok.decode(ids)
+    reloaded = bpe.Tokenizer.load(tmp_path / "tokenizer.json")
+    assert reloaded == tok
+    assert reloaded.decode(ids) == tok.decode(ids)
 
 
 def test_a_name_that_normalization_makes_of_other_text_is_found() -> None:
     compare(
-        file_of(LETTERS, [], [token("é", id=165, normalized=True)], normalizer={"type": "NFC"}), ["e\u0301", "é", "e"]
+        build_file(LETTERS, [], [token("é", id=165, normalized=True)], normalizer={"type": "NFC"}),
+        ["e\u0301", "é", "e"],
     )

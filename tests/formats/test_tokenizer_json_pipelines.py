@@ -24,11 +24,11 @@ LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "
 WITH_REGEX = {**LEVEL, "use_regex": True}
 
 
-def split(pattern: str, behavior: str = "Isolated", invert: bool = False) -> dict[str, Any]:
+def describe_split(pattern: str, behavior: str = "Isolated", invert: bool = False) -> dict[str, Any]:
     return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": invert}
 
 
-def metaspace(scheme: str, halved: bool = True) -> dict[str, Any]:
+def describe_metaspace(scheme: str, halved: bool = True) -> dict[str, Any]:
     return {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": halved}
 
 
@@ -39,19 +39,19 @@ SHAPES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
     "gpt2": ([], [WITH_REGEX]),
     "roberta": ([], [{**WITH_REGEX, "add_prefix_space": True}]),
     "no regex": ([], [{**LEVEL, "add_prefix_space": True}]),
-    "llama3": ([], [split(LLAMA3), LEVEL]),
-    "qwen": ([{"type": "NFC"}], [split(LLAMA3.replace("{1,3}", "")), LEVEL]),
+    "llama3": ([], [describe_split(LLAMA3), LEVEL]),
+    "qwen": ([{"type": "NFC"}], [describe_split(LLAMA3.replace("{1,3}", "")), LEVEL]),
     "starcoder": ([], [DIGITS, WITH_REGEX]),
     "digits together": ([], [{**DIGITS, "individual_digits": False}, WITH_REGEX]),
-    "deepseek": ([], [*(split(step) for step in DEEPSEEK_STEPS), LEVEL]),
+    "deepseek": ([], [*(describe_split(step) for step in DEEPSEEK_STEPS), LEVEL]),
     "deepseek llm": (
         [],
         [
-            split("[\r\n]"),
-            split(rf"\s?{LETTERS}+"),
-            split(r"\s?[!-/:-~！-／：-～‘-‟\u3000-。]+"),
-            split(r"\s+$"),
-            split("[一-龥ࠀ-一가-\ud7ff]+"),
+            describe_split("[\r\n]"),
+            describe_split(rf"\s?{LETTERS}+"),
+            describe_split(r"\s?[!-/:-~！-／：-～‘-‟\u3000-。]+"),
+            describe_split(r"\s+$"),
+            describe_split("[一-龥ࠀ-一가-\ud7ff]+"),
             DIGITS,
             LEVEL,
         ],
@@ -62,12 +62,12 @@ SHAPES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
             {"type": "Punctuation", "behavior": "Contiguous"},
             WITH_REGEX,
             {**DIGITS, "individual_digits": False},
-            split("[0-9][0-9][0-9]"),
+            describe_split("[0-9][0-9][0-9]"),
         ],
     ),
-    "bloom": ([], [split(r" ?[^\s.,!?…。，、]+"), LEVEL]),
-    "prefix after a split": ([], [split(r"\d"), {**WITH_REGEX, "add_prefix_space": True}]),
-    "letters": ([{"type": "NFC"}, {"type": "ByteLevel"}], [split("Ġ?[^Ġ]+")]),
+    "bloom": ([], [describe_split(r" ?[^\s.,!?…。，、]+"), LEVEL]),
+    "prefix after a split": ([], [describe_split(r"\d"), {**WITH_REGEX, "add_prefix_space": True}]),
+    "letters": ([{"type": "NFC"}, {"type": "ByteLevel"}], [describe_split("Ġ?[^Ġ]+")]),
     "llama2": (
         [{"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}],
         [],
@@ -76,10 +76,10 @@ SHAPES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
         [{"type": "Replace", "pattern": {"String": " "}, "content": "▁"}],
         [{"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}],
     ),
-    "metaspace": ([], [metaspace("always")]),
-    "metaspace first": ([{"type": "Strip", "strip_left": True, "strip_right": False}], [metaspace("first")]),
-    "metaspace whole": ([], [metaspace("first", halved=False)]),
-    "metaspace digits": ([{"type": "NFKC"}], [metaspace("never"), DIGITS]),
+    "metaspace": ([], [describe_metaspace("always")]),
+    "metaspace first": ([{"type": "Strip", "strip_left": True, "strip_right": False}], [describe_metaspace("first")]),
+    "metaspace whole": ([], [describe_metaspace("first", halved=False)]),
+    "metaspace digits": ([{"type": "NFKC"}], [describe_metaspace("never"), DIGITS]),
     "bert": (
         [{"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None}],
         [{"type": "BertPreTokenizer"}],
@@ -91,10 +91,10 @@ SHAPES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
 SHAPES["bert"][0][0]["lowercase"] = True
 
 
-def trained(normalizers: list[dict[str, Any]], steps: list[dict[str, Any]]) -> Any:
+def train_peer(normalizers: list[dict[str, Any]], steps: list[dict[str, Any]]) -> Any:
     """A small tokenizer of `tokenizers`."""
-    chance = random.Random(5)
-    byte = any(one["type"] == "ByteLevel" for one in normalizers + steps)
+    rng = random.Random(5)
+    byte = any(step["type"] == "ByteLevel" for step in normalizers + steps)
     shell = json.loads(tokenizers.Tokenizer(tokenizers.models.BPE(unk_token=None if byte else "<unk>")).to_str())
     shell["normalizer"] = pipelines.sequence("normalizers", normalizers)
     shell["pre_tokenizer"] = pipelines.sequence("pretokenizers", steps)
@@ -105,7 +105,7 @@ def trained(normalizers: list[dict[str, Any]], steps: list[dict[str, Any]]) -> A
         initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet() if byte else [],
         show_progress=False,
     )
-    learner.train_from_iterator([pipelines.text(chance, 40).replace("<", "") for _ in range(60)], trainer)
+    learner.train_from_iterator([pipelines.text(rng, 40).replace("<", "") for _ in range(60)], trainer)
     if byte:
         learner.decoder = tokenizers.decoders.ByteLevel()
     learner.post_processor = tokenizers.processors.ByteLevel(trim_offsets=True)
@@ -125,98 +125,104 @@ def check(theirs: Any, ours: bpe.Tokenizer, text: str) -> None:
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_published_shapes(name: str) -> None:
-    theirs = trained(*SHAPES[name])
-    data = theirs.to_str().encode()
-    ours = bpe.Tokenizer(huggingface.read(data))
-    chance = random.Random(name)
-    texts = [pipelines.text(chance) for _ in range(25)]
+    peer = train_peer(*SHAPES[name])
+    data = peer.to_str().encode()
+    tok = bpe.Tokenizer(huggingface.read(data))
+    rng = random.Random(name)
+    texts = [pipelines.text(rng) for _ in range(25)]
     for text in texts:
-        check(theirs, ours, text)
-        ids = ours.encode(text)
-        if ours.spec.model == "byte":
-            assert ours.decode(ids) == theirs.decode(ids.tolist(), skip_special_tokens=False)
-    assert ours.encode_batch(texts, allowed_special="all").to_list() == [
-        each.ids for each in theirs.encode_batch(texts, add_special_tokens=False)
+        check(peer, tok, text)
+        ids = tok.encode(text)
+        if tok.spec.model == "byte":
+            assert tok.decode(ids) == peer.decode(ids.tolist(), skip_special_tokens=False)
+    assert tok.encode_batch(texts, allowed_special="all").to_list() == [
+        encoding.ids for encoding in peer.encode_batch(texts, add_special_tokens=False)
     ]
-    assert [*ours.encode_stream(texts[:1])] == [] or ours.encode(texts[0]).tolist() == [
-        number for part in ours.encode_stream([texts[0][:3], texts[0][3:]]) for number in part.tolist()
+    assert [*tok.encode_stream(texts[:1])] == [] or tok.encode(texts[0]).tolist() == [
+        token_id for part in tok.encode_stream([texts[0][:3], texts[0][3:]]) for token_id in part.tolist()
     ]
-    saved = huggingface.write(ours.spec)
-    assert bpe.Tokenizer(huggingface.read(saved)) == ours
-    assert pickle.loads(pickle.dumps(ours)) == ours
-    assert huggingface.explain_refusal(ours.spec) is None
-    again = tokenizers.Tokenizer.from_str(saved.decode())
-    assert [again.encode(text).ids for text in texts] == [theirs.encode(text).ids for text in texts]
+    data_written = huggingface.write(tok.spec)
+    assert bpe.Tokenizer(huggingface.read(data_written)) == tok
+    assert pickle.loads(pickle.dumps(tok)) == tok
+    assert huggingface.explain_refusal(tok.spec) is None
+    reloaded = tokenizers.Tokenizer.from_str(data_written.decode())
+    assert [reloaded.encode(text).ids for text in texts] == [peer.encode(text).ids for text in texts]
 
 
 @pytest.mark.parametrize("seed", range(24))
 def test_random_pipelines(seed: int) -> None:
-    chance = random.Random(seed)
-    theirs = pipelines.tokenizer(chance, [pipelines.text(chance, 40) for _ in range(15)], 350)
-    data = theirs.to_str().encode()
+    rng = random.Random(seed)
+    peer = pipelines.tokenizer(rng, [pipelines.text(rng, 40) for _ in range(15)], 350)
+    data = peer.to_str().encode()
     try:
-        ours = bpe.Tokenizer(huggingface.read(data))
+        tok = bpe.Tokenizer(huggingface.read(data))
     except FormatError:  # a token that text can spell
         return
     for _ in range(15):
-        check(theirs, ours, pipelines.text(chance))
-    assert bpe.Tokenizer(huggingface.read(huggingface.write(ours.spec))) == ours
+        check(peer, tok, pipelines.text(rng))
+    assert bpe.Tokenizer(huggingface.read(huggingface.write(tok.spec))) == tok
 
 
 def test_damaged_pipelines_are_refused_or_read() -> None:
     """Each value of the pipeline is replaced by others: FormatError, or a tokenizer that encodes."""
-    chance = random.Random(3)
+    rng = random.Random(3)
     values: list[Any] = [None, True, -1, 7, 1 << 70, 0.5, "", "x", "\U0001f600", [], ["a"], {}, {"type": "NFC"}]
     for name in ("deepseek llm", "falcon", "bert", "metaspace first", "llama2"):
-        file = json.loads(trained(*SHAPES[name]).to_str())
+        file = json.loads(train_peer(*SHAPES[name]).to_str())
         for _ in range(40):
-            damaged = json.loads(json.dumps(file))
-            part = chance.choice([each for each in ("normalizer", "pre_tokenizer", "post_processor") if damaged[each]])
-            holder: Any = damaged
+            damaged_file = json.loads(json.dumps(file))
+            part = rng.choice(
+                [field for field in ("normalizer", "pre_tokenizer", "post_processor") if damaged_file[field]]
+            )
+            parent: Any = damaged_file
             key: Any = part
-            while isinstance(holder[key], (dict, list)) and holder[key] and chance.random() < 0.8:
-                holder, key = (
-                    holder[key],
-                    chance.choice([*holder[key]] if isinstance(holder[key], dict) else range(len(holder[key]))),
+            while isinstance(parent[key], (dict, list)) and parent[key] and rng.random() < 0.8:
+                parent, key = (
+                    parent[key],
+                    rng.choice([*parent[key]] if isinstance(parent[key], dict) else range(len(parent[key]))),
                 )
-            holder[key] = chance.choice(values)
+            parent[key] = rng.choice(values)
             try:
-                ours = bpe.Tokenizer(huggingface.read(json.dumps(damaged).encode()))
+                tok = bpe.Tokenizer(huggingface.read(json.dumps(damaged_file).encode()))
             except FormatError:
                 continue
-            ours.encode("a 12! é")
+            tok.encode("a 12! é")
 
 
 def test_blocks_are_kept() -> None:
-    theirs = trained(*SHAPES["gpt2"])
-    theirs.enable_truncation(7, stride=2, strategy="only_first", direction="left")
-    theirs.enable_padding(pad_id=1, pad_token="</s>", length=9, pad_to_multiple_of=4)
-    file = json.loads(theirs.to_str())
+    peer = train_peer(*SHAPES["gpt2"])
+    peer.enable_truncation(7, stride=2, strategy="only_first", direction="left")
+    peer.enable_padding(pad_id=1, pad_token="</s>", length=9, pad_to_multiple_of=4)
+    file = json.loads(peer.to_str())
     spec = huggingface.read(json.dumps(file).encode())
-    saved = json.loads(huggingface.write(spec))
+    written_file = json.loads(huggingface.write(spec))
     for name in ("truncation", "padding", "post_processor"):
-        assert saved[name] == file[name]
+        assert written_file[name] == file[name]
     assert bpe.Tokenizer(spec).encode("a b c d e f g h i j").size > 9  # not applied here
     for name, field, value in (
         ("truncation", "max_length", "x"),
         ("truncation", "strategy", "First"),
         ("padding", "pad_id", -1),
     ):
-        bad = json.loads(json.dumps(file))
-        bad[name][field] = value
+        invalid_file = json.loads(json.dumps(file))
+        invalid_file[name][field] = value
         with pytest.raises(FormatError, match=name):
-            huggingface.read(json.dumps(bad).encode())
+            huggingface.read(json.dumps(invalid_file).encode())
 
 
 def test_unsupported_is_refused_by_name() -> None:
-    file = json.loads(trained(*SHAPES["gpt2"]).to_str())
+    file = json.loads(train_peer(*SHAPES["gpt2"]).to_str())
     for part, value, name in (
         ("normalizer", {"type": "Furigana"}, "Furigana"),
         ("pre_tokenizer", {"type": "Logos"}, "Logos"),
         ("post_processor", {"type": "Own"}, "Own"),
         ("normalizer", {"type": "Sequence", "normalizers": [{"type": "ByteLevel"}, {"type": "NFC"}]}, "NFC"),
-        ("pre_tokenizer", {"type": "Sequence", "pretokenizers": [WITH_REGEX, metaspace("always")]}, "Metaspace"),
-        ("pre_tokenizer", split("(?~a)"), "pattern"),
+        (
+            "pre_tokenizer",
+            {"type": "Sequence", "pretokenizers": [WITH_REGEX, describe_metaspace("always")]},
+            "Metaspace",
+        ),
+        ("pre_tokenizer", describe_split("(?~a)"), "pattern"),
     ):
         with pytest.raises(FormatError, match=name):
             huggingface.read(json.dumps({**file, part: value}).encode())

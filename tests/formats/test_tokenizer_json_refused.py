@@ -25,27 +25,27 @@ from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.vocab.byte_letters import byte_alphabet
 
 
-def base() -> dict:
+def build_base() -> dict:
     spec = make_spec(
         merges=BYTE_MERGES, special=["<s>", "</s>"], pretokenizer=Pretokenizer("gpt2"), normalizer=n.Sequence(n.NFC())
     )
     return json.loads(write(spec))
 
 
-def replace(pattern):
+def replace_step(pattern):
     return {"type": "Replace", "pattern": pattern, "content": ""}
 
 
-def steps(*pretokenizers):
+def sequence_of(*pretokenizers):
     return {"type": "Sequence", "pretokenizers": list(pretokenizers)}
 
 
-def template(single, number=263):
-    tokens = {"<s>": {"id": "<s>", "ids": [number], "tokens": ["<s>"]}}
+def build_template(single, token_id=263):
+    tokens = {"<s>": {"id": "<s>", "ids": [token_id], "tokens": ["<s>"]}}
     return {"type": "TemplateProcessing", "single": single, "pair": single, "special_tokens": tokens}
 
 
-def token(name):
+def piece(name):
     return {"SpecialToken": {"id": name, "type_id": 0}}
 
 
@@ -60,11 +60,17 @@ BAD = [
     (("post_processor",), {"type": "Unknown"}, "post_processor", "'Unknown' is not known"),
     (("post_processor",), 1, "post_processor", "not an object with a type"),
     (("post_processor",), {"type": "TemplateProcessing"}, "post_processor", "no single"),
-    (("post_processor",), template([]), "post_processor.single", "one Sequence"),
-    (("post_processor",), template([TEXT, TEXT]), "post_processor.single", "one Sequence"),
-    (("post_processor",), template([1, TEXT]), "post_processor.single[0]", "neither"),
-    (("post_processor",), template([token("</s>"), TEXT]), "post_processor.single[0]", "no ids in special_tokens"),
-    (("post_processor",), template([token("<s>"), TEXT], 999), "post_processor.special_tokens['<s>'].ids", "no token"),
+    (("post_processor",), build_template([]), "post_processor.single", "one Sequence"),
+    (("post_processor",), build_template([TEXT, TEXT]), "post_processor.single", "one Sequence"),
+    (("post_processor",), build_template([1, TEXT]), "post_processor.single[0]", "neither"),
+    (
+        ("post_processor",), build_template([piece("</s>"), TEXT]),
+        "post_processor.single[0]", "no ids in special_tokens",
+    ),
+    (
+        ("post_processor",), build_template([piece("<s>"), TEXT], 999),
+        "post_processor.special_tokens['<s>'].ids", "no token",
+    ),
     (("post_processor",), {"type": "BertProcessing", "sep": ["</s>"], "cls": ["<s>", 263]}, "post_processor.sep", "id"),
     (("added_tokens",), {}, "added_tokens", "not a list"),
     (("added_tokens", 0, "special"), 1, "added_tokens[0].special", "must be true or false"),
@@ -79,11 +85,11 @@ BAD = [
     (("normalizer",), {"type": "Furigana"}, "normalizer", "'Furigana' is not known"),
     (("normalizer", "normalizers", 0), {"type": "NFC", "x": 1}, "normalizer.normalizers[0]", "'x' is not known"),
     (("normalizer", "normalizers", 0), 1, "normalizer.normalizers[0]", "not an object with a type"),
-    (("normalizer",), replace({"Regex": "a*"}), "normalizer.pattern", "Oniguruma"),
-    (("normalizer",), replace({"Regex": ""}), "normalizer.pattern", "empty"),
-    (("normalizer",), replace({"Regex": "^"}), "normalizer.pattern", "puts the content twice"),
-    (("normalizer",), replace({"Regex": "(?<=a)|(?=b)"}), "normalizer.pattern", "puts the content twice"),
-    (("normalizer",), replace({}), "normalizer.pattern", "either"),
+    (("normalizer",), replace_step({"Regex": "a*"}), "normalizer.pattern", "Oniguruma"),
+    (("normalizer",), replace_step({"Regex": ""}), "normalizer.pattern", "empty"),
+    (("normalizer",), replace_step({"Regex": "^"}), "normalizer.pattern", "puts the content twice"),
+    (("normalizer",), replace_step({"Regex": "(?<=a)|(?=b)"}), "normalizer.pattern", "puts the content twice"),
+    (("normalizer",), replace_step({}), "normalizer.pattern", "either"),
     (("normalizer",), {"type": "bpe.UnescapeHTML", "times": True}, "normalizer", "times"),
     (("normalizer",), {"type": "bpe.Replace", "pattern": "(", "replacement": ""}, "normalizer", "does not compile"),
     (("pre_tokenizer",), {"type": "Digits"}, "pre_tokenizer", "no individual_digits"),
@@ -91,7 +97,7 @@ BAD = [
     (("pre_tokenizer",), split(r"\p{N}(?~a)", "Isolated"), "pre_tokenizer", "absent groups"),
     (("pre_tokenizer",), split("a", "Merged"), "pre_tokenizer", "MergedWithNext"),
     (("pre_tokenizer",), {"type": "bpe.Regex", "name": "", "add_prefix_space": True}, "pre_tokenizer", "one of"),
-    (("pre_tokenizer",), steps(PREFIX, PREFIX), "pre_tokenizer", "follows a ByteLevel"),
+    (("pre_tokenizer",), sequence_of(PREFIX, PREFIX), "pre_tokenizer", "follows a ByteLevel"),
     (("decoder",), {"type": "CTC"}, "decoder", "CTC"),
     (("model",), [], "model", "not an object"),
     (("model", "type"), "WordPiece", "model.type", "must be BPE"),
@@ -120,10 +126,10 @@ BAD = [
 
 @pytest.mark.parametrize(("keys", "value", "where", "message"), BAD, ids=lambda part: str(part)[:40])
 def test_the_error_names_the_field_and_the_reason(keys, value, where, message):
-    file = item = base()
+    file = parent = build_base()
     for key in keys[:-1]:
-        item = item[key]
-    item[keys[-1]] = value
+        parent = parent[key]
+    parent[keys[-1]] = value
     with pytest.raises(FormatError) as caught, with_path("tokenizer.json"):
         read(json.dumps(file).encode())
     assert caught.value.where == where
@@ -165,7 +171,7 @@ def test_a_file_truncated_anywhere_is_refused():
 
 
 def test_deep_nesting_is_refused():
-    file = base()
+    file = build_base()
     deep = {"type": "NFC"}
     for _ in range(200):
         deep = {"type": "Sequence", "normalizers": [deep]}
@@ -175,7 +181,7 @@ def test_deep_nesting_is_refused():
 
 
 SAMPLES = [
-    base(),
+    build_base(),
     json.loads(write(make_spec("char", MARKED, MARKED_MERGES, ["<s>"], "<unk>", "</w>", True,
     pretokenizer=Pretokenizer("whitespace")))), json.loads(write(make_spec("char", ["a", "b", "_"], [("a", "b"), ("ab",
     "_")], ["<s>", "<t>"], "?", "_", clip=(5, 6),
@@ -193,43 +199,43 @@ JUNK = st.sampled_from(
 )  # fmt: skip
 
 
-def paths_in(value, path=()):
+def list_paths(value, path=()):
     yield path
     if isinstance(value, dict):
-        for key, each in value.items():
-            yield from paths_in(each, (*path, key))
+        for key, member in value.items():
+            yield from list_paths(member, (*path, key))
     elif isinstance(value, list):
-        for i, each in enumerate(value):
-            yield from paths_in(each, (*path, i))
+        for i, member in enumerate(value):
+            yield from list_paths(member, (*path, i))
 
 
-PATHS = [list(paths_in(sample))[1:] for sample in SAMPLES]
+PATHS = [list(list_paths(sample))[1:] for sample in SAMPLES]
 
 
 @given(st.data())
 @settings(max_examples=800, deadline=None)
 def test_a_randomly_changed_file_is_read_or_refused(data):
-    which = data.draw(st.integers(0, len(SAMPLES) - 1))
-    file = copy.deepcopy(SAMPLES[which])
+    index = data.draw(st.integers(0, len(SAMPLES) - 1))
+    file = copy.deepcopy(SAMPLES[index])
     for _ in range(data.draw(st.integers(1, 3))):
-        keys = data.draw(st.sampled_from(PATHS[which]))
+        keys = data.draw(st.sampled_from(PATHS[index]))
         change = data.draw(st.sampled_from(["delete", "replace", "replace", "add", "swap"]))
         try:
-            item = file
+            parent = file
             for key in keys[:-1]:
-                item = item[key]
+                parent = parent[key]
             if change == "delete":
-                del item[keys[-1]]
+                del parent[keys[-1]]
             elif change == "replace":
-                item[keys[-1]] = copy.deepcopy(data.draw(JUNK))
+                parent[keys[-1]] = copy.deepcopy(data.draw(JUNK))
             elif change == "swap":
-                item[keys[-1]] = copy.deepcopy(
-                    data.draw(st.sampled_from(list(item.values() if isinstance(item, dict) else item)))
+                parent[keys[-1]] = copy.deepcopy(
+                    data.draw(st.sampled_from(list(parent.values() if isinstance(parent, dict) else parent)))
                 )
-            elif isinstance(item, list):
-                item.append(copy.deepcopy(data.draw(JUNK)))
+            elif isinstance(parent, list):
+                parent.append(copy.deepcopy(data.draw(JUNK)))
             else:
-                item[data.draw(st.sampled_from(["type", "extra", "name", "pattern", ""]))] = copy.deepcopy(
+                parent[data.draw(st.sampled_from(["type", "extra", "name", "pattern", ""]))] = copy.deepcopy(
                     data.draw(JUNK)
                 )
         except (KeyError, IndexError, TypeError, AttributeError):
@@ -248,11 +254,11 @@ def test_a_hundred_thousand_tokens_are_read_in_seconds():
     spec = make_spec(symbols=symbols, merges=merges, special=["<s>"])
     start = time.process_time()  # does not include time of other processes
     data = write(spec)
-    written = time.process_time()
+    write_end = time.process_time()
     assert_same(read(data), spec)
-    done = time.process_time()
-    assert written - start < 5  # about 0.3 s each
-    assert done - written < 5
+    read_end = time.process_time()
+    assert write_end - start < 5  # about 0.3 s each
+    assert read_end - write_end < 5
 
 
 @pytest.mark.parametrize(
@@ -263,7 +269,7 @@ def test_a_hundred_thousand_tokens_are_read_in_seconds():
     ],
 )
 def test_unsupported_model_types_are_reported_first(change, where, message):
-    file = base()
+    file = build_base()
     file["model"] |= change
     file |= {
         "normalizer": {"type": "Prepend", "prepend": "_"},

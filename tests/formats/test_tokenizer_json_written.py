@@ -96,9 +96,9 @@ def specs(draw, plain=False):
     glued = mark is not None and (plain or draw(st.booleans()))
     letters = draw(st.lists(st.sampled_from("abc é한😊\n<"), min_size=1, unique=True))
     symbols = letters if model == "char" else list(dict.fromkeys(bytes([b]) for c in letters for b in c.encode()))
-    tail = None if mark is None else mark.encode() if model == "byte" else mark
-    if tail is not None:
-        symbols = symbols + [symbol + tail for symbol in symbols] if glued else [*symbols, tail]
+    end_of_word = None if mark is None else mark.encode() if model == "byte" else mark
+    if end_of_word is not None:
+        symbols = symbols + [symbol + end_of_word for symbol in symbols] if glued else [*symbols, end_of_word]
     tokens, merges = list(symbols), []
     for left, right in draw(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=12)):
         pair = tokens[left % len(tokens)], tokens[right % len(tokens)]
@@ -157,8 +157,8 @@ def test_specs_that_tokenizers_loads_have_the_same_ids_there(spec, text):
     # Without an unknown token, `tokenizers` drops unknown characters, and we raise an error.
     data = write(spec)
     assume(b'"type": "bpe.' not in data)
-    ours = bpe.Tokenizer(spec).encode(text, allowed_special="all")
-    assert hugging(data).encode(text).ids == ours.tolist()
+    ids = bpe.Tokenizer(spec).encode(text, allowed_special="all")
+    assert hugging(data).encode(text).ids == ids.tolist()
 
 
 def test_the_vocabulary_is_in_id_order_one_entry_per_line():
@@ -257,15 +257,15 @@ def test_inconsistent_specs_are_not_written():
 # The same pretokens and the same normalized text ----------------------------------------------------------------------
 
 
-def pieces_here(pretokenizer, text):
+def split_here(pretokenizer, text):
     data = pretokenizer.put_prefix(text.encode())
     starts, ends = pretokenizer.spans_by_regex(data)
     return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
-def pieces_there(theirs, model, text):
-    found = [piece for piece, _ in theirs.pre_tokenizer.pre_tokenize_str(text)]
-    return [bytes(letter_bytes()[c] for c in piece) if model == "byte" else piece.encode() for piece in found]
+def split_with_peer(peer, model, text):
+    pieces = [piece for piece, _ in peer.pre_tokenizer.pre_tokenize_str(text)]
+    return [bytes(letter_bytes()[c] for c in piece) if model == "byte" else piece.encode() for piece in pieces]
 
 
 SAME = [
@@ -282,29 +282,29 @@ SAME = [
 )  # fmt: skip
 def test_tokenizers_finds_the_same_pretokens(model, pretokenizer):
     spec = make_spec(model, [b"a"] if model == "byte" else ["a"], pretokenizer=pretokenizer)
-    theirs = hugging(spec)
-    everything = "".join(OLD[i] + PIECES[i % len(PIECES)] for i in range(0, len(OLD), 97)) + "!\u0345!"
-    assert pieces_there(theirs, model, everything) == pieces_here(pretokenizer, everything)
+    peer = hugging(spec)
+    all_characters = "".join(OLD[i] + PIECES[i % len(PIECES)] for i in range(0, len(OLD), 97)) + "!\u0345!"
+    assert split_with_peer(peer, model, all_characters) == split_here(pretokenizer, all_characters)
 
     @given(TEXTS)
     @examples(12)
     def check(text):
-        assert pieces_there(theirs, model, text) == pieces_here(pretokenizer, text)
+        assert split_with_peer(peer, model, text) == split_here(pretokenizer, text)
 
     check()
 
 
 @pytest.mark.parametrize("normalizer", PLAIN_NORMALIZERS, ids=str)
 def test_tokenizers_normalizes_alike(normalizer):
-    theirs = hugging(make_spec(normalizer=normalizer)).normalizer
+    peer = hugging(make_spec(normalizer=normalizer)).normalizer
     for start in range(0, len(OLD), 5000):
         text = " ".join(OLD[start : start + 5000])
-        assert theirs.normalize_str(text) == normalizer(text)
+        assert peer.normalize_str(text) == normalizer(text)
 
     @given(TEXTS)
     @examples(12)
     def check(text):
-        assert theirs.normalize_str(text) == normalizer(text)
+        assert peer.normalize_str(text) == normalizer(text)
 
     check()
 
@@ -318,12 +318,12 @@ def test_translated_patterns_match_alike(pattern):
     if not means_the_same(pattern):
         return
     try:
-        ours = Pretokenizer.from_regex(pattern, gaps="keep")
+        pretokenizer = Pretokenizer.from_regex(pattern, gaps="keep")
     except ValueError:  # such as a range from z to a
         return
-    theirs = pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
+    peer = pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
     for text in ("ab.(a)[b] {a}**bb01 dsS pPLu\n\nNi", "ß ﬆ éa,b:=!<>^$-&|'ia  11", "aaabbb???+++"):
-        assert [piece.encode() for piece, _ in theirs.pre_tokenize_str(text)] == pieces_here(ours, text)
+        assert [piece.encode() for piece, _ in peer.pre_tokenize_str(text)] == split_here(pretokenizer, text)
 
 
 def test_which_patterns_are_translated():
@@ -339,9 +339,9 @@ def test_which_patterns_are_translated():
         "[a|b&]",
     ):
         assert means_the_same(pattern), pattern
-    others = ["", "a|", "(?=a)", "a**", "(a", "a)", "[a&&b]", "a{2}?", "a{2}+", "(?i:é)", "(?P<x>a)"]
-    others += [r"a\1", r"\p{Foo}", r"\ud800", "(" * 60 + "a" + ")" * 60, "a" * 20_000]
-    for pattern in [each for each in PATTERNS_OF_OUR_OWN[:11] if "(?<" not in each] + others:
+    refused = ["", "a|", "(?=a)", "a**", "(a", "a)", "[a&&b]", "a{2}?", "a{2}+", "(?i:é)", "(?P<x>a)"]
+    refused += [r"a\1", r"\p{Foo}", r"\ud800", "(" * 60 + "a" + ")" * 60, "a" * 20_000]
+    for pattern in [pattern for pattern in PATTERNS_OF_OUR_OWN[:11] if "(?<" not in pattern] + refused:
         assert not means_the_same(pattern), pattern
 
 
@@ -349,12 +349,12 @@ def test_which_patterns_are_translated():
 def test_added_tokens_may_be_given_by_their_fields(in_file):
     tok = bpe.train(texts=["low lower"], vocab_size=258).with_tokens(special=["<s>", "é "], added=["C++"])
     document = json.loads(write(tok.spec))
-    listed = document["added_tokens"]
-    rows = [tuple(each.values()) for each in listed[in_file:]]
-    shorter = json.dumps({**document, "added_tokens": listed[:in_file]}).encode()
-    found = read(shorter, added=rows)
-    assert_same(found, tok.spec)
-    assert dict(found.token_flags) == dict(tok.spec.token_flags)
+    tokens = document["added_tokens"]
+    rows = [tuple(token.values()) for token in tokens[in_file:]]
+    shorter_file = json.dumps({**document, "added_tokens": tokens[:in_file]}).encode()
+    spec = read(shorter_file, added=rows)
+    assert_same(spec, tok.spec)
+    assert dict(spec.token_flags) == dict(tok.spec.token_flags)
     if rows:
         with pytest.raises(FormatError, match=r"added_tokens\[3\]"):
-            read(shorter, added=[*rows, rows[-1]])
+            read(shorter_file, added=[*rows, rows[-1]])

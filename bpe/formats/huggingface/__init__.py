@@ -19,7 +19,7 @@ The reader rejects anything unknown that could change ids, and ignores fields th
 A named pretokenizer is saved with `unicode_version` in the outermost object of pre_tokenizer; `tokenizers` ignores it
 there. A file with another version than this release's is rejected; one without it, by other programs, is accepted.
 
-The files: `reading.py` and `writing.py` the whole file; `added_tokens.py`; `steps.py` (normalizer, pre_tokenizer and
+The files: `whole_file.py` reads and writes all parts; `added_tokens.py`; `steps.py` (normalizer, pre_tokenizer and
 decoder, as tables of types of steps); `post_processing.py` (post_processor, truncation, padding); `model.py` with
 `lists.py` (vocab and merges); `spelling.py` how tokens are spelled, and what `tokenizers` can express.
 """
@@ -31,10 +31,8 @@ from typing import TYPE_CHECKING
 from bpe._lazy import import_on_use
 
 if TYPE_CHECKING:
-    from bpe.formats.huggingface.reading import read, read_divided
-    from bpe.formats.huggingface.writing import explain_refusal, write
+    from bpe.formats.huggingface.whole_file import explain_refusal, read, read_with_lists, write
 
-__all__ = ["explain_refusal", "read", "read_divided", "write"]
+__all__ = ["explain_refusal", "read", "read_with_lists", "write"]
 
-_MODULES = {"read": "reading", "read_divided": "reading", "explain_refusal": "writing", "write": "writing"}
-__getattr__, __dir__ = import_on_use(__name__, _MODULES, __all__)
+__getattr__, __dir__ = import_on_use(__name__, dict.fromkeys(__all__, "whole_file"), __all__)

@@ -26,17 +26,17 @@ from bpe.vocab.special_tokens import effective_flags
 from bpe.vocab.vocabulary import ID_LIMIT, ORDINARY, SPECIAL, Vocabulary
 
 if TYPE_CHECKING:
-    from bpe.text import normalizers as n
+    from bpe.text import normalizers
 
 _dump = json.JSONEncoder(ensure_ascii=False).encode
 #: The fields of an added token, in the order in which `tokenizers` writes them.
-TOKEN = {
+ADDED_TOKEN_FIELDS = {
     "id": Field(read_id),
     "content": Field(str),
     **dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), Field(bool, False)),
     "special": Field(bool, True),
 }
-_NAMES = tuple(TOKEN)
+_FIELD_NAMES = tuple(ADDED_TOKEN_FIELDS)
 
 
 @dataclass(frozen=True)
@@ -56,30 +56,30 @@ class AddedTokens:
 
 
 def read_added_tokens(
-    value: object, more: Sequence[tuple[Any, ...]], keep_ids: bool, normalizer: n.Normalizer | None
+    value: object, extra_rows: Sequence[tuple[Any, ...]], keep_ids: bool, normalizer: normalizers.Normalizer | None
 ) -> AddedTokens:
-    """The added tokens of a file; `more` has the fields of further ones, which follow those of the file."""
+    """Read the added tokens of a file; `extra_rows` has the fields of further ones, which follow those of the file."""
     if not isinstance(value, list):
         raise FormatError(f"{short_repr(value)} is not a list", where="added_tokens")
-    rows = more if more and not value else _list_rows(value)
-    found = None if rows is None or (more and value) else _read_rows(rows)
-    if found is None:
-        found = read_one_by_one([*value, *(dict(zip(_NAMES, row, strict=True)) for row in more)])
-    flags = effective_flags(found[1], normalizer)
+    rows = extra_rows if extra_rows and not value else _list_rows(value)
+    tokens = None if rows is None or (extra_rows and value) else _read_rows(rows)
+    if tokens is None:
+        tokens = read_one_by_one([*value, *(dict(zip(_FIELD_NAMES, row, strict=True)) for row in extra_rows)])
+    flags = effective_flags(tokens[1], normalizer)
     if normalizer is not None:
-        for name, own in flags.items():
-            if "normalized" in own and not normalizer.spelling(name):
+        for name, token_flags in flags.items():
+            if "normalized" in token_flags and not normalizer.spelling(name):
                 rule = "tokenizers splits every text at the empty string, which is what this name is normalized to"
                 refuse("added_tokens", name, rule, 'remove the token, or set "normalized" to false')
-    return AddedTokens(found[0], flags, keep_ids)
+    return AddedTokens(tokens[0], flags, keep_ids)
 
 
 def _list_rows(value: list[Any]) -> list[tuple[Any, ...]] | None:
-    """The fields of each token; None unless all of them are objects with all fields and no others."""
-    if not value or set(map(type, value)) != {dict} or set(map(len, value)) != {len(_NAMES)}:
+    """List the fields of each token; None unless all of them are objects with all fields and no others."""
+    if not value or set(map(type, value)) != {dict} or set(map(len, value)) != {len(_FIELD_NAMES)}:
         return None
     try:
-        return list(map(itemgetter(*_NAMES), value))
+        return list(map(itemgetter(*_FIELD_NAMES), value))
     except KeyError:
         return None
 
@@ -87,8 +87,8 @@ def _list_rows(value: list[Any]) -> list[tuple[Any, ...]] | None:
 def _read_rows(
     rows: Sequence[tuple[Any, ...]],
 ) -> tuple[dict[str, int], dict[str, frozenset[str]]] | None:
-    """The fast path of `read_one_by_one`, for valid tokens, given by their fields; None for others."""
-    ids, contents, *columns = [list(map(itemgetter(i), rows)) for i in range(len(_NAMES))]
+    """Read valid tokens, given by their fields; None for others. This is the fast path of `read_one_by_one`."""
+    ids, contents, *columns = [list(map(itemgetter(i), rows)) for i in range(len(_FIELD_NAMES))]
     if set(map(type, ids)) != {int} or set(map(type, contents)) != {str} or not 0 <= min(ids) <= max(ids) < ID_LIMIT:
         return None
     if set(chain.from_iterable(map(type, column) for column in columns)) != {bool} or "" in contents:
@@ -98,46 +98,46 @@ def _read_rows(
     codes = np.zeros(len(rows), dtype=np.uint8)  # one bit per flag of a token
     for i, column in enumerate(columns):
         codes |= np.fromiter(column, np.uint8, len(column)) << np.uint8(i)
-    of_code: dict[int, frozenset[str]] = {}
+    flags_of_code: dict[int, frozenset[str]] = {}
     for code in set(codes.tolist()):  # np.unique would import numpy.ma: 18 ms
-        of_code[code] = _read_flags({flag: code >> i & 1 for i, flag in enumerate(_NAMES[2:])})
-    flags = map(of_code.__getitem__, codes.tolist())
+        flags_of_code[code] = _read_flags({flag: code >> i & 1 for i, flag in enumerate(_FIELD_NAMES[2:])})
+    flags = map(flags_of_code.__getitem__, codes.tolist())
     return dict(zip(contents, ids, strict=True)), dict(zip(contents, flags, strict=True))
 
 
 def read_one_by_one(value: list[Any]) -> tuple[dict[str, int], dict[str, frozenset[str]]]:
-    """(name → id, name → flags) of any list; errors name the position."""
+    """Read any list of tokens: returns name → id and name → flags; errors name the position."""
     ids: dict[str, int] = {}
     flags: dict[str, frozenset[str]] = {}
-    seen: set[int] = set()
+    used_ids: set[int] = set()
     for i, item in enumerate(value):
         where = f"added_tokens[{i}]"
-        token = read_fields(item, where, TOKEN)
+        token = read_fields(item, where, ADDED_TOKEN_FIELDS)
         name = token["content"]
-        if not name or name in ids or token["id"] in seen:
+        if not name or name in ids or token["id"] in used_ids:
             refuse(where, item, "a token must not be empty, and its text and its id must be unique", "remove it")
         ids[name] = token["id"]
-        seen.add(token["id"])
+        used_ids.add(token["id"])
         flags[name] = _read_flags(token)
     return ids, flags
 
 
 def _read_flags(token: Mapping[str, Any]) -> frozenset[str]:
-    """The flags of a token as the spec has them."""
-    own = {flag for flag in MATCHING_FLAGS if token[flag]}
-    return frozenset(own if token["special"] else {*own, "ordinary"})
+    """Read the flags of a token as the spec has them."""
+    matching_flags = {flag for flag in MATCHING_FLAGS if token[flag]}
+    return frozenset(matching_flags if token["special"] else {*matching_flags, "ordinary"})
 
 
 def write_added_tokens(spec: TokenizerSpec) -> Iterator[str]:
     """Yield the added tokens as JSON text, sorted by id. Equals the output of `json`, which takes 50 times as long."""
-    ends: dict[frozenset[str], str] = {}  # flags → the JSON of their fields
+    fields_of: dict[frozenset[str], str] = {}  # flags → the JSON of their fields
     separator = "\n"
     for token_id, name in sorted(map_special_ids(spec).items()):
         flags: frozenset[str] = spec.token_flags.get(name, frozenset())
-        if flags not in ends:
-            fields = {name: name in flags for name in _NAMES[2:-1]} | {"special": "ordinary" not in flags}
-            ends[flags] = ",\n".join(f'      "{name}": {_dump(value)}' for name, value in fields.items())
-        yield f'{separator}    {{\n      "id": {token_id},\n      "content": {_dump(name)},\n{ends[flags]}\n    }}'
+        if flags not in fields_of:
+            fields = {name: name in flags for name in _FIELD_NAMES[2:-1]} | {"special": "ordinary" not in flags}
+            fields_of[flags] = ",\n".join(f'      "{name}": {_dump(value)}' for name, value in fields.items())
+        yield f'{separator}    {{\n      "id": {token_id},\n      "content": {_dump(name)},\n{fields_of[flags]}\n    }}'
         separator = ",\n"
     if spec.special_tokens:
         yield "\n  "
@@ -147,20 +147,20 @@ def write_added_tokens(spec: TokenizerSpec) -> Iterator[str]:
 
 
 def read_own_tokens(data: bytes) -> dict[str, tuple[int, frozenset[str]]]:
-    """The added tokens of a valid tokenizer.json, name → id and flags, those without an effect included."""
-    found = split_off_lists(data, load)
-    top: Any = load(data) if found is None else found[0]
+    """Read the added tokens of a valid tokenizer.json, name → id and flags, those without an effect included."""
+    split = split_off_lists(data, load)
+    top: Any = load(data) if split is None else split[0]
     ids, flags = read_one_by_one(top.get("added_tokens") or [])
     return {name: (token_id, flags[name]) for name, token_id in ids.items()}
 
 
 def add_tokens(
-    spec: TokenizerSpec, tokens: Mapping[str, frozenset[str]], given: Mapping[str, frozenset[str]] = NO_FLAGS
+    spec: TokenizerSpec, tokens: Mapping[str, frozenset[str]], own_flags: Mapping[str, frozenset[str]] = NO_FLAGS
 ) -> TokenizerSpec:
-    """The tokenizer with added tokens (name → flags): those that it has get the flags, and others the next ids.
+    """Add tokens (name → flags) to a tokenizer: tokens that it has get the flags, and others the next ids.
 
     A token of the model keeps its id; text can still become it, unless no merge, symbol or whole word makes it.
-    `given` has the flags of the tokens that it has, those without an effect included.
+    `own_flags` has the flags of the tokens that it has, those without an effect included.
 
     Raises:
         FormatError: for new tokens where ids have gaps, so that the next ids are not known, and for too many.
@@ -168,45 +168,51 @@ def add_tokens(
     """
     if not tokens:
         return spec
-    ids, old = dict(spec.special_tokens), spec.vocabulary
-    unknown = [name for name in tokens if name not in ids]
-    found = _find_ids(spec, unknown)
-    new = [name for name in unknown if name not in found]
-    if new and (len(old) < old.limit or old.limit + len(new) > ID_LIMIT):
+    ids, vocabulary = dict(spec.special_tokens), spec.vocabulary
+    missing_names = [name for name in tokens if name not in ids]
+    model_ids = _find_ids(spec, missing_names)
+    new_names = [name for name in missing_names if name not in model_ids]
+    if new_names and (len(vocabulary) < vocabulary.limit or vocabulary.limit + len(new_names) > ID_LIMIT):
         raise FormatError(
-            f"the ids of the vocabulary have gaps below {old.limit}, so that the next id, of the token "
-            f"{short_repr(new[0])}, is not known; write it to the added_tokens of a tokenizer.json, with its id"
+            f"the ids of the vocabulary have gaps below {vocabulary.limit}, so that the next id, of the token "
+            f"{short_repr(new_names[0])}, is not known; write it to the added_tokens of a tokenizer.json, with its id"
         )
-    ids |= found | {name: old.limit + i for i, name in enumerate(new)}
-    flags = {name: spec.token_flags.get(name, frozenset()) for name in ids} | dict(given) | dict(tokens)
-    changed = append_tokens(spec, new, {name: ids[name] for name in sorted(ids, key=ids.__getitem__)}, flags)
-    if found:
-        changed = _drop_unreachable(changed, found)
-    if changed.model == "byte" and changed.decoder is None and find_own_steps(changed) is None:
-        return replace(changed, decoder=(ByteLevel(),))
-    return changed
+    ids |= model_ids | {name: vocabulary.limit + i for i, name in enumerate(new_names)}
+    flags = {name: spec.token_flags.get(name, frozenset()) for name in ids} | dict(own_flags) | dict(tokens)
+    extended_spec = append_tokens(
+        spec, new_names, {name: ids[name] for name in sorted(ids, key=ids.__getitem__)}, flags
+    )
+    if model_ids:
+        extended_spec = _drop_unreachable(extended_spec, model_ids)
+    if extended_spec.model == "byte" and extended_spec.decoder is None and find_own_steps(extended_spec) is None:
+        return replace(extended_spec, decoder=(ByteLevel(),))
+    return extended_spec
 
 
 def _find_ids(spec: TokenizerSpec, names: list[str]) -> dict[str, int]:
-    """Name → id of the names that are tokens of the model."""
-    spelled = {name: token for name, token in zip(names, spell_all(spec.model, names), strict=True) if token}
-    ordinary = spec.vocabulary.find_ids(spelled.values()) if spelled else {}
-    found = {name: ordinary[token] for name, token in spelled.items() if token in ordinary}
-    left = {name.encode(): name for name in names if name not in found}
-    others = (
-        {left[token]: token_id for token_id, token in spec.vocabulary.items(SPECIAL) if token in left} if left else {}
+    """Find the names that are tokens of the model: name → id."""
+    token_of = {name: token for name, token in zip(names, spell_all(spec.model, names), strict=True) if token}
+    ordinary_ids = spec.vocabulary.find_ids(token_of.values()) if token_of else {}
+    ids = {name: ordinary_ids[token] for name, token in token_of.items() if token in ordinary_ids}
+    name_of = {name.encode(): name for name in names if name not in ids}
+    special_ids = (
+        {name_of[token]: token_id for token_id, token in spec.vocabulary.items(SPECIAL) if token in name_of}
+        if name_of
+        else {}
     )
-    return found | others
+    return ids | special_ids
 
 
-def _drop_unreachable(spec: TokenizerSpec, found: Mapping[str, int]) -> TokenizerSpec:
-    """The tokenizer in which added tokens that text cannot become are no ordinary tokens, as after reading a file."""
+def _drop_unreachable(spec: TokenizerSpec, model_ids: Mapping[str, int]) -> TokenizerSpec:
+    """Make added tokens that text cannot become special tokens only, as after reading a file."""
     kinds = spec.vocabulary.kinds.copy()
-    merged = np.zeros(len(kinds), dtype=np.bool_)
-    merged[spec.merges], merged[spec.merge_results] = True, True
-    for name, token_id in found.items():
-        if kinds[token_id] == ORDINARY and not merged[token_id] and spec.vocabulary[token_id] == name.encode():
+    is_in_merges = np.zeros(len(kinds), dtype=np.bool_)
+    is_in_merges[spec.merges], is_in_merges[spec.merge_results] = True, True
+    for name, token_id in model_ids.items():
+        if kinds[token_id] == ORDINARY and not is_in_merges[token_id] and spec.vocabulary[token_id] == name.encode():
             kinds[token_id] = ORDINARY if can_be_text(spec, name) else SPECIAL
-    ends = spec.ends_word
+    ends_word = spec.ends_word
     vocabulary = Vocabulary.from_arrays(spec.vocabulary.blob, spec.vocabulary.offsets, kinds)
-    return replace(spec, vocabulary=vocabulary, ends_word=None if ends is None else ends & (kinds == ORDINARY))
+    return replace(
+        spec, vocabulary=vocabulary, ends_word=None if ends_word is None else ends_word & (kinds == ORDINARY)
+    )

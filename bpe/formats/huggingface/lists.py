@@ -22,8 +22,8 @@ from bpe.base.records import dataclass
 from bpe.base.utf8 import utf8_error
 from bpe.errors import FormatError, short_repr
 from bpe.formats import _json_tokens
-from bpe.formats.huggingface.spelling import byte_by_letter, from_text, spell_all
-from bpe.formats.schema import LATER, errors_at, load, read_id
+from bpe.formats.huggingface.spelling import build_letter_table, spell_all, spell_token
+from bpe.formats.schema import UNSUPPORTED, errors_at, load, read_id
 from bpe.vocab.byte_letters import byte_letters, letter_bytes
 from bpe.vocab.spec import Model, TokenizerSpec
 from bpe.vocab.vocabulary import ORDINARY, Vocabulary, join_slices
@@ -43,50 +43,50 @@ Merges: TypeAlias = "tuple[NDArray[np.int32], NDArray[np.int32]]"
 
 #: The placeholders of the vocab and the merges for `json`. They are numbers, because JSON spells a number in one way.
 PLACEHOLDERS = (8273645190382745101, 8273645190382745102)
-_VOCAB, _MERGES = re.compile(rb'"vocab"\s*:\s*(?=\{)'), re.compile(rb'"merges"\s*:\s*(?=\[)')
+_VOCAB_KEY, _MERGES_KEY = re.compile(rb'"vocab"\s*:\s*(?=\{)'), re.compile(rb'"merges"\s*:\s*(?=\[)')
 
 
 def split_off_lists(data: bytes, load: Callable[[bytes], Any]) -> tuple[dict[str, Any], Span, Span] | None:
-    """A tokenizer.json without its long lists, its vocab and its merges; None for an unusual or invalid file.
+    """Split the vocab and the merges off a tokenizer.json: returns the rest and two spans; None for an unusual file.
 
     `load` reads the rest as JSON, with a placeholder number in place of each list; its errors are raised. If it finds
     the placeholders as fields of the model, then the lists are the values of these fields.
     """
-    vocab = _VOCAB.search(data)
+    vocab = _VOCAB_KEY.search(data)
     if vocab is None:
         return None
-    start, end = vocab.end(), _json_tokens.value_end(data, vocab.end())
-    merges = None if end < 0 else _MERGES.search(data, end) or _MERGES.search(data, 0, vocab.start())
+    start, end = vocab.end(), _json_tokens.find_value_end(data, vocab.end())
+    merges = None if end < 0 else _MERGES_KEY.search(data, end) or _MERGES_KEY.search(data, 0, vocab.start())
     if merges is None:
         return None
-    found = (start, end), (merges.end(), _json_tokens.value_end(data, merges.end()))
-    numbers = [str(number).encode() for number in (PLACEHOLDERS if found[0] < found[1] else PLACEHOLDERS[::-1])]
-    (first, first_end), (second, second_end) = sorted(found)
+    spans = (start, end), (merges.end(), _json_tokens.find_value_end(data, merges.end()))
+    placeholders = [str(number).encode() for number in (PLACEHOLDERS if spans[0] < spans[1] else PLACEHOLDERS[::-1])]
+    (first, first_end), (second, second_end) = sorted(spans)
     if not first < first_end <= second < second_end:
         return None
-    rest = data[:first], data[first_end:second], data[second_end:]
-    if any(number in part for number in numbers for part in rest):
+    surrounding = data[:first], data[first_end:second], data[second_end:]
+    if any(number in part for number in placeholders for part in surrounding):
         return None
-    value = load(b"".join([rest[0], numbers[0], rest[1], numbers[1], rest[2]]))
+    value = load(b"".join([surrounding[0], placeholders[0], surrounding[1], placeholders[1], surrounding[2]]))
     model = value.get("model") if isinstance(value, dict) else None
     if not isinstance(model, dict) or (model.get("vocab"), model.get("merges")) != PLACEHOLDERS:
         return None
-    return value, (data, *found[0]), (data, *found[1])
+    return value, (data, *spans[0]), (data, *spans[1])
 
 
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
 def read_lists(vocab: Span, merges: Span, model: Model, prefix: str) -> KernelLists:
-    """The lists as the kernel reads them; raises UnusualError for lists that need `ParsedLists`.
+    """Read the lists with the kernel; raises UnusualError for lists that need `ParsedLists`.
 
     `prefix` is the continuing_subword_prefix, which the right part of a merge loses.
     """
     (data, start, end), (merges_data, merges_start, merges_end) = vocab, merges
-    tokens = _json_tokens.read_vocab(data, start, byte_by_letter()[:512] if model == "byte" else None)
+    tokens = _json_tokens.read_vocab(data, start, build_letter_table()[:512] if model == "byte" else None)
     if tokens is None or tokens.end != end:
         raise UnusualError
-    pairs = tokens.merges(merges_data, merges_start, len(prefix.encode()))
+    pairs = tokens.read_merges(merges_data, merges_start, len(prefix.encode()))
     if pairs is None or pairs[2] != merges_end:
         raise UnusualError
     if model == "char" and utf8_error(memoryview(data)[start:end]) is not None:
@@ -118,39 +118,39 @@ class KernelLists:
     def __len__(self) -> int:
         return len(self._tokens)
 
-    def _indices(self, tokens: Iterable[str]) -> list[int]:
+    def _find_indices(self, tokens: Iterable[str]) -> list[int]:
         return list(map(self._tokens.find, spell_all(self._model, tokens)))
 
-    def ids_of(self, tokens: Iterable[str]) -> list[int | None]:
-        """The id of each token, those that were removed included; None for a token that is not in the vocab."""
+    def find_ids(self, tokens: Iterable[str]) -> list[int | None]:
+        """Find the id of each token, those that were removed included; None for a token that is not in the vocab."""
         tokens = list(tokens)
-        found = [int(self._tokens.token_ids[i]) if i >= 0 else None for i in self._indices(tokens)]
+        ids = [int(self._tokens.token_ids[i]) if i >= 0 else None for i in self._find_indices(tokens)]
         if self.unlettered:
-            found = [self.unlettered.get(token, known) for token, known in zip(tokens, found, strict=True)]
-        return found
+            ids = [self.unlettered.get(token, token_id) for token, token_id in zip(tokens, ids, strict=True)]
+        return ids
 
     def remove(self, tokens: Collection[str]) -> None:
         """Remove tokens, which must be in the vocab."""
-        self._removed += [index for index in self._indices(tokens) if index >= 0]
+        self._removed += [index for index in self._find_indices(tokens) if index >= 0]
         if self.unlettered:
             self.unlettered = {token: token_id for token, token_id in self.unlettered.items() if token not in tokens}
 
     def find_merged(self, tokens: Mapping[str, int]) -> set[str]:
-        """The subset of these tokens of the vocab (token → id) that some merge has or makes."""
+        """Find which of these tokens of the vocab (token → id) some merge has or makes."""
         ids = np.array(list(tokens.values()), dtype=np.int32)
-        merged = np.isin(ids, self._pairs) | np.isin(ids, self._results)
-        return {token for token, is_merged in zip(tokens, merged.tolist(), strict=True) if is_merged}
+        is_in_merges = np.isin(ids, self._pairs) | np.isin(ids, self._results)
+        return {token for token, is_merged in zip(tokens, is_in_merges.tolist(), strict=True) if is_merged}
 
-    def build(self, special: Mapping[str, int]) -> tuple[Vocabulary, Merges]:
-        """The vocabulary of the remaining tokens and the special tokens, and the merges.
+    def build(self, special_ids: Mapping[str, int]) -> tuple[Vocabulary, Merges]:
+        """Build the vocabulary of the remaining tokens and the special tokens, and the merges.
 
         Raises:
             UnusualError: for a repeated id or pair.
 
         """
-        return self._build_vocabulary(special), self._check_merges()
+        return self._build_vocabulary(special_ids), self._check_merges()
 
-    def _build_vocabulary(self, special: Mapping[str, int]) -> Vocabulary:
+    def _build_vocabulary(self, special_ids: Mapping[str, int]) -> Vocabulary:
         blob, offsets, ids = self._tokens.blob, self._tokens.offsets, self._tokens.token_ids
         order = np.argsort(ids, kind="stable")
         if self._removed or np.any(order[1:] < order[:-1]):
@@ -159,16 +159,16 @@ class KernelLists:
             blob, offsets = join_slices(blob, offsets[order], np.diff(offsets)[order])
         if np.any(ids[1:] == ids[:-1]):
             raise UnusualError
-        named = {**special, **self.unlettered}
-        by_id = {token_id: name.encode() for name, token_id in named.items()}
-        own = np.array(list(by_id), dtype=np.int32)
-        if not len(ids) or len(own) < len(named) or np.isin(own, ids).any() or "" in named:
+        other_ids = {**special_ids, **self.unlettered}
+        by_id = {token_id: name.encode() for name, token_id in other_ids.items()}
+        named_ids = np.array(list(by_id), dtype=np.int32)
+        if not len(ids) or len(named_ids) < len(other_ids) or np.isin(named_ids, ids).any() or "" in other_ids:
             raise UnusualError
         return Vocabulary.from_sorted(blob.tobytes(), offsets, ids, by_id)
 
     def _check_merges(self) -> Merges:
-        times_made = np.bincount(self._results)  # equal pairs have one result
-        pairs = self._pairs[times_made[self._results] > 1].astype(np.int64)
+        n_merges_by_result = np.bincount(self._results)  # equal pairs have one result
+        pairs = self._pairs[n_merges_by_result[self._results] > 1].astype(np.int64)
         keys = np.sort(pairs[:, 0] << 32 | pairs[:, 1])
         if np.any(keys[1:] == keys[:-1]):
             raise UnusualError
@@ -183,7 +183,7 @@ class ParsedLists:
             read_id(token_id, f"model.vocab[{short_repr(token)}]")
         if "" in vocab:
             raise FormatError("a token is empty; it must have at least one character", where="model.vocab['']")
-        self._model, self._vocab, self._listed, self._prefix = model, vocab, merges, prefix
+        self._model, self._vocab, self._merges, self._prefix = model, vocab, merges, prefix
         self._removed: set[str] = set()
         letters = letter_bytes().keys()
         self.unlettered = (
@@ -193,8 +193,8 @@ class ParsedLists:
     def __len__(self) -> int:
         return len(self._vocab)
 
-    def ids_of(self, tokens: Iterable[str]) -> list[int | None]:
-        """The id of each token, those that were removed included; None for a token that is not in the vocab."""
+    def find_ids(self, tokens: Iterable[str]) -> list[int | None]:
+        """Find the id of each token, those that were removed included; None for a token that is not in the vocab."""
         return list(map(self._vocab.get, tokens))
 
     def remove(self, tokens: Collection[str]) -> None:
@@ -203,42 +203,42 @@ class ParsedLists:
         self.unlettered = {token: token_id for token, token_id in self.unlettered.items() if token not in tokens}
 
     def find_merged(self, tokens: Mapping[str, int]) -> set[str]:
-        """The subset of these tokens that some valid merge has or makes."""
-        found: set[Any] = set()
-        for merge in self._listed:
+        """Find which of these tokens some valid merge has or makes."""
+        merged: set[Any] = set()
+        for merge in self._merges:
             parts = merge.split(" ") if isinstance(merge, str) else merge
             if isinstance(parts, list) and set(map(type, parts)) == {str}:
-                found.update((*parts, "".join(parts)))
-        return found & tokens.keys()
+                merged.update((*parts, "".join(parts)))
+        return merged & tokens.keys()
 
     def build(self, special: Mapping[str, int]) -> tuple[Vocabulary, Merges]:
-        """The vocabulary of the remaining tokens and the special tokens, and the merges; errors name the position."""
-        left_out = self._removed | self.unlettered.keys()
-        vocab = {token: token_id for token, token_id in self._vocab.items() if token not in left_out}
-        tokens = [(token_id, from_text(self._model, token)) for token, token_id in vocab.items()]
-        named = {**special, **self.unlettered}
+        """Build the vocabulary of the remaining and the special tokens, and the merges; errors name the position."""
+        excluded = self._removed | self.unlettered.keys()
+        vocab = {token: token_id for token, token_id in self._vocab.items() if token not in excluded}
+        tokens = [(token_id, spell_token(self._model, token)) for token, token_id in vocab.items()]
+        other_ids = {**special, **self.unlettered}
         with errors_at("model.vocab"):
-            vocabulary = Vocabulary(tokens, ((token_id, name.encode()) for name, token_id in named.items()))
+            vocabulary = Vocabulary(tokens, ((token_id, name.encode()) for name, token_id in other_ids.items()))
         return vocabulary, self._find_merges(vocab, special)
 
-    def _find_merges(self, vocab: Mapping[str, int], special: Mapping[str, int]) -> Merges:
+    def _find_merges(self, vocab: Mapping[str, int], special_ids: Mapping[str, int]) -> Merges:
         merges: dict[tuple[int, int], int] = {}
-        for i, merge in enumerate(self._listed):
+        for i, merge in enumerate(self._merges):
             try:
                 left, right = merge.split(" ") if type(merge) is str else merge
-                pair, result = (vocab[left], vocab[right]), vocab[left + _without(self._prefix, right)]
+                pair, result = (vocab[left], vocab[right]), vocab[left + _strip_prefix(self._prefix, right)]
             except (KeyError, TypeError, ValueError, AttributeError):
-                fault = _find_fault(merge, vocab, special, self._prefix)
-                raise FormatError(fault, where=f"model.merges[{i}]") from None
+                error = _explain_invalid_merge(merge, vocab, special_ids, self._prefix)
+                raise FormatError(error, where=f"model.merges[{i}]") from None
             if type(merge) is dict or merges.setdefault(pair, result) != result or len(merges) != i + 1:
-                fault = "it is not a pair" if type(merge) is dict else "it occurs twice; merges must be unique"
-                raise FormatError(f"{short_repr(merge)}: {fault}", where=f"model.merges[{i}]")
+                error = "it is not a pair" if type(merge) is dict else "it occurs twice; merges must be unique"
+                raise FormatError(f"{short_repr(merge)}: {error}", where=f"model.merges[{i}]")
         results = np.array(list(merges.values()), dtype=np.int32)
         return np.array(list(merges), dtype=np.int32).reshape(-1, 2), results
 
 
-def _without(prefix: str, right: str) -> str:
-    """The right part of a merge without as many bytes as the prefix has, whatever they are.
+def _strip_prefix(prefix: str, right: str) -> str:
+    """Remove as many bytes as the prefix has, whatever they are, from the right part of a merge.
 
     Raises:
         ValueError: if nothing or no whole character is left.
@@ -246,25 +246,25 @@ def _without(prefix: str, right: str) -> str:
     """
     if not prefix:
         return right
-    rest = right.encode()[len(prefix.encode()) :]
-    if not rest:
+    remainder = right.encode()[len(prefix.encode()) :]
+    if not remainder:
         raise ValueError(f"{right!r} is no longer than the prefix {prefix!r}")
-    return rest.decode()
+    return remainder.decode()
 
 
-def _find_fault(merge: object, vocab: Mapping[str, int], special: Mapping[str, int], prefix: str) -> str:
-    """What is wrong with a merge, in words."""
+def _explain_invalid_merge(merge: object, vocab: Mapping[str, int], special_ids: Mapping[str, int], prefix: str) -> str:
+    """Say what is wrong with a merge."""
     pair = merge.split(" ") if isinstance(merge, str) else merge
     if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
         return f'{short_repr(merge)} is not a merge; it must be ["left", "right"] or "left right"'
     left, right = pair
     try:
-        product = left + _without(prefix, right)
+        result = left + _strip_prefix(prefix, right)
     except ValueError:
         return f"{short_repr(merge)}: its right part must be longer than the prefix {prefix!r}"
-    for token, role in ((left, "left part"), (right, "right part"), (product, "product")):
-        if token in special:
-            return f"{short_repr(merge)}: its {role} {token!r} is a special or the unknown token; {LATER}"
+    for token, role in ((left, "left part"), (right, "right part"), (result, "product")):
+        if token in special_ids:
+            return f"{short_repr(merge)}: its {role} {token!r} is a special or the unknown token; {UNSUPPORTED}"
         if token not in vocab:
             return f"{short_repr(merge)}: its {role} {short_repr(token)} is not in the vocab; it must be"
     raise AssertionError(merge)
@@ -274,10 +274,10 @@ def _find_fault(merge: object, vocab: Mapping[str, int], special: Mapping[str, i
 
 
 @cache
-def _quoted_letters() -> NDArray[np.uint8]:
-    """GPT-2's letter for each byte as UTF-8 in a JSON string: one byte or two, and 0 after one."""
-    quoted = (encode_basestring(letter)[1:-1].encode().ljust(2, b"\0") for letter in byte_letters())
-    return np.array([list(letter) for letter in quoted], dtype=np.uint8)
+def _quote_letters() -> NDArray[np.uint8]:
+    """Spell GPT-2's letter of each byte in UTF-8 for a JSON string: two bytes, or one and 0."""
+    quoted_letters = (encode_basestring(letter)[1:-1].encode().ljust(2, b"\0") for letter in byte_letters())
+    return np.array([list(letter) for letter in quoted_letters], dtype=np.uint8)
 
 
 @dataclass(frozen=True)
@@ -289,12 +289,12 @@ class _Slices:
     lengths: NDArray[np.int64]
 
     def take(self, indices: NDArray[np.integer]) -> _Slices:
-        """Some of the texts."""
+        """Return the texts of these indices."""
         return _Slices(self.blob, self.starts[indices], self.lengths[indices])
 
 
 def write_lists(spec: TokenizerSpec, names: dict[int, str]) -> tuple[bytes, bytes]:
-    """The lines of the vocab, with the ordinary tokens and these names of others, and the lines of the merges."""
+    """Write the lines of the vocab (the ordinary tokens, and these names of others) and the lines of the merges."""
     ids = np.sort(np.append(np.flatnonzero(spec.vocabulary.kinds == ORDINARY), np.array(list(names), dtype=np.int64)))
     tokens = _spell_tokens(spec, names)
     entries = _join_lines((b',\n      "', b'": ', b""), tokens.take(ids), _spell_numbers(ids))
@@ -302,50 +302,50 @@ def write_lists(spec: TokenizerSpec, names: dict[int, str]) -> tuple[bytes, byte
 
 
 def _spell_tokens(spec: TokenizerSpec, names: dict[int, str]) -> _Slices:
-    """By id, the tokens as they are spelled between the quotes of JSON strings; `names` has those of other tokens."""
+    """Spell the tokens, by id, as between the quotes of JSON strings; `names` has the texts of other tokens."""
     vocabulary = spec.vocabulary
     if spec.model == "byte":
-        letters = _quoted_letters()[np.frombuffer(vocabulary.blob, dtype=np.uint8)]
+        letters = _quote_letters()[np.frombuffer(vocabulary.blob, dtype=np.uint8)]
         bounds = offsets_of(1 + (letters[:, 1] != 0))[vocabulary.offsets]
-        flat = letters.ravel()
-        blob, starts, lengths = flat[flat != 0].tobytes(), bounds[:-1].copy(), np.diff(bounds)
+        padded_letters = letters.ravel()
+        blob, starts, lengths = padded_letters[padded_letters != 0].tobytes(), bounds[:-1].copy(), np.diff(bounds)
     else:
-        ordinary = np.flatnonzero(vocabulary.kinds == ORDINARY)
+        ordinary_ids = np.flatnonzero(vocabulary.kinds == ORDINARY)
         texts = [_quote(token.decode()) for _, token in vocabulary.items(ORDINARY)]
         blob, bounds = b"".join(texts), offsets_of(list(map(len, texts)))
         starts, lengths = np.zeros((2, vocabulary.limit), dtype=np.int64)
-        starts[ordinary], lengths[ordinary] = bounds[:-1], np.diff(bounds)
-    quoted, others = list(map(_quote, names.values())), list(names)
-    bounds = offsets_of(list(map(len, quoted))) + len(blob)
-    starts[others], lengths[others] = bounds[:-1], np.diff(bounds)
-    return _Slices(np.frombuffer(blob + b"".join(quoted), dtype=np.uint8), starts, lengths)
+        starts[ordinary_ids], lengths[ordinary_ids] = bounds[:-1], np.diff(bounds)
+    quoted_names, other_ids = list(map(_quote, names.values())), list(names)
+    bounds = offsets_of(list(map(len, quoted_names))) + len(blob)
+    starts[other_ids], lengths[other_ids] = bounds[:-1], np.diff(bounds)
+    return _Slices(np.frombuffer(blob + b"".join(quoted_names), dtype=np.uint8), starts, lengths)
 
 
 def _quote(text: str) -> bytes:
-    """A text as between the quotes of a JSON string."""
+    """Spell a text as between the quotes of a JSON string."""
     return encode_basestring(text)[1:-1].encode()
 
 
 def _spell_numbers(numbers: NDArray[np.int64]) -> _Slices:
-    """Numbers as decimal digits."""
+    """Spell numbers in decimal digits."""
     digits = "".join(map(str, numbers.tolist())).encode()
     bounds = offsets_of(1 + np.searchsorted(10 ** np.arange(1, 19), numbers, side="right"))
     return _Slices(np.frombuffer(digits, dtype=np.uint8), bounds[:-1], np.diff(bounds))
 
 
-def _join_lines(between: Sequence[bytes], *columns: _Slices) -> bytes:
-    """Lines of texts, one of each column, with constants before, between and after them. The first has no comma.
+def _join_lines(separators: Sequence[bytes], *columns: _Slices) -> bytes:
+    """Join one text of each column to a line, with constants before, between and after. The first line has no comma.
 
     A kernel joins the slices: a tenth of the time of formatting 50,000 lines.
     """
-    count, width = len(columns[0].starts), len(between) + len(columns)
+    count, width = len(columns[0].starts), len(separators) + len(columns)
     if not count:
         return b""
-    blob = np.concatenate([np.frombuffer(b"".join(between), dtype=np.uint8), *(column.blob for column in columns)])
-    bases = offsets_of([len(text) for text in between] + [len(column.blob) for column in columns])
+    blob = np.concatenate([np.frombuffer(b"".join(separators), dtype=np.uint8), *(column.blob for column in columns)])
+    bases = offsets_of([len(text) for text in separators] + [len(column.blob) for column in columns])
     starts, lengths = np.empty((2, count, width), dtype=np.int64)
-    for i, text in enumerate(between):
+    for i, text in enumerate(separators):
         starts[:, 2 * i], lengths[:, 2 * i] = bases[i], len(text)
     for i, column in enumerate(columns):
-        starts[:, 2 * i + 1], lengths[:, 2 * i + 1] = column.starts + bases[len(between) + i], column.lengths
+        starts[:, 2 * i + 1], lengths[:, 2 * i + 1] = column.starts + bases[len(separators) + i], column.lengths
     return join_slices(blob, starts.ravel(), lengths.ravel())[0].tobytes().removeprefix(b",") + b"\n    "

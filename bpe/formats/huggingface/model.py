@@ -14,13 +14,13 @@ from bpe.formats.huggingface.lists import KernelLists, Merges, ParsedLists, Span
 from bpe.formats.huggingface.spelling import (
     can_be_text,
     find_word_ends,
-    from_text,
     has_all_bytes,
-    list_word_ends_unless_derived,
-    mark_text,
+    list_irregular_word_ends,
+    spell_end_of_word,
+    spell_token,
 )
 from bpe.formats.schema import (
-    LATER,
+    UNSUPPORTED,
     Field,
     accept_any,
     check_type,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from bpe.vocab.events import Events
 
 #: The most bytes of a prefix: each symbol of a text may need as many byte tokens.
-MAX_PREFIX = 64
+MAX_PREFIX_BYTES = 64
 
 
 def _read_dropout(value: Any, where: str) -> float:
@@ -55,13 +55,13 @@ def _read_dropout(value: Any, where: str) -> float:
 
 def _read_prefix(value: object, where: str) -> str | None:
     prefix = read_text(value, where)
-    if prefix is not None and len(prefix.encode()) > MAX_PREFIX:
-        refuse(where, prefix, f"it must have at most {MAX_PREFIX} bytes", "train with a shorter one")
+    if prefix is not None and len(prefix.encode()) > MAX_PREFIX_BYTES:
+        refuse(where, prefix, f"it must have at most {MAX_PREFIX_BYTES} bytes", "train with a shorter one")
     return prefix
 
 
 #: The fields that all models have. `tokenizers` ignores unknown_symbols, roles and training.
-_COMMON = {
+_COMMON_FIELDS = {
     "type": Field(accept_any, "BPE", kept=False),
     "dropout": Field(_read_dropout, 0.0),
     "unk_token": Field(read_text, None),
@@ -74,8 +74,8 @@ _COMMON = {
     "vocab": Field(dict),
     "merges": Field(list),
 }
-_NATIVE_FIELDS = {
-    **_COMMON,
+_OWN_FIELDS = {
+    **_COMMON_FIELDS,
     "unk_id": Field(accept_any, None),
     "end_of_word": Field(read_text, None),
     "end_of_word_glued": Field(bool, False),
@@ -84,22 +84,22 @@ _NATIVE_FIELDS = {
     "merge_ranks": Field(accept_any, None),
 }
 #: The type of a model → its fields. Those that begin with `bpe.` are this package's own.
-MODELS: Mapping[str, Mapping[str, Field]] = {
+MODEL_FIELDS: Mapping[str, Mapping[str, Field]] = {
     "BPE": {
-        **_COMMON,
+        **_COMMON_FIELDS,
         "continuing_subword_prefix": Field(_read_prefix, None),
         "end_of_word_suffix": Field(read_text, None),
     },
-    "bpe.BPE": _NATIVE_FIELDS,
-    "bpe.BoundlessBPE": {**_NATIVE_FIELDS, "word_merges": Field(int)},
-    "bpe.PickyBPE": {**_NATIVE_FIELDS, "events": Field(list)},
+    "bpe.BPE": _OWN_FIELDS,
+    "bpe.BoundlessBPE": {**_OWN_FIELDS, "word_merges": Field(int)},
+    "bpe.PickyBPE": {**_OWN_FIELDS, "events": Field(list)},
 }
 
 
 def check_model_type(model: object) -> None:
     """Reject unsupported model types first."""
     kind = read_type(model, "model", "BPE") if isinstance(model, dict) else "BPE"
-    if kind not in MODELS:
+    if kind not in MODEL_FIELDS:
         refuse("model.type", kind, "it must be BPE", "other models are not byte-pair encoding")
 
 
@@ -111,20 +111,24 @@ def read_model(
     normalizer: Normalizer | None,
     list_spans: tuple[Span, Span] | None,
 ) -> TokenizerSpec:
-    """The tokenizer that a model describes, without its post-processor and decoder.
+    """Read the tokenizer that a model describes, without its post-processor and decoder.
 
     With `list_spans`, the kernel reads the vocab and the merges there; raises UnusualError for lists that need `json`.
     """
     kind = read_type(value, "model", "BPE")
-    is_native = kind != "BPE"
-    item = read_fields(value if list_spans is None else {**value, "vocab": {}, "merges": []}, "model", MODELS[kind])
-    prefix = item.get("continuing_subword_prefix")
+    is_own_type = kind != "BPE"
+    fields = read_fields(
+        value if list_spans is None else {**value, "vocab": {}, "merges": []}, "model", MODEL_FIELDS[kind]
+    )
+    prefix = fields.get("continuing_subword_prefix")
     if prefix is not None and model == "byte":
         where = "model.continuing_subword_prefix"
-        refuse(where, prefix, f"with ByteLevel it must be null: {LATER}", "train without it")
-    mark, glued = (item["end_of_word"], item["end_of_word_glued"]) if is_native else _read_suffix(item, model)
+        refuse(where, prefix, f"with ByteLevel it must be null: {UNSUPPORTED}", "train without it")
+    end_of_word, is_glued = (
+        (fields["end_of_word"], fields["end_of_word_glued"]) if is_own_type else _read_suffix(fields, model)
+    )
     lists = (
-        ParsedLists(item["vocab"], item["merges"], model, prefix or "")
+        ParsedLists(fields["vocab"], fields["merges"], model, prefix or "")
         if list_spans is None
         else read_lists(*list_spans, model, prefix or "")
     )
@@ -137,97 +141,108 @@ def read_model(
         normalizer=normalizer,
         special_tokens=dict(added.ids),
         token_flags=added.flags,
-        unk_token=item["unk_token"],
+        unk_token=fields["unk_token"],
         subword_prefix=prefix,
-        end_of_word=mark,
-        end_of_word_glued=glued and mark is not None,
-        fuse_unk=item["fuse_unk"],
-        ignore_merges=item["ignore_merges"],
-        byte_fallback=item["byte_fallback"] and model == "char",  # a byte-level model has all bytes
-        dropout=item["dropout"],
+        end_of_word=end_of_word,
+        end_of_word_glued=is_glued and end_of_word is not None,
+        fuse_unk=fields["fuse_unk"],
+        ignore_merges=fields["ignore_merges"],
+        byte_fallback=fields["byte_fallback"] and model == "char",  # a byte-level model has all bytes
+        dropout=fields["dropout"],
     )
-    vocabulary, (merges, merge_results) = _read_tokens(lists, item, is_native, settings, added)
+    vocabulary, (merges, merge_results) = _read_tokens(lists, fields, is_own_type, settings, added)
     spec = replace(
         settings,
         vocabulary=vocabulary,
         merges=merges,
         merge_results=merge_results,
-        ends_word=None if mark is None else find_word_ends(vocabulary, mark, glued),
-        roles=_read_roles(item["roles"], added.ids),
-        training=_read_training(item["training"]),
+        ends_word=None if end_of_word is None else find_word_ends(vocabulary, end_of_word, is_glued),
+        roles=_read_roles(fields["roles"], added.ids),
+        training=_read_training(fields["training"]),
     )
-    if is_native:
-        spec = _read_native_settings(spec, item)
+    if is_own_type:
+        spec = _read_own_settings(spec, fields)
     if spec.unk_token is not None or has_all_bytes(spec):
         return spec
-    return replace(spec, drop_unknown=_drops_unknown(item["unknown_symbols"], is_native))
+    return replace(spec, drop_unknown=_read_unknown_rule(fields["unknown_symbols"], is_own_type))
 
 
-def _read_suffix(item: dict[str, Any], model: Model) -> tuple[str | None, bool]:
-    """(the end-of-word mark, True), or (None, False): a suffix is always part of the last symbol."""
-    suffix = item["end_of_word_suffix"]
+def _read_suffix(fields: dict[str, Any], model: Model) -> tuple[str | None, bool]:
+    """Read the end-of-word mark: returns it and True, or None and False. A suffix is always part of the last symbol."""
+    suffix = fields["end_of_word_suffix"]
     try:
-        return None if suffix is None else from_text(model, suffix).decode(), suffix is not None
+        return None if suffix is None else spell_token(model, suffix).decode(), suffix is not None
     except ValueError:
-        rule = f"with ByteLevel it must be UTF-8, spelled in GPT-2's letters: {LATER}"
+        rule = f"with ByteLevel it must be UTF-8, spelled in GPT-2's letters: {UNSUPPORTED}"
         refuse("model.end_of_word_suffix", suffix, rule, "train with another one, such as </w>")
 
 
 def _read_tokens(
-    lists: KernelLists | ParsedLists, item: dict[str, Any], is_native: bool, settings: TokenizerSpec, added: AddedTokens
+    lists: KernelLists | ParsedLists,
+    fields: dict[str, Any],
+    is_own_type: bool,
+    settings: TokenizerSpec,
+    added: AddedTokens,
 ) -> tuple[Vocabulary, Merges]:
-    """(vocabulary, merges) of the tokenizer with these `settings`."""
+    """Read the vocabulary and the merges of the tokenizer with these `settings`."""
     unk = settings.unk_token
-    if is_native:
-        named = dict(added.ids) if unk is None else {**added.ids, unk: read_id(item["unk_id"], "model.unk_id")}
-        in_vocab = lists.ids_of(named)
-        return lists.build({name: i for (name, i), same in zip(named.items(), in_vocab, strict=True) if same != i})
-    special, known = _find_specials(lists, added, unk)
-    ordinary = _find_ordinary(lists, settings, known)
-    lists.remove(known.keys() - ordinary)
-    if settings.model == "byte" and item["byte_fallback"]:
+    if is_own_type:
+        special_ids = dict(added.ids) if unk is None else {**added.ids, unk: read_id(fields["unk_id"], "model.unk_id")}
+        vocab_ids = lists.find_ids(special_ids)
+        pairs = zip(special_ids.items(), vocab_ids, strict=True)
+        return lists.build({name: token_id for (name, token_id), vocab_id in pairs if vocab_id != token_id})
+    special_ids, ids_in_vocab = _find_special_tokens(lists, added, unk)
+    ordinary_names = _find_ordinary_names(lists, settings, ids_in_vocab)
+    lists.remove(ids_in_vocab.keys() - ordinary_names)
+    if settings.model == "byte" and fields["byte_fallback"]:
         _check_bytes(lists)
-    return lists.build({name: token_id for name, token_id in special.items() if name not in ordinary})
+    return lists.build({name: token_id for name, token_id in special_ids.items() if name not in ordinary_names})
 
 
-def _find_specials(
+def _find_special_tokens(
     lists: KernelLists | ParsedLists, added: AddedTokens, unk: str | None
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Name → id of the special tokens, the unknown token included, and the same of those that are in the vocab.
+    """Find the special tokens, the unknown token included, and those of them in the vocab: name → id.
 
     One that is not in the vocab must have the next free id, as in `tokenizers`.
     """
-    special, following = dict(added.ids), len(lists)
-    found = lists.ids_of(special)
-    for (name, token_id), wanted in zip(special.items(), found, strict=True):
-        if wanted is None:
-            wanted = token_id if added.keep_ids else following
-            following += 1
-        if token_id != wanted:
-            refuse(f"added token {name!r}", token_id, f"`tokenizers` gives it the id {wanted}", f"write {wanted} there")
-    known = {name: token_id for name, token_id in zip(special, found, strict=True) if token_id is not None}
-    if unk is not None and unk not in special:
-        (in_vocab,) = lists.ids_of([unk])
-        if in_vocab is None:
+    special_ids, next_id = dict(added.ids), len(lists)
+    vocab_ids = lists.find_ids(special_ids)
+    for (name, token_id), expected in zip(special_ids.items(), vocab_ids, strict=True):
+        if expected is None:
+            expected = token_id if added.keep_ids else next_id
+            next_id += 1
+        if token_id != expected:
+            refuse(
+                f"added token {name!r}", token_id, f"`tokenizers` gives it the id {expected}", f"write {expected} there"
+            )
+    ids_in_vocab = {
+        name: token_id for name, token_id in zip(special_ids, vocab_ids, strict=True) if token_id is not None
+    }
+    if unk is not None and unk not in special_ids:
+        (unk_id_in_vocab,) = lists.find_ids([unk])
+        if unk_id_in_vocab is None:
             refuse("model.unk_token", unk, "it must be a token of the vocab", "add it to the vocab, or set it to null")
-        special[unk] = known[unk] = in_vocab
-    return special, known
+        special_ids[unk] = ids_in_vocab[unk] = unk_id_in_vocab
+    return special_ids, ids_in_vocab
 
 
-def _find_ordinary(lists: KernelLists | ParsedLists, settings: TokenizerSpec, known: dict[str, int]) -> set[str]:
-    """The special tokens of a vocab that text can become: they are ordinary tokens, too."""
+def _find_ordinary_names(
+    lists: KernelLists | ParsedLists, settings: TokenizerSpec, ids_in_vocab: dict[str, int]
+) -> set[str]:
+    """Find the special tokens of a vocab that are ordinary tokens too, because text can become them."""
     if settings.model == "byte":  # the model sees only GPT-2's letters
-        known = {name: token_id for name, token_id in known.items() if letter_bytes().keys() >= set(name)}
-    merged = lists.find_merged(known) if known else set()
-    return {name for name in known if name in merged or can_be_text(settings, name)}
+        ids_in_vocab = {name: token_id for name, token_id in ids_in_vocab.items() if letter_bytes().keys() >= set(name)}
+    merged = lists.find_merged(ids_in_vocab) if ids_in_vocab else set()
+    return {name for name in ids_in_vocab if name in merged or can_be_text(settings, name)}
 
 
 def _check_bytes(lists: KernelLists | ParsedLists) -> None:
     """Refuse byte_fallback in a byte-level model that lacks bytes; it has no effect if it has all of them."""
     letters = byte_letters()
-    lacking = [letter for letter, token_id in zip(letters, lists.ids_of(letters), strict=True) if token_id is None]
-    if lacking:
-        rule = f"the byte-level vocab lacks {pluralize(len(lacking), 'byte')}, such as {lacking[0]!r}: {LATER}"
+    missing = [letter for letter, token_id in zip(letters, lists.find_ids(letters), strict=True) if token_id is None]
+    if missing:
+        rule = f"the byte-level vocab lacks {pluralize(len(missing), 'byte')}, such as {missing[0]!r}: {UNSUPPORTED}"
         refuse("model.byte_fallback", True, rule, "add all 256 bytes to the vocab, or set it to false")
 
 
@@ -246,24 +261,24 @@ def _read_training(value: object) -> Training | None:
         return Training.from_json(value)
 
 
-def _drops_unknown(rule: str | None, is_native: bool) -> bool | Literal["after merging"]:
+def _read_unknown_rule(rule: str | None, is_own_type: bool) -> bool | Literal["after merging"]:
     """Whether symbols without a token are left out, as `tokenizers` does; this package's files say if they raise."""
-    if is_native and rule == f"drop {AFTER_MERGING}":
+    if is_own_type and rule == f"drop {AFTER_MERGING}":
         return AFTER_MERGING
     if rule not in (None, "error", "drop"):
         refuse("model.unknown_symbols", rule, 'it must be "error" or "drop"', "remove it for what `tokenizers` does")
-    return rule == "drop" if is_native else rule != "error"
+    return rule == "drop" if is_own_type else rule != "error"
 
 
 # This package's own models --------------------------------------------------------------------------------------------
 
 
-def _read_native_settings(spec: TokenizerSpec, item: dict[str, Any]) -> TokenizerSpec:
-    """The tokenizer with the settings that only this package's own models have."""
-    clip, ranks, ends = item["clip"], item["merge_ranks"], spec.ends_word
-    if ends is not None and item["ends_word"] is not None:
-        ends = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
-        ends[_read_ids(item["ends_word"], "model.ends_word", spec.vocabulary)] = True
+def _read_own_settings(spec: TokenizerSpec, fields: dict[str, Any]) -> TokenizerSpec:
+    """Read the settings that only this package's own models have; returns the tokenizer with them."""
+    clip, ranks, ends_word = fields["clip"], fields["merge_ranks"], spec.ends_word
+    if ends_word is not None and fields["ends_word"] is not None:
+        ends_word = np.zeros(spec.vocabulary.limit, dtype=np.bool_)
+        ends_word[_read_ids(fields["ends_word"], "model.ends_word", spec.vocabulary)] = True
     if clip is not None and len(clip := _read_ids(clip, "model.clip", spec.vocabulary)) != 2:
         raise FormatError(
             f"it is {short_repr(clip)}; it must be two ids, of the start and the end token", where="model.clip"
@@ -276,11 +291,11 @@ def _read_native_settings(spec: TokenizerSpec, item: dict[str, Any]) -> Tokenize
         )
     spec = replace(
         spec,
-        ends_word=ends,
+        ends_word=ends_word,
         clip=None if clip is None else (clip[0], clip[1]),
         merge_ranks=None if ranks is None else np.array(ranks, dtype=np.int32),
-        word_merges=item.get("word_merges"),
-        events=_read_events(item["events"], spec.vocabulary) if "events" in item else None,
+        word_merges=fields.get("word_merges"),
+        events=_read_events(fields["events"], spec.vocabulary) if "events" in fields else None,
     )
     with errors_at("model"):
         check_word_merges(spec)
@@ -289,15 +304,15 @@ def _read_native_settings(spec: TokenizerSpec, item: dict[str, Any]) -> Tokenize
 
 
 def _read_ids(value: object, where: str, vocabulary: Vocabulary | None = None) -> list[int]:
-    """A list of ids; with a vocabulary, of ids of tokens."""
+    """Read a list of ids; with a vocabulary, all must be ids of its tokens."""
     ids = check_type(value, where, list)
     if vocabulary is None:
-        return [read_id(each, f"{where}[{i}]") for i, each in enumerate(ids)]
-    return [read_known_id(each, f"{where}[{i}]", vocabulary) for i, each in enumerate(ids)]
+        return [read_id(token_id, f"{where}[{i}]") for i, token_id in enumerate(ids)]
+    return [read_known_id(token_id, f"{where}[{i}]", vocabulary) for i, token_id in enumerate(ids)]
 
 
-def _read_events(listed: list[Any], vocabulary: Vocabulary) -> Events:
-    """The events of a PickyBPE model: a list in order, a merge as [left, right], a deletion as a token.
+def _read_events(events: list[Any], vocabulary: Vocabulary) -> Events:
+    """Read the events of a PickyBPE model: a list in order, a merge as [left, right], a deletion as a token.
 
     A deletion follows the merge that it belongs to. Deleted tokens are not in the vocab; merges spell them. Whether the
     events fit the vocabulary is checked by `check_events`.
@@ -308,15 +323,15 @@ def _read_events(listed: list[Any], vocabulary: Vocabulary) -> Events:
     merges: list[tuple[int, int, int]] = []
     deletions: list[tuple[int, int]] = []
     n_deleted = 0
-    for index, event in enumerate(listed):
+    for index, event in enumerate(events):
         where, names = f"model.events[{index}]", event if type(event) is list else (event,)
         if len(names) != (2 if type(event) is list else 1) or set(map(type, names)) != {str}:
             rule = 'it must be a merge ["left", "right"], or the token that is deleted'
             raise FormatError(f"{short_repr(event)} is not an event; {rule}", where=where)
-        unknown = next((name for name in names if name not in tokens), None)
-        if unknown is not None:
+        unknown_name = next((name for name in names if name not in tokens), None)
+        if unknown_name is not None:
             rule = "is neither in the vocab nor made by an earlier event; it must be"
-            raise FormatError(f"{short_repr(unknown)} {rule}", where=where)
+            raise FormatError(f"{short_repr(unknown_name)} {rule}", where=where)
         if len(names) == 2:
             result = names[0] + names[1]
             if result not in tokens:
@@ -334,19 +349,19 @@ def _read_events(listed: list[Any], vocabulary: Vocabulary) -> Events:
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def write_model(spec: TokenizerSpec, is_native: bool, facts: bool) -> dict[str, Any]:
-    """The settings of a model; a native one has no special tokens and no unknown token in its vocab.
+def write_model(spec: TokenizerSpec, is_own_type: bool, with_facts: bool) -> dict[str, Any]:
+    """Return the settings of a model; with `is_own_type`, its vocab lacks the special tokens and the unknown token.
 
-    With `facts`, they include the facts about the training and the roles of special tokens, which change no id.
+    `with_facts` adds the facts about the training and the roles of special tokens, which change no id.
 
     Raises:
-        ValueError: for a native model with a subword prefix.
+        ValueError: for a model of an own type with a subword prefix.
 
     """
-    fields = _write_native(spec) if is_native else _write_bpe(spec)
-    if facts and spec.training is not None:
+    fields = _write_own(spec) if is_own_type else _write_bpe(spec)
+    if with_facts and spec.training is not None:
         fields["training"] = spec.training.to_json()
-    if facts and spec.roles:
+    if with_facts and spec.roles:
         fields["roles"] = dict(spec.roles)
     return fields
 
@@ -362,7 +377,7 @@ def _write_bpe(spec: TokenizerSpec) -> dict[str, Any]:
         "dropout": spec.dropout or None,
         "unk_token": spec.unk_token,
         "continuing_subword_prefix": spec.subword_prefix,
-        "end_of_word_suffix": None if spec.end_of_word is None else mark_text(spec),
+        "end_of_word_suffix": None if spec.end_of_word is None else spell_end_of_word(spec),
         "fuse_unk": spec.fuse_unk,
         "byte_fallback": spec.byte_fallback,
         "ignore_merges": spec.ignore_merges,
@@ -370,29 +385,29 @@ def _write_bpe(spec: TokenizerSpec) -> dict[str, Any]:
     }
 
 
-def _write_native(spec: TokenizerSpec) -> dict[str, Any]:
+def _write_own(spec: TokenizerSpec) -> dict[str, Any]:
     if spec.subword_prefix:
         raise ValueError(
             f"the tokenizer has the subword prefix {spec.subword_prefix!r}; a tokenizer.json cannot hold that together "
             "with settings that `tokenizers` lacks"
         )
     kind = "bpe.BPE" if spec.word_merges is None else "bpe.BoundlessBPE"
-    drops = {False: None, True: "drop", AFTER_MERGING: f"drop {AFTER_MERGING}"}[spec.drop_unknown]
-    optional = {  # fields that are left out where they have no value
+    unknown_symbols = {False: None, True: "drop", AFTER_MERGING: f"drop {AFTER_MERGING}"}[spec.drop_unknown]
+    optional_fields = {  # fields that are left out where they have no value
         "byte_fallback": spec.byte_fallback or None,
         "dropout": spec.dropout or None,
-        "unknown_symbols": drops,
+        "unknown_symbols": unknown_symbols,
     }
     return {
         "type": kind if spec.events is None else "bpe.PickyBPE",
         "unk_token": spec.unk_token,
         "unk_id": None if spec.unk_token is None else unk_id(spec),
         "fuse_unk": spec.fuse_unk,
-        **{name: value for name, value in optional.items() if value is not None},
+        **{name: value for name, value in optional_fields.items() if value is not None},
         "ignore_merges": spec.ignore_merges,
         "end_of_word": spec.end_of_word,
         "end_of_word_glued": spec.end_of_word_glued,
-        "ends_word": list_word_ends_unless_derived(spec),
+        "ends_word": list_irregular_word_ends(spec),
         "clip": None if spec.clip is None else list(spec.clip),
         **({} if spec.word_merges is None else {"word_merges": int(spec.word_merges)}),
         **({} if spec.events is None else {"events": _write_events(spec.events, spec.vocabulary)}),
@@ -401,7 +416,7 @@ def _write_native(spec: TokenizerSpec) -> dict[str, Any]:
 
 
 def _write_events(events: Events, vocabulary: Vocabulary) -> list[Any]:
-    """The list that `_read_events` reads."""
+    """Return the list that `_read_events` reads."""
     from bpe.vocab.events import timeline
 
     deleted = timeline(events, vocabulary).deleted
@@ -409,10 +424,10 @@ def _write_events(events: Events, vocabulary: Vocabulary) -> list[Any]:
     def spell(token: int) -> str:
         return to_letters(vocabulary[token] if token >= 0 else deleted[-1 - token])
 
-    removed: dict[int, list[str]] = {}  # the index of a merge → the tokens that are deleted after it
+    deleted_after: dict[int, list[str]] = {}  # the index of a merge → the tokens that are deleted after it
     for index, token in events.deletions.tolist():
-        removed.setdefault(index, []).append(spell(token))
-    listed: list[Any] = []
+        deleted_after.setdefault(index, []).append(spell(token))
+    event_list: list[Any] = []
     for index, (left, right) in enumerate(events.pairs.tolist()):
-        listed += [[spell(left), spell(right)], *removed.get(index, ())]
-    return listed
+        event_list += [[spell(left), spell(right)], *deleted_after.get(index, ())]
+    return event_list

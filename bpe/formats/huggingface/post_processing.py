@@ -9,7 +9,7 @@ from bpe.errors import FormatError, short_repr
 from bpe.formats.huggingface.spelling import map_special_ids
 from bpe.formats.huggingface.steps import read_members
 from bpe.formats.schema import (
-    LATER,
+    UNSUPPORTED,
     Field,
     accept_any,
     check_object,
@@ -34,30 +34,30 @@ Template = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def _read_pair(value: Any, where: str) -> Any:
-    """A list of a token and its id."""
+    """Read a list of a token and its id; returns the id."""
     if type(value) is not list or len(value) != 2 or type(value[0]) is not str:
         refuse(where, value, "it must be a list of a token and its id", "write [token, id]")
     return value[1]
 
 
-_TYPE = {"type": Field(accept_any, kept=False)}
-_SWITCH = Field(bool, True, kept=False)
-_CLS_AND_SEP = {
-    **_TYPE,
+_TYPE_FIELD = {"type": Field(accept_any, kept=False)}
+_IGNORED_BOOL = Field(bool, True, kept=False)
+_CLS_AND_SEP_FIELDS = {
+    **_TYPE_FIELD,
     **{name: Field(_read_pair) for name in ("cls", "sep")},
-    **dict.fromkeys(("trim_offsets", "add_prefix_space"), _SWITCH),
+    **dict.fromkeys(("trim_offsets", "add_prefix_space"), _IGNORED_BOOL),
 }
 #: The type of a post-processor → its fields. Those that change only spans are checked.
-POST_PROCESSORS: Mapping[str, Mapping[str, Field]] = {
-    "ByteLevel": {**_TYPE, **dict.fromkeys(("add_prefix_space", "trim_offsets", "use_regex"), _SWITCH)},
-    "TemplateProcessing": {**_TYPE, "single": Field(list), "pair": Field(list), "special_tokens": Field(dict)},
-    "RobertaProcessing": _CLS_AND_SEP,
-    "BertProcessing": _CLS_AND_SEP,
+POST_PROCESSOR_FIELDS: Mapping[str, Mapping[str, Field]] = {
+    "ByteLevel": {**_TYPE_FIELD, **dict.fromkeys(("add_prefix_space", "trim_offsets", "use_regex"), _IGNORED_BOOL)},
+    "TemplateProcessing": {**_TYPE_FIELD, "single": Field(list), "pair": Field(list), "special_tokens": Field(dict)},
+    "RobertaProcessing": _CLS_AND_SEP_FIELDS,
+    "BertProcessing": _CLS_AND_SEP_FIELDS,
 }
 
 
 def read_post_processor(value: Any, vocabulary: Vocabulary) -> tuple[PostProcessor | None, Template | None]:
-    """(the post-processor, the ids that it puts before and after a single text), or None for each."""
+    """Read the post-processor, and the ids that it puts before and after a single text; None for what is absent."""
     if value is None:
         return None, None
     from bpe.vocab.after_encoding import PostProcessor
@@ -67,37 +67,37 @@ def read_post_processor(value: Any, vocabulary: Vocabulary) -> tuple[PostProcess
 
 
 def _read_template(value: Any, where: str, vocabulary: Vocabulary, depth: int = 0) -> Template:
-    """The ids that a post-processor puts before and after a single text; checks all of its fields."""
+    """Read the ids that a post-processor puts before and after a single text; checks all of its fields."""
     kind = read_type(value, where)
     if kind == "Sequence":
         before: tuple[int, ...] = ()
         after: tuple[int, ...] = ()
         for member, position in read_members(value, where, "processors", depth):
-            outer = _read_template(member, position, vocabulary, depth + 1)
-            before, after = outer[0] + before, after + outer[1]
+            member_ids = _read_template(member, position, vocabulary, depth + 1)
+            before, after = member_ids[0] + before, after + member_ids[1]
         return before, after
-    if kind not in POST_PROCESSORS:
-        known = f"known are Sequence, {', '.join(POST_PROCESSORS)}; set it to null and add such tokens yourself"
-        refuse(where, value, f"a post_processor of type {kind!r} is not known: {LATER}", known)
-    fields = read_fields(value, where, POST_PROCESSORS[kind])
+    if kind not in POST_PROCESSOR_FIELDS:
+        fix = f"known are Sequence, {', '.join(POST_PROCESSOR_FIELDS)}; set it to null and add such tokens yourself"
+        refuse(where, value, f"a post_processor of type {kind!r} is not known: {UNSUPPORTED}", fix)
+    fields = read_fields(value, where, POST_PROCESSOR_FIELDS[kind])
     if kind == "TemplateProcessing":
-        sides = _read_sides(fields, where, "single", vocabulary)
-        _read_sides(fields, where, "pair", vocabulary)
-        if len(sides) != 2:
-            rule = f"it must have one Sequence: {LATER}"
+        template = _read_template_ids(fields, where, "single", vocabulary)
+        _read_template_ids(fields, where, "pair", vocabulary)
+        if len(template) != 2:
+            rule = f"it must have one Sequence: {UNSUPPORTED}"
             refuse(f"{where}.single", fields["single"], rule, "set post_processor to null")
-        return tuple(sides[0]), tuple(sides[1])
+        return tuple(template[0]), tuple(template[1])
     if kind == "ByteLevel":
         return (), ()
     first, last = (read_known_id(fields[name], f"{where}.{name}", vocabulary) for name in ("cls", "sep"))
     return (first,), (last,)
 
 
-def _read_sides(fields: dict[str, Any], where: str, template: str, vocabulary: Vocabulary) -> list[list[int]]:
-    """The ids before, between and after the texts of a template."""
-    sides: list[list[int]] = [[]]
-    for i, piece in enumerate(fields[template]):
-        position = f"{where}.{template}[{i}]"
+def _read_template_ids(fields: dict[str, Any], where: str, field: str, vocabulary: Vocabulary) -> list[list[int]]:
+    """Read the ids before, between and after the texts of a template."""
+    template_ids: list[list[int]] = [[]]
+    for i, piece in enumerate(fields[field]):
+        position = f"{where}.{field}[{i}]"
         if not isinstance(piece, dict) or len(piece) != 1 or not {"SpecialToken", "Sequence"} & piece.keys():
             raise FormatError(
                 f"{short_repr(piece)} is neither a SpecialToken nor a Sequence; it must be one", where=position
@@ -107,22 +107,22 @@ def _read_sides(fields: dict[str, Any], where: str, template: str, vocabulary: V
         if kind == "Sequence":
             if name not in ("A", "B"):
                 refuse(f"{position}.id", name, "it must be A or B", "write the one that is meant")
-            sides.append([])
+            template_ids.append([])
             continue
-        listed = fields["special_tokens"].get(name)
-        ids = listed.get("ids") if isinstance(listed, dict) else None
+        entry = fields["special_tokens"].get(name)
+        ids = entry.get("ids") if isinstance(entry, dict) else None
         if not isinstance(ids, list):
             raise FormatError(
                 f"{short_repr(name)} has no ids in special_tokens; it must have them there", where=position
             )
-        sides[-1] += [
-            read_known_id(each, f"{where}.special_tokens[{short_repr(name)}].ids", vocabulary) for each in ids
+        template_ids[-1] += [
+            read_known_id(token_id, f"{where}.special_tokens[{short_repr(name)}].ids", vocabulary) for token_id in ids
         ]
-    return sides
+    return template_ids
 
 
 def write_post_processor(spec: TokenizerSpec) -> dict[str, Any] | None:
-    """The post-processor of the file that was read, or one that adds the template's ids to each text."""
+    """Return the post-processor of the file that was read, or one that adds the template's ids to each text."""
     if spec.post_processor is not None:
         value = spec.post_processor.value
         template = _read_template(value, "post_processor", spec.vocabulary)
@@ -143,14 +143,14 @@ def write_post_processor(spec: TokenizerSpec) -> dict[str, Any] | None:
         )
         return [*left, {"Sequence": {"id": text, "type_id": type_id}}, *right]
 
-    used = sorted({token_id for ids in spec.template for token_id in ids})
+    token_ids = sorted({token_id for ids in spec.template for token_id in ids})
     return {
         "type": "TemplateProcessing",
         "single": surround("A", 0),
         "pair": surround("A", 0) + surround("B", 1),
         "special_tokens": {
             spell(token_id): {"id": spell(token_id), "ids": [token_id], "tokens": [spell(token_id)]}
-            for token_id in used
+            for token_id in token_ids
         },
     }
 
@@ -159,7 +159,7 @@ def write_post_processor(spec: TokenizerSpec) -> dict[str, Any] | None:
 
 
 def _read_length(value: object, where: str) -> int | None:
-    """The length of padded texts; None for that of the longest."""
+    """Read the length of padded texts; None for that of the longest."""
     if isinstance(value, dict):
         return get(check_object(value, where, ("Fixed",)), where, "Fixed", int)
     if value != "BatchLongest":
@@ -172,13 +172,13 @@ def _read_multiple(value: object, where: str) -> int | None:
 
 
 #: The fields of the two blocks.
-TRUNCATION = {
+TRUNCATION_FIELDS = {
     "max_length": Field(int),
     "strategy": Field(str),
     "stride": Field(int),
     "direction": Field(str, "Right"),
 }
-PADDING = {
+PADDING_FIELDS = {
     "strategy": Field(_read_length),
     "direction": Field(str),
     "pad_to_multiple_of": Field(_read_multiple, None),
@@ -189,36 +189,36 @@ PADDING = {
 
 
 def read_truncation(value: object) -> Truncation | None:
-    """The truncation block; None for null."""
+    """Read the truncation block; None for null."""
     if value is None:
         return None
     from bpe.vocab.after_encoding import Truncation
 
-    fields = read_fields(value, "truncation", TRUNCATION)
+    fields = read_fields(value, "truncation", TRUNCATION_FIELDS)
     with errors_at("truncation"):
         return Truncation(**fields)
 
 
-def write_truncation(one: Truncation | None) -> dict[str, Any] | None:
-    """The truncation block of a file."""
+def write_truncation(truncation: Truncation | None) -> dict[str, Any] | None:
+    """Return the truncation block of a file."""
     names = ("direction", "max_length", "strategy", "stride")
-    return None if one is None else {name: getattr(one, name) for name in names}
+    return None if truncation is None else {name: getattr(truncation, name) for name in names}
 
 
 def read_padding(value: object) -> Padding | None:
-    """The padding block; None for null."""
+    """Read the padding block; None for null."""
     if value is None:
         return None
     from bpe.vocab.after_encoding import Padding
 
-    fields = read_fields(value, "padding", PADDING)
+    fields = read_fields(value, "padding", PADDING_FIELDS)
     with errors_at("padding"):
         return Padding(length=fields.pop("strategy"), **fields)
 
 
-def write_padding(one: Padding | None) -> dict[str, Any] | None:
-    """The padding block of a file."""
-    if one is None:
+def write_padding(padding: Padding | None) -> dict[str, Any] | None:
+    """Return the padding block of a file."""
+    if padding is None:
         return None
-    strategy = "BatchLongest" if one.length is None else {"Fixed": one.length}
-    return {name: strategy if name == "strategy" else getattr(one, name) for name in PADDING}
+    strategy = "BatchLongest" if padding.length is None else {"Fixed": padding.length}
+    return {name: strategy if name == "strategy" else getattr(padding, name) for name in PADDING_FIELDS}

@@ -22,28 +22,30 @@ if TYPE_CHECKING:
 
 
 @cache
-def byte_by_letter() -> NDArray[np.int16]:
-    """UTF-16 code unit → byte whose GPT-2 letter it is, or -1."""
+def build_letter_table() -> NDArray[np.int16]:
+    """Build the table from UTF-16 code units to the bytes whose GPT-2 letters they are, or -1."""
     table = np.full(1 << 16, -1, dtype=np.int16)
     for letter, byte in letter_bytes().items():
         table[ord(letter)] = byte
     return table
 
 
-def find_word_ends(vocabulary: Vocabulary, mark: str, glued: bool) -> NDArray[np.bool_]:
-    """Which ordinary tokens end with the mark: bool, one per id.
+def find_word_ends(vocabulary: Vocabulary, mark: str, is_glued: bool) -> NDArray[np.bool_]:
+    """Find the ordinary tokens that end with the mark: bool, one per id.
 
     A mark that is glued to symbols is never a token by itself, so a token that is spelled like the mark is text.
     """
-    tail, lengths = mark.encode(), vocabulary.lengths
-    starts = vocabulary.offsets[1:] - len(tail)
-    found: NDArray[np.bool_] = (vocabulary.kinds == ORDINARY) & (lengths >= len(tail) + glued)
-    found[found] = find_spelled(np.frombuffer(vocabulary.blob, np.uint8), starts[found], lengths[found], tail)
-    return found
+    suffix, lengths = mark.encode(), vocabulary.lengths
+    starts = vocabulary.offsets[1:] - len(suffix)
+    ends_word: NDArray[np.bool_] = (vocabulary.kinds == ORDINARY) & (lengths >= len(suffix) + is_glued)
+    ends_word[ends_word] = find_spelled(
+        np.frombuffer(vocabulary.blob, np.uint8), starts[ends_word], lengths[ends_word], suffix
+    )
+    return ends_word
 
 
-def list_word_ends_unless_derived(spec: TokenizerSpec) -> list[int] | None:
-    """The ids of the tokens that end words; None if these are exactly the tokens that `find_word_ends` finds."""
+def list_irregular_word_ends(spec: TokenizerSpec) -> list[int] | None:
+    """List the ids of the tokens that end words; None if `find_word_ends` finds exactly these tokens."""
     if spec.ends_word is None or np.array_equal(
         spec.ends_word, find_word_ends(spec.vocabulary, spec.end_of_word or "", spec.end_of_word_glued)
     ):
@@ -51,60 +53,60 @@ def list_word_ends_unless_derived(spec: TokenizerSpec) -> list[int] | None:
     return [int(token_id) for token_id in np.flatnonzero(spec.ends_word)]
 
 
-def mark_text(spec: TokenizerSpec) -> str:
-    """The spelling of the end-of-word mark in a file: in GPT-2's letters for a byte model."""
+def spell_end_of_word(spec: TokenizerSpec) -> str:
+    """Spell the end-of-word mark as in a file: in GPT-2's letters for a byte model."""
     mark = spec.end_of_word or ""
     return to_letters(mark.encode()) if spec.model == "byte" else mark
 
 
-def from_text(model: str, token: str) -> bytes:
-    """The bytes of an ordinary token in a file; ValueError for a character that is not one of GPT-2's letters."""
+def spell_token(model: str, token: str) -> bytes:
+    """Return the bytes of an ordinary token in a file; ValueError for a character that is no letter of GPT-2's."""
     if model == "char" or (token.isascii() and token.isprintable() and " " not in token):
         return token.encode()
     return letters_to_bytes(token)
 
 
 def spell_all(model: str, names: Iterable[str]) -> list[bytes]:
-    """For each name, the bytes of the ordinary token that a file would spell like it; b"" if there is none."""
+    """Return for each name the bytes of the ordinary token that a file spells like it; b"" if there is none."""
     names = list(names)
-    joined = "".join(names)
-    if model == "char" or (joined.isascii() and joined.isprintable() and " " not in joined):
-        return list(map(str.encode, names))  # `from_text` for each of 100,000 names takes five times as long
-    return [from_text(model, name) if letter_bytes().keys() >= set(name) else b"" for name in names]
+    all_letters = "".join(names)
+    if model == "char" or (all_letters.isascii() and all_letters.isprintable() and " " not in all_letters):
+        return list(map(str.encode, names))  # `spell_token` for each of 100,000 names takes five times as long
+    return [spell_token(model, name) if letter_bytes().keys() >= set(name) else b"" for name in names]
 
 
 def map_special_ids(spec: TokenizerSpec) -> dict[int, str]:
-    """Id → name of the special tokens."""
+    """Map the ids of the special tokens to their names."""
     return {token_id: name for name, token_id in spec.special_tokens.items()}
 
 
 def _map_all_special_ids(spec: TokenizerSpec) -> dict[int, str]:
-    """Id → name of the special tokens and the unknown token."""
+    """Map the ids of the special tokens and the unknown token to their names."""
     unk = {} if spec.unk_token is None else {unk_id(spec): spec.unk_token}
     return {**map_special_ids(spec), **unk}
 
 
 def find_ordinary_names(spec: TokenizerSpec) -> dict[int, str]:
-    """The special tokens, and the unknown token, that are ordinary tokens too, by id: text can become them."""
-    named = _map_all_special_ids(spec)
-    token_ids = np.array(list(named), dtype=np.int64)
-    ordinary = token_ids[spec.vocabulary.kinds[token_ids] == ORDINARY].tolist()
-    return {token_id: named[token_id] for token_id in ordinary}
+    """Find the special tokens, and the unknown token, that are ordinary tokens too, by id: text can become them."""
+    special_names = _map_all_special_ids(spec)
+    token_ids = np.array(list(special_names), dtype=np.int64)
+    ordinary_ids = token_ids[spec.vocabulary.kinds[token_ids] == ORDINARY].tolist()
+    return {token_id: special_names[token_id] for token_id in ordinary_ids}
 
 
 def is_outside_letters(spec: TokenizerSpec, name: str) -> bool:
     """Whether encoding never produces this token: it is neither special nor spelled in GPT-2's letters."""
-    named = name in spec.special_tokens or name == spec.unk_token
-    return spec.model == "byte" and not named and not letter_bytes().keys() >= set(name)
+    is_special = name in spec.special_tokens or name == spec.unk_token
+    return spec.model == "byte" and not is_special and not letter_bytes().keys() >= set(name)
 
 
 # What `tokenizers` can express ----------------------------------------------------------------------------------------
 
 
-def explain_difference(spec: TokenizerSpec, *, distinct: bool = False) -> str | None:
-    """The reason why Hugging Face's BPE model would give other ids than this tokenizer; None if the ids are equal.
+def explain_difference(spec: TokenizerSpec, *, has_distinct_names: bool = False) -> str | None:
+    """Say why Hugging Face's BPE model would give other ids than this tokenizer; None if the ids are equal.
 
-    `distinct` says that no special token is spelled like an ordinary one, as in every tokenizer read from a file.
+    `has_distinct_names`: no special token is spelled like an ordinary one, as in every tokenizer read from a file.
     """
     if spec.clip is not None:
         return "it has the start and end token of CLIP's tokenize"
@@ -116,8 +118,8 @@ def explain_difference(spec: TokenizerSpec, *, distinct: bool = False) -> str | 
         return "several of its merges share a rank"
     if spec.drop_unknown == AFTER_MERGING:
         return "it leaves out bytes without a token after merging, tokenizers before"
-    mark = None if spec.end_of_word is None else mark_text(spec)
-    if mark is not None:
+    end_of_word = None if spec.end_of_word is None else spell_end_of_word(spec)
+    if end_of_word is not None:
         if not spec.end_of_word_glued:
             return "its end-of-word mark is a symbol of its own"
         if spec.ignore_merges and spec.model == "byte":
@@ -125,22 +127,24 @@ def explain_difference(spec: TokenizerSpec, *, distinct: bool = False) -> str | 
                 "it has ignore_merges and an end-of-word mark: this package looks words up with the mark, tokenizers "
                 "without"
             )
-        if list_word_ends_unless_derived(spec) is not None:
+        if list_irregular_word_ends(spec) is not None:
             return "its tokens that end words are not those that end with the mark"
-    if distinct:
+    if has_distinct_names:
         return None
     dual_names = find_ordinary_names(spec)
     names = {token_id: name for token_id, name in _map_all_special_ids(spec).items() if token_id not in dual_names}
-    spelled = dict(zip(names.values(), spell_all(spec.model, names.values()), strict=True))
-    ordinary = spec.vocabulary.find_ids({token for token in spelled.values() if token})
-    same = [name for name, token in spelled.items() if token in ordinary] if ordinary else []
-    if same:
-        return f"its special token {min(same)!r} is spelled like an ordinary token"
-    outside = find_outside_vocab(spec)
+    token_of = dict(zip(names.values(), spell_all(spec.model, names.values()), strict=True))
+    ordinary_ids = spec.vocabulary.find_ids({token for token in token_of.values() if token})
+    shared_names = [name for name, token in token_of.items() if token in ordinary_ids] if ordinary_ids else []
+    if shared_names:
+        return f"its special token {min(shared_names)!r} is spelled like an ordinary token"
+    outside_vocab = find_outside_vocab(spec)
     if not spec.fuse_unk and not spec.ignore_merges and spec.unk_token is not None:
-        outside.add(unk_id(spec))  # its text becomes the unknown token in either case
-    occurring = [name for token_id, name in names.items() if token_id not in outside and can_be_text(spec, name)]
-    return f"ordinary text can spell its special or unknown token {min(occurring)!r}" if occurring else None
+        outside_vocab.add(unk_id(spec))  # its text becomes the unknown token in either case
+    possible_names = [
+        name for token_id, name in names.items() if token_id not in outside_vocab and can_be_text(spec, name)
+    ]
+    return f"ordinary text can spell its special or unknown token {min(possible_names)!r}" if possible_names else None
 
 
 def has_all_bytes(spec: TokenizerSpec) -> bool:
@@ -158,33 +162,33 @@ def can_be_text(spec: TokenizerSpec, name: str) -> bool:
 
     It can if the token is one symbol, or a whole word with `ignore_merges`.
     """
-    if spec.model == "byte" and not _text_letters() >= set(name):
+    if spec.model == "byte" and not _list_text_letters() >= set(name):
         return False  # the model sees only GPT-2's letters of the bytes that text has
-    prefix, mark = spec.subword_prefix or "", "" if spec.end_of_word is None else mark_text(spec)
-    ends = {name, name.removeprefix(prefix), name.removesuffix(mark), name.removeprefix(prefix).removesuffix(mark)}
-    if any(len(end) == 1 for end in ends) or (spec.byte_fallback and name in BYTE_NAMES):
+    prefix, mark = spec.subword_prefix or "", "" if spec.end_of_word is None else spell_end_of_word(spec)
+    stems = {name, name.removeprefix(prefix), name.removesuffix(mark), name.removeprefix(prefix).removesuffix(mark)}
+    if any(len(end) == 1 for end in stems) or (spec.byte_fallback and name in BYTE_NAMES):
         return True
     return spec.ignore_merges and (spec.model == "char" or _may_be_word(spec, name))
 
 
 def find_outside_vocab(spec: TokenizerSpec) -> set[int]:
-    """The special tokens that the vocab of a file must lack, so that their text does not become them.
+    """Find the special tokens that the vocab of a file must lack, so that their text does not become them.
 
     `tokenizers` numbers such tokens after the vocab; none where these have other ids.
     """
     kinds = spec.vocabulary.kinds
-    added = {
+    special_names = {
         token_id: name
         for name, token_id in spec.special_tokens.items()
         if kinds[token_id] == SPECIAL and name != spec.unk_token
     }
-    first = min(
-        (token_id for token_id, name in added.items() if can_be_text(spec, name)), default=spec.vocabulary.limit
+    first_id = min(
+        (token_id for token_id, name in special_names.items() if can_be_text(spec, name)), default=spec.vocabulary.limit
     )
-    found = {token_id for token_id in added if token_id >= first}
-    if found != set(range(len(spec.vocabulary) - len(found), len(spec.vocabulary))):
+    outside_vocab = {token_id for token_id in special_names if token_id >= first_id}
+    if outside_vocab != set(range(len(spec.vocabulary) - len(outside_vocab), len(spec.vocabulary))):
         return set()
-    return set() if np.isin(spec.merges, list(found)).any() else found
+    return set() if np.isin(spec.merges, list(outside_vocab)).any() else outside_vocab
 
 
 def _may_be_word(spec: TokenizerSpec, name: str) -> bool:
@@ -209,8 +213,8 @@ def _replaces_spaces_by_ascii(pretokenizer: Pretokenizer | None) -> bool:
 
 
 @cache
-def _text_letters() -> frozenset[str]:
-    """GPT-2's letters of the bytes that UTF-8 has."""
+def _list_text_letters() -> frozenset[str]:
+    """List GPT-2's letters of the bytes that UTF-8 has."""
     return frozenset(letter for letter, byte in letter_bytes().items() if byte not in (0xC0, 0xC1) and byte < 0xF5)
 
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from bpe.formats.huggingface.spelling import list_word_ends_unless_derived, mark_text
+from bpe.formats.huggingface.spelling import list_irregular_word_ends, spell_end_of_word
 from bpe.formats.schema import (
-    LATER,
     MAX_DEPTH,
+    UNSUPPORTED,
     Field,
     accept_any,
     check_object,
@@ -50,32 +50,34 @@ class StepType(NamedTuple):
 
 
 def _read_step(part: str, kinds: Mapping[str, StepType], value: object, where: str) -> Any:
-    """One step of a part of the file, by the table of its kinds."""
+    """Read one step of a part of the file, by the table of its kinds."""
     name = read_type(value, where)
     if name not in kinds:
-        known = ", ".join(["Sequence", *(kind for kind in kinds if not kind.startswith("bpe."))])
-        refuse(where, value, f"a {part} of type {name!r} is not known: {LATER}", f"known are {known}, and null")
+        known_types = ", ".join(["Sequence", *(kind for kind in kinds if not kind.startswith("bpe."))])
+        refuse(
+            where, value, f"a {part} of type {name!r} is not known: {UNSUPPORTED}", f"known are {known_types}, and null"
+        )
     fields, make = kinds[name]
-    found = None if fields is None else read_fields(value, where, {**_TYPE, **fields})
+    values = None if fields is None else read_fields(value, where, {**_TYPE_FIELD, **fields})
     with errors_at(where):
-        return make(value) if found is None else make(**found)
+        return make(value) if values is None else make(**values)
 
 
-_TYPE = {"type": Field(accept_any, kept=False)}
+_TYPE_FIELD = {"type": Field(accept_any, kept=False)}
 
 
 def read_members(value: object, where: str, field: str, depth: int) -> Iterator[tuple[object, str]]:
-    """(member, position) of a Sequence; `field` has its members, and `depth` Sequences contain it."""
+    """Yield each member of a Sequence and its position; `field` has the members, and `depth` Sequences contain it."""
     if depth == MAX_DEPTH:
         rule = f"it is nested more than {MAX_DEPTH} deep"
         refuse(where, "Sequence", rule, "a Sequence of one level does the same")
-    found = read_fields(value, where, {**_TYPE, field: Field(list)})
-    for i, member in enumerate(found[field]):
+    sequence = read_fields(value, where, {**_TYPE_FIELD, field: Field(list)})
+    for i, member in enumerate(sequence[field]):
         yield member, f"{where}.{field}[{i}]"
 
 
 def _flatten(value: object, where: str, field: str, depth: int = 0) -> Iterator[tuple[object, str]]:
-    """(step, position), with nested Sequences expanded."""
+    """Yield each step and its position; nested Sequences are expanded."""
     if read_type(value, where) != "Sequence":
         yield value, where
         return
@@ -105,7 +107,7 @@ def _read_count(value: Any, where: str) -> int:
 
 
 def _read_pattern(value: object, where: str) -> tuple[str, bool]:
-    """The pattern of a Split or a Replace, in Oniguruma's syntax, and whether it is a string to find."""
+    """Read the pattern of a Split or a Replace, in Oniguruma's syntax, and whether it is a string to find."""
     pattern = check_object(value, where, ("Regex", "String"))
     if len(pattern) != 1:
         refuse(where, pattern, "it must have either Regex or String", "remove the other")
@@ -121,7 +123,7 @@ def _write_pattern(pattern: str, literal: bool = False) -> dict[str, str]:
 
 
 def _translate(pattern: str, *, of_texts: bool = False) -> str:
-    """A pattern of a Replace in the syntax of the `regex` package: as it is, if it means the same there.
+    """Translate a pattern of a Replace to the syntax of the `regex` package, unless it means the same there.
 
     `of_texts` says that it is a normalizer's, where a pattern that may match the empty string at the beginning of a
     text is refused.
@@ -149,7 +151,7 @@ def _translate(pattern: str, *, of_texts: bool = False) -> str:
 
 
 #: How `CollapseWhitespace` is saved; an equal `Replace` by the user is saved as `bpe.Replace`.
-COLLAPSE = (r"\p{White_Space}+", " ")
+COLLAPSE_WHITESPACE = (r"\p{White_Space}+", " ")
 
 
 def _read_charsmap(value: object, where: str) -> str:
@@ -163,8 +165,8 @@ def _read_bool_or_null(value: object, where: str) -> bool | None:
 def _make_normalizer(name: str, **fields: Any) -> Normalizer:
     from bpe.text.pipeline_normalizers import list_kinds
 
-    made: Normalizer = list_kinds()[name](**fields)
-    return made
+    normalizer: Normalizer = list_kinds()[name](**fields)
+    return normalizer
 
 
 def _make_bert(strip_accents: bool | None, lowercase: bool, **fields: bool) -> Normalizer:
@@ -177,11 +179,11 @@ def _make_replace(pattern: tuple[str, bool], content: str) -> Normalizer:
     from bpe.text.oniguruma import escaped, means_the_same
 
     text, literal = pattern
-    if not literal and (text, content) == COLLAPSE:
+    if not literal and (text, content) == COLLAPSE_WHITESPACE:
         return normalizers.CollapseWhitespace()
     expression = escaped(text) if literal else _translate(text, of_texts=True)
-    spelled = None if literal or text in NAMED or means_the_same(text) else text
-    return normalizers.Replace(expression, content, spelled=spelled)
+    spelling = None if literal or text in NAMED or means_the_same(text) else text
+    return normalizers.Replace(expression, content, spelled=spelling)
 
 
 def _make_own(value: dict[str, Any]) -> Normalizer:
@@ -190,12 +192,12 @@ def _make_own(value: dict[str, Any]) -> Normalizer:
     return from_json({**value, "type": value["type"].removeprefix("bpe.")})
 
 
-def _normalizer(name: str, **fields: Field) -> StepType:
+def _describe_normalizer(name: str, **fields: Field) -> StepType:
     return StepType(fields, partial(_make_normalizer, name))
 
 
 NORMALIZERS: Mapping[str, StepType] = {
-    **{name: _normalizer(name) for name in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase")},
+    **{name: _describe_normalizer(name) for name in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase")},
     "Strip": StepType(
         {"strip_left": Field(bool), "strip_right": Field(bool)},
         lambda strip_left, strip_right: _make_normalizer("Strip", left=strip_left, right=strip_right),
@@ -210,11 +212,11 @@ NORMALIZERS: Mapping[str, StepType] = {
         },
         _make_bert,
     ),
-    "ByteLevel": _normalizer("ByteLevel"),
-    "Nmt": _normalizer("Nmt"),
-    "Precompiled": _normalizer("Precompiled", precompiled_charsmap=Field(_read_charsmap, "")),
-    "Prepend": _normalizer("Prepend", prepend=Field(str)),
-    "StripAccents": _normalizer("StripAccents"),
+    "ByteLevel": _describe_normalizer("ByteLevel"),
+    "Nmt": _describe_normalizer("Nmt"),
+    "Precompiled": _describe_normalizer("Precompiled", precompiled_charsmap=Field(_read_charsmap, "")),
+    "Prepend": _describe_normalizer("Prepend", prepend=Field(str)),
+    "StripAccents": _describe_normalizer("StripAccents"),
     **dict.fromkeys(
         (
             "bpe.UnescapeHTML", "bpe.FixText", "bpe.Lowercase", "bpe.Replace", "bpe.CharacterMap",
@@ -226,7 +228,7 @@ NORMALIZERS: Mapping[str, StepType] = {
 
 
 def read_normalizer(value: object, where: str = "normalizer", depth: int = 0) -> Normalizer:
-    """The normalizer that a file describes."""
+    """Read the normalizer that a file describes."""
     if read_type(value, where) != "Sequence":
         return cast("Normalizer", _read_step("normalizer", NORMALIZERS, value, where))
     from bpe.text.normalizers import Sequence
@@ -235,31 +237,34 @@ def read_normalizer(value: object, where: str = "normalizer", depth: int = 0) ->
     return Sequence(*(read_normalizer(member, position, depth + 1) for member, position in members))
 
 
-def write_normalizer(one: Normalizer | None, depth: int = 0) -> dict[str, Any] | None:
-    """The normalizer as a file has it."""
-    if one is None:
+def write_normalizer(normalizer: Normalizer | None, depth: int = 0) -> dict[str, Any] | None:
+    """Return the JSON object of a normalizer."""
+    if normalizer is None:
         return None
     from bpe.text import normalizers
     from bpe.text.oniguruma import means_the_same
 
     if depth > MAX_DEPTH:
         raise ValueError(f"normalizers are nested more than {MAX_DEPTH} deep; a Sequence of one level does the same")
-    if isinstance(one, normalizers.Sequence):
-        return {"type": "Sequence", "normalizers": [write_normalizer(each, depth + 1) for each in one.normalizers]}
-    if isinstance(one, normalizers.Strip):
-        return {"type": "Strip", "strip_left": one.left, "strip_right": one.right}
-    if isinstance(one, normalizers.CollapseWhitespace):
-        return {"type": "Replace", "pattern": _write_pattern(COLLAPSE[0]), "content": COLLAPSE[1]}
-    if isinstance(one, normalizers.Replace) and (one.pattern, one.replacement) != COLLAPSE:
-        spelled = one.pattern if one.spelled is None and means_the_same(one.pattern) else one.spelled
-        if spelled is not None:
-            return {"type": "Replace", "pattern": _write_pattern(spelled), "content": one.replacement}
-    fields = one.to_json()
-    if one == normalizers.Lowercase():
+    if isinstance(normalizer, normalizers.Sequence):
+        members = [write_normalizer(member, depth + 1) for member in normalizer.normalizers]
+        return {"type": "Sequence", "normalizers": members}
+    if isinstance(normalizer, normalizers.Strip):
+        return {"type": "Strip", "strip_left": normalizer.left, "strip_right": normalizer.right}
+    if isinstance(normalizer, normalizers.CollapseWhitespace):
+        return {"type": "Replace", "pattern": _write_pattern(COLLAPSE_WHITESPACE[0]), "content": COLLAPSE_WHITESPACE[1]}
+    if isinstance(normalizer, normalizers.Replace):
+        pattern, content, spelling = normalizer.pattern, normalizer.replacement, normalizer.spelled
+        if spelling is None and means_the_same(pattern):
+            spelling = pattern
+        if spelling is not None and (pattern, content) != COLLAPSE_WHITESPACE:
+            return {"type": "Replace", "pattern": _write_pattern(spelling), "content": content}
+    fields = normalizer.to_json()
+    if normalizer == normalizers.Lowercase():
         del fields["final_sigma"]
     kind = NORMALIZERS.get(fields["type"])
-    shared = kind is not None and kind.fields is not None and kind.fields.keys() == fields.keys() - {"type"}
-    return fields if shared else {**fields, "type": f"bpe.{fields['type']}"}
+    is_shared = kind is not None and kind.fields is not None and kind.fields.keys() == fields.keys() - {"type"}
+    return fields if is_shared else {**fields, "type": f"bpe.{fields['type']}"}
 
 
 def _spells_letters(normalizer: Normalizer | None) -> bool:
@@ -273,13 +278,13 @@ def _spells_letters(normalizer: Normalizer | None) -> bool:
         return False
     from bpe.text import normalizers
 
-    found = type(normalizer).__name__ == "ByteLevel"
-    for one in normalizer.normalizers if isinstance(normalizer, normalizers.Sequence) else ():
-        if found:
-            rule = f"after ByteLevel, the last normalizer, no other can follow: {LATER}"
-            refuse("normalizer", type(one).__name__, rule, "put it before ByteLevel")
-        found = _spells_letters(one)
-    return found
+    spells_letters = type(normalizer).__name__ == "ByteLevel"
+    for member in normalizer.normalizers if isinstance(normalizer, normalizers.Sequence) else ():
+        if spells_letters:
+            rule = f"after ByteLevel, the last normalizer, no other can follow: {UNSUPPORTED}"
+            refuse("normalizer", type(member).__name__, rule, "put it before ByteLevel")
+        spells_letters = _spells_letters(member)
+    return spells_letters
 
 
 # Pretokenizers --------------------------------------------------------------------------------------------------------
@@ -327,37 +332,37 @@ PRETOKENIZERS: Mapping[str, StepType] = {
 
 
 def read_pre_tokenizer(value: object, normalizer: Normalizer | None = None) -> tuple[bool, Pretokenizer | None]:
-    """(whether the model is byte-level, its pretokenizer), after that normalizer.
+    """Read whether the model is byte-level, and its pretokenizer, which follows the normalizer.
 
     Checks the `unicode_version` of this package's files.
     """
-    letters = _spells_letters(normalizer)
+    spells_letters = _spells_letters(normalizer)
     if isinstance(value, dict) and "unicode_version" in value:
-        rest = {name: each for name, each in value.items() if name != "unicode_version"}
-        byte, pretokenizer = _read_pre_tokenizer(rest, letters)
+        without_version = {name: field for name, field in value.items() if name != "unicode_version"}
+        is_byte_level, pretokenizer = _read_pre_tokenizer(without_version, spells_letters)
         with errors_at("pre_tokenizer"):
             check_unicode_version(pretokenizer, value["unicode_version"])
-        return byte, pretokenizer
-    return _read_pre_tokenizer(value, letters)
+        return is_byte_level, pretokenizer
+    return _read_pre_tokenizer(value, spells_letters)
 
 
-def _read_pre_tokenizer(value: object, letters: bool) -> tuple[bool, Pretokenizer | None]:
+def _read_pre_tokenizer(value: object, spells_letters: bool) -> tuple[bool, Pretokenizer | None]:
     where = "pre_tokenizer"
-    listed = [] if value is None else list(_flatten(value, where, "pretokenizers"))
-    own = listed.pop(0) if listed and read_type(*listed[0]) == "bpe.Regex" else None
-    steps: list[Step] = [_read_step("pre_tokenizer", PRETOKENIZERS, step, position) for step, position in listed]
-    byte = letters or any(isinstance(step, ByteLevel) for step in steps)
-    if own is None:
+    members = [] if value is None else list(_flatten(value, where, "pretokenizers"))
+    own_step = members.pop(0) if members and read_type(*members[0]) == "bpe.Regex" else None
+    steps: list[Step] = [_read_step("pre_tokenizer", PRETOKENIZERS, step, position) for step, position in members]
+    is_byte_level = spells_letters or any(isinstance(step, ByteLevel) for step in steps)
+    if own_step is None:
         with errors_at(where):
-            return byte, simplify(PipelinePretokenizer(*steps, letters=letters), byte)
-    if letters or steps not in ([], [BYTES]):
+            return is_byte_level, simplify(PipelinePretokenizer(*steps, letters=spells_letters), is_byte_level)
+    if spells_letters or steps not in ([], [BYTES]):
         rule = "there can only be a ByteLevel without add_prefix_space and use_regex after it"
         refuse(where, "bpe.Regex", rule, "remove the other steps")
-    return byte, _read_regex(*own)
+    return is_byte_level, _read_regex(*own_step)
 
 
 def _read_regex(value: object, where: str) -> Pretokenizer:
-    """A pre_tokenizer of this package's own type."""
+    """Read a pre_tokenizer of this package's own type."""
     item = check_object(value, where, ("type", "name", "pattern", "gaps", "add_prefix_space"))
     prefix = get(item, where, "add_prefix_space", bool)
     if "name" in item:
@@ -370,55 +375,56 @@ def _read_regex(value: object, where: str) -> Pretokenizer:
 
 _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 #: The fields of a Split that keeps unmatched text, and of one that drops it.
-_ISOLATED, _REMOVED = {"behavior": "Isolated", "invert": False}, {"behavior": "Removed", "invert": True}
+_ISOLATED_FIELDS, _REMOVED_FIELDS = {"behavior": "Isolated", "invert": False}, {"behavior": "Removed", "invert": True}
 #: The only pretokenizers that are saved as several steps: Splits, or digits before gpt2's pattern.
 _DEEPSEEK, _STARCODER = Pretokenizer("deepseek_v3"), Pretokenizer("starcoder")
 
 
-def write_pre_tokenizer(byte: bool, one: Pretokenizer | None) -> dict[str, Any] | None:
-    """The steps of the pretokenizer, with its Unicode version, which `tokenizers` ignores."""
-    steps = _write_steps(byte, one)
+def write_pre_tokenizer(is_byte_level: bool, pretokenizer: Pretokenizer | None) -> dict[str, Any] | None:
+    """Return the steps of a pretokenizer, with its Unicode version, which `tokenizers` ignores."""
+    steps = _write_steps(is_byte_level, pretokenizer)
     if not steps:
         return None
-    whole = steps[0] if len(steps) == 1 else {"type": "Sequence", "pretokenizers": steps}
-    if one is None or one.unicode_version is None:
-        return whole
-    return {**whole, "unicode_version": one.unicode_version}
+    step = steps[0] if len(steps) == 1 else {"type": "Sequence", "pretokenizers": steps}
+    if pretokenizer is None or pretokenizer.unicode_version is None:
+        return step
+    return {**step, "unicode_version": pretokenizer.unicode_version}
 
 
-def _write_steps(byte: bool, one: Pretokenizer | None) -> list[dict[str, Any]]:
-    if isinstance(one, PipelinePretokenizer):
-        return [step.to_json() for step in one.steps]
-    if byte and (one is None or one.name == "gpt2" or one == prefixed()):
-        prefix = one is not None and one.add_prefix_space
-        return [{**_BYTE_LEVEL, "add_prefix_space": prefix, "use_regex": one is not None and one.name == "gpt2"}]
-    if one is None:
+def _write_steps(is_byte_level: bool, pretokenizer: Pretokenizer | None) -> list[dict[str, Any]]:
+    if isinstance(pretokenizer, PipelinePretokenizer):
+        return [step.to_json() for step in pretokenizer.steps]
+    if is_byte_level and (pretokenizer is None or pretokenizer.name == "gpt2" or pretokenizer == prefixed()):
+        prefix = pretokenizer is not None and pretokenizer.add_prefix_space
+        use_regex = pretokenizer is not None and pretokenizer.name == "gpt2"
+        return [{**_BYTE_LEVEL, "add_prefix_space": prefix, "use_regex": use_regex}]
+    if pretokenizer is None:
         return []
-    if byte and one == _STARCODER:
+    if is_byte_level and pretokenizer == _STARCODER:
         return [{"type": "Digits", "individual_digits": True}, {**_BYTE_LEVEL, "use_regex": True}]
-    steps = [_write_splitter(one)]
-    if one == _DEEPSEEK:
-        steps = [{"type": "Split", "pattern": _write_pattern(step), **_ISOLATED} for step in DEEPSEEK_STEPS]
-    return [*steps, dict(_BYTE_LEVEL)] if byte else steps
+    steps = [_write_splitter(pretokenizer)]
+    if pretokenizer == _DEEPSEEK:
+        steps = [{"type": "Split", "pattern": _write_pattern(step), **_ISOLATED_FIELDS} for step in DEEPSEEK_STEPS]
+    return [*steps, dict(_BYTE_LEVEL)] if is_byte_level else steps
 
 
-def _write_splitter(one: Pretokenizer) -> dict[str, Any]:
+def _write_splitter(pretokenizer: Pretokenizer) -> dict[str, Any]:
     from bpe.text.oniguruma import means_the_same
 
-    if one.add_prefix_space or one.name == "deepseek_v3":
-        which = {"pattern": one.pattern, "gaps": one.gaps} if one.name is None else {"name": one.name}
-        return {"type": "bpe.Regex", **which, "add_prefix_space": one.add_prefix_space}
-    if one.name == "whitespace":
+    name, pattern, gaps = pretokenizer.name, pretokenizer.pattern, pretokenizer.gaps
+    if pretokenizer.add_prefix_space or name == "deepseek_v3":
+        identity = {"pattern": pattern, "gaps": gaps} if name is None else {"name": name}
+        return {"type": "bpe.Regex", **identity, "add_prefix_space": pretokenizer.add_prefix_space}
+    if name == "whitespace":
         return {"type": "WhitespaceSplit"}
-    if one == words():
+    if pretokenizer == words():
         return {"type": "Whitespace"}
-    own = published(one.pattern, one.gaps) is not None or not means_the_same(one.pattern) or one.gaps == "error"
-    if one.name is None and own:
-        return {"type": "bpe.Regex", "pattern": one.pattern, "gaps": one.gaps, "add_prefix_space": False}
-    pattern = one.pattern if one.name is None else SPELLED[one.name]
-    covers = one.name in ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", "starcoder")
-    fields = _ISOLATED if covers or one.gaps == "keep" else _REMOVED
-    return {"type": "Split", "pattern": _write_pattern(pattern), **fields}
+    needs_own_type = published(pattern, gaps) is not None or not means_the_same(pattern) or gaps == "error"
+    if name is None and needs_own_type:
+        return {"type": "bpe.Regex", "pattern": pattern, "gaps": gaps, "add_prefix_space": False}
+    covers = name in ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "tekken", "starcoder")
+    fields = _ISOLATED_FIELDS if covers or gaps == "keep" else _REMOVED_FIELDS
+    return {"type": "Split", "pattern": _write_pattern(pattern if name is None else SPELLED[name]), **fields}
 
 
 # Decoders -------------------------------------------------------------------------------------------------------------
@@ -429,8 +435,8 @@ _BYTE_LEVEL_DECODER = {"type": "ByteLevel", "add_prefix_space": True, "trim_offs
 #: Which tokens lose a leading space, by `DummySpace.each`; the values of `of_tokens`, a field that `tokenizers`
 #: ignores.
 _OF_TOKENS = ("first", "each")
-_STRIP = {
-    **_TYPE,
+_STRIP_FIELDS = {
+    **_TYPE_FIELD,
     "content": Field(_read_character),
     "start": Field(_read_count),
     "stop": Field(_read_count),
@@ -439,7 +445,7 @@ _STRIP = {
 
 def _make_strip(value: dict[str, Any]) -> after_encoding.DecoderStep:
     if "of_tokens" not in value:
-        return after_encoding.Strip(**read_fields(value, "", _STRIP))
+        return after_encoding.Strip(**read_fields(value, "", _STRIP_FIELDS))
     rule = get(value, "", "of_tokens", str)  # a field of this package's files
     if rule not in _OF_TOKENS:
         refuse("of_tokens", rule, "it must be first or each", "remove it")
@@ -492,7 +498,7 @@ DECODERS: Mapping[str, StepType] = {
 
 
 def read_decoder(value: object, spec: TokenizerSpec) -> tuple[after_encoding.DecoderStep, ...] | None:
-    """The steps of a decoder; None for null, which means this package's, and for steps that give the same text."""
+    """Read the steps of a decoder; None for null, which means this package's, and for steps that give the same text."""
     if value is None or (isinstance(value, dict) and "native" in value and value == _write_nearest_steps(spec)):
         return None
     if read_type(value, "decoder") == "BPEDecoder" and isinstance(value, dict) and "at_end_only" in value:
@@ -500,9 +506,9 @@ def read_decoder(value: object, spec: TokenizerSpec) -> tuple[after_encoding.Dec
         if get(value, "decoder", "at_end_only", bool) and value.get("suffix") == spec.end_of_word:
             return None  # this package's own files: a mark elsewhere in a token is text
         del value["at_end_only"]
-    listed = _flatten(value, "decoder", "decoders")
+    members = _flatten(value, "decoder", "decoders")
     steps: tuple[after_encoding.DecoderStep, ...] = tuple(
-        _read_step("decoder", DECODERS, step, where) for step, where in listed
+        _read_step("decoder", DECODERS, step, where) for step, where in members
     )
     while (
         len(steps) > 1
@@ -514,13 +520,13 @@ def read_decoder(value: object, spec: TokenizerSpec) -> tuple[after_encoding.Dec
 
 
 def find_own_steps(spec: TokenizerSpec) -> tuple[after_encoding.DecoderStep, ...] | None:
-    """The steps that give the text of a tokenizer whose `decoder` is None; None if no steps do."""
+    """Find the steps that give the text of a tokenizer whose `decoder` is None; None if no steps do."""
     if spec.model == "byte":
         as_bytes, as_text = (decoded_bytes(spec, byte_level=byte_level) for byte_level in (True, False))
         return (after_encoding.ByteLevel(),) if spec.end_of_word is None and as_bytes == as_text else None
     if spec.end_of_word is None:
         return (after_encoding.Fuse(),)
-    return None if _has_inner_marks(spec) else (after_encoding.Suffix(mark_text(spec)),)
+    return None if _has_inner_marks(spec) else (after_encoding.Suffix(spell_end_of_word(spec)),)
 
 
 def _has_inner_marks(spec: TokenizerSpec) -> bool:
@@ -528,21 +534,22 @@ def _has_inner_marks(spec: TokenizerSpec) -> bool:
     if spec.end_of_word is None or spec.ends_word is None or spec.model == "byte":
         return False
     mark, blob, n_ends = spec.end_of_word.encode(), spec.vocabulary.blob, int(spec.ends_word.sum())
-    if mark.find(mark[:1], 1) < 0 and blob.count(mark) == n_ends and list_word_ends_unless_derived(spec) is None:
+    if mark.find(mark[:1], 1) < 0 and blob.count(mark) == n_ends and list_irregular_word_ends(spec) is None:
         return False  # each is at the end of a token; the mark does not overlap itself, so that all of them are counted
     return any(token.count(mark) != spec.ends_word[token_id] for token_id, token in spec.vocabulary.items())
 
 
 def write_decoder(spec: TokenizerSpec) -> dict[str, Any]:
-    """The decoder of a tokenizer as a JSON object."""
+    """Return the decoder of a tokenizer as a JSON object."""
     steps = find_own_steps(spec) if spec.decoder is None else spec.decoder
     if steps is None and spec.model == "char":
-        return {"type": "BPEDecoder", "suffix": mark_text(spec), "at_end_only": True}  # `tokenizers` ignores the field
+        # `tokenizers` ignores the field at_end_only.
+        return {"type": "BPEDecoder", "suffix": spell_end_of_word(spec), "at_end_only": True}
     return _write_nearest_steps(spec) if steps is None else _write_sequence(steps)
 
 
 def _write_nearest_steps(spec: TokenizerSpec) -> dict[str, Any]:
-    """The decoder of a byte model whose text no steps give: those of nearly the same text.
+    """Return the decoder that gives nearly the text of a byte model whose text no steps give exactly.
 
     The field `native`, which `tokenizers` ignores, tells them from the same steps by another program.
     """
@@ -553,8 +560,8 @@ def _write_nearest_steps(spec: TokenizerSpec) -> dict[str, Any]:
 
 
 def _write_sequence(steps: tuple[after_encoding.DecoderStep, ...]) -> dict[str, Any]:
-    written = [_write_decoder_step(step) for step in steps]
-    return written[0] if len(written) == 1 else {"type": "Sequence", "decoders": written}
+    objects = [_write_decoder_step(step) for step in steps]
+    return objects[0] if len(objects) == 1 else {"type": "Sequence", "decoders": objects}
 
 
 def _write_decoder_step(step: after_encoding.DecoderStep) -> dict[str, Any]:
