@@ -39,18 +39,18 @@ def load_constructors() -> dict[str, Constructor]:
         ValueError: for a module without ENCODING_CONSTRUCTORS, and for a name that is defined twice.
 
     """
-    found: dict[str, Constructor] = {}
+    constructors: dict[str, Constructor] = {}
     for module in list_modules():
         if module == PUBLIC:
             continue
         for name, constructor in _list_defined(module):
-            if name in found or name in ENCODINGS:
+            if name in constructors or name in ENCODINGS:
                 raise ValueError(
                     f"the tiktoken plugin {module} defines the encoding {name!r}, which exists already; uninstall one "
                     "of the packages that define it"
                 )
-            found[name] = constructor
-    return found
+            constructors[name] = constructor
+    return constructors
 
 
 def public_constructor(name: str) -> Constructor | None:
@@ -63,10 +63,10 @@ def public_constructor(name: str) -> Constructor | None:
 def _list_defined(module: str) -> Iterator[tuple[str, Constructor]]:
     """The encodings of one module."""
     try:
-        defined = import_module(module).ENCODING_CONSTRUCTORS
+        constructors = import_module(module).ENCODING_CONSTRUCTORS
     except AttributeError:
         raise ValueError(
             f"the tiktoken plugin {module} does not define ENCODING_CONSTRUCTORS, a dict from the name of an encoding "
             "to a function; correct the package that it belongs to"
         ) from None
-    yield from defined.items()
+    yield from constructors.items()

@@ -18,7 +18,7 @@ from bpe.formats.tiktoken import check_special_ids, from_ranks, pattern_of, read
 from bpe.named import cache, plugins
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.tokenizer import Tokenizer
-from bpe.vocab.vocabulary import id_limit
+from bpe.vocab.vocabulary import compute_id_limit
 
 _lock = lock_of(sys.modules[__name__])
 _encodings: dict[str, NamedEncoding] = {}
@@ -45,8 +45,8 @@ class NamedEncoding:
 
 
 def get_encoding(name: str) -> Tokenizer:
-    """The tokenizer of one of OpenAI's encodings, such as "cl100k_base", or of a tiktoken plugin. It gives
-    tiktoken's ids.
+    """Load the tokenizer of one of OpenAI's encodings, such as "cl100k_base", or of a tiktoken plugin. Its ids are
+    those of tiktoken.
 
     `list_encoding_names` lists the names. The rank file is taken from the cache folder: the one that
     TIKTOKEN_CACHE_DIR names, else DATA_GYM_CACHE_DIR, else `bpe` in the user's cache (or one of tiktoken's own). If it
@@ -69,7 +69,7 @@ def get_encoding(name: str) -> Tokenizer:
 
 
 def encoding_for_model(model_name: str) -> Tokenizer:
-    """The tokenizer of one of OpenAI's models, such as "gpt-4o"; `get_encoding` says where it comes from.
+    """Load the tokenizer of one of OpenAI's models, such as "gpt-4o"; `get_encoding` says where it comes from.
 
     Args:
         model_name: the name of the model, or one that begins like a known one ("gpt-4o-2024-05-13").
@@ -83,7 +83,7 @@ def encoding_for_model(model_name: str) -> Tokenizer:
 
 
 def encoding_name_for_model(model_name: str) -> str:
-    """The name of the encoding that a model uses.
+    """Find the name of the encoding that a model uses.
 
     Raises:
         KeyError: for a model that is not known.
@@ -107,7 +107,7 @@ def encoding_name_for_model(model_name: str) -> str:
 
 
 def list_encoding_names() -> list[str]:
-    """The names that `get_encoding` takes: OpenAI's, and those of plugins in the namespace `tiktoken_ext`.
+    """List the names that `get_encoding` takes: OpenAI's, and those of plugins in the namespace `tiktoken_ext`.
 
     Raises:
         ValueError: for a plugin without encodings, and for a name that is defined twice.
@@ -120,16 +120,16 @@ def list_encoding_names() -> list[str]:
 
 
 def load_encoding(name: str) -> NamedEncoding:
-    """The encoding of a name; errors are those of `get_encoding`."""
+    """Load the encoding of a name; errors are those of `get_encoding`."""
     if not isinstance(name, str):
         raise TypeError(f"name is {describe(name)}; it must be the name of an encoding, such as 'cl100k_base'")
-    found = _encodings.get(name)
-    if found is None:
+    encoding = _encodings.get(name)
+    if encoding is None:
         with _lock:  # other threads wait for the file instead of downloading it too
-            found = _encodings.get(name)
-            if found is None:
-                found = _encodings[name] = _build_published(name) if name in ENCODINGS else _build_of_plugin(name)
-    return found
+            encoding = _encodings.get(name)
+            if encoding is None:
+                encoding = _encodings[name] = _build_published(name) if name in ENCODINGS else _build_from_plugin(name)
+    return encoding
 
 
 def _build_published(name: str) -> NamedEncoding:
@@ -140,7 +140,7 @@ def _build_published(name: str) -> NamedEncoding:
     if encoding.equivalent_files and not _are_cached(names) and _are_cached(encoding.equivalent_files):
         names = encoding.equivalent_files
     files = [FILES[file] for file in names]
-    contents = [cache.read(file, *files[i + 1 :]) for i, file in enumerate(files)]
+    contents = [cache.read_published(file, *files[i + 1 :]) for i, file in enumerate(files)]
     if len(contents) == 2:
         spec = from_ranks(read_gpt2_ranks(*contents), pretokenizer, encoding.special_tokens)
     else:
@@ -155,7 +155,7 @@ def _are_cached(names: tuple[str, ...]) -> bool:
     return all(cache.is_cached(FILES[name]) for name in names)
 
 
-def _build_of_plugin(name: str) -> NamedEncoding:
+def _build_from_plugin(name: str) -> NamedEncoding:
     """Build an encoding that a module of `tiktoken_ext` defines."""
     constructor = plugins.load_constructors().get(name) or plugins.public_constructor(name)
     if constructor is None:
@@ -186,14 +186,16 @@ def build_encoding(
         special: dict[str, Any] = check_special_ids(special_tokens)
         spec = from_ranks(mergeable_ranks, pattern_of(pat_str), special)
     except ValueError as error:
-        numbers = [each for each in (*mergeable_ranks.values(), *special_tokens.values()) if isinstance(each, int)]
-        largest, limit = max(numbers, default=0), id_limit(len(numbers))
-        if largest >= 1 << 32 or min(numbers, default=0) < 0:
+        ids = [
+            token_id for token_id in (*mergeable_ranks.values(), *special_tokens.values()) if isinstance(token_id, int)
+        ]
+        largest, limit = max(ids, default=0), compute_id_limit(len(ids))
+        if largest >= 1 << 32 or min(ids, default=0) < 0:
             raise OverflowError(str(error)) from None
         if largest < limit:
             raise
         raise ValueError(
-            f"the largest id is {largest}; the ids of {len(numbers)} tokens must be below {limit}, since tables have a "
+            f"the largest id is {largest}; the ids of {len(ids)} tokens must be below {limit}, since tables have a "
             "row for each id: give the last tokens smaller ids, such as those right after the others"
         ) from None
     tokenizer = Tokenizer(spec)
