@@ -85,10 +85,10 @@ def make_cached_name(address: str) -> str:
     return hashlib.sha1(address.encode(), usedforsecurity=False).hexdigest()
 
 
-def read_published(file: PublishedFile, *others: PublishedFile) -> bytes:
+def read_published(file: PublishedFile, *other_files: PublishedFile) -> bytes:
     """Read a published file from the cache, or download and cache it; a file without a SHA-256 may have any content.
 
-    A failed download names this file and those of `others` that are not cached either. A cached file with another
+    A failed download names this file and those of `other_files` that are not cached either. A cached file with another
     content is removed. If the default folder cannot be written to, the content is returned without being cached; a
     folder that a variable names must be writable.
 
@@ -102,7 +102,7 @@ def read_published(file: PublishedFile, *others: PublishedFile) -> bytes:
     data = _find_content(file, folders)
     if data is not None:
         return data
-    data = _download_new(file, others, folders)
+    data = _download_new(file, other_files, folders)
     if folders:
         _write_cached(folders[0] / make_cached_name(file.address), data)
     return data
@@ -165,14 +165,14 @@ def _read_regular(path: Path, owners: set[int] | None) -> bytes:
     return data
 
 
-def _download_new(file: PublishedFile, others: tuple[PublishedFile, ...], folders: list[Path]) -> bytes:
+def _download_new(file: PublishedFile, other_files: tuple[PublishedFile, ...], folders: list[Path]) -> bytes:
     """Download a file that is not cached."""
     from http.client import HTTPException
 
     try:
         data = download(file.address)
     except (OSError, HTTPException) as error:
-        missing = [file, *(other for other in others if _find_content(other, folders) is None)]
+        missing = [file, *(other for other in other_files if _find_content(other, folders) is None)]
         raise OSError(_explain_absence(missing, folders, error)) from error
     sha256 = hashlib.sha256(data).hexdigest()
     if file.sha256 and sha256 != file.sha256:
@@ -207,7 +207,7 @@ def download(address: str) -> bytes:
 
 def _explain_absence(files: list[PublishedFile], folders: list[Path], error: Exception) -> str:
     """Explain what to do where files are not cached, and the first one cannot be downloaded."""
-    first, *others = files
+    first, *other_files = files
     reason = f"{first.address} cannot be downloaded ({type(error).__name__}: {error})"
 
     def list_names(start: str) -> str:
@@ -216,7 +216,7 @@ def _explain_absence(files: list[PublishedFile], folders: list[Path], error: Exc
             for file in files
         ]
         return "".join(
-            [names[0], *(f", and {file.address} as {name}" for file, name in zip(others, names[1:], strict=True))]
+            [names[0], *(f", and {file.address} as {name}" for file, name in zip(other_files, names[1:], strict=True))]
         )
 
     if not folders:
@@ -226,7 +226,7 @@ def _explain_absence(files: list[PublishedFile], folders: list[Path], error: Exc
             f"TIKTOKEN_CACHE_DIR to a folder that has this file as {list_names('')}"
         )
     searched = " and not in ".join(str(folder) for folder in folders)
-    pronouns = ("them", "those names") if others else ("it", "that name")
+    pronouns = ("them", "those names") if other_files else ("it", "that name")
     return (
         f"{reason}, and the file is not in {searched}; where there is a network, download it, and put it here as "
         f"{list_names(f'{folders[0]}{os.sep}')}, or set TIKTOKEN_CACHE_DIR to a folder that has {pronouns[0]} "

@@ -2,23 +2,37 @@
 
 Each tokenizer is built once. `bpe.compat.tiktoken` uses the same registry. The data of the encodings:
 `bpe/formats/openai_encodings.py`.
+
+Plugins are the modules of the namespace package `tiktoken_ext`. Each has a dict `ENCODING_CONSTRUCTORS`: the name of an
+encoding → a function without arguments that returns the arguments of `tiktoken.Encoding` as a dict. tiktoken's own
+module there (`openai_public`) is left out unless a call asks for it, because importing it imports tiktoken, and
+`bpe/formats/openai_encodings.py` has its content.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from bpe.base.forks import lock_of
 from bpe.errors import describe, short_repr, with_path
 from bpe.formats.openai_encodings import ENCODINGS, FILES, MODEL_PREFIXES, MODELS
 from bpe.formats.tiktoken import check_special_ids, from_ranks, pattern_of, read, read_gpt2_ranks
-from bpe.named import cache, plugins
+from bpe.named import cache
 from bpe.pretokenize.pretokenizer import Pretokenizer
 from bpe.tokenizer import Tokenizer
 from bpe.vocab.vocabulary import compute_id_limit
+
+#: The namespace package of encodings that other packages define.
+PLUGIN_NAMESPACE = "tiktoken_ext"
+#: tiktoken's own module.
+PUBLIC_PLUGIN = f"{PLUGIN_NAMESPACE}.openai_public"
+
+#: Returns the arguments of `tiktoken.Encoding`: name, pat_str, mergeable_ranks, special_tokens, explicit_n_vocab.
+Constructor = Callable[[], dict[str, Any]]
 
 _lock = lock_of(sys.modules[__name__])
 _encodings: dict[str, NamedEncoding] = {}
@@ -116,7 +130,7 @@ def list_encoding_names() -> list[str]:
     ['gpt2', 'r50k_base', 'p50k_base', 'p50k_edit', 'cl100k_base', 'o200k_base', 'o200k_harmony']
 
     """
-    return [*ENCODINGS, *plugins.load_constructors()]
+    return [*ENCODINGS, *_load_constructors()]
 
 
 def load_encoding(name: str) -> NamedEncoding:
@@ -157,12 +171,12 @@ def _are_cached(names: tuple[str, ...]) -> bool:
 
 def _build_from_plugin(name: str) -> NamedEncoding:
     """Build an encoding that a module of `tiktoken_ext` defines."""
-    constructor = plugins.load_constructors().get(name) or plugins.public_constructor(name)
+    constructor = _load_constructors().get(name) or _find_public_constructor(name)
     if constructor is None:
-        installed = ", ".join(plugins.list_modules()) or "none is installed"
+        installed = ", ".join(_list_plugins()) or "none is installed"
         raise ValueError(
             f"encoding {short_repr(name)} is not known; OpenAI's are {', '.join(map(repr, ENCODINGS))}, and the "
-            f"modules of {plugins.NAMESPACE} ({installed}) do not define it"
+            f"modules of {PLUGIN_NAMESPACE} ({installed}) do not define it"
         )
     return build_encoding(**constructor())
 
@@ -216,3 +230,57 @@ def check_size(name: str, n_vocab: int | None, n_tokens: int, largest: int) -> N
             f"explicit_n_vocab of {name!r} is {n_vocab}, but there are {n_tokens} tokens, special tokens included, and "
             f"the largest id is {largest}; there must be {n_vocab} tokens with the ids from 0 to {n_vocab - 1}"
         )
+
+
+# Plugins --------------------------------------------------------------------------------------------------------------
+
+
+def _list_plugins() -> list[str]:
+    """List the modules in the namespace, tiktoken's own included; nothing but the namespace is imported."""
+    import pkgutil  # it takes 1 ms to import
+
+    try:
+        namespace = import_module(PLUGIN_NAMESPACE)
+    except ModuleNotFoundError:
+        return []
+    return [module.name for module in pkgutil.iter_modules(namespace.__path__, f"{PLUGIN_NAMESPACE}.")]
+
+
+def _load_constructors() -> dict[str, Constructor]:
+    """Import all modules of the namespace but tiktoken's own; returns name → constructor of their encodings.
+
+    Raises:
+        ValueError: for a module without ENCODING_CONSTRUCTORS, and for a name that is defined twice.
+
+    """
+    constructors: dict[str, Constructor] = {}
+    for module in _list_plugins():
+        if module == PUBLIC_PLUGIN:
+            continue
+        for name, constructor in _read_constructors(module):
+            if name in constructors or name in ENCODINGS:
+                raise ValueError(
+                    f"the tiktoken plugin {module} defines the encoding {name!r}, which exists already; uninstall one "
+                    "of the packages that define it"
+                )
+            constructors[name] = constructor
+    return constructors
+
+
+def _find_public_constructor(name: str) -> Constructor | None:
+    """Find the constructor of an encoding in tiktoken's own module, if tiktoken is installed and has it."""
+    if PUBLIC_PLUGIN not in _list_plugins():
+        return None
+    return dict(_read_constructors(PUBLIC_PLUGIN)).get(name)
+
+
+def _read_constructors(module: str) -> Iterator[tuple[str, Constructor]]:
+    """Read the constructors of one module."""
+    try:
+        constructors = import_module(module).ENCODING_CONSTRUCTORS
+    except AttributeError:
+        raise ValueError(
+            f"the tiktoken plugin {module} does not define ENCODING_CONSTRUCTORS, a dict from the name of an encoding "
+            "to a function; correct the package that it belongs to"
+        ) from None
+    yield from constructors.items()

@@ -75,9 +75,9 @@ def find_script(char: str) -> int | None:
     >>> find_script("a") == find_script("é"), find_script("a") == find_script("あ"), find_script(" ")
     (True, False, None)
     """
-    firsts, lasts, numbers = _read_scripts()
+    firsts, lasts, script_numbers = _read_scripts()
     i = bisect_right(firsts, ord(char)) - 1
-    return numbers[i] if i >= 0 and ord(char) <= lasts[i] else None
+    return script_numbers[i] if i >= 0 and ord(char) <= lasts[i] else None
 
 
 #: The numbers of Common and Inherited in the table of scripts.
@@ -94,11 +94,11 @@ def make_script_table() -> bytes:
     >>> table[ord("a")] == table[ord("é")], table[ord("a")] == table[ord("я")], table[ord("!")], table[ord("́")]
     (True, False, 0, 0)
     """
-    firsts, lasts, numbers = _read_scripts()
+    firsts, lasts, script_numbers = _read_scripts()
     table = bytearray(lasts[-1] + 1)
-    for first, last, number in zip(firsts, lasts, numbers, strict=True):
-        if number not in _SHARED_SCRIPTS:
-            table[first : last + 1] = bytes([number + 1]) * (last + 1 - first)
+    for first, last, script_number in zip(firsts, lasts, script_numbers, strict=True):
+        if script_number not in _SHARED_SCRIPTS:
+            table[first : last + 1] = bytes([script_number + 1]) * (last + 1 - first)
     return bytes(table)
 
 

@@ -46,14 +46,14 @@ def find_scripts() -> list[tuple[int, int, int]]:
         if all(len(split(member + char)) == 1 for member in members[:2]):
             continue  # it joins two scripts
         if runs and len(split(chr(runs[-1][1]) + char)) == 1:
-            number = runs[-1][2]
+            script_number = runs[-1][2]
         else:
-            number = next((i for i, member in enumerate(members) if len(split(member + char)) == 1), len(members))
-            members += [char] * (number == len(members))
-        if runs and runs[-1][1:] == (ord(char) - 1, number):
-            runs[-1] = (runs[-1][0], ord(char), number)
+            script_number = next((i for i, member in enumerate(members) if len(split(member + char)) == 1), len(members))
+            members += [char] * (script_number == len(members))
+        if runs and runs[-1][1:] == (ord(char) - 1, script_number):
+            runs[-1] = (runs[-1][0], ord(char), script_number)
         else:
-            runs.append((ord(char), ord(char), number))
+            runs.append((ord(char), ord(char), script_number))
     return runs
 
 

@@ -187,9 +187,9 @@ class Deadline:
             try:
                 result = match(timeout)
             except TimeoutError:  # noqa: PERF203 (once in 10 s)
-                left = self._left
+                time_left = self._left
                 self._subtract(pattern, text)
-                self._left = left  # an attempt that is repeated does not count
+                self._left = time_left  # an attempt that is repeated does not count
                 timeout *= 2
             else:
                 if timeout > self._left:

@@ -77,9 +77,9 @@ class Normalizer:
     def _align(self, text: str) -> AlignedText:
         raise NotImplementedError
 
-    def find_last_split(self, text: str, low: int) -> int:
-        """Find the last position after `low` where a text may be split, whatever follows; 0 if there is none."""
-        del text, low
+    def find_last_split(self, text: str, start: int) -> int:
+        """Find the last position after `start` where a text may be split, whatever follows; 0 if there is none."""
+        del text, start
         return 0
 
     def with_timeout(self, timeout: float | None) -> Normalizer:
@@ -106,9 +106,9 @@ class _NormalForm(Normalizer):
     def _align(self, text: str) -> AlignedText:
         return alignment.align_normal_form(self.form, text)
 
-    def find_last_split(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, start: int) -> int:
         """Find the last position before a character that no form joins with the one before it."""
-        return next((i for i in range(len(text) - 1, low, -1) if alignment.is_boundary_before(text[i])), 0)
+        return next((i for i in range(len(text) - 1, start, -1) if alignment.is_boundary_before(text[i])), 0)
 
 
 @dataclass(frozen=True)
@@ -184,11 +184,11 @@ class Lowercase(Normalizer):
         sources = None if self.final_sigma else starts  # `tokenizers` does not have a final sigma
         return AlignedText(result, starts, ends, len(result) == len(text), sources)
 
-    def find_last_split(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, start: int) -> int:
         """Find the end of the text; with `final_sigma`, the last position before a character that ends a word."""
         if not self.final_sigma:
             return len(text)
-        return next((i for i in range(len(text) - 1, low, -1) if _ends_word(text[i])), 0)
+        return next((i for i in range(len(text) - 1, start, -1) if _ends_word(text[i])), 0)
 
 
 @dataclass(frozen=True)
@@ -240,9 +240,9 @@ class CollapseWhitespace(Normalizer):
         spans = (match.span() for match in _COLLAPSIBLE_SPACES.finditer(text))
         return alignment.apply_edits(text, ((*span, alignment.map_to_span(" ", *span)) for span in spans))
 
-    def find_last_split(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, start: int) -> int:
         """Find the end of the last character that is not white space."""
-        del low
+        del start
         return len(text.rstrip(WHITE_SPACE))
 
 
@@ -309,9 +309,9 @@ class Replace(Normalizer):
         spans = run_within_time(self.pattern, text, self.timeout, find_match_spans)
         return alignment.apply_edits(text, ((*span, alignment.map_to_span(self.replacement, *span)) for span in spans))
 
-    def find_last_split(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, start: int) -> int:
         """Find the end of the text if the pattern is one character or character class; return 0 for any other."""
-        del low
+        del start
         return len(text) if regex.fullmatch(_ONE_CHARACTER_PATTERN, self.pattern) else 0
 
     def with_timeout(self, timeout: float | None) -> Replace:
@@ -362,9 +362,9 @@ class UnescapeHTML(Normalizer):
             result = result.compose_whole(alignment.apply_edits(result.text, edits))
         return dataclasses.replace(result, sources=None)
 
-    def find_last_split(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, start: int) -> int:
         """Find the last position before a character that no entity contains, at any level of escaping."""
-        return max(0, *(text.rfind(char, low + 1) for char in "\t\n\f <"))
+        return max(0, *(text.rfind(char, start + 1) for char in "\t\n\f <"))
 
 
 @dataclass(frozen=True)

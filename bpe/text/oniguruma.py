@@ -369,14 +369,14 @@ class _Parser:
             return _Part("")
         name, groups = match[1] or match[2] or match[3], self.first_pass.capturing_groups
         if name.lstrip("-").isdecimal() and not any(groups):
-            number = int(name) if int(name) > 0 else len(self.group_names) + 1 + int(name)
+            group_number = int(name) if int(name) > 0 else len(self.group_names) + 1 + int(name)
         else:
-            number = groups.index(name) + 1 if groups.count(name) == 1 and name in self.group_names else 0
-        if not 0 < number <= len(groups) or number in self.open_groups:
+            group_number = groups.index(name) + 1 if groups.count(name) == 1 and name in self.group_names else 0
+        if not 0 < group_number <= len(groups) or group_number in self.open_groups:
             self.refuse("the reference is to a group that is not there, not complete or there twice")
         if options.ignore_case or options.lookbehind_sign:
             self.refuse("a reference ignores case, or is in a look-behind")
-        return _Part(f"(?P=g{number})", 0, float("inf"))
+        return _Part(f"(?P=g{group_number})", 0, float("inf"))
 
     # Groups -----------------------------------------------------------------------------------------------------------
 
@@ -425,13 +425,13 @@ class _Parser:
             part.inner_parts = branches[0] if len(branches) == 1 else None
             return part
         self.group_names.append(name)
-        number = len(self.group_names)
-        self.open_groups.append(number)
+        group_number = len(self.group_names)
+        self.open_groups.append(group_number)
         is_referred_to = self.first_pass is not None and self.first_pass.has_reference
         if options.lookbehind_sign and is_referred_to:
             self.refuse("a look-behind has a group that captures")
-        part = self.close_group(f"(?P<g{number}>" if is_referred_to else "(?:", self.parse_branches(options))
-        self.open_groups.remove(number)
+        part = self.close_group(f"(?P<g{group_number}>" if is_referred_to else "(?:", self.parse_branches(options))
+        self.open_groups.remove(group_number)
         return part
 
     def parse_lookaround(self, sign: str, options: _Options) -> _Part:
@@ -634,7 +634,7 @@ def means_the_same(pattern: str) -> bool:
         return False
     intervals = re.findall(r"\{([0-9]{1,4}),([0-9]{1,4})\}", pattern)
     names = re.findall(r"\\[pP]\{(\w+)\}", pattern)
-    if any(int(low) > int(high) for low, high in intervals) or not all(map(is_shared_property, names)):
+    if any(int(min_times) > int(max_times) for min_times, max_times in intervals) or not all(map(is_shared_property, names)):
         return False
     try:
         translation = translate(pattern)

@@ -118,9 +118,9 @@ class _Filter(Normalizer):
         result = alignment.apply_edits(text, edits())
         return dataclasses.replace(result, text=self._normalize(text))
 
-    def find_last_split(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, start: int) -> int:
         """Find the end of the text, which may be split anywhere."""
-        del low
+        del start
         return len(text)
 
 
@@ -179,8 +179,8 @@ class _SpaceIdeographs(Normalizer):
 
         return alignment.apply_edits(text, edits())
 
-    def find_last_split(self, text: str, low: int) -> int:
-        del low
+    def find_last_split(self, text: str, start: int) -> int:
+        del start
         return len(text)
 
 
@@ -234,9 +234,9 @@ class ByteLevel(Normalizer):
         starts = np.arange(len(text), dtype=np.int64).repeat(measure_utf8(text))
         return AlignedText(to_letters(text), starts, starts + 1, sources=starts)
 
-    def find_last_split(self, text: str, low: int) -> int:
+    def find_last_split(self, text: str, start: int) -> int:
         """Find the end of the text, which may be split anywhere."""
-        del low
+        del start
         return len(text)
 
 

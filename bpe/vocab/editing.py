@@ -79,14 +79,14 @@ def _check_new(spec: TokenizerSpec, names: tuple[str, ...]) -> None:
     if not existing:
         return
     first_token = min(existing, key=tokens.__getitem__)
-    name, others = names[tokens[first_token]], ""
+    name, remark = names[tokens[first_token]], ""
     kind = "an added token" if "ordinary" in spec.token_flags.get(name, ()) else "a special token"
     if spec.vocabulary.kinds[existing[first_token]] != SPECIAL:
         kind = "a token"
     if len(existing) > 1:
-        others = f", and {len(existing) - 1} more of the names {'is one' if len(existing) == 2 else 'are tokens'} too"
+        remark = f", and {len(existing) - 1} more of the names {'is one' if len(existing) == 2 else 'are tokens'} too"
     raise ValueError(
-        f"{name!r} is {kind} already, with id {existing[first_token]}{others}; leave it out: a name has one id"
+        f"{name!r} is {kind} already, with id {existing[first_token]}{remark}; leave it out: a name has one id"
     )
 
 

@@ -216,15 +216,15 @@ def check_spec(spec: TokenizerSpec) -> None:
     if not isinstance(vocabulary, Vocabulary):
         raise TypeError(f"vocabulary is {describe(vocabulary)}; it must be a bpe.vocab.vocabulary.Vocabulary")
     _check_arrays(spec)
-    ordinary = (vocabulary.kinds == ORDINARY).view(np.uint8)
+    is_ordinary = (vocabulary.kinds == ORDINARY).view(np.uint8)
     if spec.subword_prefix:
-        ordinary = np.zeros_like(ordinary)  # the right part of a merge loses the prefix: the formats check it
+        is_ordinary = np.zeros_like(is_ordinary)  # the right part of a merge loses the prefix: the formats check it
     index = find_wrong_merge(
         np.ascontiguousarray(spec.merges),
         spec.merge_results,
         vocabulary.blob,
         np.ascontiguousarray(vocabulary.offsets),
-        ordinary,
+        is_ordinary,
     )
     if index >= 0:
         (left, right), result = spec.merges[index].tolist(), int(spec.merge_results[index])
