@@ -48,7 +48,9 @@ def find_scripts() -> list[tuple[int, int, int]]:
         if runs and len(split(chr(runs[-1][1]) + char)) == 1:
             script_number = runs[-1][2]
         else:
-            script_number = next((i for i, member in enumerate(members) if len(split(member + char)) == 1), len(members))
+            script_number = next(
+                (i for i, member in enumerate(members) if len(split(member + char)) == 1), len(members)
+            )
             members += [char] * (script_number == len(members))
         if runs and runs[-1][1:] == (ord(char) - 1, script_number):
             runs[-1] = (runs[-1][0], ord(char), script_number)

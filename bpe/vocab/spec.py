@@ -372,8 +372,8 @@ def check_defined(spec: TokenizerSpec, what: str, *, across_words: bool = True) 
     """
     if spec.word_merges is not None and not across_words:
         raise ValueError(
-            f"{what} is defined for merges within words only, and this tokenizer has merges across words; `encode` and "
-            "`tokens` give its result"
+            f"{what} is defined for merges within words only, and this tokenizer has merges across words; "
+            "`encode` and `tokens` give its result"
         )
     if spec.events is not None:
         raise ValueError(
