@@ -5,8 +5,8 @@ They are those of the installed `tokenizers` at the time of writing, whatever th
 Characters later than Unicode 16, the version of Oniguruma's classes in `tokenizers`, are masked for the installed
 `regex`, which may be newer. Oniguruma takes later characters for unassigned, so `masked` replaces them by
 characters that are unassigned everywhere. Those that a pattern names itself, alone or in a range such as
-`[\\u0800-\\u4e00]`, are matched by both engines. In a translated pattern (`oniguruma.py`) each range has what stands for
-its later characters, too; for any other pattern of `regex`, the later characters that it names stay.
+`[\\u0800-\\u4e00]`, are matched by both engines. In a translated pattern (`oniguruma.py`) each range has what stands
+for its later characters, too; for any other pattern of `regex`, the later characters that it names stay.
 """
 
 from __future__ import annotations
